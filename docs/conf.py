@@ -1,0 +1,73 @@
+"""Sphinx configuration; `make docs` builds with warnings as errors and without the network."""
+
+import inspect
+import shutil
+from pathlib import Path
+
+import tensorly_smp
+
+HERE = Path(__file__).parent
+
+project = "tensorly_smp"
+author = "The tensorly_smp developers"
+project_copyright = f"2026, {author}"
+version = release = tensorly_smp.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+html_theme = "pydata_sphinx_theme"
+html_title = "tensorly_smp"
+html_show_sourcelink = False
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say it, with shapes
+numpydoc_show_class_members = False  # the class template lists them
+
+
+def kind(thing):
+    """Heading under which a public name is listed."""
+    if inspect.ismodule(thing):
+        return "Modules"
+    if not inspect.isclass(thing):
+        return "Functions"
+    if issubclass(thing, Warning):
+        return "Warnings"
+    return "Errors" if issubclass(thing, BaseException) else "Classes"
+
+
+def write_api_page():
+    """Write api/index.rst, the list of the public names from which autosummary makes a page each."""
+    names = [name for name in getattr(tensorly_smp, "__all__", []) if not name.startswith("_")]
+    things = {name: getattr(tensorly_smp, name) for name in names}
+    public = {}
+    for name, thing in things.items():
+        public.setdefault(kind(thing), []).append(name)
+        if inspect.ismodule(thing):
+            # A class that has a public name of its own gets one page, not two.
+            members = [member for member in thing.__all__ if getattr(thing, member) not in things.values()]
+            public[name] = [f"{name}.{member}" for member in members]
+    modules = public.pop("Modules", [])
+    lines = ["API reference", "=============", "", ".. currentmodule:: tensorly_smp", ""]
+    for heading in ["Classes", "Functions", *modules, "Errors", "Warnings"]:
+        if heading in public:
+            title = f"tensorly_smp.{heading}" if heading in modules else heading
+            lines += [title, "-" * len(title), "", ".. autosummary::", "   :toctree:", ""]
+            lines += [*(f"   {name}" for name in public[heading]), ""]
+    page = HERE / "api" / "index.rst"
+    # Made anew: the page of a name that is gone would be a page without a place in the contents.
+    shutil.rmtree(page.parent, ignore_errors=True)
+    page.parent.mkdir()
+    page.write_text("\n".join(lines), encoding="utf-8")
+
+
+# Before Sphinx looks for its source files, so at import.
+write_api_page()

@@ -1,0 +1,38 @@
+"""Mixtures of smooth product distributions, learned by coupled tensor decomposition of three-way histograms."""
+
+from tensorly_smp import datasets, exceptions, metrics
+from tensorly_smp.codes.binning import Binning, choose_binning
+from tensorly_smp.codes.encoding import Codes, encode_samples
+from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.densities.reconstruct import reconstruct_density
+from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.factors.coupled_cp import CoupledSimplexCP
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import CoupledSolution, StopReason, SweepTrace
+from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.marginals.histograms import Marginals, count_marginals
+from tensorly_smp.storage import load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Binning",
+    "Codes",
+    "CoupledSimplexCP",
+    "CoupledSolution",
+    "Marginals",
+    "MixtureDensity",
+    "MixtureFactors",
+    "SmoothProductMixture",
+    "StopReason",
+    "SweepTrace",
+    "choose_binning",
+    "count_marginals",
+    "coupled_simplex_parafac",
+    "datasets",
+    "encode_samples",
+    "exceptions",
+    "load",
+    "metrics",
+    "reconstruct_density",
+]

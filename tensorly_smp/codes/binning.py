@@ -1,0 +1,418 @@
+"""How each variable is cut into intervals."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    NonUniformBinsError,
+)
+from tensorly_smp.labels import Samples, default_names, list_names, read_samples, repeated_names
+
+_EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
+_MAX = float(np.finfo(np.float64).max)
+_MAX_BINS = 1_000_000  # far beyond any histogram that could be filled; catches a typing error before it takes memory
+_SHOWN = 12  # variables in the text representation
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Binning:
+    """Edges of the intervals of every variable.
+
+    Bin ``i`` holds the values from ``edges[i]`` up to, and without, ``edges[i + 1]``; the last bin holds its right edge
+    too. Two binnings are equal if their edges and names are.
+
+    Attributes
+    ----------
+    edges : tuple of ndarray (n_bins + 1,)
+        Strictly increasing, finite, float64, read-only; in the variable's own unit. At least two bins each.
+    variables : tuple of hashable
+        One name per variable; "x0", "x1", ... by default.
+    strategy : str
+        How the edges were chosen: "uniform", "quantile" or "given".
+
+    Raises
+    ------
+    InvalidTypeError
+        Edges are not real numbers.
+    InvalidInputError
+        Edges do not increase, are not finite, or lie too far apart or too close for float64; fewer than two bins;
+        names repeat or are not as many as the variables.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.Binning(([0, 1, 2], [0, 0.5, 10]), ("age", "dose"))
+    Binning(2 variables, strategy='given')
+      'age'   2 bins  0 .. 2
+      'dose'  2 bins  0 .. 10
+    """
+
+    edges: tuple[np.ndarray, ...]
+    variables: tuple[Hashable, ...] = ()
+    strategy: str = "given"
+
+    def __post_init__(self) -> None:
+        try:
+            given, names = tuple(self.edges), tuple(self.variables)
+            hash(names)
+        except TypeError as error:
+            raise InvalidTypeError(
+                f"Edges or names are of the wrong kind ({error}); expected a sequence each."
+            ) from error
+        names = names or default_names(len(given))
+        if len(names) != len(given) or not names:
+            raise InvalidInputError(f"{len(given)} sets of edges for {len(names)} variables; expected one each.")
+        if repeated_names(names):
+            raise InvalidInputError(f"Variable name(s) {list_names(repeated_names(names))} occur more than once.")
+        if self.strategy not in ("uniform", "quantile", "given"):
+            raise InvalidInputError(f"strategy is {self.strategy!r}; expected 'uniform', 'quantile' or 'given'.")
+        edges = tuple(_checked_edges(each, name) for each, name in zip(given, names, strict=True))
+        object.__setattr__(self, "variables", names)
+        object.__setattr__(self, "edges", edges)
+
+    @classmethod
+    def from_n_bins(
+        cls, n_bins: int | Sequence[int] | Mapping[Any, int], variables: Sequence[Hashable] | None = None
+    ) -> Binning:
+        """Binning of data that are bin indices already: edges 0, 1, ..., n_bins.
+
+        Parameters
+        ----------
+        n_bins : sequence of int, or mapping from name to int
+            An int too if `variables` are given.
+        variables : sequence of hashable, optional
+        """
+        if variables is None and isinstance(n_bins, Sequence | np.ndarray):
+            variables = default_names(len(n_bins))
+        elif variables is None:
+            variables = tuple(n_bins) if isinstance(n_bins, Mapping) else ("x0",)
+        counts = resolve_n_bins(n_bins, variables)
+        return cls(tuple(np.arange(count + 1.0) for count in counts), tuple(variables))
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.edges)
+
+    @property
+    def n_bins(self) -> tuple[int, ...]:
+        """Number of bins of every variable."""
+        return tuple(len(edges) - 1 for edges in self.edges)
+
+    @property
+    def widths(self) -> tuple[np.ndarray, ...]:
+        """Widths of the bins, ndarray (n_bins,) per variable; all positive."""
+        return tuple(np.diff(edges) for edges in self.edges)
+
+    @property
+    def centers(self) -> tuple[np.ndarray, ...]:
+        """Midpoints of the bins, ndarray (n_bins,) per variable."""
+        return tuple(edges[:-1] + np.diff(edges) / 2 for edges in self.edges)
+
+    @property
+    def is_uniform(self) -> tuple[bool, ...]:
+        """Per variable, whether its bins are equally wide: to 1e-9 of the width, or to the rounding of the edges."""
+        return tuple(_equal_widths(edges) for edges in self.edges)
+
+    def require_uniform(self) -> None:
+        """Raise NonUniformBinsError, naming the variables, unless every variable has bins of equal width.
+
+        Sinc interpolation of a CDF needs its values at equally spaced points.
+        """
+        uneven = [name for name, uniform in zip(self.variables, self.is_uniform, strict=True) if not uniform]
+        if uneven:
+            raise NonUniformBinsError(
+                f"Sinc reconstruction needs bins of equal width; those of variable(s) {list_names(uneven)} differ "
+                f'(strategy={self.strategy!r}). Use method="histogram", or bins of strategy="uniform".'
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Binning):
+            return NotImplemented
+        return self.variables == other.variables and all(map(np.array_equal, self.edges, other.edges))
+
+    def __hash__(self) -> int:
+        return hash((self.variables, self.n_bins))
+
+    def __repr__(self) -> str:
+        names = [repr(name) for name in self.variables[:_SHOWN]]
+        pad = max(map(len, names))
+        lines = [f"Binning({self.n_variables} variable{'s'[: self.n_variables > 1]}, strategy={self.strategy!r})"]
+        for name, edges in zip(names, self.edges, strict=False):
+            lines.append(f"  {name:{pad}}  {len(edges) - 1} bins  {edges[0]:.6g} .. {edges[-1]:.6g}")
+        if self.n_variables > _SHOWN:
+            lines.append(f"  and {self.n_variables - _SHOWN} more")
+        return "\n".join(lines)
+
+
+def choose_binning(
+    X: Any,
+    n_bins: int | Sequence[int] | Mapping[Any, int] = 15,
+    strategy: str = "uniform",
+    range: Any = None,
+    coverage: float | None = None,
+    *,
+    sample_dim: Hashable | None = None,
+) -> Binning:
+    """Choose the intervals of every variable.
+
+    Sinc reconstruction needs ``strategy="uniform"``. If a few values lie far away from the rest, they stretch uniform
+    bins until most are empty: then state a `coverage` (or a `range`), and the outermost bins catch what lies beyond.
+
+    Parameters
+    ----------
+    X : array_like, masked array, DataFrame, DataArray or Dataset (n_samples, n_variables)
+        NaN, None, pandas NA and masked entries are missing.
+    n_bins : int, sequence of int, or mapping from variable name to int
+        At least 2. A sequence or mapping must cover every variable.
+    strategy : {"uniform", "quantile"}
+        Equally wide bins, or bins of about equally many samples. Quantile edges lie midway between neighboring
+        observed values, so that equal values always share a bin; a variable with many ties therefore gets fewer bins
+        than asked for, but at least two.
+    range : None, pair, sequence of pairs, or mapping from variable name to pair
+        First and last edge. One pair holds for all variables. A bound, or pair, that is None comes from the data, and
+        so do those of variables that a mapping leaves out.
+    coverage : float in (0, 1], optional
+        Bounds that come from the data are the ends of this central quantile range instead of the smallest and largest
+        value: 0.99 spans from the 0.5 % to the 99.5 % quantile.
+    sample_dim : hashable, optional
+        Dimension of the samples in xarray input; inferred from its name by default.
+
+    Returns
+    -------
+    Binning
+
+    Raises
+    ------
+    InvalidInputError
+        X is empty, not two-dimensional or infinite; a variable has no observed value; options do not fit the data.
+    InvalidTypeError
+        X is not numeric, or an option is of the wrong type.
+
+    Warns
+    -----
+    ConstantVariableWarning
+        A variable takes one value only. It gets a range around that value.
+
+    References
+    ----------
+    N. Kargas, N. D. Sidiropoulos, "Learning Mixtures of Smooth Product Distributions: Identifiability and Algorithm",
+    AISTATS 2019, section 4.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.choose_binning([[0.0, 1.0], [3.0, 2.0], [6.0, 5.0]], n_bins=[3, 4]).edges
+    (array([0., 2., 4., 6.]), array([1., 2., 3., 4., 5.]))
+    """
+    samples = read_samples(X, sample_dim=sample_dim)
+    names = samples.variables
+    if strategy not in ("uniform", "quantile"):
+        raise InvalidInputError(f"strategy is {strategy!r}; expected 'uniform' or 'quantile'.")
+    counts = resolve_n_bins(n_bins, names)
+    ranges = _resolve_ranges(range, names)
+    share = _checked_coverage(coverage)
+    _refuse_unobserved(samples, ranges)
+    edges, constant = [], []
+    for column, name, count, given in zip(samples.values.T, names, counts, ranges, strict=True):
+        observed = column[~np.isnan(column)]
+        if _is_constant(observed, count):
+            constant.append(name)
+        low, high = _bounds(observed, given, share, count, name)
+        spaced = np.linspace(low, high, count + 1)
+        edges.append(spaced if strategy == "uniform" else _quantile_edges(observed, low, high, count))
+    if constant:
+        warnings.warn(
+            f"Variable(s) {list_names(constant)} take a single value (to rounding), so they cannot tell components "
+            "apart; their bins lie around it. Consider leaving them out.",
+            ConstantVariableWarning,
+            stacklevel=2,
+        )
+    return Binning(tuple(edges), names, strategy)
+
+
+def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...]:
+    """Number of bins of every variable, from an int, a sequence or a complete mapping by name."""
+    if isinstance(n_bins, Mapping):
+        missing = [name for name in variables if name not in n_bins]
+        if missing:
+            raise InvalidInputError(f"n_bins has no entry for variable(s) {list_names(missing)}; give one for each.")
+        _refuse_unknown(n_bins, variables, "n_bins")
+        counts = [n_bins[name] for name in variables]
+    elif isinstance(n_bins, Sequence | np.ndarray) and not isinstance(n_bins, str) and np.ndim(n_bins) > 0:
+        counts = list(n_bins)
+        if len(counts) != len(variables):
+            raise InvalidInputError(f"n_bins has {len(counts)} entries; expected one for each of {len(variables)}.")
+    else:
+        counts = [n_bins] * len(variables)
+    for name, count in zip(variables, counts, strict=True):
+        if isinstance(count, bool) or not isinstance(count, int | np.integer):
+            raise InvalidTypeError(f"n_bins of variable {name!r} is {count!r}; expected an integer.")
+        if not 2 <= count <= _MAX_BINS:
+            raise InvalidInputError(f"n_bins of variable {name!r} is {count}; expected 2 to {_MAX_BINS}, say 15.")
+    return tuple(int(count) for count in counts)
+
+
+def _resolve_ranges(given: Any, variables: Sequence[Hashable]) -> list[tuple[float | None, float | None]]:
+    """Bounds of every variable, None where they come from the data."""
+    if isinstance(given, Mapping):
+        _refuse_unknown(given, variables, "range")
+        pairs = [given.get(name) for name in variables]
+    elif given is None or _is_pair(given):
+        pairs = [given] * len(variables)
+    elif isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
+        pairs = list(given)
+        if len(pairs) != len(variables):
+            raise InvalidInputError(f"range has {len(pairs)} entries; expected one pair, or {len(variables)} pairs.")
+    else:
+        raise InvalidTypeError(f"range is {given!r}; expected (low, high), a sequence of pairs, or a mapping by name.")
+    return [_checked_pair(pair, name) for pair, name in zip(pairs, variables, strict=True)]
+
+
+def _is_pair(given: Any) -> bool:
+    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) != 2:
+        return False
+    return all(bound is None or isinstance(bound, numbers.Real) for bound in given)
+
+
+def _checked_pair(pair: Any, name: Hashable) -> tuple[float | None, float | None]:
+    if pair is None:
+        return None, None
+    if not _is_pair(pair):
+        raise InvalidTypeError(f"range of variable {name!r} is {pair!r}; expected two numbers (low, high) or None.")
+    low, high = (None if bound is None else float(bound) for bound in pair)
+    if any(bound is not None and not np.isfinite(bound) for bound in (low, high)):
+        raise InvalidInputError(f"range of variable {name!r} is {pair!r}; expected finite bounds, or None.")
+    if low is not None and high is not None and low >= high:
+        raise InvalidInputError(f"range of variable {name!r} is {pair!r}; expected low < high.")
+    return low, high
+
+
+def _checked_coverage(coverage: Any) -> float:
+    if coverage is None:
+        return 1.0
+    if isinstance(coverage, bool) or not isinstance(coverage, int | float | np.floating):
+        raise InvalidTypeError(f"coverage is {coverage!r}; expected a number in (0, 1], say 0.99, or None.")
+    if not 0 < coverage <= 1:
+        raise InvalidInputError(f"coverage is {coverage}; expected a share in (0, 1], say 0.99.")
+    return float(coverage)
+
+
+def _refuse_unknown(given: Mapping[Any, Any], variables: Sequence[Hashable], option: str) -> None:
+    unknown = [name for name in given if name not in variables]
+    if unknown:
+        raise InvalidInputError(
+            f"{option} names unknown variable(s) {list_names(unknown)}; the variables are {list_names(variables)}."
+        )
+
+
+def _refuse_unobserved(samples: Samples, ranges: Sequence[tuple[float | None, float | None]]) -> None:
+    observed = (~np.isnan(samples.values)).any(axis=0)
+    empty = [name for name, any_value in zip(samples.variables, observed, strict=True) if not any_value]
+    if empty:
+        raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
+    if samples.labels.n_samples == 1 and any(None in pair for pair in ranges):
+        raise InvalidInputError("X has 1 sample, which tells no range; pass more samples, or a range.")
+
+
+def _is_constant(observed: np.ndarray, n_bins: int) -> bool:
+    """Whether all values agree to the rounding that `n_bins` edges between them would suffer."""
+    low, high = float(observed.min()), float(observed.max())
+    # halves, since high - low may overflow
+    return high / 2 - low / 2 <= 2 * n_bins * _EPS * max(abs(low), abs(high))
+
+
+def _bounds(
+    observed: np.ndarray, given: tuple[float | None, float | None], coverage: float, n_bins: int, name: Hashable
+) -> tuple[float, float]:
+    """First and last edge of one variable."""
+    low, high = float(observed.min()), float(observed.max())
+    if _is_constant(observed, n_bins):
+        half = max(0.5, abs(high) / 4)
+        low, high = max(low - half, -_MAX), min(high + half, _MAX)
+    elif coverage < 1 and None in given:
+        _check_span(low, high, name)
+        low, high = map(float, np.quantile(observed, [(1 - coverage) / 2, (1 + coverage) / 2]))
+        if not low < high:
+            raise InvalidInputError(
+                f"The central {coverage:g} of variable {name!r} is the single value {low:g}; use a larger coverage, or "
+                "give its range."
+            )
+    low = low if given[0] is None else given[0]
+    high = high if given[1] is None else given[1]
+    if not low < high:
+        raise InvalidInputError(f"range of variable {name!r} is {given}, but no data lie inside; widen it.")
+    _check_span(low, high, name)
+    return low, high
+
+
+def _check_span(low: float, high: float, name: Hashable) -> None:
+    # With room to spare, so that intermediate results (a width times the number of bins) do not overflow either.
+    # Python floats overflow to infinity without a warning.
+    if high - low > _MAX / 2:
+        raise InvalidInputError(f"Variable {name!r} spans {low:g} to {high:g}, too wide for float64; rescale it.")
+
+
+def _quantile_edges(observed: np.ndarray, low: float, high: float, n_bins: int) -> np.ndarray:
+    """Edges midway between neighboring values, where the share of samples below is nearest to i / n_bins.
+
+    Equal values cannot be parted, so several i may want the same place and the variable gets fewer bins.
+    """
+    values, counts = np.unique(observed[(observed >= low) & (observed <= high)], return_counts=True)
+    gaps = np.diff(values)
+    # Values closer than rounding are ties too: an edge between them would make a bin too narrow to divide by.
+    apart = gaps > max(4 * _EPS * max(abs(low), abs(high)), 4 * _TINY)
+    if not apart.any():
+        return np.linspace(low, high, 3)
+    middles = (values[:-1] + gaps / 2)[apart]
+    below = (np.cumsum(counts)[:-1] / counts.sum())[apart]
+    wanted = np.arange(1, n_bins) / n_bins
+    right = np.searchsorted(below, wanted).clip(0, len(below) - 1)
+    left = (right - 1).clip(0)
+    nearest = np.where(wanted - below[left] < below[right] - wanted, left, right)
+    return np.concatenate(([low], middles[np.unique(nearest)], [high]))
+
+
+def _checked_edges(edges: Any, name: Hashable) -> np.ndarray:
+    """Read-only float64 copy of valid edges."""
+    try:
+        array = np.array(edges)
+        if array.dtype.kind not in "iuf":
+            raise TypeError(f"dtype {array.dtype}")
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"Edges of variable {name!r} are not real numbers: {error}.") from error
+    array = array.astype(np.float64)
+    if array.ndim != 1 or len(array) < 3:
+        raise InvalidInputError(
+            f"Edges of variable {name!r} have shape {array.shape}; expected (n_bins + 1,) with at least 2 bins."
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"Edges of variable {name!r} are not finite; clip the range of the outermost bins.")
+    if not (array[1:] > array[:-1]).all():
+        raise InvalidInputError(
+            f"Edges of variable {name!r} do not increase strictly; sort them and drop repeated ones. If they were "
+            "chosen for you, the range is too narrow for float64: use fewer bins, or subtract an offset and rescale."
+        )
+    _check_span(float(array[0]), float(array[-1]), name)
+    if np.diff(array).min() < _TINY:  # 1 / width, a density, would overflow
+        raise InvalidInputError(f"Bins of variable {name!r} are narrower than {_TINY:.1e}; rescale the variable.")
+    array.flags.writeable = False
+    return array
+
+
+def _equal_widths(edges: np.ndarray) -> bool:
+    widths = np.diff(edges)
+    mean = (edges[-1] - edges[0]) / len(widths)
+    tolerance = max(1e-9 * mean, 4 * _EPS * np.abs(edges).max())
+    return bool(np.abs(widths - mean).max() <= tolerance)

@@ -1,0 +1,210 @@
+"""Samples as bin indices."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.codes.binning import Binning, resolve_n_bins
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.labels import SampleLabels, list_names, read_samples
+
+MISSING = -1
+_BLOCK = 8192  # values at a time, so that the intermediate arrays stay in the processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Bin index of every entry of a sample matrix.
+
+    Attributes
+    ----------
+    values : ndarray of int (n_samples, n_variables)
+        Bin index, or -1 where the entry is missing. Smallest signed integer type that holds the number of bins;
+        read-only.
+    binning : Binning
+    samples : SampleLabels or None
+        Labels of the samples, carried along untouched by the numerical code.
+
+    Raises
+    ------
+    InvalidTypeError
+        Values are not integers.
+    InvalidInputError
+        Values do not fit the binning.
+    """
+
+    values: np.ndarray
+    binning: Binning
+    samples: SampleLabels | None = None
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values)
+        if values.dtype.kind not in "iu":
+            raise InvalidTypeError(f"Codes are of dtype {values.dtype}; expected integers. See Codes.from_array.")
+        n_bins = self.binning.n_bins
+        if values.ndim != 2 or values.shape[1] != len(n_bins) or not len(values):
+            raise InvalidInputError(f"Codes have shape {values.shape}; expected (n_samples, {len(n_bins)}).")
+        outside = (values.min(axis=0) < MISSING) | (values.max(axis=0) >= np.array(n_bins))
+        if outside.any():
+            names = [name for name, wrong in zip(self.binning.variables, outside, strict=True) if wrong]
+            raise InvalidInputError(
+                f"Codes of variable(s) {list_names(names)} are not all between {MISSING} (missing) and n_bins - 1."
+            )
+        values = values.astype(code_dtype(n_bins), copy=False).view()
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.values.shape[0]
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return self.values.shape[1]
+
+    @property
+    def n_bins(self) -> tuple[int, ...]:
+        """Number of bins of every variable."""
+        return self.binning.n_bins
+
+    @classmethod
+    def from_array(
+        cls,
+        values: Any,
+        n_bins: int | Sequence[int] | Mapping[Any, int] | None = None,
+        variables: Sequence[Hashable] | None = None,
+    ) -> Codes:
+        """Codes of data that are bin indices already, such as categories numbered from 0.
+
+        Parameters
+        ----------
+        values : array_like, DataFrame, DataArray or Dataset of int (n_samples, n_variables)
+            -1, NaN, None, pandas NA and masked entries are missing.
+        n_bins : int, sequence of int or mapping from name to int, optional
+            By default the largest code plus one, and at least 2.
+        variables : sequence of hashable, optional
+            Names of the columns of unlabelled values; columns to match by name otherwise.
+
+        Raises
+        ------
+        InvalidInputError
+            Values are not whole, below -1 or not below `n_bins`; a variable has no value and no `n_bins`.
+
+        Examples
+        --------
+        >>> import tensorly_smp as smp
+        >>> codes = smp.Codes.from_array([[0, 2], [1, -1], [0, 1]])
+        >>> codes.n_bins
+        (2, 3)
+        """
+        samples = read_samples(values, variables)
+        names = samples.variables
+        numbers = np.where(np.isnan(samples.values), MISSING, samples.values)
+        # Before the cast, which is undefined beyond the integers; the bins are checked by the constructor.
+        wrong = ((numbers != np.floor(numbers)) | (np.abs(numbers) > 2**31)).any(axis=0)
+        if wrong.any():
+            bad = [name for name, is_wrong in zip(names, wrong, strict=True) if is_wrong]
+            raise InvalidInputError(f"Codes of variable(s) {list_names(bad)} are not whole numbers, or too large.")
+        integers = numbers.astype(np.int64)
+        if n_bins is None:
+            largest = integers.max(axis=0)
+            empty = [name for name, code in zip(names, largest, strict=True) if code == MISSING]
+            if empty:
+                raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; give n_bins.")
+            n_bins = [max(2, int(code) + 1) for code in largest]
+        return cls(integers, Binning.from_n_bins(resolve_n_bins(n_bins, names), names), samples.labels)
+
+
+def encode_samples(
+    X: Any, binning: Binning, out_of_range: str = "clip", *, sample_dim: Hashable | None = None
+) -> Codes:
+    """Bin index of every entry.
+
+    A value on an edge belongs to the bin on its right, and the last edge to the last bin.
+
+    Parameters
+    ----------
+    X : array_like, masked array, DataFrame, DataArray or Dataset (n_samples, n_variables)
+        Labelled columns are matched by name and may come in any order, others by position.
+        NaN, None, pandas NA and masked entries are missing.
+    binning : Binning
+    out_of_range : {"clip", "missing"}
+        Values beyond the first or last edge belong to the outermost bins, or count as missing.
+    sample_dim : hashable, optional
+        Dimension of the samples in xarray input; inferred from its name by default.
+
+    Returns
+    -------
+    Codes
+
+    Raises
+    ------
+    InvalidInputError
+        X is empty, not two-dimensional or infinite, or its variables are not those of the binning.
+    InvalidTypeError
+        X is not numeric, or `binning` is not a Binning.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> binning = smp.Binning(([0, 1, 2], [0, 5, 10]))
+    >>> smp.encode_samples([[0.5, 5.0], [2.0, None], [7.0, 1.0]], binning).values
+    array([[ 0,  1],
+           [ 1, -1],
+           [ 1,  0]], dtype=int8)
+    """
+    if not isinstance(binning, Binning):
+        raise InvalidTypeError(f"binning is {type(binning).__name__}; expected a Binning, as of choose_binning.")
+    if out_of_range not in ("clip", "missing"):
+        raise InvalidInputError(f"out_of_range is {out_of_range!r}; expected 'clip' or 'missing'.")
+    samples = read_samples(X, binning.variables, sample_dim)
+    codes = np.empty(samples.values.shape, dtype=code_dtype(binning.n_bins))
+    for n, edges in enumerate(binning.edges):
+        column = np.ascontiguousarray(samples.values[:, n])
+        missing = np.isnan(column)
+        if out_of_range == "missing":
+            missing |= (column < edges[0]) | (column > edges[-1])
+        codes[:, n] = np.where(missing, MISSING, bin_index(column, edges))
+    return Codes(codes, binning, samples.labels)
+
+
+def code_dtype(n_bins: Sequence[int]) -> np.dtype:
+    """Smallest signed integer type for the codes -1, ..., n_bins - 1."""
+    return np.min_scalar_type(-max(n_bins))
+
+
+def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Bin of every value, those beyond the edges in the outermost bins; NaN gets an arbitrary one.
+
+    Parameters
+    ----------
+    values : ndarray (n_values,)
+    edges : ndarray (n_bins + 1,)
+
+    Returns
+    -------
+    ndarray of int (n_values,)
+    """
+    n_bins = len(edges) - 1
+    width = (edges[-1] - edges[0]) / n_bins
+    if np.abs(edges - (edges[0] + width * np.arange(n_bins + 1))).max() > width / 4:
+        return np.searchsorted(edges[1:-1], values, side="right")
+    # Evenly spaced: a guess by arithmetic is off by one bin at most, and comparing with the edges themselves mends it.
+    lower, upper = edges[:-1].copy(), edges[1:].copy()
+    lower[0], upper[-1] = -np.inf, np.inf
+    codes = np.empty(len(values), dtype=np.intp)
+    for start in range(0, len(values), _BLOCK):
+        block = values[start : start + _BLOCK]
+        with np.errstate(over="ignore"):  # far beyond the edges; bounded next
+            position = (block - edges[0]) / width
+        guess = np.fmin(np.fmax(position, 0), n_bins - 1).astype(np.intp)  # NaN becomes 0
+        guess -= block < lower[guess]
+        guess += block >= upper[guess]
+        codes[start : start + _BLOCK] = guess
+    return codes

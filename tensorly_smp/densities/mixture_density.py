@@ -1,0 +1,429 @@
+"""The density of a mixture of product distributions: what a fitted model is used for."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp, softmax
+
+from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.densities.products import draw_values, impute, log_joint, signed_pdf
+from tensorly_smp.densities.quantiles import mixture_quantile
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.labels import list_names, read_samples, repeated_names
+from tensorly_smp.randomness import RandomState, as_generator
+
+Component: TypeAlias = 'int | Literal["all"] | None'
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MixtureDensity:
+    """Mixture of product distributions, f(x) = sum_r w_r prod_n f_n(x_n | r).
+
+    Made by :func:`~tensorly_smp.densities.reconstruct.reconstruct_density`. Samples are given as an array (n_samples,
+    n_variables), or as a DataFrame, DataArray or Dataset whose variables are matched by name; what is returned per
+    sample is labelled like them. A missing entry (NaN) is integrated out, which in a product distribution means left
+    out of the product. Points of a single variable are arrays of any shape, and results are arrays of that shape.
+
+    Where a `component` may be given: None (default) is the whole mixture, a number is that component, and "all" is
+    every component, in a new last axis.
+
+    Attributes
+    ----------
+    weights : ndarray (rank,)
+        Non-negative, sums to one; read-only.
+    conditionals : tuple of ConditionalDensities
+        One per variable, each of all components.
+    variables : tuple of hashable
+        Names, one per variable.
+    clipped_mass : ndarray (n_variables, rank) or None
+        Mass of the negative parts that were taken out of the raw band-limited functions; None for other methods.
+
+    Examples
+    --------
+    Two components, told apart by both variables:
+
+    >>> import numpy as np
+    >>> from tensorly_smp.codes.binning import Binning
+    >>> from tensorly_smp.densities.reconstruct import reconstruct_density
+    >>> from tensorly_smp.factors.mixture_factors import MixtureFactors
+    >>> factor = np.array([[0.2, 0.0], [0.6, 0.0], [0.2, 0.2], [0.0, 0.6], [0.0, 0.2]])
+    >>> binning = Binning((np.arange(6.0), np.arange(6.0)), ("a", "b"))
+    >>> factors = MixtureFactors(np.array([0.5, 0.5]), (factor, factor), binning)
+    >>> density = reconstruct_density(factors, method="histogram")
+    >>> density.posterior([[1.5, 1.5], [np.nan, 2.5]]).round(2)
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    >>> density.conditional({"a": 3.5}).mean().round(1).tolist()
+    [3.5]
+    >>> X, labels = density.sample(100, random_state=0)
+    >>> X.shape
+    (100, 2)
+    """
+
+    weights: np.ndarray
+    conditionals: tuple[ConditionalDensities, ...]
+    variables: tuple[Hashable, ...]
+    clipped_mass: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        weights = np.array(self.weights, dtype=np.float64)
+        if weights.ndim != 1 or not np.all(weights >= 0) or abs(weights.sum() - 1.0) > 1e-6:
+            raise InvalidInputError(
+                f"weights have shape {weights.shape} and sum {weights.sum():.6g}; expected (rank,), none negative, sum "
+                "one."
+            )
+        weights /= weights.sum()
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "conditionals", tuple(self.conditionals))
+        object.__setattr__(self, "variables", tuple(self.variables))
+        if not self.conditionals or len(self.conditionals) != len(self.variables) or repeated_names(self.variables):
+            raise InvalidInputError(
+                f"{len(self.conditionals)} conditional densities for variables {list_names(self.variables)}; expected "
+                "one for each, at least one, and no name twice."
+            )
+        ranks = {each.rank for each in self.conditionals}
+        if ranks != {len(weights)}:
+            raise InvalidInputError(f"Conditional densities of {sorted(ranks)} components; expected {len(weights)}.")
+
+    def __repr__(self) -> str:
+        kind = "" if self.is_proper else ", raw band-limited functions"
+        return f"MixtureDensity({self.n_variables} variables, {self.rank} components{kind})"
+
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return len(self.weights)
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.conditionals)
+
+    @property
+    def is_proper(self) -> bool:
+        """Whether this is a density; False for raw band-limited functions, which offer pdf, pdf_1d and cdf_1d only."""
+        return all(each.is_proper for each in self.conditionals)
+
+    # ---- samples of all variables ----
+
+    def log_joint(self, X: Any) -> Any:
+        """Logarithm of w_r prod_n f_n(x_n | r), from which density and posterior follow.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+
+        Returns
+        -------
+        ndarray, DataFrame or DataArray (n_samples, rank)
+            -inf for components of weight zero, else finite.
+        """
+        samples = read_samples(X, self.variables)
+        return samples.labels.wrap_components(self._log_joint(samples.values))
+
+    def logpdf(self, X: Any) -> Any:
+        """Logarithm of the density at every sample; finite everywhere, for any number of variables.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+
+        Returns
+        -------
+        ndarray, Series or DataArray (n_samples,)
+            0 for a sample without any entry.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            Variables that do not match, infinite or not numeric entries.
+        """
+        samples = read_samples(X, self.variables)
+        return samples.labels.wrap(self._logpdf(samples.values))
+
+    def pdf(self, X: Any) -> Any:
+        """Density at every sample; underflows to 0 for many variables, where `logpdf` does not.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+
+        Returns
+        -------
+        ndarray, Series or DataArray (n_samples,)
+            Negative in places if made with ``raw=True``.
+
+        Raises
+        ------
+        InvalidInputError
+            Also if the density is too large for float64 (many variables of very small scale): use `logpdf`.
+        """
+        samples = read_samples(X, self.variables)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.is_proper:
+                values = np.exp(self._logpdf(samples.values))
+            else:
+                values = signed_pdf(self.conditionals, self.weights, samples.values)
+        if not np.isfinite(values).all():
+            raise InvalidInputError("The density exceeds the largest float64 at some samples; use logpdf.")
+        return samples.labels.wrap(values)
+
+    def posterior(self, X: Any) -> Any:
+        """Probability of every component given the sample, by Bayes' rule.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+
+        Returns
+        -------
+        ndarray, DataFrame or DataArray (n_samples, rank)
+            Rows sum to one; the weights for a sample without any entry.
+        """
+        samples = read_samples(X, self.variables)
+        return samples.labels.wrap_components(softmax(self._log_joint(samples.values), axis=1))
+
+    def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
+        """Fill missing entries in from the observed ones of the same sample.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+        method : {"mean", "draw"}
+            "mean": expectation given the observed entries, the best guess in the least-squares sense, but less spread
+            than the data. "draw": one draw from the distribution given the observed entries, for all missing entries of
+            a sample together; repeat it with other seeds for multiple imputation.
+        random_state : None, int, Generator, RandomState or SeedSequence
+            For "draw".
+
+        Returns
+        -------
+        ndarray, DataFrame, DataArray or Dataset (n_samples, n_variables)
+            Like X, float64, a copy. Observed entries are the same bit for bit.
+        """
+        if method not in ("mean", "draw"):
+            raise InvalidInputError(f"method is {method!r}; expected 'mean' or 'draw'.")
+        samples = read_samples(X, self.variables)
+        rng = as_generator(random_state) if method == "draw" else None
+        filled = impute(self.conditionals, self.weights, samples.values, rng)
+        return samples.labels.wrap_variables(filled)
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw samples and the components they came from.
+
+        Parameters
+        ----------
+        n_samples : int
+            At least 1.
+        random_state : None, int, Generator, RandomState or SeedSequence
+            A Generator advances; an int gives the same samples every time.
+
+        Returns
+        -------
+        X : ndarray (n_samples, n_variables)
+            Columns in the order of `variables`.
+        labels : ndarray of int (n_samples,)
+            Components, 0 to rank - 1.
+        """
+        if isinstance(n_samples, bool) or not isinstance(n_samples, numbers.Integral):
+            raise InvalidTypeError(f"n_samples is {n_samples!r}; expected an integer.")
+        if n_samples < 1:
+            raise InvalidInputError(f"n_samples is {n_samples}; expected at least 1.")
+        rng = as_generator(random_state)
+        labels = rng.choice(self.rank, size=int(n_samples), p=self.weights)
+        return np.stack([draw_values(each, labels, rng) for each in self.conditionals], axis=1), labels
+
+    # ---- one variable ----
+
+    def pdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+        """Density of one variable, the others integrated out.
+
+        Parameters
+        ----------
+        x : array_like (...)
+        variable : hashable
+            Its name.
+        component : int, "all" or None
+            See the class.
+
+        Returns
+        -------
+        ndarray (...) or (..., rank)
+        """
+        return self._select(self._of(variable).pdf(_points(x)), component)
+
+    def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+        """Logarithm of the density of one variable; arguments as for `pdf_1d`."""
+        logs = self._of(variable).logpdf(_points(x))
+        return logsumexp(logs, axis=-1, b=self.weights) if component is None else self._select(logs, component)
+
+    def cdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+        """Distribution function of one variable; arguments as for `pdf_1d`, x may be infinite."""
+        conditionals = self._of(variable)
+        return self._select(conditionals.cdf(_points(x, infinite=conditionals.is_proper)), component)
+
+    def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+        """Value below which a share q of one variable lies: the inverse of `cdf_1d`.
+
+        Parameters
+        ----------
+        q : array_like (...)
+            Strictly between 0 and 1: at 0 and 1 the quantiles are infinite.
+        variable : hashable
+        component : int, "all" or None
+
+        Returns
+        -------
+        ndarray (...) or (..., rank)
+        """
+        shares = _points(q)
+        if not np.all((shares > 0) & (shares < 1)):
+            raise InvalidInputError(
+                f"q ranges from {shares.min():.6g} to {shares.max():.6g}; expected shares strictly between 0 and 1."
+            )
+        conditionals, flat = self._of(variable), shares.ravel()
+        if component is None:
+            return mixture_quantile(conditionals, self.weights, flat).reshape(shares.shape)
+        chosen = range(self.rank) if component == "all" else [self._component(component)]
+        columns = np.stack([conditionals.quantile(flat, r) for r in chosen], axis=-1)
+        return columns.reshape(*shares.shape, self.rank) if component == "all" else columns.reshape(shares.shape)
+
+    # ---- moments ----
+
+    def mean(self, component: Component = None) -> np.ndarray:
+        """Expectation of every variable.
+
+        Returns
+        -------
+        ndarray (n_variables,) or (n_variables, rank)
+        """
+        return self._select(np.stack([each.mean() for each in self.conditionals]), component)
+
+    def var(self, component: Component = None) -> np.ndarray:
+        """Variance of every variable, ndarray (n_variables,) or (n_variables, rank)."""
+        within = np.stack([each.variance() for each in self.conditionals])
+        if component is not None:
+            return self._select(within, component)
+        return (within + self._deviations() ** 2) @ self.weights
+
+    def cov(self) -> np.ndarray:
+        """Covariance matrix of the mixture, ndarray (n_variables, n_variables); diagonal within a component."""
+        deviations = self._deviations()
+        between = (deviations * self.weights) @ deviations.T
+        return between + np.diag(np.stack([each.variance() for each in self.conditionals]) @ self.weights)
+
+    # ---- other mixtures ----
+
+    def marginal(self, variables: Sequence[Hashable] | Hashable) -> MixtureDensity:
+        """Density of some of the variables, the others integrated out.
+
+        Parameters
+        ----------
+        variables : name, or sequence of names
+            In the order wanted.
+        """
+        names = self._names(variables)
+        positions = [self._position(name) for name in names]
+        if not names or repeated_names(names):
+            raise InvalidInputError(f"Variables are {list_names(names) or 'none'}; expected at least one, none twice.")
+        return self._reduced(self.weights, positions)
+
+    def conditional(self, given: Mapping[Hashable, float]) -> MixtureDensity:
+        """Density of the other variables, given the values of some.
+
+        Parameters
+        ----------
+        given : mapping from name to value
+            Finite numbers; at least one variable must remain.
+
+        Returns
+        -------
+        MixtureDensity
+            Of the remaining variables, in their order. The components are the same, their weights are the posterior
+            probabilities given the values.
+        """
+        if not isinstance(given, Mapping):
+            raise InvalidTypeError(f"given is {type(given).__name__}; expected a mapping from variable to value.")
+        positions = [self._position(name) for name in given]
+        rest = [n for n in range(self.n_variables) if n not in positions]
+        if not rest:
+            raise InvalidInputError("All variables are given; expected at least one to remain.")
+        row = np.full((1, self.n_variables), np.nan)
+        for n, value in zip(positions, given.values(), strict=True):
+            row[0, n] = _number(value)
+        return self._reduced(softmax(self._log_joint(row), axis=1)[0], rest)
+
+    # ---- inside ----
+
+    def _log_joint(self, values: np.ndarray) -> np.ndarray:
+        return log_joint(self.conditionals, self.weights, values)
+
+    def _logpdf(self, values: np.ndarray) -> np.ndarray:
+        return logsumexp(self._log_joint(values), axis=1)
+
+    def _deviations(self) -> np.ndarray:
+        """Means of the components less that of the mixture (n_variables, rank)."""
+        means = self.mean("all")
+        return means - (means @ self.weights)[:, None]
+
+    def _reduced(self, weights: np.ndarray, positions: Sequence[int]) -> MixtureDensity:
+        return replace(
+            self,
+            weights=weights,
+            conditionals=tuple(self.conditionals[n] for n in positions),
+            variables=tuple(self.variables[n] for n in positions),
+            clipped_mass=None if self.clipped_mass is None else self.clipped_mass[list(positions)],
+        )
+
+    def _select(self, values: np.ndarray, component: Component) -> np.ndarray:
+        """Mixture, one component, or all, of values (..., rank)."""
+        if component is None:
+            return np.asarray(values @ self.weights)
+        return values if component == "all" else values[..., self._component(component)]
+
+    def _component(self, component: Component) -> int:
+        if isinstance(component, bool) or not isinstance(component, numbers.Integral):
+            raise InvalidTypeError(f"component is {component!r}; expected a number, 'all' or None.")
+        if not 0 <= component < self.rank:
+            raise InvalidInputError(f"component is {component}; expected 0 to {self.rank - 1}.")
+        return int(component)
+
+    def _of(self, variable: Hashable) -> ConditionalDensities:
+        return self.conditionals[self._position(variable)]
+
+    def _names(self, variables: Any) -> tuple[Hashable, ...]:
+        """One name or several; a tuple is one name if there is a variable of that name."""
+        is_name = isinstance(variables, tuple) and variables in self.variables
+        if is_name or isinstance(variables, str) or not isinstance(variables, Iterable):
+            return (variables,)
+        return tuple(variables)
+
+    def _position(self, variable: Any) -> int:
+        if variable not in self.variables:
+            raise InvalidInputError(f"Variable {variable!r} is unknown; expected one of {list_names(self.variables)}.")
+        return self.variables.index(variable)
+
+
+def _number(value: Any) -> float:
+    point = _points(value)
+    if point.size != 1:
+        raise InvalidInputError(f"A given value has shape {point.shape}; expected a single number per variable.")
+    return point.item()
+
+
+def _points(x: Any, infinite: bool = False) -> np.ndarray:
+    """Points of one variable as float64; NaN refused, and infinite ones unless allowed."""
+    try:
+        points = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"Points are {type(x).__name__} that cannot be read as numbers: {error}.") from error
+    if np.isnan(points).any() or not (infinite or np.isfinite(points).all()):
+        raise InvalidInputError("Points hold NaN or infinite values; expected finite numbers.")
+    return points

@@ -1,0 +1,109 @@
+"""Products of conditional densities over whole samples: numbers without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.special import softmax
+
+from tensorly_smp.densities.grid import ConditionalDensities
+
+# Samples are evaluated in chunks of so many values per variable: 2 MB of float64, times a handful of temporaries.
+_CHUNK_CELLS = 2**18
+
+
+def log_joint(conditionals: Sequence[ConditionalDensities], weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Logarithm of w_r prod_n f_n(x_n | r), the product over the observed entries.
+
+    Parameters
+    ----------
+    conditionals : sequence of ConditionalDensities
+        Proper, one per variable.
+    weights : ndarray (rank,)
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+
+    Returns
+    -------
+    ndarray (n_samples, rank)
+        -inf for components of weight zero, else finite.
+    """
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+    joint = np.empty((len(values), len(weights)))
+    for rows in _chunks(*joint.shape):
+        block = joint[rows]
+        block[:] = log_weights
+        for each, column in zip(conditionals, values[rows].T, strict=True):
+            observed = ~np.isnan(column)
+            if observed.all():
+                block += each.logpdf(column)
+            elif observed.any():
+                block[observed] += each.logpdf(column[observed])
+    return joint
+
+
+def signed_pdf(conditionals: Sequence[ConditionalDensities], weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Sum of products (n_samples,) of functions that may be negative, so that there are no logarithms.
+
+    Parameters as for :func:`log_joint`.
+    """
+    density = np.empty(len(values))
+    for rows in _chunks(len(values), len(weights)):
+        product = np.tile(weights, (len(density[rows]), 1))
+        for each, column in zip(conditionals, values[rows].T, strict=True):
+            observed = ~np.isnan(column)
+            product[observed] *= each.pdf(column[observed])
+        density[rows] = product.sum(axis=1)
+    return density
+
+
+def impute(
+    conditionals: Sequence[ConditionalDensities],
+    weights: np.ndarray,
+    values: np.ndarray,
+    rng: np.random.Generator | None,
+) -> np.ndarray:
+    """Copy of samples with missing entries filled in: by conditional means, or by draws from a generator if given.
+
+    Given the observed entries, the missing ones follow the same mixture with the posterior as its weights. A draw takes
+    one component per sample first, so that its missing entries belong together.
+
+    Parameters as for :func:`log_joint`.
+    """
+    filled = np.array(values)
+    missing = np.isnan(filled)
+    rows = np.flatnonzero(missing.any(axis=1))
+    posterior = softmax(log_joint(conditionals, weights, filled[rows]), axis=1)
+    components = None if rng is None else _draw_rows(posterior, rng)
+    for n, each in enumerate(conditionals):
+        here = missing[rows, n]
+        if not here.any():
+            continue
+        if rng is None or components is None:
+            filled[rows[here], n] = posterior[here] @ each.mean()
+        else:
+            filled[rows[here], n] = draw_values(each, components[here], rng)
+    return filled
+
+
+def draw_values(conditionals: ConditionalDensities, components: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One value of a variable for every component asked for (n_samples,), by inversion."""
+    shares, values = rng.random(len(components)), np.empty(len(components))
+    for r in np.unique(components):
+        chosen = components == r
+        values[chosen] = conditionals.quantile(shares[chosen], int(r))
+    return values
+
+
+def _draw_rows(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One component (n_samples,) per row of probabilities (n_samples, rank)."""
+    cumulative = probabilities.cumsum(axis=1)
+    threshold = rng.random(len(probabilities)) * cumulative[:, -1]
+    return np.minimum((cumulative <= threshold[:, None]).sum(axis=1), probabilities.shape[1] - 1)
+
+
+def _chunks(n_samples: int, rank: int) -> Iterator[slice]:
+    size = max(1, _CHUNK_CELLS // rank)
+    return (slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size))

@@ -1,0 +1,46 @@
+"""Quantiles of a mixture of densities whose own quantiles are known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorly_smp.densities.grid import ConditionalDensities
+
+# Every second step halves the bracket, so this many always end at neighboring floats; about 20 do in practice.
+_MAX_STEPS = 200
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def mixture_quantile(conditionals: ConditionalDensities, weights: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Value below which a share q of the mixture lies.
+
+    Parameters
+    ----------
+    conditionals : ConditionalDensities
+        Of rank components; proper densities.
+    weights : ndarray (rank,)
+        Sums to one.
+    q : ndarray (n_points,)
+        Strictly between 0 and 1.
+
+    Returns
+    -------
+    ndarray (n_points,)
+    """
+    # The mixture's quantile lies between those of its components. Newton's method inside that bracket, in turns with
+    # bisection, so that a poor step costs little and the end is certain.
+    quantiles = np.stack([conditionals.quantile(q, r) for r in range(len(weights)) if weights[r] > 0])
+    low, high = quantiles.min(axis=0), quantiles.max(axis=0)
+    tolerance = _EPS * (high - low)
+    x = 0.5 * low + 0.5 * high
+    for step in range(_MAX_STEPS):
+        excess = conditionals.cdf(x) @ weights - q
+        low, high = np.where(excess <= 0, x, low), np.where(excess >= 0, x, high)
+        following = 0.5 * low + 0.5 * high
+        if step % 2:
+            newton = x - excess / (conditionals.pdf(x) @ weights)
+            following = np.where((newton >= low) & (newton <= high), newton, following)
+        if np.all(np.abs(following - x) <= np.maximum(2.0 * np.spacing(np.abs(x)), tolerance)):
+            return following
+        x = following
+    return x

@@ -1,0 +1,68 @@
+"""Every error and warning class of the package.
+
+Errors derive from :class:`TensorlySmpError` *and* from the built-in class that a caller would expect, so that both
+``except tensorly_smp.exceptions.TensorlySmpError`` and ``except ValueError`` work. Messages say what was received, what
+was expected and what to try.
+"""
+
+from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
+
+
+class TensorlySmpError(Exception):
+    """Base of all errors raised by this package."""
+
+
+class InvalidInputError(TensorlySmpError, ValueError):
+    """A value that the computation cannot use: wrong size, wrong range, not finite, nothing to learn from."""
+
+
+class InvalidTypeError(TensorlySmpError, TypeError):
+    """An object of a kind that the function does not take."""
+
+
+class SizeLimitError(InvalidInputError):
+    """The result would need more memory than the stated limit; raised before anything is allocated."""
+
+
+class NonUniformBinsError(InvalidInputError):
+    """Sinc reconstruction was asked of bins of unequal width."""
+
+
+class AlgebraicStartError(InvalidInputError):
+    """The algebraic decomposition does not exist or is too ill-conditioned; the message names the failed condition."""
+
+
+class FileFormatError(InvalidInputError):
+    """A file that this package did not write, or that is damaged."""
+
+
+class MissingDependencyError(TensorlySmpError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
+class TensorlySmpWarning(UserWarning):
+    """Base of all warnings given by this package."""
+
+
+class ConvergenceWarning(TensorlySmpWarning, _SklearnConvergenceWarning):
+    """The iteration stopped before its tolerance was met."""
+
+
+class EmptyComponentWarning(TensorlySmpWarning):
+    """A component has (almost) no weight, so its densities are arbitrary."""
+
+
+class IdentifiabilityWarning(TensorlySmpWarning):
+    """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique."""
+
+
+class SparseHistogramWarning(TensorlySmpWarning):
+    """Histograms with so few samples that they carry little information, or none."""
+
+
+class ConstantVariableWarning(TensorlySmpWarning):
+    """A variable takes a single value, so it cannot tell components apart."""
+
+
+class ClippedMassWarning(TensorlySmpWarning):
+    """A noticeable share of a reconstructed density was negative and was clipped."""

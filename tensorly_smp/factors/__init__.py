@@ -1,0 +1,1 @@
+"""Histograms to the factors that they share."""

@@ -1,0 +1,248 @@
+"""The coupled tensors, unfolded once so that a block update is two matrix products.
+
+For variable n the mode-n unfoldings of all triples that contain it stand side by side in one matrix U_n
+(n_bins[n], n_columns). Column c belongs to a pair of bins, one of each of the other two variables; ``rows_a[c]`` and
+``rows_b[c]`` are the rows of these bins in the factors stacked over all variables, S. The weighted Khatri-Rao product
+that goes with U_n is then S[rows_a] * S[rows_b] * w, whatever the numbers of bins, and a column in which no sample
+fell is left out: it contributes nothing to a gradient (KL: the sum of the model over it is known, Frobenius: its model
+part is in the Gram matrix).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorly as tl
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.arrays import Tensor, index_tensor, to_numpy
+from tensorly_smp.marginals.histograms import Marginals
+
+
+@dataclass(frozen=True)
+class Unfolding:
+    """Side-by-side unfoldings of some triples along one variable, each times its weight omega."""
+
+    variable: int
+    values: Tensor
+    rows_a: Tensor
+    rows_b: Tensor
+    pairs_a: Tensor
+    pairs_b: Tensor
+    omega: Tensor
+    filled: Tensor
+    filled_values: Tensor
+
+
+@dataclass(frozen=True)
+class CoupledTensors:
+    """Third-order tensors that share factors, ready for the solver.
+
+    Attributes
+    ----------
+    n_bins : tuple of int
+    offsets : ndarray of int (n_variables + 1,)
+        First row of each variable in the stacked factors.
+    blocks : tuple of Unfolding
+        One per variable: all triples that contain it.
+    cover : tuple of Unfolding
+        Every triple once.
+    omega_total : float
+        Sum of the weights.
+    self_information : float
+        sum of omega X log X, the part of the KL loss that no factor changes.
+    energy : float
+        sum of omega X^2, the same for the Frobenius loss.
+    first_moments : tuple of ndarray (n_bins[n],)
+        Share of samples per bin of each variable.
+    context : dict
+        dtype and device, as of ``tensorly.context``.
+    n_samples : int
+        0 where unknown.
+    """
+
+    n_bins: tuple[int, ...]
+    offsets: np.ndarray
+    blocks: tuple[Unfolding, ...]
+    cover: tuple[Unfolding, ...]
+    omega_total: float
+    self_information: float
+    energy: float
+    first_moments: tuple[np.ndarray, ...]
+    context: dict[str, Any]
+    n_samples: int
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.n_bins)
+
+
+def couple_marginals(marginals: Marginals, weights: str) -> CoupledTensors:
+    """Coupled tensors of counted histograms; triples without samples are left out."""
+    keep = np.flatnonzero(marginals.totals > 0)
+    tensors = [marginals.counts[t] / marginals.totals[t] for t in keep]
+    omega = _omega(marginals.totals[keep], weights)
+    context = {"dtype": tl.float64}
+    return _couple(tensors, marginals.triples[keep], omega, marginals.n_bins, context, marginals.n_samples)
+
+
+def couple_tensors(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]], weights: str) -> CoupledTensors:
+    """Coupled tensors of a list of third-order arrays of the active backend; each is divided by its sum."""
+    tensors = list(tensors)
+    arrays = [_checked_tensor(tensor, position) for position, tensor in enumerate(tensors)]
+    mode_array = _checked_modes(modes, len(arrays))
+    n_bins = _checked_sizes(arrays, mode_array)
+    totals = np.array([a.sum() for a in arrays])
+    if (totals <= 0).any():
+        raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
+    context = _floating_context(tensors[0])
+    normalized = [a / total for a, total in zip(arrays, totals, strict=True)]
+    return _couple(normalized, mode_array, _omega(totals, weights), n_bins, context, 0)
+
+
+def _floating_context(tensor: Tensor) -> dict[str, Any]:
+    context = dict(tl.context(tensor)) if tl.is_tensor(tensor) else {}
+    context.pop("requires_grad", None)
+    if context.get("dtype") not in (tl.float32, tl.float64):
+        context["dtype"] = tl.float64
+    return context
+
+
+def _omega(totals: np.ndarray, weights: str) -> np.ndarray:
+    """Weights of the triples, one on average, so that complete data gives the paper's plain sum."""
+    if weights == "uniform":
+        return np.ones(len(totals))
+    if weights == "count":
+        return totals / totals.mean()
+    raise InvalidInputError(f'weights is {weights!r}; expected "count" or "uniform".')
+
+
+def _checked_tensor(tensor: Tensor, position: int) -> np.ndarray:
+    if not tl.is_tensor(tensor) and not isinstance(tensor, np.ndarray | list | tuple):
+        raise InvalidTypeError(
+            f"Tensor {position} is {type(tensor).__name__}; expected an array of the active TensorLy backend "
+            f'("{tl.get_backend()}"; see tensorly.set_backend).'
+        )
+    try:
+        array = to_numpy(tensor)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"Tensor {position} is not numeric: {error}.") from error
+    if array.ndim != 3 or array.size == 0:
+        raise InvalidInputError(f"Tensor {position} has shape {array.shape}; expected three non-empty modes.")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise InvalidInputError(
+            f"Tensor {position} has entries that are negative or not finite; expected counts or probabilities."
+        )
+    return array
+
+
+def _checked_modes(modes: Sequence[Sequence[int]], n_tensors: int) -> np.ndarray:
+    try:
+        array = np.asarray(modes)
+    except ValueError as error:
+        raise InvalidInputError(f"modes must name three variables per tensor: {error}.") from error
+    if array.shape != (n_tensors, 3) or n_tensors == 0:
+        raise InvalidInputError(f"modes has shape {array.shape}; expected ({n_tensors}, 3): one triple per tensor.")
+    if array.dtype.kind not in "iu":
+        raise InvalidTypeError(f"modes are of type {array.dtype}; expected integer variable indices.")
+    repeated = [tuple(mode) for mode in array.tolist() if len(set(mode)) < 3]
+    if repeated:
+        raise InvalidInputError(f"modes {repeated[0]} repeat a variable; the three of a tensor must differ.")
+    missing = sorted(set(range(int(array.max()) + 1)) - set(array.ravel().tolist()))
+    if array.min() < 0 or missing:
+        raise InvalidInputError(f"modes must use every variable from 0 to the largest; missing: {missing}.")
+    return array.astype(np.intp)
+
+
+def _checked_sizes(arrays: list[np.ndarray], modes: np.ndarray) -> tuple[int, ...]:
+    sizes: dict[int, int] = {}
+    for position, (array, mode) in enumerate(zip(arrays, modes.tolist(), strict=True)):
+        for n, size in zip(mode, array.shape, strict=True):
+            if sizes.setdefault(n, size) != size:
+                raise InvalidInputError(
+                    f"Tensor {position} has {size} entries along variable {n}, an earlier one {sizes[n]}."
+                )
+    return tuple(sizes[n] for n in range(len(sizes)))
+
+
+def _couple(
+    tensors: list[np.ndarray],
+    modes: np.ndarray,
+    omega: np.ndarray,
+    n_bins: tuple[int, ...],
+    context: dict[str, Any],
+    n_samples: int,
+) -> CoupledTensors:
+    offsets = np.concatenate([[0], np.cumsum(n_bins)])
+    containing: list[list[int]] = [[] for _ in n_bins]
+    leading: list[list[int]] = [[] for _ in n_bins]
+    for t, mode in enumerate(modes.tolist()):
+        for n in mode:
+            containing[n].append(t)
+        leading[min(mode, key=lambda n: len(leading[n]))].append(t)
+
+    def unfold(n: int, members: list[int]) -> Unfolding:
+        return _unfold(n, [(tensors[t], modes[t], omega[t]) for t in members], offsets, context)
+
+    return CoupledTensors(
+        n_bins=n_bins,
+        offsets=offsets,
+        blocks=tuple(unfold(n, members) for n, members in enumerate(containing)),
+        cover=tuple(unfold(n, members) for n, members in enumerate(leading) if members),
+        omega_total=float(omega.sum()),
+        self_information=sum(float(o * _x_log_x(x)) for x, o in zip(tensors, omega, strict=True)),
+        energy=sum(float(o * (x * x).sum()) for x, o in zip(tensors, omega, strict=True)),
+        first_moments=tuple(
+            _first_moment(n, tensors, modes, omega, members) for n, members in enumerate(containing)
+        ),
+        context=context,
+        n_samples=n_samples,
+    )
+
+
+def _x_log_x(tensor: np.ndarray) -> float:
+    positive = tensor[tensor > 0]
+    return float(positive @ np.log(positive))
+
+
+def _first_moment(
+    n: int, tensors: list[np.ndarray], modes: np.ndarray, omega: np.ndarray, members: list[int]
+) -> np.ndarray:
+    total = 0.0
+    for t in members:
+        axis = modes[t].tolist().index(n)
+        total = total + omega[t] * tensors[t].sum(axis=tuple({0, 1, 2} - {axis}))
+    return np.asarray(total) / sum(omega[t] for t in members)
+
+
+def _unfold(
+    n: int, members: list[tuple[np.ndarray, np.ndarray, float]], offsets: np.ndarray, context: dict[str, Any]
+) -> Unfolding:
+    values, rows_a, rows_b, pairs = [], [], [], []
+    for tensor, mode, omega in members:
+        axis = mode.tolist().index(n)
+        a, b = (int(m) for m in mode if m != n)
+        unfolded = omega * np.moveaxis(tensor, axis, 0)
+        size_a, size_b = unfolded.shape[1:]
+        unfolded = unfolded.reshape(len(unfolded), -1)
+        filled = np.flatnonzero(unfolded.any(axis=0))
+        values.append(unfolded[:, filled])
+        rows_a.append(offsets[a] + filled // size_b)
+        rows_b.append(offsets[b] + filled % size_b)
+        pairs.append((a, b))
+    matrix = np.concatenate(values, axis=1)
+    cells = np.flatnonzero(matrix)
+    return Unfolding(
+        variable=n,
+        values=tl.tensor(matrix, **context),
+        rows_a=index_tensor(np.concatenate(rows_a), context),
+        rows_b=index_tensor(np.concatenate(rows_b), context),
+        pairs_a=index_tensor(np.array([a for a, _ in pairs]), context),
+        pairs_b=index_tensor(np.array([b for _, b in pairs]), context),
+        omega=tl.tensor(np.array([omega for *_, omega in members]), **context),
+        filled=index_tensor(cells, context),
+        filled_values=tl.tensor(matrix.ravel()[cells], **context),
+    )

@@ -1,0 +1,183 @@
+"""The parameters that all histograms share: component weights and conditional bin probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import tensorly as tl
+from scipy.special import softmax
+from tensorly.cp_tensor import CPTensor
+
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.arrays import Tensor, to_numpy
+from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.marginals.triples import resolve_triples
+
+#: Departure of a sum from one that is taken for rounding, in single precision.
+SUM_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MixtureFactors:
+    """Weights w and conditional probabilities A_n[i, r] = Pr(variable n in bin i | component r).
+
+    Attributes
+    ----------
+    weights : tensor (rank,)
+        Non-negative, sums to one. An array of the TensorLy backend that made it (NumPy, PyTorch, JAX).
+    factors : tuple of tensor (n_bins[n], rank)
+        Non-negative, every column sums to one.
+    binning : Binning or None
+        Names and edges, where known.
+
+    Raises
+    ------
+    InvalidInputError
+        Shapes that do not fit each other, entries that are negative or not finite, sums other than one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> factors = smp.MixtureFactors(np.array([0.25, 0.75]), [np.eye(2)] * 3)
+    >>> factors
+    MixtureFactors(rank 2, 3 variables, 2 bins, weights 0.25 0.75)
+    >>> factors.permute([1, 0]).weights
+    array([0.75, 0.25])
+    """
+
+    weights: Tensor
+    factors: tuple[Tensor, ...]
+    binning: Binning | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factors", tuple(self.factors))
+        weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
+        if weights.ndim != 1 or any(a.ndim != 2 or a.shape[1] != len(weights) for a in factors) or not len(factors):
+            shapes = [a.shape for a in factors]
+            raise InvalidInputError(
+                f"Weights of shape {weights.shape} and factors of shapes {shapes}; expected (rank,) and (n_bins, rank)."
+            )
+        for name, array in [("weights", weights[:, None]), *((f"factor {n}", a) for n, a in enumerate(factors))]:
+            if not np.isfinite(array).all() or (array < 0).any():
+                raise InvalidInputError(f"The {name} have entries that are negative or not finite.")
+            if np.abs(array.sum(axis=0) - 1).max() > SUM_TOLERANCE:
+                raise InvalidInputError(f"The {name} have columns that do not sum to one; see from_cp_tensor.")
+        if self.binning is not None and self.binning.n_bins != self.n_bins:
+            raise InvalidInputError(f"Factors with {self.n_bins} rows and a binning with {self.binning.n_bins} bins.")
+
+    @property
+    def rank(self) -> int:
+        return int(self.weights.shape[0])
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.factors)
+
+    @property
+    def n_bins(self) -> tuple[int, ...]:
+        return tuple(int(a.shape[0]) for a in self.factors)
+
+    def to_numpy(self) -> MixtureFactors:
+        """The same factors as float64 NumPy arrays, sums exact to rounding; these themselves if they are that already."""
+        arrays = (self.weights, *self.factors)
+        if all(isinstance(array, np.ndarray) and array.dtype == np.float64 for array in arrays):
+            return self
+        weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
+        return MixtureFactors(weights / weights.sum(), tuple(a / a.sum(axis=0) for a in factors), self.binning)
+
+    def to_cp_tensor(self) -> CPTensor:
+        """TensorLy's CPTensor (weights, factors); for many variables never call its ``to_tensor``."""
+        return CPTensor((self.weights, list(self.factors)))
+
+    @classmethod
+    def from_cp_tensor(cls, cp_tensor: Any, binning: Binning | None = None) -> MixtureFactors:
+        """Factors of a non-negative CP tensor, the scale of its columns moved into the weights.
+
+        Parameters
+        ----------
+        cp_tensor : CPTensor or (weights, factors)
+            Any scaling; ``weights`` may be None.
+        binning : Binning, optional
+        """
+        try:
+            weights, factors = cp_tensor
+        except (TypeError, ValueError) as error:
+            raise InvalidTypeError(
+                f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor or (weights, factors)."
+            ) from error
+        if not factors or any(getattr(a, "ndim", 0) != 2 for a in factors):
+            raise InvalidInputError("The factors of a CP tensor must be matrices (n_bins, rank).")
+        if weights is None:
+            weights = tl.ones(factors[0].shape[1], **tl.context(factors[0]))
+        columns = []
+        for n, a in enumerate(factors):
+            total = tl.sum(a, axis=0)
+            if not np.isfinite(to_numpy(a)).all() or (to_numpy(a) < 0).any() or (to_numpy(total) <= 0).any():
+                raise InvalidInputError(f"Factor {n} has a column that is zero, negative or not finite.")
+            columns.append(a / total)
+            weights = weights * total
+        return cls(weights / tl.sum(weights), tuple(columns), binning)
+
+    def permute(self, order: Sequence[int] | np.ndarray) -> MixtureFactors:
+        """Components in another order: component r of the result is ``order[r]`` of this."""
+        index = [int(r) for r in order]
+        if sorted(index) != list(range(self.rank)):
+            raise InvalidInputError(f"order is {index}; expected a permutation of 0 to {self.rank - 1}.")
+        return replace(self, weights=self.weights[index], factors=tuple(a[:, index] for a in self.factors))
+
+    def sort(self) -> MixtureFactors:
+        """Components by decreasing weight."""
+        return self.permute(np.argsort(-to_numpy(self.weights), kind="stable"))
+
+    def smooth(self, share: float = 0.01) -> MixtureFactors:
+        """Every column mixed with this share of the uniform one, so that updates that multiply can leave zeros."""
+        if not 0 <= share <= 1:
+            raise InvalidInputError(f"share is {share}; expected a number from 0 to 1.")
+        return replace(self, factors=tuple((1 - share) * a + share / a.shape[0] for a in self.factors))
+
+    def to_marginals(self, triples: str | int | Iterable[Sequence[int]] = "all") -> Marginals:
+        """Exact histograms of this model (each sums to one), as if from infinitely many samples."""
+        model = self.to_numpy()
+        index = resolve_triples(triples, self.n_variables)
+        # r component; i, j, k bins of the three variables
+        counts = tuple(
+            np.einsum("r,ir,jr,kr->ijk", model.weights, *(model.factors[n] for n in triple), optimize=True)
+            for triple in index
+        )
+        binning = self.binning or Binning.from_n_bins(self.n_bins)
+        return Marginals(counts, index, np.ones(len(index)), binning, 0)
+
+    def log_joint(self, codes: Codes) -> np.ndarray:
+        """log(w_r Pr(codes of a sample | r)) as an array (n_samples, rank); missing entries are summed out."""
+        if codes.n_bins != self.n_bins:
+            raise InvalidInputError(f"Codes with {codes.n_bins} bins and factors with {self.n_bins} rows.")
+        model = self.to_numpy()
+        with np.errstate(divide="ignore"):
+            result = np.tile(np.log(model.weights), (codes.n_samples, 1))
+            for n, a in enumerate(model.factors):
+                # One more row of zeros, at index -1: a missing entry has probability one.
+                result += np.vstack([np.log(a), np.zeros(self.rank)])[codes.values[:, n]]
+        return result
+
+    def posterior(self, codes: Codes) -> np.ndarray:
+        """Pr(r | codes of a sample) as an array (n_samples, rank), rows sum to one.
+
+        A sample that is impossible in every component gets the weights.
+        """
+        log_joint = self.log_joint(codes)
+        impossible = np.isneginf(log_joint).all(axis=1)
+        log_joint[impossible] = np.log(np.maximum(to_numpy(self.weights), np.finfo(float).tiny))
+        return softmax(log_joint, axis=1)
+
+    def __repr__(self) -> str:
+        bins = sorted(set(self.n_bins))
+        size = f"{bins[0]}" if len(bins) == 1 else f"{bins[0]} to {bins[-1]}"
+        shown = " ".join(f"{w:.3g}" for w in to_numpy(self.weights)[:6])
+        more = " ..." if self.rank > 6 else ""
+        return f"MixtureFactors(rank {self.rank}, {self.n_variables} variables, {size} bins, weights {shown}{more})"

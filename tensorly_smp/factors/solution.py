@@ -1,0 +1,114 @@
+"""What the solver returns: factors, why it stopped, and the record of every sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tensorly.cp_tensor import CPTensor
+
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class StopReason(Enum):
+    """Why an iteration ended; each member says what it means and what to do about it."""
+
+    CONVERGED = ("the relative decrease of the loss fell below the tolerance", "nothing to do")
+    EXACT = ("the loss is down to rounding error: the model explains the histograms exactly", "nothing to do")
+    MAX_SWEEPS = ("the largest number of sweeps was reached first", "raise n_iter_max, or the tolerance tol")
+    CALLBACK = ("the callback asked to stop", "nothing to do if that was meant")
+    INTERRUPTED = ("the keyboard interrupted the iteration", "start again from these factors: init=solution.factors")
+
+    def __init__(self, explanation: str, remedy: str) -> None:
+        self.explanation = explanation
+        self.remedy = remedy
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether the iteration ended by itself."""
+        return self in (StopReason.CONVERGED, StopReason.EXACT)
+
+    def __str__(self) -> str:
+        return f"{self.name.lower()}: {self.explanation}"
+
+
+@dataclass(frozen=True)
+class SweepTrace:
+    """Record of an iteration, one entry per sweep and one for the start: n_sweeps + 1 entries each.
+
+    Attributes
+    ----------
+    loss : ndarray (n_sweeps + 1,)
+        Weighted sum over triples of the loss.
+    change : ndarray (n_sweeps + 1,)
+        Largest change of a weight or factor entry in the sweep; NaN at the start.
+    seconds : ndarray (n_sweeps + 1,)
+        Since the start.
+    """
+
+    loss: np.ndarray
+    change: np.ndarray
+    seconds: np.ndarray
+
+    @property
+    def n_sweeps(self) -> int:
+        return len(self.loss) - 1
+
+
+@dataclass(frozen=True, repr=False)
+class CoupledSolution:
+    """Result of :func:`coupled_simplex_parafac`.
+
+    Attributes
+    ----------
+    factors : MixtureFactors
+        Of the start that ended lowest.
+    trace : SweepTrace
+        Of that start.
+    status : StopReason
+        Of that start.
+    start_losses : ndarray (n_init,)
+        Final loss of every start, in their order.
+    start_statuses : tuple of StopReason
+    loss_name : str
+        "kl" or "frobenius".
+    best_start : int
+        Position of the start that ended lowest.
+    start_info : dict
+        What the initializer reports about the start, numbers and strings.
+    """
+
+    factors: MixtureFactors
+    trace: SweepTrace
+    status: StopReason
+    start_losses: np.ndarray
+    start_statuses: tuple[StopReason, ...]
+    loss_name: str
+    best_start: int = 0
+    start_info: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> float:
+        """Final loss."""
+        return float(self.trace.loss[-1])
+
+    def to_cp_tensor(self) -> CPTensor:
+        """TensorLy's CPTensor (weights, factors), in the backend's arrays."""
+        return self.factors.to_cp_tensor()
+
+    def to_dataset(self) -> xr.Dataset:
+        """Weights, factors, edges and trace as one labelled xarray.Dataset."""
+        from tensorly_smp.results import solution_to_dataset
+
+        return solution_to_dataset(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"CoupledSolution({self.loss_name} loss {self.loss:.6g} after {self.trace.n_sweeps} sweeps, "
+            f"{self.status.name.lower()}, best of {len(self.start_losses)})\n  {self.factors!r}"
+        )

@@ -1,0 +1,273 @@
+"""Coupled, non-negative, simplex-constrained CPD of tensors that share factors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorly as tl
+from joblib import Parallel, delayed
+from tensorly.cp_tensor import CPTensor
+from threadpoolctl import threadpool_limits
+
+from tensorly_smp.exceptions import (
+    ConvergenceWarning,
+    EmptyComponentWarning,
+    InvalidInputError,
+    InvalidTypeError,
+)
+from tensorly_smp.factors.arrays import to_numpy
+from tensorly_smp.factors.coupled import CoupledTensors, couple_marginals, couple_tensors
+from tensorly_smp.factors.losses import LOSSES
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import CoupledSolution, StopReason, SweepTrace
+from tensorly_smp.factors.sweeps import Callback, State, StoppingRule, Sweeper
+from tensorly_smp.factors.updates import BLOCK_SOLVERS
+from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.randomness import RandomState, spawn_generators
+
+#: A component with less weight than this has no columns to speak of.
+EMPTY_WEIGHT = 1e-6
+
+
+def coupled_simplex_parafac(
+    data: Marginals | Sequence[Any],
+    rank: int,
+    *,
+    modes: Sequence[Sequence[int]] | None = None,
+    loss: str = "kl",
+    solver: str = "auto",
+    init: str | MixtureFactors | CPTensor = "random",
+    n_init: int = 1,
+    weights: str = "count",
+    n_iter_max: int = 1000,
+    tol: float = 1e-6,
+    n_inner: int | None = None,
+    extrapolate: bool = True,
+    n_jobs: int | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> CoupledSolution:
+    """Factorize third-order tensors jointly: one set of weights and factors, all on the probability simplex.
+
+    Minimizes sum_jkl omega_jkl D(X_jkl, [[w; A_j, A_k, A_l]]) over w and A_1..A_N, every column and w summing to one
+    (Kargas & Sidiropoulos, AISTATS 2019, eq. 9), by alternating over w and the factors. The problem is not convex:
+    use several starts (``n_init``).
+
+    Parameters
+    ----------
+    data : Marginals or sequence of tensor
+        From :func:`count_marginals`; or third-order tensors of the active TensorLy backend (NumPy, PyTorch, JAX;
+        float32 or float64), counts or probabilities, with ``modes``. Each is divided by its sum.
+    rank : int
+        Number of components.
+    modes : sequence of (j, k, l), optional
+        For a list of tensors: the variables along the three modes of each, numbered from 0.
+    loss : {"kl", "frobenius"}
+        "kl" with weights "count" is the composite likelihood of all triples, statistically better; "frobenius" is
+        faster per sweep.
+    solver : {"auto", "multiplicative", "projected-gradient", "mirror"}
+        Block solver. "auto" is "multiplicative" for KL and "projected-gradient" for Frobenius; "mirror" is the paper's
+        exponentiated gradient with Armijo steps, for both, slower.
+    init : {"random"}, MixtureFactors or CPTensor
+        With given factors the first start is from them (never modified) and the others are random. The multiplicative
+        and mirror solvers cannot leave exact zeros: see ``MixtureFactors.smooth``.
+    n_init : int, default 1
+        Starts; the one that ends lowest is returned, and all final losses are kept.
+    weights : {"count", "uniform"}
+        omega: proportional to the number of samples of the triple (one on average), or all one.
+    n_iter_max : int, default 1000
+        Sweeps over all blocks.
+    tol : float, default 1e-6
+        Stop when the relative decrease of the loss per sweep, over two sweeps, is below this.
+    n_inner : int, optional
+        Steps of the block solver per block and sweep; by default 2 (multiplicative), 5 (mirror), 8
+        (projected-gradient).
+    extrapolate : bool, default True
+        Extrapolate over pairs of sweeps (SQUAREM), kept only where the loss does not rise; never with "mirror", which
+        stays the paper's algorithm.
+    n_jobs : int, optional
+        Starts run at a time, in threads, as in joblib; the result does not depend on it.
+    random_state : None, int, Generator or RandomState
+        Every start has its own stream, so the first starts are the same whatever ``n_init``.
+    callback : callable, optional
+        ``callback(cp_tensor, loss)`` before every sweep and at the end; returning True stops.
+
+    Returns
+    -------
+    CoupledSolution
+        Factors in the arrays of the active backend, the record of every sweep, and why it stopped.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Input that cannot be used; the message says what was expected.
+
+    Warns
+    -----
+    ConvergenceWarning
+        The best start did not converge.
+    EmptyComponentWarning
+        A component has next to no weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> rng = np.random.default_rng(0)
+    >>> truth = smp.MixtureFactors([0.3, 0.7], [rng.dirichlet(np.ones(4), 2).T for _ in range(4)])
+    >>> solution = smp.coupled_simplex_parafac(truth.to_marginals(), rank=2, tol=1e-9, n_init=3, random_state=0)
+    >>> bool(smp.metrics.factor_error(solution.factors, truth) < 1e-3)
+    True
+
+    A TensorLy user's own tensors:
+
+    >>> tensors = [rng.random((3, 3, 3)), rng.random((3, 3, 2))]
+    >>> cp = smp.coupled_simplex_parafac(tensors, rank=2, modes=[(0, 1, 2), (0, 1, 3)], random_state=0).to_cp_tensor()
+    >>> [factor.shape for factor in cp.factors]
+    [(3, 2), (3, 2), (3, 2), (2, 2)]
+    """
+    tensors, binning = _coupled(data, modes, weights)
+    rank = _positive_int(rank, "rank")
+    if 0 < tensors.n_samples < rank:
+        raise InvalidInputError(f"rank is {rank} with {tensors.n_samples} samples; expected at most one per sample.")
+    run = _Run(
+        tensors=tensors,
+        loss=_named(loss, LOSSES, "loss"),
+        solver=_solver_name(solver, loss),
+        n_inner=None if n_inner is None else _positive_int(n_inner, "n_inner"),
+        rule=StoppingRule(_tolerance(tol), _positive_int(n_iter_max, "n_iter_max", least=0)),
+        extrapolate=bool(extrapolate),
+        callback=callback,
+    )
+    starts = _starts(tensors, rank, init, _positive_int(n_init, "n_init"), random_state)
+    return _best(run.all(starts, n_jobs), loss, binning)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Everything that the starts have in common."""
+
+    tensors: CoupledTensors
+    loss: str
+    solver: str
+    n_inner: int | None
+    rule: StoppingRule
+    extrapolate: bool
+    callback: Callback | None
+
+    def all(self, starts: list[MixtureFactors], n_jobs: int | None) -> list[tuple[State, SweepTrace, StopReason]]:
+        # One BLAS thread per start: the matrices are small, threads would only wait for each other, and the rounding
+        # stays the same for any number of jobs.
+        with threadpool_limits(1, user_api="blas"):
+            if len(starts) == 1 or n_jobs in (None, 1):
+                results = []
+                for start in starts:
+                    results.append(self.one(start))
+                    if results[-1][2] is StopReason.INTERRUPTED:
+                        break
+                return results
+            return Parallel(n_jobs=n_jobs, prefer="threads")(delayed(self.one)(start) for start in starts)
+
+    def one(self, start: MixtureFactors) -> tuple[State, SweepTrace, StopReason]:
+        context = self.tensors.context
+        state = State(
+            tl.tensor(to_numpy(start.weights), **context), [tl.tensor(to_numpy(a), **context) for a in start.factors]
+        )
+        solver_class = BLOCK_SOLVERS[self.loss][self.solver]
+        solver = solver_class() if self.n_inner is None else solver_class(self.n_inner)
+        extrapolate = self.extrapolate and self.solver != "mirror"
+        sweeper = Sweeper(LOSSES[self.loss](self.tensors), solver, self.rule, extrapolate)
+        return sweeper.run(state, self.callback)
+
+
+def _coupled(data: Any, modes: Any, weights: str) -> tuple[CoupledTensors, Any]:
+    if isinstance(data, Marginals):
+        if modes is not None:
+            raise InvalidInputError("modes are part of Marginals already; give them with a list of tensors only.")
+        return couple_marginals(data, weights), data.binning
+    if isinstance(data, str | bytes) or not isinstance(data, Sequence):
+        raise InvalidTypeError(
+            f"data is {type(data).__name__}; expected Marginals, or a list of third-order tensors with modes=."
+        )
+    if modes is None:
+        raise InvalidInputError("A list of tensors needs modes=[(j, k, l), ...]: the variables along each one's modes.")
+    return couple_tensors(data, modes, weights), None
+
+
+def _positive_int(value: Any, name: str, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
+    if value < least:
+        raise InvalidInputError(f"{name} is {value}; expected at least {least}.")
+    return int(value)
+
+
+def _tolerance(tol: Any) -> float:
+    if isinstance(tol, bool) or not isinstance(tol, int | float | np.floating | np.integer):
+        raise InvalidTypeError(f"tol is {tol!r}; expected a number.")
+    if not 0 <= tol < 1:
+        raise InvalidInputError(f"tol is {tol}; expected a number from 0 to below 1.")
+    return float(tol)
+
+
+def _named(name: Any, table: dict[str, Any], what: str) -> str:
+    if not isinstance(name, str) or name not in table:
+        raise InvalidInputError(f"{what} is {name!r}; expected one of {list(table)}.")
+    return name
+
+
+def _solver_name(solver: Any, loss: str) -> str:
+    known = BLOCK_SOLVERS[_named(loss, LOSSES, "loss")]
+    return next(iter(known)) if solver == "auto" else _named(solver, known, f'solver for loss="{loss}"')
+
+
+def _starts(
+    tensors: CoupledTensors, rank: int, init: Any, n_init: int, random_state: RandomState
+) -> list[MixtureFactors]:
+    from tensorly_smp.initializers.random_start import random_start
+
+    streams = spawn_generators(random_state, n_init)
+    starts = [random_start(tensors.n_bins, rank, rng, tensors.first_moments) for rng in streams]
+    if isinstance(init, str):
+        if init != "random":
+            raise InvalidInputError(f'init is {init!r}; expected "random", MixtureFactors or a CPTensor.')
+        return starts
+    given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
+    if given.rank != rank or given.n_bins != tensors.n_bins:
+        raise InvalidInputError(
+            f"init has rank {given.rank} and {given.n_bins} bins; expected rank {rank} and {tensors.n_bins} bins."
+        )
+    return [given, *starts[1:]]
+
+
+def _best(results: list[tuple[State, SweepTrace, StopReason]], loss: str, binning: Any) -> CoupledSolution:
+    losses = np.array([trace.loss[-1] for _, trace, _ in results])
+    best = int(np.argmin(losses))
+    state, trace, status = results[best]
+    if status is StopReason.MAX_SWEEPS:
+        warnings.warn(
+            f"The coupled CPD stopped after {trace.n_sweeps} sweeps: {status.explanation}; {status.remedy}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    empty = np.flatnonzero(to_numpy(state.weights) < EMPTY_WEIGHT)
+    if len(empty):
+        warnings.warn(
+            f"Components {empty.tolist()} are empty (weight below {EMPTY_WEIGHT}), so their columns are arbitrary. Try "
+            "a smaller rank, more starts (n_init) or other ones.",
+            EmptyComponentWarning,
+            stacklevel=3,
+        )
+    return CoupledSolution(
+        factors=MixtureFactors(state.weights, tuple(state.factors), binning),
+        trace=trace,
+        status=status,
+        start_losses=losses,
+        start_statuses=tuple(status for *_, status in results),
+        loss_name=loss,
+        best_start=best,
+    )

@@ -1,0 +1,1 @@
+"""When are the factors unique?"""

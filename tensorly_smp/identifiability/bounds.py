@@ -1,0 +1,356 @@
+"""Highest rank that the numbers of variables and bins allow, before any data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
+
+Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic"]
+
+# Bits of the subset-sum tables: beyond, partitions come from a greedy rule.
+_TABLE_BITS = 2 * 10**8
+_MAX_BINS = 2**30
+
+
+def max_identifiable_rank(
+    n_variables: int,
+    n_bins: int | Sequence[int],
+    criterion: Criterion = "gevd",
+    partition: Partition | Sequence[Sequence[int]] | None = None,
+) -> int:
+    """Highest rank R at which almost every mixture of N product distributions is identifiable from its triples.
+
+    Parameters
+    ----------
+    n_variables : int
+        N, at least 3.
+    n_bins : int or sequence of int (n_variables,)
+        Bins of every variable, at least 2.
+    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic"}
+        "gevd" (Leurgans): the algebraic decomposition works, R <= min(s1, s2) and s3 >= 2, where s_i is the sum of
+        I_n - 1 over set i of the partition, plus one. Use it to know whether ``init="gevd"`` can succeed.
+        "generic" (Chiantini and Ottaviani 2012, Theorem 1.1): R <= 2^(a + b - 2) with 2^a and 2^b the largest powers of
+        two within the two *smallest* of s1, s2, s3. Unique for almost every model, but there is no algebra to find it.
+        "kruskal": 2 R + 2 <= sum_i min(s_i, R), Kruskal's condition at the k-ranks of almost every model.
+        "paper-gevd", "paper-generic": the figures as printed by Kargas and Sidiropoulos (2019), see Notes.
+    partition : Partition or three collections of variable indices, optional
+        Three disjoint sets; the third is the pencil mode of "gevd". Default: the best partition for the criterion.
+
+    Returns
+    -------
+    int
+        At least 1 for the first three criteria, as one product distribution is always unique. "paper-gevd" is 0 for
+        fewer than five variables, where it guarantees nothing.
+
+    Raises
+    ------
+    InvalidInputError
+        If sizes are out of range or the criterion is unknown.
+    InvalidTypeError
+        If sizes are not integers.
+
+    See Also
+    --------
+    best_partition : The partition behind the figure.
+    min_bins_for_rank : The question the other way round.
+
+    Notes
+    -----
+    The paper counts the rows of a stacked factor, c I for c variables of I bins. As every block of it has columns that
+    sum to one, its rank is at most c (I - 1) + 1: the first three criteria use these effective sizes, and
+    "paper-gevd" = (floor((N - 1) / 2) - 1) I and "paper-generic" = floor((floor(N / 3) I + 1)^2 / 16) are kept for
+    comparison. They are stated for equal numbers of bins; with unequal ones the smallest counts. With a given
+    partition, they are the same formulas at the rows of its stacked factors.
+
+    The best partition is exact for equal numbers of bins and wherever a subset-sum table fits (for "gevd", N times the
+    sum of I_n up to 2e8; else, N times its square). Beyond, variables are shared out greedily, largest first, and the
+    figure is a lower bound.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.max_identifiable_rank(10, 15), smp.max_identifiable_rank(10, 15, "paper-gevd")
+    (57, 45)
+    >>> smp.max_identifiable_rank(3, [4, 5, 6], "kruskal")
+    6
+    """
+    sizes = _checked_sizes(n_variables, n_bins)
+    criterion = _checked_criterion(criterion)
+    chosen = None if partition is None else as_partition(partition, n_variables)
+    if criterion in _PAPER_RULES:
+        if chosen is None:
+            return _PAPER_RULES[criterion][0](n_variables, min(sizes))
+        return _PAPER_RULES[criterion][1](chosen.stacked_sizes(sizes))
+    if chosen is None:
+        chosen = best_partition(n_variables, sizes, criterion)
+    return int(_RANK_RULES[criterion](np.array([chosen.effective_sizes(sizes)]))[0])
+
+
+def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Criterion = "gevd") -> Partition:
+    """Partition of all variables that allows the highest rank.
+
+    Parameters
+    ----------
+    n_variables, n_bins
+        As for :func:`max_identifiable_rank`, whose Notes say when it is exact.
+    criterion : {"gevd", "generic", "kruskal"}
+        For "gevd", the third set is a single variable with the fewest bins.
+
+    Returns
+    -------
+    Partition
+
+    Raises
+    ------
+    InvalidInputError
+        If sizes are out of range or the criterion is not one of the three.
+
+    Examples
+    --------
+    >>> best_partition(4, [3, 9, 3, 5]).effective_sizes([3, 9, 3, 5])
+    (9, 7, 3)
+    """
+    sizes = _checked_sizes(n_variables, n_bins)
+    criterion = _checked_criterion(criterion)
+    if criterion in _PAPER_RULES:
+        raise InvalidInputError(f"{criterion!r} prescribes its partition; expected 'gevd', 'generic' or 'kruskal'.")
+    gains = [size - 1 for size in sizes]
+    rule = _RANK_RULES[criterion]
+    equal = len(set(gains)) == 1
+    if criterion == "gevd":
+        return default_partition(n_variables) if equal else _pencil_partition(gains)
+    if not equal and len(gains) * (sum(gains) + 1) ** 2 <= _TABLE_BITS:
+        return _best_of_all_partitions(gains, rule)
+    candidates = _greedy_partitions(gains, criterion)
+    effective = np.array([candidate.effective_sizes(sizes) for candidate in candidates])
+    return candidates[int(np.argmax(rule(effective)))]
+
+
+def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd") -> int:
+    """Fewest bins, the same for every variable, at which `rank` components are identifiable.
+
+    Parameters
+    ----------
+    n_variables : int
+        At least 3.
+    rank : int
+        Number of components, at least 1.
+    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic"}
+        As for :func:`max_identifiable_rank`.
+
+    Returns
+    -------
+    int
+        At least 2.
+
+    Raises
+    ------
+    InvalidInputError
+        If no number of bins is enough ("paper-gevd" with fewer than five variables), or a size is out of range.
+
+    Examples
+    --------
+    >>> min_bins_for_rank(10, 57), min_bins_for_rank(3, 5, "generic")
+    (15, 8)
+    """
+    if isinstance(rank, bool) or not isinstance(rank, Integral):
+        raise InvalidTypeError(f"rank is {rank!r}; expected an integer.")
+    if rank < 1:
+        raise InvalidInputError(f"rank is {rank}; expected at least 1.")
+
+    def enough(bins: int) -> bool:
+        return max_identifiable_rank(n_variables, bins, criterion) >= rank
+
+    high = 2
+    while not enough(high):
+        if high >= _MAX_BINS:
+            raise InvalidInputError(
+                f"Criterion {criterion!r} guarantees no rank {rank} for {n_variables} variables, however many bins."
+            )
+        high *= 2
+    low = high // 2  # not enough, or below the smallest number of bins
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+# Each rule maps effective sizes (n_partitions, 3) to ranks (n_partitions,).
+
+
+def _gevd_rule(sizes: np.ndarray) -> np.ndarray:
+    return np.where(sizes[:, 2] >= 2, sizes[:, :2].min(axis=1), 1)
+
+
+def _generic_rule(sizes: np.ndarray) -> np.ndarray:
+    smallest = np.sort(sizes, axis=1)[:, :2]
+    # frexp is exact where log2 may round up just below a power of two.
+    exponents = np.frexp(smallest.astype(float))[1] - 1
+    return 2 ** np.maximum(exponents.sum(axis=1) - 2, 0)
+
+
+def _kruskal_rule(sizes: np.ndarray) -> np.ndarray:
+    # 2 R + 2 <= min(s1, R) + min(s2, R) + min(s3, R) is solved on each of the four intervals between the sizes;
+    # R = 1 is always unique.
+    small, middle, large = np.sort(sizes, axis=1).T
+    below_middle = np.where(small >= 2, middle, 1)
+    below_large = np.minimum(middle + small - 2, large)
+    above = (small + middle + large - 2) // 2
+    return np.maximum.reduce(
+        [
+            np.where(small >= 2, small, 1),
+            below_middle,
+            np.where(below_large >= middle, below_large, 1),
+            np.where(above >= large, above, 1),
+        ]
+    )
+
+
+def _paper_gevd(n_variables: int, n_bins: int) -> int:
+    return ((n_variables - 1) // 2 - 1) * n_bins
+
+
+def _paper_generic(n_variables: int, n_bins: int) -> int:
+    return (n_variables // 3 * n_bins + 1) ** 2 // 16
+
+
+def _paper_gevd_rows(rows: tuple[int, int, int]) -> int:
+    return min(rows[:2])
+
+
+def _paper_generic_rows(rows: tuple[int, int, int]) -> int:
+    small, middle, _ = sorted(rows)
+    return (small + 1) * (middle + 1) // 16
+
+
+_RANK_RULES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "gevd": _gevd_rule,
+    "generic": _generic_rule,
+    "kruskal": _kruskal_rule,
+}
+_PAPER_RULES: dict[str, tuple[Callable[[int, int], int], Callable[[tuple[int, int, int]], int]]] = {
+    "paper-gevd": (_paper_gevd, _paper_gevd_rows),
+    "paper-generic": (_paper_generic, _paper_generic_rows),
+}
+
+
+def _pencil_partition(gains: list[int]) -> Partition:
+    """Best for "gevd": the variable with the fewest bins is the pencil, the rest is split in halves.
+
+    Exchanging the pencil for a variable with more bins could only shrink the halves.
+    """
+    order = sorted(range(len(gains)), key=lambda n: gains[n])
+    pencil, others = order[0], order[1:]
+    half = sum(gains[n] for n in others) // 2
+    if len(others) * (2 * half + 1) <= _TABLE_BITS:
+        first = _subset_nearest(others, gains, half)
+    else:
+        first = _deal(others, gains, 2)[0]
+    return Partition(tuple(first), tuple(sorted(set(others) - set(first))), (pencil,))
+
+
+def _subset_nearest(items: list[int], gains: list[int], target: int) -> list[int]:
+    """Subset with the largest sum that is at most `target`: bit s of a table is set if s is a reachable sum."""
+    tables = [1]
+    for n in items:
+        tables.append((tables[-1] | tables[-1] << gains[n]) & ((1 << (target + 1)) - 1))
+    total = tables[-1].bit_length() - 1
+    subset = []
+    for n, before in zip(reversed(items), reversed(tables[:-1]), strict=True):
+        if not before >> total & 1:
+            subset.append(n)
+            total -= gains[n]
+    return sorted(subset)
+
+
+def _best_of_all_partitions(gains: list[int], rule: Callable[[np.ndarray], np.ndarray]) -> Partition:
+    """Best of all reachable sums of three sets; bit (s1, s2) of a table is set if these two sums are reachable."""
+    total = sum(gains)
+    width = total + 1
+    tables = [1]
+    for gain in gains:
+        before = tables[-1]
+        tables.append(before | before << gain | before << gain * width)
+    n_bytes = (width * width + 7) // 8
+    bits = np.frombuffer(tables[-1].to_bytes(n_bytes, "little"), dtype=np.uint8)
+    first, second = np.divmod(np.flatnonzero(np.unpackbits(bits, bitorder="little")), width)
+    sums = np.column_stack([first, second, total - first - second])
+    sums = sums[(sums > 0).all(axis=1)]
+    state = sums[np.argmax(rule(sums + 1))]
+    position = int(state[0]) * width + int(state[1])
+    sets: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for n in reversed(range(len(gains))):
+        before = tables[n]
+        for chosen, step in ((2, 0), (1, gains[n]), (0, gains[n] * width)):
+            if position >= step and before >> (position - step) & 1:
+                sets[chosen].append(n)
+                position -= step
+                break
+    return Partition(*(tuple(sorted(group)) for group in sets))
+
+
+def _greedy_partitions(gains: list[int], criterion: str) -> list[Partition]:
+    """Candidates among which the best partition is exact for equal gains."""
+    order = sorted(range(len(gains)), key=lambda n: gains[n])
+    candidates = [_deal(order, gains, 3), [*_deal(order[1:], gains, 2), order[:1]]]
+    if criterion == "generic":
+        # Sizes 2^a <= 2^b <= the third: fill the sets up to the sums 2^a - 1 and 2^b - 1, the last takes the rest.
+        exponents = range(1, sum(gains).bit_length() + 1)
+        for small, middle in ((a, b) for b in exponents for a in exponents if a <= b):
+            candidates.append(_fill(order, gains, [2**small - 1, 2**middle - 1]))
+    return [Partition(*(tuple(sorted(group)) for group in sets)) for sets in candidates if all(sets)]
+
+
+def _deal(order: list[int], gains: list[int], n_sets: int) -> list[list[int]]:
+    """Largest first, each to the set with the smallest sum so far."""
+    sets: list[list[int]] = [[] for _ in range(n_sets)]
+    sums = [0] * n_sets
+    for n in reversed(order):
+        smallest = sums.index(min(sums))
+        sets[smallest].append(n)
+        sums[smallest] += gains[n]
+    return sets
+
+
+def _fill(order: list[int], gains: list[int], targets: list[int]) -> list[list[int]]:
+    """Smallest variables first into the first target, and so on, so that a target is overshot by little."""
+    sets: list[list[int]] = []
+    left = list(order)
+    for target in targets:
+        group: list[int] = []
+        while left and target > 0:
+            n = left.pop(0)
+            group.append(n)
+            target -= gains[n]
+        sets.append(group)
+    return [*sets, left]
+
+
+def _checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
+    if isinstance(n_variables, bool) or not isinstance(n_variables, Integral):
+        raise InvalidTypeError(f"n_variables is {n_variables!r}; expected an integer.")
+    if n_variables < 3:
+        raise InvalidInputError(f"n_variables is {n_variables}; identifiability from triples needs at least 3.")
+    sizes = [n_bins] * int(n_variables) if isinstance(n_bins, Integral) else list(n_bins)
+    if len(sizes) != n_variables:
+        raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
+    for size in sizes:
+        if isinstance(size, bool) or not isinstance(size, Integral):
+            raise InvalidTypeError(f"n_bins holds {size!r}; expected integers.")
+        if size < 2:
+            raise InvalidInputError(
+                f"n_bins holds {size}; expected at least 2. A variable with one bin tells nothing: leave it out."
+            )
+    return [int(size) for size in sizes]
+
+
+def _checked_criterion(criterion: str) -> Criterion:
+    if criterion not in get_args(Criterion):
+        raise InvalidInputError(f"criterion is {criterion!r}; expected one of {', '.join(get_args(Criterion))}.")
+    return cast(Criterion, criterion)

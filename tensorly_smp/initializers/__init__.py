@@ -1,0 +1,1 @@
+"""Starting points for the factors."""

@@ -1,0 +1,1 @@
+"""Bin indices to histograms of variable triples."""

@@ -1,0 +1,261 @@
+"""Joint histograms of variable triples, counted from codes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    SizeLimitError,
+    SparseHistogramWarning,
+)
+from tensorly_smp.marginals.triples import resolve_triples
+from tensorly_smp.randomness import RandomState
+
+#: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
+CHUNK_SIZE = 32_768
+
+
+@dataclass(frozen=True, repr=False)
+class Marginals:
+    """Counts of the samples that are complete in each of a set of variable triples.
+
+    Marginals of disjoint samples add up: ``count_marginals(a) + count_marginals(b)`` equals the marginals of both.
+
+    Attributes
+    ----------
+    counts : tuple of ndarray (n_bins[j], n_bins[k], n_bins[l])
+        (Weighted) number of samples per cell, one array per triple.
+    triples : ndarray of int (n_triples, 3)
+        Variable indices j < k < l.
+    totals : ndarray (n_triples,)
+        Sum of each array: the (weighted) number of samples complete in the triple.
+    binning : Binning
+    n_samples : int
+        Samples seen, complete or not.
+    """
+
+    counts: tuple[np.ndarray, ...]
+    triples: np.ndarray
+    totals: np.ndarray
+    binning: Binning
+    n_samples: int
+
+    @property
+    def n_triples(self) -> int:
+        return len(self.triples)
+
+    @property
+    def n_variables(self) -> int:
+        return self.binning.n_variables
+
+    @property
+    def n_bins(self) -> tuple[int, ...]:
+        return self.binning.n_bins
+
+    def histogram(self, position: int) -> np.ndarray:
+        """Shares X_jkl of the triple at ``position`` (they sum to one), array (n_bins[j], n_bins[k], n_bins[l])."""
+        total = self.totals[position]
+        if total <= 0:
+            names = [self.binning.variables[n] for n in self.triples[position]]
+            raise InvalidInputError(f"No sample is complete in {names}, so this histogram is undefined.")
+        return self.counts[position] / total
+
+    def __add__(self, other: Marginals) -> Marginals:
+        if not isinstance(other, Marginals):
+            return NotImplemented
+        if not np.array_equal(self.triples, other.triples):
+            raise InvalidInputError("The two Marginals count different triples; count the same list in every chunk.")
+        same_edges = self.n_bins == other.n_bins and all(
+            map(np.array_equal, self.binning.edges, other.binning.edges, strict=True)
+        )
+        if not same_edges or self.binning.variables != other.binning.variables:
+            raise InvalidInputError("The two Marginals use different binnings; encode every chunk with the same one.")
+        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        return replace(
+            self, counts=counts, totals=self.totals + other.totals, n_samples=self.n_samples + other.n_samples
+        )
+
+    def __repr__(self) -> str:
+        bins = sorted(set(self.n_bins))
+        size = f"{bins[0]}" if len(bins) == 1 else f"{bins[0]} to {bins[-1]}"
+        return (
+            f"Marginals({self.n_triples} triples of {self.n_variables} variables, {size} bins, "
+            f"{self.n_samples} samples)"
+        )
+
+
+def count_marginals(
+    codes: Codes,
+    triples: str | int | Iterable[Sequence[int]] = "all",
+    sample_weight: np.ndarray | None = None,
+    *,
+    random_state: RandomState = None,
+    max_bytes: float = 2e9,
+) -> Marginals:
+    """Count the joint histogram of every variable triple.
+
+    X_jkl of the paper (Kargas & Sidiropoulos, AISTATS 2019, eq. 6) is ``counts / total`` of the triple. A sample
+    counts in a triple when its three entries are present, so incomplete samples are used as far as they go.
+
+    Parameters
+    ----------
+    codes : Codes
+        From :func:`encode_samples`, or ``Codes.from_array`` for data that is integer already.
+    triples : "all", int or list of (j, k, l), default "all"
+        All C(n_variables, 3) triples, this many random ones that use every variable evenly, or these.
+    sample_weight : array (n_samples,), optional
+        Non-negative and finite; a sample of weight 2 counts twice.
+    random_state : None, int, Generator or RandomState
+        Used when ``triples`` is a number.
+    max_bytes : float, default 2e9
+        Size in bytes that the result may have; checked before anything is allocated.
+
+    Returns
+    -------
+    Marginals
+
+    Raises
+    ------
+    SizeLimitError
+        The histograms would take more than ``max_bytes``.
+    InvalidInputError
+        Fewer than three variables, a triple list that is not usable, a variable without any complete triple.
+
+    Warns
+    -----
+    SparseHistogramWarning
+        A triple has no complete sample: it takes no part in the fit.
+    ConstantVariableWarning
+        All samples of a variable are in one bin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 4))
+    >>> marginals = smp.count_marginals(smp.encode_samples(X, smp.choose_binning(X, n_bins=5)))
+    >>> marginals
+    Marginals(4 triples of 4 variables, 5 bins, 500 samples)
+    >>> float(marginals.histogram(0).sum())
+    1.0
+    """
+    if not isinstance(codes, Codes):
+        raise InvalidTypeError(
+            f"codes is {type(codes).__name__}; expected Codes, from encode_samples(X, choose_binning(X))."
+        )
+    weights = _checked_weights(sample_weight, codes.n_samples)
+    _check_size(triples, codes.n_bins, max_bytes)
+    index = resolve_triples(triples, codes.n_variables, random_state)
+    _check_list_size(index, codes.n_bins, max_bytes)
+    counts = _count(codes.values, index, codes.n_bins, weights)
+    marginals = Marginals(counts, index, np.array([c.sum() for c in counts]), codes.binning, codes.n_samples)
+    _check_coverage(marginals)
+    _check_constant(codes)
+    return marginals
+
+
+def _count(
+    values: np.ndarray, triples: np.ndarray, n_bins: tuple[int, ...], weights: np.ndarray | None
+) -> tuple[np.ndarray, ...]:
+    """One bincount per triple and chunk of samples; a missing entry sends the sample to one extra, dropped cell."""
+    sizes = [n_bins[j] * n_bins[k] * n_bins[m] for j, k, m in triples]
+    counts = [np.zeros(size) for size in sizes]
+    for start in range(0, len(values), CHUNK_SIZE):
+        chunk = np.ascontiguousarray(values[start : start + CHUNK_SIZE].T, dtype=np.int64)
+        # Far enough below zero that no sum with valid codes comes back above zero.
+        chunk[chunk < 0] = -(2**40)
+        chunk_weights = None if weights is None else weights[start : start + CHUNK_SIZE]
+        incomplete = chunk.min() < 0
+        pair, pair_code = (-1, -1), chunk[0]
+        for position, (j, k, m) in enumerate(triples):
+            if (j, k) != pair:  # lexicographic order: each pair is computed once
+                pair, pair_code = (j, k), chunk[j] * n_bins[k] + chunk[k]
+            cell = pair_code * n_bins[m] + chunk[m]
+            if incomplete:
+                cell[cell < 0] = sizes[position]
+            found = np.bincount(cell, chunk_weights, minlength=sizes[position] + 1)
+            counts[position] += found[:-1]
+    shapes = [(n_bins[j], n_bins[k], n_bins[m]) for j, k, m in triples]
+    return tuple(c.reshape(shape) for c, shape in zip(counts, shapes, strict=True))
+
+
+def _checked_weights(sample_weight: np.ndarray | None, n_samples: int) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"sample_weight must be numbers: {error}.") from error
+    if weights.shape != (n_samples,):
+        raise InvalidInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},).")
+    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+        raise InvalidInputError("sample_weight must be finite, non-negative and not all zero.")
+    return weights
+
+
+def _check_size(triples: object, n_bins: tuple[int, ...], max_bytes: float) -> None:
+    """Size of all triples without listing them: the third elementary symmetric polynomial of the bin numbers."""
+    if not isinstance(triples, str):
+        return
+    p1, p2, p3 = (sum(float(i) ** power for i in n_bins) for power in (1, 2, 3))
+    _require_fit(8 * (p1**3 - 3 * p1 * p2 + 2 * p3) / 6, max_bytes, len(n_bins))
+
+
+def _check_list_size(triples: np.ndarray, n_bins: tuple[int, ...], max_bytes: float) -> None:
+    sizes = np.asarray(n_bins, dtype=float)[triples].prod(axis=1)
+    _require_fit(8 * float(sizes.sum()), max_bytes, len(n_bins))
+
+
+def _require_fit(n_bytes: float, max_bytes: float, n_variables: int) -> None:
+    if n_bytes > max_bytes:
+        raise SizeLimitError(
+            f"The histograms would take {n_bytes / 1e9:.3g} GB, over the limit of {max_bytes / 1e9:.3g} GB. Use fewer "
+            f"bins, a number of triples (triples={max(n_variables, 10)} or more) or a larger max_bytes."
+        )
+
+
+def _check_coverage(marginals: Marginals) -> None:
+    empty = marginals.totals <= 0
+    if not empty.any():
+        return
+    names = marginals.binning.variables
+    covered = set(marginals.triples[~empty].ravel().tolist())
+    lost = [names[n] for n in range(marginals.n_variables) if n not in covered]
+    if lost:
+        raise InvalidInputError(
+            f"Variables {lost} have no sample that is complete in any counted triple. Remove them, or add samples in "
+            "which they are observed together with two others."
+        )
+    listed = [tuple(names[n] for n in triple) for triple in marginals.triples[empty][:5]]
+    warnings.warn(
+        f"{int(empty.sum())} of {marginals.n_triples} triples have no complete sample and take no part in the fit: "
+        f"{listed}{'...' if empty.sum() > 5 else ''}.",
+        SparseHistogramWarning,
+        stacklevel=3,
+    )
+
+
+def _check_constant(codes: Codes) -> None:
+    constant = []
+    for n, name in enumerate(codes.binning.variables):
+        column = codes.values[:, n]
+        present = column[column >= 0]
+        if len(present) and present.min() == present.max():
+            constant.append(name)
+    if constant:
+        warnings.warn(
+            f"All samples of {constant} are in one bin: constant, or one far outlier sets the range (then try "
+            "choose_binning(..., coverage=0.99)). Such a variable does not separate components.",
+            ConstantVariableWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,227 @@
+"""Three disjoint sets of variables: the modes of a block tensor."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.randomness import RandomState, as_generator
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Three disjoint, non-empty sets of variable indices; mode s of the block tensor stacks the variables of set s.
+
+    Iterating gives the three sets. A partition need not cover all variables. The third set is the pencil mode of the
+    algebraic decomposition: its variables only have to tell components apart, the first two have to hold `rank`
+    independent columns.
+
+    Attributes
+    ----------
+    first, second, third : tuple of int
+        Variable indices, in the order in which their bins are stacked.
+
+    Examples
+    --------
+    >>> partition = Partition((0, 1), (2, 3), (4,))
+    >>> partition.stacked_sizes([4, 4, 4, 4, 4]), partition.effective_sizes([4, 4, 4, 4, 4])
+    ((8, 8, 4), (7, 7, 4))
+    """
+
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    third: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("first", "second", "third"):
+            object.__setattr__(self, name, _variable_indices(getattr(self, name), name))
+        every = self.first + self.second + self.third
+        repeated = sorted(index for index, count in Counter(every).items() if count > 1)
+        if repeated:
+            raise InvalidInputError(
+                f"Variables {repeated} occur more than once in the partition {self.sets}; expected disjoint sets."
+            )
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return iter(self.sets)
+
+    @property
+    def sets(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """The three sets as tuples."""
+        return self.first, self.second, self.third
+
+    def stacked_sizes(self, n_bins: Sequence[int]) -> tuple[int, int, int]:
+        """Rows of the three stacked factors: the shape of the block tensor."""
+        first, second, third = (sum(int(n_bins[n]) for n in group) for group in self.sets)
+        return first, second, third
+
+    def effective_sizes(self, n_bins: Sequence[int]) -> tuple[int, int, int]:
+        """Highest rank that each stacked factor can have.
+
+        Every block of c stacked factors has columns that sum to one, which ties c - 1 of the rows:
+        sum of (I_n - 1), plus one.
+        """
+        first, second, third = (sum(int(n_bins[n]) - 1 for n in group) + 1 for group in self.sets)
+        return first, second, third
+
+
+def default_partition(n_variables: int) -> Partition:
+    """Balanced partition: the last variable is the pencil, the others are shared as evenly as they can be.
+
+    Parameters
+    ----------
+    n_variables : int
+        At least 3.
+
+    Returns
+    -------
+    Partition
+        With sizes floor((N - 1) / 2), N - 1 - floor((N - 1) / 2) and 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than three variables.
+
+    Notes
+    -----
+    It allows a higher rank than :func:`paper_partition`, and exists from three variables on.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.default_partition(6).sets
+    ((0, 1), (2, 3, 4), (5,))
+    """
+    n_variables = _checked_n_variables(n_variables)
+    return _consecutive_sets(range(n_variables), n_variables)
+
+
+def paper_partition(n_variables: int) -> Partition:
+    """Partition of Kargas and Sidiropoulos (2019), section 3: {1..h-1}, {h..N-1}, {N} with h = floor((N - 1) / 2).
+
+    Parameters
+    ----------
+    n_variables : int
+        At least 5: the paper's first set is empty for fewer.
+
+    Returns
+    -------
+    Partition
+        Indices from zero.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than five variables.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.paper_partition(7).sets
+    ((0, 1), (2, 3, 4, 5), (6,))
+    """
+    n_variables = _checked_n_variables(n_variables)
+    if n_variables < 5:
+        raise InvalidInputError(
+            f"The paper's partition has an empty first set for {n_variables} variables; it needs at least 5. "
+            "Try default_partition, which works from 3."
+        )
+    size = (n_variables - 1) // 2 - 1
+    return Partition(tuple(range(size)), tuple(range(size, n_variables - 1)), (n_variables - 1,))
+
+
+def random_partition(n_variables: int, random_state: RandomState = None) -> Partition:
+    """Balanced partition of the variables in random order; several of them make several algebraic starts.
+
+    Parameters
+    ----------
+    n_variables : int
+        At least 3.
+    random_state : None, int, numpy Generator or RandomState
+
+    Returns
+    -------
+    Partition
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than three variables.
+    """
+    n_variables = _checked_n_variables(n_variables)
+    return _consecutive_sets(as_generator(random_state).permutation(n_variables).tolist(), n_variables)
+
+
+def as_partition(partition: Any, n_variables: int | None = None) -> Partition:
+    """Partition from a Partition or from any three collections of variable indices, checked.
+
+    Parameters
+    ----------
+    partition : Partition or sequence of three collections of int
+    n_variables : int, optional
+        If given, every index must be below it.
+
+    Returns
+    -------
+    Partition
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is not three collections of integers.
+    InvalidInputError
+        If a set is empty, a variable occurs twice, or an index is out of range.
+    """
+    if not isinstance(partition, Partition):
+        try:
+            sets = tuple(partition)
+        except TypeError:
+            sets = ()
+        if isinstance(partition, str | bytes) or len(sets) != 3:
+            raise InvalidTypeError(
+                f"partition is {partition!r}; expected three sets of variable indices such as ((0, 1), (2, 3), (4,))."
+            )
+        partition = Partition(*sets)
+    if n_variables is not None:
+        highest = max(max(group) for group in partition)
+        if highest >= n_variables:
+            raise InvalidInputError(
+                f"The partition names variable {highest}; expected indices from 0 to {n_variables - 1}."
+            )
+    return partition
+
+
+def _consecutive_sets(order: Sequence[int], n_variables: int) -> Partition:
+    size = (n_variables - 1) // 2
+    return Partition(tuple(order[:size]), tuple(order[size : n_variables - 1]), (order[n_variables - 1],))
+
+
+def _variable_indices(group: Any, name: str) -> tuple[int, ...]:
+    """One set as a tuple of Python integers."""
+    try:
+        members = tuple(group)
+    except TypeError:
+        raise InvalidTypeError(f"The {name} set is {group!r}; expected a collection of variable indices.") from None
+    if not members:
+        raise InvalidInputError(f"The {name} set of the partition is empty; expected at least one variable in each.")
+    for index in members:
+        if isinstance(index, bool) or not isinstance(index, Integral):
+            raise InvalidTypeError(f"The {name} set holds {index!r}; expected integer variable indices.")
+        if index < 0:
+            raise InvalidInputError(f"The {name} set holds the index {index}; expected indices from 0.")
+    return tuple(int(index) for index in members)
+
+
+def _checked_n_variables(n_variables: int) -> int:
+    if isinstance(n_variables, bool) or not isinstance(n_variables, Integral):
+        raise InvalidTypeError(f"n_variables is {n_variables!r}; expected an integer.")
+    if n_variables < 3:
+        raise InvalidInputError(
+            f"n_variables is {n_variables}; three disjoint non-empty sets need at least 3 variables."
+        )
+    return int(n_variables)

@@ -1,0 +1,109 @@
+"""Results as labelled arrays: one xarray.Dataset per fit, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import xarray as xr
+
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import CoupledSolution
+
+
+def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
+    """Weights, factors and, where known, edges.
+
+    Variables with fewer bins than others are padded with NaN: ``n_bins`` tells how many are real.
+
+    Returns
+    -------
+    Dataset
+        ``weights`` (component), ``factors`` (variable, bin, component), ``n_bins`` (variable) and ``edges``
+        (variable, edge).
+    """
+    model = factors.to_numpy()
+    most = max(model.n_bins)
+    padded = np.full((model.n_variables, most, model.rank), np.nan)
+    for n, a in enumerate(model.factors):
+        padded[n, : len(a)] = a
+    names = model.binning.variables if model.binning is not None else range(model.n_variables)
+    data = {
+        "weights": ("component", model.weights, {"long_name": "probability of the component"}),
+        "factors": (("variable", "bin", "component"), padded, {"long_name": "probability of the bin in the component"}),
+        "n_bins": ("variable", np.array(model.n_bins), {"long_name": "number of bins"}),
+    }
+    coords = {"variable": _plain_names(names), "bin": np.arange(most), "component": np.arange(model.rank)}
+    if model.binning is not None:
+        edges = np.full((model.n_variables, most + 1), np.nan)
+        for n, e in enumerate(model.binning.edges):
+            edges[n, : len(e)] = e
+        data["edges"] = (("variable", "edge"), edges, {"long_name": "bin edges, in the unit of the variable"})
+        coords["edge"] = np.arange(most + 1)
+    dataset = xr.Dataset(data, coords)
+    if model.binning is not None:
+        dataset.attrs["binning_strategy"] = model.binning.strategy
+    return dataset
+
+
+def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
+    """Factors and the record of the fit.
+
+    Returns
+    -------
+    Dataset
+        As of :func:`factors_to_dataset`, with ``loss``, ``change`` and ``seconds`` (sweep), ``start_loss`` and
+        ``start_status`` (start), and attributes of plain types: loss_name, status, status_explanation, n_sweeps,
+        best_start and what the initializer reported.
+    """
+    trace = solution.trace
+    dataset = factors_to_dataset(solution.factors).assign(
+        loss=("sweep", trace.loss, {"long_name": f"{solution.loss_name} loss, summed over triples"}),
+        change=("sweep", trace.change, {"long_name": "largest change of a weight or factor entry"}),
+        seconds=("sweep", trace.seconds, {"long_name": "time since the start", "units": "s"}),
+        start_loss=("start", solution.start_losses, {"long_name": "final loss of each start"}),
+        start_status=("start", np.array([status.name.lower() for status in solution.start_statuses], dtype=object)),
+    )
+    dataset = dataset.assign_coords(
+        sweep=np.arange(len(trace.loss)), start=np.arange(len(solution.start_losses))
+    )
+    return dataset.assign_attrs(
+        loss_name=solution.loss_name,
+        status=solution.status.name.lower(),
+        status_explanation=solution.status.explanation,
+        n_sweeps=trace.n_sweeps,
+        best_start=solution.best_start,
+        **solution.start_info,
+    )
+
+
+def factors_from_dataset(dataset: xr.Dataset) -> MixtureFactors:
+    """Inverse of :func:`factors_to_dataset`.
+
+    Raises
+    ------
+    InvalidInputError
+        A variable of the Dataset is missing, or its content is not a mixture.
+    """
+    missing = [name for name in ("weights", "factors", "n_bins") if name not in dataset]
+    if missing:
+        raise InvalidInputError(f"The Dataset lacks {missing}; expected one made by to_dataset() or fit.")
+    padded = dataset["factors"].transpose("variable", "bin", "component").values
+    n_bins = dataset["n_bins"].values.tolist()
+    binning = None
+    if "edges" in dataset:
+        edges = dataset["edges"].transpose("variable", "edge").values
+        names = tuple(dataset["variable"].values.tolist())
+        strategy = str(dataset.attrs.get("binning_strategy", "given"))
+        binning = Binning(tuple(e[: i + 1] for e, i in zip(edges, n_bins, strict=True)), names, strategy)
+    columns = tuple(a[:i] for a, i in zip(padded, n_bins, strict=True))
+    return MixtureFactors(dataset["weights"].values, columns, binning)
+
+
+def _plain_names(names: Sequence[Hashable]) -> np.ndarray:
+    """Names as a coordinate that files can hold: integers if all are, else strings."""
+    if all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in names):
+        return np.array([int(name) for name in names])  # type: ignore[call-overload]
+    return np.array([str(name) for name in names], dtype=object)

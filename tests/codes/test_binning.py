@@ -1,0 +1,351 @@
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tensorly_smp.codes.binning import Binning, choose_binning
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    NonUniformBinsError,
+    TensorlySmpError,
+)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).normal(size=(200, 3)) * [1, 10, 100]
+
+
+# Binning
+
+
+def test_binning_properties():
+    binning = Binning(([0, 1, 3], [0.0, 1.0, 2.0, 3.0]))
+    assert binning.variables == ("x0", "x1")
+    assert binning.n_variables == 2
+    assert binning.n_bins == (2, 3)
+    assert binning.is_uniform == (False, True)
+    np.testing.assert_array_equal(binning.widths[0], [1, 2])
+    np.testing.assert_array_equal(binning.centers[0], [0.5, 2])
+
+
+def test_edges_are_read_only_copies():
+    edges = np.array([0.0, 1.0, 2.0])
+    binning = Binning((edges,))
+    edges[0] = -5
+    assert binning.edges[0][0] == 0
+    with pytest.raises(ValueError, match="read-only"):
+        binning.edges[0][0] = 1
+
+
+def test_equality_and_copies():
+    binning = Binning(([0, 1, 2],), ("a",))
+    assert binning == Binning(([0, 1, 2],), ("a",), "uniform")
+    assert hash(binning) == hash(Binning(([0, 1, 2],), ("a",)))
+    assert binning != Binning(([0, 1, 3],), ("a",))
+    assert binning != Binning(([0, 1, 2],), ("b",))
+    assert binning != "a"
+    assert pickle.loads(pickle.dumps(binning)) == copy.deepcopy(binning) == binning
+
+
+@pytest.mark.parametrize(
+    ("edges", "error", "match"),
+    [
+        ([0, 1], InvalidInputError, "at least 2 bins"),
+        ([0, 1, 1], InvalidInputError, "'v' do not increase"),
+        ([0, 2, 1], InvalidInputError, "do not increase"),
+        ([0, 1, np.inf], InvalidInputError, "not finite"),
+        ([0, np.nan, 1], InvalidInputError, "not finite"),
+        ([[0, 1, 2]], InvalidInputError, "shape"),
+        (["a", "b", "c"], InvalidTypeError, "real numbers"),
+        ([0, 1j, 2], InvalidTypeError, "real numbers"),
+        ([[0], [1, 2]], InvalidTypeError, "real numbers"),
+        ([-1.7e308, 0, 1.7e308], InvalidInputError, "too wide"),
+        ([0, 1e-310, 1], InvalidInputError, "narrower"),
+    ],
+)
+def test_invalid_edges(edges, error, match):
+    with pytest.raises(error, match=match):
+        Binning((edges,), ("v",))
+
+
+@pytest.mark.parametrize(
+    ("edges", "variables", "strategy"),
+    [
+        (([0, 1, 2],) * 2, ("a", "a"), "given"),
+        (([0, 1, 2],), ("a", "b"), "given"),
+        ((), (), "given"),
+        (([0, 1, 2],), ("a",), "kmeans"),
+    ],
+)
+def test_invalid_binning(edges, variables, strategy):
+    with pytest.raises(InvalidInputError):
+        Binning(edges, variables, strategy)
+
+
+@pytest.mark.parametrize(("edges", "variables"), [(3, ()), (None, ()), (([0, 1, 2],), (["a"],)), (([0, 1, 2],), None)])
+def test_wrong_kind_of_binning(edges, variables):
+    with pytest.raises(InvalidTypeError, match="expected a sequence"):
+        Binning(edges, variables)
+
+
+def test_from_n_bins():
+    binning = Binning.from_n_bins([2, 3])
+    np.testing.assert_array_equal(binning.edges[1], [0, 1, 2, 3])
+    assert Binning.from_n_bins([2, 3], ("x0", "x1")) == binning
+    assert Binning.from_n_bins({"a": 2, "b": 3}).variables == ("a", "b")
+    assert Binning.from_n_bins(4, ("a", "b")).n_bins == (4, 4)
+    with pytest.raises(InvalidInputError):
+        Binning.from_n_bins([2, 3], ("a",))
+
+
+def test_require_uniform():
+    Binning(([0, 1, 2], 1e12 + np.linspace(0, 1, 16)), ("a", "b")).require_uniform()
+    with pytest.raises(NonUniformBinsError, match=r"'b'.*method=\"histogram\".*strategy=\"uniform\""):
+        Binning(([0, 1, 2], [0, 1, 2.1]), ("a", "b")).require_uniform()
+
+
+def test_repr_is_short():
+    text = repr(Binning.from_n_bins([5] * 100))
+    assert text.splitlines()[0] == "Binning(100 variables, strategy='given')"
+    assert text.splitlines()[1] == "  'x0'   5 bins  0 .. 5"
+    assert text.splitlines()[-1] == "  and 88 more"
+    assert repr(Binning.from_n_bins([5])).startswith("Binning(1 variable, ")
+
+
+# choose_binning
+
+
+def test_uniform_spans_the_data(X):
+    binning = choose_binning(X)
+    assert binning.n_bins == (15, 15, 15)
+    assert all(binning.is_uniform)
+    for edges, column in zip(binning.edges, X.T, strict=True):
+        assert (edges[0], edges[-1]) == (column.min(), column.max())
+
+
+def test_quantile_bins_hold_equal_counts(X):
+    binning = choose_binning(X, n_bins=8, strategy="quantile")
+    assert binning.strategy == "quantile"
+    for edges, column in zip(binning.edges, X.T, strict=True):
+        assert np.histogram(column, edges)[0].tolist() == [25] * 8
+
+
+@pytest.mark.parametrize("n_bins", [[2, 3, 4], np.array([2, 3, 4]), {"c": 4, "a": 2, "b": 3}])
+def test_n_bins_per_variable(X, n_bins):
+    assert choose_binning(pd.DataFrame(X, columns=list("abc")), n_bins).n_bins == (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("n_bins", "error", "match"),
+    [
+        (1, InvalidInputError, "expected 2"),
+        (0, InvalidInputError, "expected 2"),
+        (10**12, InvalidInputError, "expected 2"),
+        ([2, 1, 2], InvalidInputError, "'b' is 1"),
+        (5.0, InvalidTypeError, "integer"),
+        (True, InvalidTypeError, "integer"),
+        ("15", InvalidTypeError, "integer"),
+        (None, InvalidTypeError, "integer"),
+        ([5, 5], InvalidInputError, "2 entries"),
+        ({"a": 5}, InvalidInputError, "'b', 'c'"),
+        ({"a": 5, "b": 5, "c": 5, "d": 5}, InvalidInputError, "'d'"),
+    ],
+)
+def test_invalid_n_bins(X, n_bins, error, match):
+    with pytest.raises(error, match=match):
+        choose_binning(pd.DataFrame(X, columns=list("abc")), n_bins)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_range(X, strategy):
+    frame = pd.DataFrame(X, columns=list("abc"))
+
+    def ends(given):
+        return [(edges[0], edges[-1]) for edges in choose_binning(frame, 5, strategy, given).edges]
+
+    data = list(zip(X.min(axis=0), X.max(axis=0), strict=True))
+    assert ends((-1, 1)) == [(-1, 1)] * 3
+    assert ends((None, None)) == ends(None) == data
+    assert ends([(-1, 1), None, (-300, None)]) == [(-1, 1), data[1], (-300, data[2][1])]
+    assert ends(np.array([[-1, 1], [-2, 2], [-3, 3]])) == [(-1, 1), (-2, 2), (-3, 3)]
+    assert ends({"b": (None, 7)}) == [data[0], (data[1][0], 7), data[2]]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ((1, 1), InvalidInputError),
+        ((2, 1), InvalidInputError),
+        ((0, np.inf), InvalidInputError),
+        ((np.nan, 1), InvalidInputError),
+        ((1e6, None), InvalidInputError),
+        ([(0, 1)], InvalidInputError),
+        ({"z": (0, 1)}, InvalidInputError),
+        ({"a": 3}, InvalidTypeError),
+        ({"a": "01"}, InvalidTypeError),
+        ("01", InvalidTypeError),
+        (3, InvalidTypeError),
+    ],
+)
+def test_invalid_range(X, given, error):
+    with pytest.raises(error, match="range"):
+        choose_binning(pd.DataFrame(X, columns=list("abc")), range=given)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_coverage_resists_outliers(strategy):
+    x = np.append(np.linspace(0, 1, 1001), 1e6)[:, np.newaxis]
+    edges = choose_binning(x, 10, strategy, coverage=0.9).edges[0]
+    np.testing.assert_allclose(edges[[0, -1]], np.quantile(x, [0.05, 0.95]))
+    assert np.diff(edges).max() < 0.1
+    assert choose_binning(x, 10, strategy, coverage=0.9, range=(0, None)).edges[0][0] == 0
+    assert choose_binning(x, 10, strategy, coverage=1) == choose_binning(x, 10, strategy)
+
+
+@pytest.mark.parametrize(
+    ("coverage", "error"),
+    [
+        (0, InvalidInputError),
+        (1.5, InvalidInputError),
+        (np.nan, InvalidInputError),
+        ("a", InvalidTypeError),
+        (True, InvalidTypeError),
+    ],
+)
+def test_invalid_coverage(X, coverage, error):
+    with pytest.raises(error, match="coverage"):
+        choose_binning(X, coverage=coverage)
+
+
+def test_coverage_that_leaves_one_value():
+    x = np.append(np.zeros(99), 1.0)[:, np.newaxis]
+    with pytest.raises(InvalidInputError, match=r"'x0' is the single value 0; use a larger coverage"):
+        choose_binning(x, coverage=0.9)
+
+
+def test_quantile_ties_make_fewer_bins():
+    binary = np.repeat([0.0, 1.0], [30, 70])
+    mostly_zero = np.append(np.zeros(90), np.arange(1, 11.0))
+    rounded = np.random.default_rng(0).integers(0, 6, 100).astype(float)
+    binning = choose_binning(np.stack([binary, mostly_zero, rounded], axis=1), 15, "quantile")
+    np.testing.assert_array_equal(binning.edges[0], [0, 0.5, 1])
+    assert binning.edges[1][1] == 0.5
+    assert 2 <= binning.n_bins[1] < 15
+    np.testing.assert_array_equal(binning.edges[2], [0, 0.5, 1.5, 2.5, 3.5, 4.5, 5])
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("value", [0.0, 5.0, -1e300, 1.7e308, 5e-324])
+def test_constant_variable(X, strategy, value):
+    X[:, 1] = value
+    with pytest.warns(ConstantVariableWarning, match=r"'x1' take"):
+        edges = choose_binning(X, strategy=strategy).edges[1]
+    assert edges[0] < value < edges[-1]
+
+
+def test_constant_to_rounding_and_within_a_range(X):
+    X[:, 1] = 0.3
+    X[::2, 1] = 0.1 + 0.2
+    with pytest.warns(ConstantVariableWarning, match="'x1'"):
+        assert choose_binning(X).n_bins[1] == 15
+    with pytest.warns(ConstantVariableWarning, match="'x1'"):
+        binning = choose_binning(X, range=[None, (0, 1), None])
+    assert (binning.edges[1][0], binning.edges[1][-1]) == (0, 1)
+
+
+def test_missing_entries_do_not_count(X):
+    X[0] = 1e9
+    masked = np.ma.masked_array(X, mask=np.zeros_like(X, dtype=bool))
+    masked[0] = np.ma.masked
+    assert choose_binning(masked) == choose_binning(X[1:])
+    X[:, 1:] = np.nan
+    with pytest.raises(InvalidInputError, match="'x1', 'x2' have no observed value"):
+        choose_binning(X)
+
+
+def test_one_sample():
+    with pytest.raises(InvalidInputError, match="1 sample"):
+        choose_binning([[1.0, 2.0]])
+    with pytest.warns(ConstantVariableWarning):
+        assert choose_binning([[1.0, 2.0]], range=(0, 3)).n_bins == (15, 15)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize(("offset", "scale"), [(0, 1e12), (1e12, 1), (0, 1e-12), (1, 1e-12), (0, 1e300), (0, 1e-300)])
+def test_extreme_scales(X, strategy, offset, scale):
+    binning = choose_binning(offset + scale * X, strategy=strategy)
+    assert binning.n_bins == (15, 15, 15)
+    assert all(binning.is_uniform) is (strategy == "uniform")
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_beyond_float64(X, strategy):
+    X[:, 2] = np.linspace(-1.7, 1.7, 200) * 1e308
+    with pytest.raises(InvalidInputError, match="'x2' spans"):
+        choose_binning(X, strategy=strategy)
+    with pytest.raises(InvalidInputError, match="'x2' spans"):
+        choose_binning(X, strategy=strategy, coverage=0.9)
+    assert choose_binning(X, strategy=strategy, range=(-1, 1)).n_bins[0] == 15
+
+
+def test_subnormal_range():
+    x = np.linspace(0, 1e-310, 100)[:, np.newaxis]
+    with pytest.raises(InvalidInputError, match="rescale"):
+        choose_binning(x)
+    # One value lost in underflow does not stop the others.
+    assert choose_binning(np.append(np.linspace(0, 1, 100), 5e-324)[:, np.newaxis], 5, "quantile").n_bins == (5,)
+
+
+@pytest.mark.parametrize("options", [{"strategy": "kmeans"}, {"strategy": None}, {"sample_dim": "nope"}])
+def test_invalid_options(X, options):
+    with pytest.raises(InvalidInputError):
+        choose_binning(xr.DataArray(X), **options)
+
+
+def test_labels_and_kinds(X):
+    names = ("a", "b", "c")
+    frame = pd.DataFrame(X, columns=list(names))
+    array = xr.DataArray(X.T, {"feature": list(names)}, ("feature", "time"))
+    dataset = xr.Dataset({name: ("time", X[:, n]) for n, name in enumerate(names)})
+    expected = choose_binning(frame)
+    assert expected.variables == names
+    assert choose_binning(array) == choose_binning(dataset) == expected
+    assert choose_binning(X.tolist()) == choose_binning(X)
+
+
+@given(
+    x=hnp.arrays(
+        np.float64,
+        st.integers(2, 40),
+        elements=st.floats(allow_infinity=False) | st.integers(-3, 3).map(float),
+    ),
+    n_bins=st.integers(2, 20),
+    strategy=st.sampled_from(["uniform", "quantile"]),
+    coverage=st.sampled_from([None, 0.5, 0.99]),
+)
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.ConstantVariableWarning")
+def test_any_data_gives_valid_edges_or_an_error_of_ours(x, n_bins, strategy, coverage):
+    try:
+        binning = choose_binning(x[:, np.newaxis], n_bins, strategy, coverage=coverage)
+    except TensorlySmpError:
+        return
+    (edges,) = binning.edges
+    assert 2 <= binning.n_bins[0] <= n_bins
+    assert np.isfinite(edges).all()
+    assert (np.diff(edges) > 0).all()
+    assert np.isfinite(1 / np.diff(edges)).all()
+    if strategy == "uniform":
+        binning.require_uniform()
+        assert binning.n_bins == (n_bins,)
+    if coverage is None:
+        assert edges[0] <= np.nanmin(x)
+        assert np.nanmax(x) <= edges[-1]

@@ -1,0 +1,128 @@
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tensorly_smp.codes.binning import Binning, choose_binning
+from tensorly_smp.codes.encoding import Codes, bin_index, encode_samples
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, TensorlySmpError
+
+
+def plain_codes(x, edges):
+    """Bin of every value, by definition: the number of inner edges that do not lie above it."""
+    return [sum(edge <= value for edge in edges[1:-1]) for value in x]
+
+
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-12, 1e6),
+    n_bins=st.integers(2, 40),
+    x=hnp.arrays(np.float64, st.integers(0, 30), elements=st.floats(-2, 3)),
+)
+def test_arithmetic_equals_the_definition(low, width, n_bins, x):
+    edges = np.linspace(low, low + width, n_bins + 1)
+    assume((edges[1:] > edges[:-1]).all())
+    values = np.concatenate([low + width * x, edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])
+    np.testing.assert_array_equal(bin_index(values, edges), plain_codes(values, edges))
+
+
+def test_extreme_values_and_uneven_edges():
+    values = np.array([-1.7e308, -1, 0, 0.5, 1, 1.7e308])
+    np.testing.assert_array_equal(bin_index(values, np.array([0, 0.1, 0.2, 1])), [0, 0, 0, 2, 2, 2])
+    np.testing.assert_array_equal(bin_index(values, np.array([-1.0, 0, 1])), [0, 0, 1, 1, 1, 1])
+    np.testing.assert_array_equal(bin_index(values, np.array([-8e307, 0, 8e307])), [0, 0, 1, 1, 1, 1])
+
+
+def test_right_edge_and_missing():
+    X = np.array([[0, 0], [1, np.nan], [2, 10], [-5, 11]])
+    binning = Binning(([0, 1, 2], [0, 1, 10]))
+    codes = encode_samples(X, binning)
+    np.testing.assert_array_equal(codes.values, [[0, 0], [1, -1], [1, 1], [0, 1]])
+    assert codes.values.dtype == np.int8
+    assert (codes.n_samples, codes.n_variables, codes.n_bins) == (4, 2, (2, 2))
+    np.testing.assert_array_equal(
+        encode_samples(X, binning, out_of_range="missing").values, [[0, 0], [1, -1], [1, 1], [-1, -1]]
+    )
+    with pytest.raises(ValueError, match="read-only"):
+        codes.values[0, 0] = 1
+
+
+@pytest.mark.parametrize(("n_bins", "dtype"), [(128, np.int8), (129, np.int16), (40_000, np.int32)])
+def test_smallest_type(n_bins, dtype):
+    x = np.linspace(0, 1, 50)[:, np.newaxis]
+    codes = encode_samples(x, choose_binning(x, n_bins))
+    assert codes.values.dtype == dtype
+    assert codes.values.max() == n_bins - 1
+
+
+def test_columns_are_matched_by_name():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    frame = pd.DataFrame(X, columns=list("abc"))
+    binning = choose_binning(frame)
+    expected = encode_samples(X, binning).values
+    np.testing.assert_array_equal(encode_samples(frame[["c", "a", "b"]], binning).values, expected)
+    array = xr.DataArray(X[:, ::-1].T, {"variable": ["c", "b", "a"]}, ("variable", "time"))
+    np.testing.assert_array_equal(encode_samples(array, binning).values, expected)
+    with pytest.raises(InvalidInputError, match="missing 'c'; unknown 'd'"):
+        encode_samples(frame.rename(columns={"c": "d"}), binning)
+    with pytest.raises(InvalidInputError, match="missing 'c'"):
+        encode_samples(frame[["a", "b"]], binning)
+    with pytest.raises(InvalidInputError, match="2 variables; expected 3"):
+        encode_samples(X[:, :2], binning)
+
+
+def test_invalid_options():
+    binning = Binning.from_n_bins([2])
+    with pytest.raises(InvalidTypeError, match="expected a Binning"):
+        encode_samples([[1.0]], [0, 1, 2])
+    with pytest.raises(InvalidInputError, match="out_of_range"):
+        encode_samples([[1.0]], binning, out_of_range="drop")
+    with pytest.raises(InvalidInputError, match="infinite"):
+        encode_samples([[np.inf]], binning)
+
+
+def test_labels_travel_along():
+    frame = pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 2.0]}, index=["s", "t"])
+    codes = encode_samples(frame, choose_binning(frame))
+    assert codes.samples.wrap(np.array([1, 2])).index.tolist() == ["s", "t"]
+
+
+def test_from_array():
+    codes = Codes.from_array([[0, 2], [1, -1], [None, 1]], variables=("a", "b"))
+    np.testing.assert_array_equal(codes.values, [[0, 2], [1, -1], [-1, 1]])
+    assert codes.binning == Binning.from_n_bins([2, 3], ("a", "b"))
+    assert Codes.from_array(np.zeros((4, 2), dtype=int)).n_bins == (2, 2)
+    assert Codes.from_array(pd.DataFrame({"a": [0, 4]}), n_bins={"a": 9}).n_bins == (9,)
+    assert Codes.from_array([[-1], [-1]], n_bins=3).n_bins == (3,)
+
+
+@pytest.mark.parametrize(
+    ("values", "n_bins"),
+    [([[0.5]], None), ([[-2]], None), ([[1e300]], None), ([[5]], 5), ([[-1]], None), ([[np.inf]], None), ([[1]], 1)],
+)
+def test_from_array_refuses(values, n_bins):
+    with pytest.raises(InvalidInputError, match="x0"):
+        Codes.from_array(values, n_bins)
+
+
+@pytest.mark.parametrize(
+    "values", [np.zeros((3, 2)), np.zeros((3, 1), dtype=int), np.full((3, 2), 9), np.zeros((0, 2), dtype=int), "a"]
+)
+def test_codes_validate(values):
+    with pytest.raises(TensorlySmpError):
+        Codes(values, Binning.from_n_bins([2, 2]))
+
+
+def test_speed():
+    X = np.random.default_rng(0).normal(size=(200_000, 10))
+    binning = choose_binning(X)
+    start = time.perf_counter()
+    codes = encode_samples(X, binning)
+    assert time.perf_counter() - start < 3  # 0.2 s on two slow cores
+    for n, edges in enumerate(binning.edges):
+        np.testing.assert_array_equal(codes.values[:, n], np.searchsorted(edges[1:-1], X[:, n], side="right"))

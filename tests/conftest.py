@@ -1,0 +1,23 @@
+"""Settings that all tests share."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# No display is needed to draw.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# Bounded and repeatable by default: a red run is red again. `pytest --hypothesis-profile=thorough` searches longer.
+settings.register_profile(
+    "bounded",
+    max_examples=25,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "thorough", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("bounded")

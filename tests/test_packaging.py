@@ -1,0 +1,127 @@
+"""The package as users get it: built, installed without extras, imported."""
+
+import ast
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+import tensorly_smp
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+# Extras and optional backends. pandas is not here: xarray itself depends on it.
+OPTIONAL_MODULES = ("matplotlib", "tqdm", "h5netcdf", "h5py", "zarr", "dask", "torch", "jax", "numba", "tensorly_viz")
+IMPORT_NAMES = {"scikit-learn": "sklearn"}
+
+# Printed by an interpreter that has imported nothing else.
+REPORT_IMPORT = f"""
+import sys
+import tensorly_smp
+print(tensorly_smp.__version__, *(name for name in {OPTIONAL_MODULES!r} if name in sys.modules))
+"""
+
+
+def run(*command, cwd):
+    """Standard output of a command; its whole output in the failure otherwise."""
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.fail(f"{' '.join(map(str, command))}\nended with status {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def run_pip(python, *arguments, cwd):
+    """Output of pip, with a word about the network when it cannot get at its packages."""
+    try:
+        return run(python, "-m", "pip", "--disable-pip-version-check", *arguments, cwd=cwd)
+    except pytest.fail.Exception as failure:
+        pytest.fail(
+            f"{failure}\n\nThis test installs the package into a fresh environment, so pip must reach a package index "
+            "(the settings HTTPS_PROXY, PIP_INDEX_URL and pip.conf apply). Without one: pytest -m 'not slow'."
+        )
+
+
+def requirement_names(requirements):
+    return {re.match(r"[\w.-]+", requirement)[0].lower().replace("-", "_") for requirement in requirements}
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    """The source archive, and the wheel built from that archive, so that the archive is known to be complete."""
+    folder = tmp_path_factory.mktemp("dist")
+    try:
+        run(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+    except pytest.fail.Exception as failure:
+        pytest.fail(f"{failure}\n\nBuilding needs the package `build`, and a package index for hatchling.")
+    (archive,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return archive, wheel
+
+
+@pytest.mark.slow
+def test_wheel_holds_the_package_and_nothing_else(distributions):
+    with zipfile.ZipFile(distributions[1]) as wheel:
+        names = set(wheel.namelist())
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tensorly_smp").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packaged = {name for name in names if ".dist-info/" not in name}
+    assert packaged == sources
+    assert "tensorly_smp/py.typed" in packaged
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+@pytest.mark.slow
+def test_wheel_with_core_dependencies_only_can_be_imported(distributions, tmp_path):
+    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    python = tmp_path / "venv" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    run_pip(python, "install", "--quiet", "--prefer-binary", distributions[1], cwd=tmp_path)
+    installed = run_pip(python, "list", "--format=freeze", cwd=tmp_path)
+    assert not requirement_names(installed.split()) & set(OPTIONAL_MODULES)
+    assert run(python, "-c", REPORT_IMPORT, cwd=tmp_path).split() == [PROJECT["version"]]
+
+
+def test_import_loads_no_optional_package():
+    # Here they are installed, so an import of one, even a guarded one, would be seen.
+    version, *loaded = run(sys.executable, "-c", REPORT_IMPORT, cwd=ROOT).split()
+    assert loaded == []
+    assert version == PROJECT["version"]
+
+
+def test_one_version_everywhere():
+    assert tensorly_smp.__version__ == PROJECT["version"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.*)$", citation, re.MULTILINE)[1] == PROJECT["version"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## (\S+)", changelog, re.MULTILINE)[1] == PROJECT["version"]
+    # `make test` installs; a tree that is only on the path has no metadata to compare.
+    if importlib.metadata.packages_distributions().get("tensorly_smp"):
+        assert importlib.metadata.version("tensorly_smp") == PROJECT["version"]
+
+
+def test_dependencies_have_lower_bounds_and_no_upper_ones():
+    for requirement in chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()):
+        if not requirement.startswith("tensorly_smp["):
+            assert re.fullmatch(r"[\w.-]+>=[\d.]+", requirement), requirement
+
+
+def test_module_level_imports_are_core_dependencies():
+    core = {IMPORT_NAMES.get(name.replace("_", "-"), name) for name in requirement_names(PROJECT["dependencies"])}
+    for path in sorted((ROOT / "tensorly_smp").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            else:
+                continue
+            outside = {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"tensorly_smp"}
+            assert outside <= core, f"{path.relative_to(ROOT)} imports {sorted(outside - core)}"

@@ -1,0 +1,313 @@
+"""The exact truth of synthetic mixtures, against quadrature, Bayes' rule by hand, and its own samples."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from tensorly_smp import true_mixture
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.datasets import make_smooth_mixture
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.true_mixture import TrueMixture
+
+KINDS = ["gaussian", "gmm", "gamma", "laplace"]
+
+
+def truth(kind, n_variables=4, n_components=3, seed=0):
+    return make_smooth_mixture(kind, 1, n_variables, n_components, random_state=seed).mixture
+
+
+def conditional_by_hand(mixture, x, n, r):
+    """f_n(x | r) in a plain loop."""
+    parts = zip(mixture.loc[n, r], mixture.scale[n, r], strict=True)
+    return np.mean([mixture.standard.pdf((x - loc) / scale) / scale for loc, scale in parts])
+
+
+def joint_by_hand(mixture, row):
+    """w_r prod_n f_n(x_n | r) over the observed entries, in a plain loop."""
+    joint = []
+    for r, weight in enumerate(mixture.weights):
+        product = weight
+        for n, x in enumerate(row):
+            if not np.isnan(x):
+                product *= conditional_by_hand(mixture, x, n, r)
+        joint.append(product)
+    return np.array(joint)
+
+
+# --- densities ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conditional_densities_integrate_to_one_and_are_the_derivative_of_the_cdf(kind):
+    mixture = truth(kind)
+    # The corner of the Laplace density and the edge of the Gamma's support are nodes: quadrature stays accurate.
+    grid = np.unique(np.concatenate([np.linspace(-60, 60, 40_001), mixture.loc.ravel()]))
+    for variable in range(mixture.n_variables):
+        for component in [None, *range(mixture.rank)]:
+            density = mixture.pdf_1d(grid, variable, component)
+            cdf = mixture.cdf_1d(grid, variable, component)
+            assert density.min() >= 0
+            assert np.diff(cdf).min() >= 0
+            np.testing.assert_allclose(cdf[[0, -1]], [0, 1], atol=1e-9)
+            np.testing.assert_allclose(integrate.cumulative_trapezoid(density, grid), cdf[1:], atol=1e-4)
+
+
+def test_joint_density_integrates_to_one():
+    mixture = truth("gmm", n_variables=2)
+    axis = np.linspace(-20, 20, 301)
+    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    assert mixture.pdf(points).sum() * (axis[1] - axis[0]) ** 2 == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 10**6), missing=st.sampled_from([0.0, 0.4]))
+def test_density_and_posterior_by_hand(kind, seed, missing):
+    X, _, mixture = make_smooth_mixture(kind, 3, 4, 3, missing=missing, random_state=seed)
+    joint = np.array([joint_by_hand(mixture, row) for row in X])
+    np.testing.assert_allclose(mixture.pdf(X), joint.sum(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(mixture.logpdf(X), np.log(joint.sum(axis=1)), rtol=1e-9, atol=1e-9)
+    posterior = mixture.posterior(X)
+    np.testing.assert_allclose(posterior, joint / joint.sum(axis=1, keepdims=True), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(mixture.predict(X), joint.argmax(axis=1))
+
+
+def test_missing_entry_is_integrated_out():
+    mixture = truth("laplace", n_variables=2)
+    grid = np.unique(np.concatenate([np.linspace(-60, 60, 20_001), mixture.loc.ravel()]))
+    points = np.column_stack([np.full_like(grid, 0.7), grid])
+    integral = integrate.trapezoid(mixture.pdf(points), grid)
+    assert mixture.pdf([[0.7, np.nan]])[0] == pytest.approx(integral, rel=1e-4)
+    assert mixture.pdf([[0.7, np.nan]])[0] == pytest.approx(mixture.pdf_1d(0.7, 0), rel=1e-12)
+
+
+def test_nothing_observed_leaves_the_weights():
+    mixture = truth("gmm")
+    row = np.full((1, 4), np.nan)
+    np.testing.assert_allclose(mixture.logpdf(row), [0], atol=1e-12)
+    np.testing.assert_allclose(mixture.posterior(row)[0], mixture.weights, rtol=1e-12)
+
+
+def test_impossible_sample_has_density_zero_and_a_proper_posterior():
+    mixture = truth("gamma")
+    row = np.full((1, 4), -100.0)
+    assert mixture.logpdf(row)[0] == -np.inf
+    assert mixture.pdf(row)[0] == 0
+    np.testing.assert_allclose(mixture.posterior(row)[0], mixture.weights, rtol=1e-12)
+
+
+def test_no_underflow_with_many_variables():
+    X, labels, mixture = make_smooth_mixture("laplace", 20, 1000, 3, random_state=0)
+    assert (mixture.pdf(X) == 0).all()
+    assert np.isfinite(mixture.logpdf(X)).all()
+    np.testing.assert_array_equal(mixture.predict(X), labels)
+
+
+def test_chunks_change_nothing(monkeypatch):
+    X, _, mixture = make_smooth_mixture("gmm", 23, 4, 3, missing=0.2, random_state=0)
+    whole = mixture.logpdf(X), mixture.posterior(X)
+    monkeypatch.setattr(true_mixture, "_CHUNK_CELLS", 5 * 3 * 2)
+    np.testing.assert_array_equal(mixture.logpdf(X), whole[0])
+    np.testing.assert_array_equal(mixture.posterior(X), whole[1])
+
+
+def test_order_of_the_components_does_not_matter():
+    X, _, mixture = make_smooth_mixture("gmm", 10, 4, 3, random_state=0)
+    order = [2, 0, 1]
+    shuffled = TrueMixture(mixture.weights[order], mixture.standard, mixture.loc[:, order], mixture.scale[:, order])
+    np.testing.assert_allclose(shuffled.logpdf(X), mixture.logpdf(X), rtol=1e-12)
+    np.testing.assert_allclose(shuffled.posterior(X), mixture.posterior(X)[:, order], rtol=1e-9, atol=1e-15)
+
+
+# --- samples ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_follow_the_distribution(kind):
+    mixture = truth(kind)
+    X, labels = mixture.sample(4000, random_state=3)
+    assert stats.chisquare(np.bincount(labels), 4000 * mixture.weights).pvalue > 1e-4
+    for variable in range(mixture.n_variables):
+        assert stats.kstest(X[:, variable], lambda x, n=variable: mixture.cdf_1d(x, n)).pvalue > 1e-4
+        for r in range(mixture.rank):
+            given = X[labels == r, variable]
+            assert stats.kstest(given, lambda x, n=variable, r=r: mixture.cdf_1d(x, n, r)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moments_of_samples(kind):
+    mixture = truth(kind, n_variables=3, n_components=2)
+    X, labels = mixture.sample(50_000, random_state=4)
+    parts_mean = mixture.loc + mixture.scale * mixture.standard.mean()
+    parts_variance = mixture.scale**2 * mixture.standard.var()
+    variance = parts_variance.mean(axis=2) + parts_mean.var(axis=2)
+    for r in range(2):
+        given = X[labels == r]
+        error = np.sqrt(variance[:, r] / len(given))
+        assert (abs(given.mean(axis=0) - parts_mean.mean(axis=2)[:, r]) < 5 * error).all()
+        np.testing.assert_allclose(given.var(axis=0), variance[:, r], rtol=0.1)
+        # Independent given the component, also between the halves of a blend.
+        assert abs(np.corrcoef(given.T) - np.eye(3)).max() < 0.04
+
+
+def test_bayes_rule_is_calibrated():
+    X, labels, mixture = make_smooth_mixture("laplace", 20_000, 3, 3, random_state=2)
+    posterior = mixture.posterior(X)
+    # The expected share of correct labels is the mean of the largest posterior probability.
+    assert (posterior.argmax(axis=1) == labels).mean() == pytest.approx(posterior.max(axis=1).mean(), abs=0.015)
+
+
+# --- exact factors ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bin_probabilities_against_quadrature(kind):
+    mixture = truth(kind)
+    edges = np.linspace(-3, 4, 6)
+    for variable in range(2):
+        table = mixture.bin_probabilities(edges, variable, catch_tails=False)
+        assert table.shape == (5, 3)
+        for i, r in np.ndindex(table.shape):
+            corners = [loc for loc in mixture.loc[variable, r] if edges[i] < loc < edges[i + 1]]
+            exact = integrate.quad(
+                lambda x, n=variable, r=r: conditional_by_hand(mixture, x, n, r),
+                edges[i],
+                edges[i + 1],
+                points=corners or None,
+            )[0]
+            assert table[i, r] == pytest.approx(exact, abs=1e-9)
+
+
+def test_outer_bins_catch_the_tails():
+    mixture = truth("laplace")
+    edges = np.linspace(-3, 4, 6)
+    caught, inner = mixture.bin_probabilities(edges, 0), mixture.bin_probabilities(edges, 0, catch_tails=False)
+    np.testing.assert_allclose(caught.sum(axis=0), 1, rtol=1e-14)
+    np.testing.assert_array_equal(caught[1:-1], inner[1:-1])
+    for r in range(3):
+        assert inner[:, r].sum() == pytest.approx(mixture.cdf_1d(4, 0, r) - mixture.cdf_1d(-3, 0, r), rel=1e-12)
+    infinite = np.r_[-np.inf, edges[1:-1], np.inf]
+    np.testing.assert_array_equal(mixture.bin_probabilities(infinite, 0, catch_tails=False), caught)
+
+
+def test_far_tails_keep_their_digits():
+    mixture = TrueMixture([1.0], stats.norm(), np.zeros((1, 1, 1)), np.ones((1, 1, 1)))
+    right = mixture.bin_probabilities([9, 10, 11], 0, catch_tails=False)
+    left = mixture.bin_probabilities([-11, -10, -9], 0, catch_tails=False)
+    np.testing.assert_allclose(right, left[::-1], rtol=1e-12)
+    assert right[0, 0] == pytest.approx(stats.norm.sf(9), rel=1e-3)
+
+
+def test_factors_predict_the_histogram_of_a_triple():
+    X, _, mixture = make_smooth_mixture("gmm", 50_000, 3, 2, random_state=0)
+    edges = np.array([-20.0, -3, 0, 3, 20])
+    binning = Binning((edges, edges, edges), ("a", "b", "c"))
+    factors = mixture.factors(binning)
+    assert factors.binning is binning
+    for factor in factors.factors:
+        np.testing.assert_allclose(factor.sum(axis=0), 1, rtol=1e-12)
+    # r component; i j k bins of the three variables
+    expected = np.einsum("r,ir,jr,kr->ijk", factors.weights, *factors.factors)
+    observed = np.histogramdd(X, bins=[edges] * 3)[0] / len(X)
+    assert abs(observed - expected).max() < 5 * np.sqrt(0.25 / len(X))
+
+
+def test_factors_of_other_variables():
+    with pytest.raises(InvalidInputError, match="binning has 1 variables; expected 4"):
+        truth("gmm").factors(Binning((np.arange(3.0),), ("a",)))
+
+
+# --- input ---
+
+
+def test_mixture_keeps_its_own_read_only_arrays():
+    loc = np.zeros((1, 1, 1))
+    mixture = TrueMixture([1.0], stats.norm(), loc, np.ones((1, 1, 1)))
+    loc[:] = 5
+    assert mixture.loc[0, 0, 0] == 0
+    with pytest.raises(ValueError, match="read-only"):
+        mixture.loc[:] = 1
+
+
+def test_samples_of_the_caller_are_unchanged_and_masked_entries_are_missing():
+    X, _, mixture = make_smooth_mixture("gmm", 5, 4, 3, random_state=0)
+    before = X.copy()
+    mixture.posterior(X)
+    np.testing.assert_array_equal(X, before)
+    mask = np.zeros(X.shape, dtype=bool)
+    mask[:, 1] = True
+    X[:, 1] = np.nan
+    np.testing.assert_array_equal(mixture.logpdf(np.ma.array(before, mask=mask)), mixture.logpdf(X))
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        (np.zeros(4), InvalidInputError, "X has shape"),
+        (np.zeros((2, 3)), InvalidInputError, "X has shape"),
+        (np.zeros((0, 4)), InvalidInputError, "X has shape"),
+        ([[0, 0, 0, np.inf]], InvalidInputError, "infinite"),
+        ([["a"] * 4], InvalidTypeError, "expected real numbers"),
+        (np.zeros((1, 4), dtype=complex), InvalidTypeError, "expected real numbers"),
+        ([[None, object(), 1, 1]], InvalidTypeError, "cannot be read"),
+        ([[1, 2], [3]], InvalidTypeError, "cannot be read"),
+    ],
+)
+@pytest.mark.parametrize("method", ["logpdf", "pdf", "posterior", "predict"])
+def test_wrong_samples(X, error, message, method):
+    with pytest.raises(error, match=message):
+        getattr(truth("gaussian"), method)(X)
+
+
+@pytest.mark.parametrize("method", ["pdf_1d", "cdf_1d"])
+def test_all_components_stand_on_a_new_last_axis(method):
+    mixture = truth("gmm")
+    call, x = getattr(mixture, method), np.linspace(-3, 3, 6).reshape(2, 3)
+    every = call(x, 1, "all")
+    assert every.shape == (2, 3, 3)
+    for r in range(3):
+        np.testing.assert_array_equal(every[..., r], call(x, 1, r))
+    np.testing.assert_allclose(call(x, 1), every @ mixture.weights, rtol=1e-14)
+    assert call(0.0, 1).shape == ()
+
+
+@pytest.mark.parametrize("method", ["pdf_1d", "cdf_1d"])
+def test_wrong_points_and_positions(method):
+    call = getattr(truth("gaussian"), method)
+    with pytest.raises(InvalidInputError, match="x has NaN"):
+        call(np.nan, 0)
+    with pytest.raises(InvalidInputError, match="variable is 4; expected a position from 0 to 3"):
+        call(0.0, 4)
+    with pytest.raises(InvalidInputError, match="component is -1"):
+        call(0.0, 0, -1)
+    with pytest.raises(InvalidTypeError, match="variable is 'x0'"):
+        call(0.0, "x0")
+
+
+@pytest.mark.parametrize("edges", [[0.0], [0, 0], [1, 0], [0, np.nan], [[0, 1]]])
+def test_wrong_edges(edges):
+    with pytest.raises(InvalidInputError, match="strictly increasing"):
+        truth("gaussian").bin_probabilities(edges, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"weights": [0.5, 0.6]}, InvalidInputError, "sum to one"),
+        ({"weights": [1.0, 0.0]}, InvalidInputError, "positive"),
+        ({"weights": [0.5, np.nan]}, InvalidInputError, "weights has shape"),
+        ({"weights": [1.0]}, InvalidInputError, "disagree"),
+        ({"loc": np.zeros((3, 2))}, InvalidInputError, "loc has shape"),
+        ({"loc": np.zeros((3, 2, 2))}, InvalidInputError, "disagree"),
+        ({"loc": np.zeros((0, 2, 1)), "scale": np.ones((0, 2, 1))}, InvalidInputError, "disagree"),
+        ({"scale": np.zeros((3, 2, 1))}, InvalidInputError, "scale has minimum"),
+        ({"standard": "norm"}, InvalidTypeError, "frozen"),
+    ],
+)
+def test_wrong_mixture(change, error, message):
+    good = {"weights": [0.5, 0.5], "standard": stats.norm(), "loc": np.zeros((3, 2, 1)), "scale": np.ones((3, 2, 1))}
+    with pytest.raises(error, match=message):
+        TrueMixture(**{**good, **change})
