@@ -11,7 +11,7 @@ from tensorly_smp.densities.band_limited import sinc_conditionals
 from tensorly_smp.densities.sinc import sinc_pdf, truncated_sinc_pdf
 
 LOCATIONS, SCALE, FIRST_EDGE, LAST_EDGE = (-6.0, 10.0), 5.0, -58.0, 62.0
-POINTS = np.linspace(-40.0, 45.0, 17_001)
+POINTS = np.linspace(-40.0, 45.0, 4251)
 
 
 def cdf(x):

@@ -18,6 +18,8 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import list_names, read_samples, repeated_names
 from tensorly_smp.randomness import RandomState, as_generator
 
+_VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
+
 Component: TypeAlias = 'int | Literal["all"] | None'
 
 
@@ -171,9 +173,9 @@ class MixtureDensity:
                 values = np.exp(self._logpdf(samples.values))
             else:
                 values = signed_pdf(self.conditionals, self.weights, samples.values)
-        if not np.isfinite(values).all():
-            raise InvalidInputError("The density exceeds the largest float64 at some samples; use logpdf.")
-        return samples.labels.wrap(values)
+        return samples.labels.wrap(
+            _finite(values, "The density exceeds the largest float64 at some samples; use logpdf.")
+        )
 
     def posterior(self, X: Any) -> Any:
         """Probability of every component given the sample, by Bayes' rule.
@@ -257,7 +259,9 @@ class MixtureDensity:
         -------
         ndarray (...) or (..., rank)
         """
-        return self._select(self._of(variable).pdf(_points(x)), component)
+        with np.errstate(over="ignore"):
+            values = self._of(variable).pdf(_points(x))
+        return self._select(_finite(values, "The density exceeds the largest float64; use logpdf_1d."), component)
 
     def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
         """Logarithm of the density of one variable; arguments as for `pdf_1d`."""
@@ -308,16 +312,18 @@ class MixtureDensity:
 
     def var(self, component: Component = None) -> np.ndarray:
         """Variance of every variable, ndarray (n_variables,) or (n_variables, rank)."""
-        within = np.stack([each.variance() for each in self.conditionals])
-        if component is not None:
-            return self._select(within, component)
-        return (within + self._deviations() ** 2) @ self.weights
+        with np.errstate(over="ignore"):
+            within = _finite(np.stack([each.variance() for each in self.conditionals]), _VARIANCE_OVERFLOWS)
+            if component is not None:
+                return self._select(within, component)
+            return _finite((within + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS)
 
     def cov(self) -> np.ndarray:
         """Covariance matrix of the mixture, ndarray (n_variables, n_variables); diagonal within a component."""
         deviations = self._deviations()
-        between = (deviations * self.weights) @ deviations.T
-        return between + np.diag(np.stack([each.variance() for each in self.conditionals]) @ self.weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            between = _finite((deviations * self.weights) @ deviations.T, _VARIANCE_OVERFLOWS)
+        return between + np.diag(self.var("all") @ self.weights)
 
     # ---- other mixtures ----
 
@@ -409,6 +415,12 @@ class MixtureDensity:
         if variable not in self.variables:
             raise InvalidInputError(f"Variable {variable!r} is unknown; expected one of {list_names(self.variables)}.")
         return self.variables.index(variable)
+
+
+def _finite(values: np.ndarray, message: str) -> np.ndarray:
+    if not np.isfinite(values).all():
+        raise InvalidInputError(message)
+    return values
 
 
 def _number(value: Any) -> float:

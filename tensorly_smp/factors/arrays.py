@@ -25,7 +25,7 @@ def index_tensor(index: np.ndarray, context: dict[str, Any]) -> Tensor:
     if tl.get_backend() == "numpy":
         return index.astype(np.intp)
     device = {"device": context["device"]} if "device" in context else {}
-    return tl.tensor(index.astype(np.int32), dtype=tl.int32, **device)
+    return tl.tensor(index.astype(np.int32), dtype=tl.backend.int32, **device)
 
 
 def take(tensor: Tensor, index: Tensor) -> Tensor:
@@ -37,12 +37,19 @@ def take(tensor: Tensor, index: Tensor) -> Tensor:
 
 def tiny(tensor: Tensor) -> float:
     """Keeps a quotient finite: far below any probability, and its reciprocal far below the largest number."""
-    return 1e-200 if tensor.dtype == tl.float64 else 1e-30
+    return 1e-200 if tensor.dtype == tl.backend.float64 else 1e-30
 
 
 def floor(tensor: Tensor) -> float:
     """Smallest factor entry: products of three stay clear of subnormal numbers, which are slow."""
-    return 1e-60 if tensor.dtype == tl.float64 else 1e-12
+    return 1e-60 if tensor.dtype == tl.backend.float64 else 1e-12
+
+
+def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """Quotient; in NumPy it overwrites the denominator, since a new array of this size costs page faults."""
+    if tl.get_backend() == "numpy":
+        return np.divide(numerator, denominator, out=denominator)
+    return numerator / denominator
 
 
 def normalize(tensor: Tensor, axis: int) -> Tensor:
@@ -56,11 +63,10 @@ def project_simplex(tensor: Tensor, axis: int) -> Tensor:
     max(v - theta, 0) with theta = max_k (u_1 + ... + u_k - 1) / k for u = v sorted downwards. Zeroing negative entries
     and rescaling is not the projection.
     """
-    n_entries = tensor.shape[axis]
-    shape = [1] * tl.ndim(tensor)
-    shape[axis] = n_entries
-    divisors = tl.reshape(tl.arange(1, n_entries + 1), shape)
-    downwards = -tl.sort(-tensor, axis=axis)
-    theta = tl.max((tl.cumsum(downwards, axis) - 1.0) / divisors, axis)
-    shape = [1 if dimension == axis % tl.ndim(tensor) else n for dimension, n in enumerate(tensor.shape)]
-    return tl.clip(tensor - tl.reshape(theta, shape), 0.0)
+    # The shape that broadcasts along the other axes.
+    shape = [-1 if dimension == axis % tl.ndim(tensor) else 1 for dimension in range(tl.ndim(tensor))]
+    counts = tl.reshape(tl.arange(1, tensor.shape[axis] + 1, 1, **tl.context(tensor)), shape)
+    upwards = tl.sort(-tensor, axis=axis)
+    theta = tl.max((-1.0 - tl.cumsum(upwards, axis)) / counts, axis)
+    kept = [1 if dimension == -1 else n for dimension, n in zip(shape, tensor.shape, strict=True)]
+    return tl.clip(tensor - tl.reshape(theta, kept), 0.0)

@@ -85,7 +85,7 @@ def couple_marginals(marginals: Marginals, weights: str) -> CoupledTensors:
     keep = np.flatnonzero(marginals.totals > 0)
     tensors = [marginals.counts[t] / marginals.totals[t] for t in keep]
     omega = _omega(marginals.totals[keep], weights)
-    context = {"dtype": tl.float64}
+    context = {"dtype": tl.backend.float64}
     return _couple(tensors, marginals.triples[keep], omega, marginals.n_bins, context, marginals.n_samples)
 
 
@@ -106,8 +106,8 @@ def couple_tensors(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]], we
 def _floating_context(tensor: Tensor) -> dict[str, Any]:
     context = dict(tl.context(tensor)) if tl.is_tensor(tensor) else {}
     context.pop("requires_grad", None)
-    if context.get("dtype") not in (tl.float32, tl.float64):
-        context["dtype"] = tl.float64
+    if context.get("dtype") not in (tl.backend.float32, tl.backend.float64):
+        context["dtype"] = tl.backend.float64
     return context
 
 

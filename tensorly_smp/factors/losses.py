@@ -13,7 +13,7 @@ from typing import Protocol
 
 import tensorly as tl
 
-from tensorly_smp.factors.arrays import Tensor, take, tiny
+from tensorly_smp.factors.arrays import Tensor, divide, take, tiny
 from tensorly_smp.factors.coupled import CoupledTensors, Unfolding
 
 
@@ -31,7 +31,9 @@ class Block(Protocol):
 
 def khatri_rao(unfolding: Unfolding, stacked: Tensor) -> Tensor:
     """Rows of the unweighted Khatri-Rao product that belong to the columns of an unfolding, (n_columns, rank)."""
-    return take(stacked, unfolding.rows_a) * take(stacked, unfolding.rows_b)
+    product = take(stacked, unfolding.rows_a)
+    product *= take(stacked, unfolding.rows_b)
+    return product
 
 
 @dataclass
@@ -43,13 +45,15 @@ class KLFactorBlock:
     axis: int = 0
 
     def model(self, x: Tensor) -> Tensor:
-        return x @ self.khatri_rao.T + tiny(x)
+        model = x @ self.khatri_rao.T
+        model += tiny(x)
+        return model
 
     def value(self, x: Tensor) -> Tensor:
         return -_log_product(self.unfolding, self.model(x))
 
     def gradient(self, x: Tensor) -> Tensor:
-        return -((self.unfolding.values / self.model(x)) @ self.khatri_rao)
+        return -(divide(self.unfolding.values, self.model(x)) @ self.khatri_rao)
 
 
 @dataclass
@@ -62,9 +66,12 @@ class KLWeightBlock:
     axis: int = 1
 
     def models(self, x: Tensor) -> list[Tensor]:
-        return [
-            (self.factors[u.variable] * x) @ q.T + tiny(x) for u, q in zip(self.cover, self.khatri_raos, strict=True)
-        ]
+        models = []
+        for u, q in zip(self.cover, self.khatri_raos, strict=True):
+            model = (self.factors[u.variable] * x) @ q.T
+            model += tiny(x)
+            models.append(model)
+        return models
 
     def value(self, x: Tensor) -> Tensor:
         return -sum(_log_product(u, y) for u, y in zip(self.cover, self.models(x), strict=True))
@@ -80,7 +87,7 @@ class KLWeightBlock:
     def _gradient(self, models: list[Tensor]) -> Tensor:
         total = 0.0
         for u, q, y in zip(self.cover, self.khatri_raos, models, strict=True):
-            total = total - tl.sum(self.factors[u.variable] * ((u.values / y) @ q), axis=0)
+            total = total - tl.sum(self.factors[u.variable] * (divide(u.values, y) @ q), axis=0)
         return tl.reshape(total, (1, -1))
 
 

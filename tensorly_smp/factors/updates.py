@@ -83,7 +83,7 @@ class ProjectedGradient:
     cannot.
     """
 
-    def __init__(self, n_inner: int = 8) -> None:
+    def __init__(self, n_inner: int = 5) -> None:
         self.n_inner = n_inner
 
     def __call__(self, block: QuadraticBlock, x: Tensor, key: int) -> Tensor:

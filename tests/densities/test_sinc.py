@@ -1,0 +1,166 @@
+"""The closed forms of band-limited interpolation against sums of its terms, and the paper's toy example."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorly_smp.densities.sinc import (
+    sinc_cdf,
+    sinc_derivative,
+    sinc_pdf,
+    sinc_step,
+    sinc_step_derivative,
+    truncated_sinc_cdf,
+    truncated_sinc_pdf,
+    uniform_spacing,
+)
+from tensorly_smp.exceptions import InvalidInputError, NonUniformBinsError
+
+EPS = np.finfo(np.float64).eps
+
+
+def limit_of_alternating(terms):
+    """Sum of alternating terms, far past the number given: the last partial sums, averaged over and over."""
+    partial = np.cumsum(terms)[-40:]
+    while len(partial) > 1:
+        partial = (partial[1:] + partial[:-1]) / 2
+    return partial[0]
+
+
+def sinc_derivative_by_hand(t):
+    return -(np.pi**2) * t / 3 if abs(t) < 1e-4 else (np.cos(np.pi * t) - np.sin(np.pi * t) / (np.pi * t)) / t
+
+
+def paper_sum(x, edges, probabilities, kernel, n_terms=200):
+    """The paper's sum as it is printed: CDF samples at d_0, d_0 + T, ..., one from the last edge on."""
+    width = edges[1] - edges[0]
+    samples = np.concatenate([[0.0], np.cumsum(probabilities), np.ones(n_terms)])
+    return limit_of_alternating([F * kernel((x - edges[0]) / width - k) for k, F in enumerate(samples)])
+
+
+@given(st.floats(-60, 60))
+def test_step_is_the_sum_of_its_terms(u):
+    k = np.arange(300)
+    assert sinc_step(u) == pytest.approx(limit_of_alternating(np.sinc(u - k)), abs=1e-11)
+    slopes = [sinc_derivative_by_hand(each) for each in u - k]
+    assert sinc_step_derivative(u) == pytest.approx(limit_of_alternating(slopes), abs=1e-9)
+
+
+def test_step_at_integers():
+    assert np.abs(sinc_step(np.arange(-500.0, 0.0))).max() < 4 * EPS
+    assert np.abs(sinc_step(np.arange(0.0, 500.0)) - 1).max() < 4 * EPS
+    # S'(0) = sum over k >= 1 of -(-1)^k / k = log 2
+    np.testing.assert_allclose(sinc_step_derivative([0.0, -1.0]), np.log(2), rtol=4 * EPS)
+
+
+@given(st.floats(-1e6, 1e6))
+def test_step_is_symmetric_about_minus_one_half(u):
+    mirrored = -1.0 - u
+    assert sinc_step(u) + sinc_step(mirrored) == pytest.approx(1.0, abs=4 * EPS)
+    assert sinc_step_derivative(u) == pytest.approx(sinc_step_derivative(mirrored), abs=1e-9)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_series_continues_the_closed_form(sign):
+    # The two forms change over at 64: neighbors on both sides lie on the same smooth curve.
+    u = sign * (64.0 + np.array([-2e-6, -1e-6, 1e-6, 2e-6])) - (sign > 0)
+    step, slope = sinc_step(u), sinc_step_derivative(u)
+    predicted = (step[1:] - step[:-1]) / np.diff(u)
+    np.testing.assert_allclose(predicted, (slope[1:] + slope[:-1]) / 2, atol=1e-9)
+
+
+def test_far_away():
+    u = np.array([1.5e8 + 0.25, -1.5e8 - 0.25, 1e300, -1e300])
+    # To first order S(u) = sin(pi u)/(2 pi u) below zero.
+    np.testing.assert_allclose(sinc_step(u), [1.0, 0.0, 1.0, 0.0], atol=1e-8)
+    assert sinc_step(-1.5e8 - 0.25) == pytest.approx(-np.sin(np.pi * -0.25) / np.pi / 3e8, rel=1e-6)
+    assert np.isfinite(sinc_step_derivative(u)).all()
+
+
+@given(st.floats(-30, 30) | st.floats(-0.1, 0.1))
+def test_sinc_derivative(t):
+    # The plain form loses digits near zero.
+    assert sinc_derivative(t) == pytest.approx(sinc_derivative_by_hand(t), abs=1e-11)
+
+
+def test_sinc_derivative_near_zero():
+    t = np.array([0.0, 1e-300, 1e-12, 0.02, -0.02, 0.0499999, 0.0500001])
+    z = np.pi * t
+    series = np.pi * (-z / 3 + z**3 / 30 - z**5 / 840 + z**7 / 45360 - z**9 / 3991680)
+    np.testing.assert_allclose(sinc_derivative(t), series, rtol=1e-12)
+
+
+@given(st.integers(1, 20), st.integers(0, 10**6), st.floats(-40, 60))
+def test_raw_functions_are_the_papers_formula(n_bins, seed, x):
+    rng = np.random.default_rng(seed)
+    edges = rng.uniform(-3, 3) + rng.uniform(0.5, 3) * np.arange(n_bins + 1)
+    probabilities = rng.dirichlet(np.full(n_bins, 0.5))
+    width = edges[1] - edges[0]
+    assert sinc_cdf(x, edges, probabilities) == pytest.approx(paper_sum(x, edges, probabilities, np.sinc), abs=1e-11)
+    slope = paper_sum(x, edges, probabilities, sinc_derivative_by_hand) / width
+    assert sinc_pdf(x, edges, probabilities) == pytest.approx(slope, abs=1e-9)
+
+
+@given(st.integers(1, 40), st.integers(0, 10**6))
+def test_raw_cdf_passes_through_its_samples(n_bins, seed):
+    rng = np.random.default_rng(seed)
+    probabilities = rng.dirichlet(np.ones(n_bins), 3).T
+    edges = np.linspace(-1, 2, n_bins + 1)
+    expected = np.vstack([np.zeros(3), np.cumsum(probabilities, axis=0)])
+    np.testing.assert_allclose(sinc_cdf(edges, edges, probabilities), expected, atol=1e-13)
+    outside = sinc_cdf([-1 - 3 / n_bins, 2 + 6 / n_bins], edges, probabilities)
+    np.testing.assert_allclose(outside, [[0] * 3, [1] * 3], atol=1e-13)
+
+
+def test_truncated_sum_is_a_plain_loop():
+    points, samples = np.arange(-2.0, 4.0, 0.5), np.random.default_rng(0).uniform(size=12)
+    for x in (-3.3, 0.0, 0.5, 1.25, 7.0):
+        values = [F * np.sinc((x - t) / 0.5) for t, F in zip(points, samples, strict=True)]
+        slopes = [F * sinc_derivative_by_hand((x - t) / 0.5) / 0.5 for t, F in zip(points, samples, strict=True)]
+        assert truncated_sinc_cdf(x, points, samples) == pytest.approx(sum(values), abs=1e-14)
+        assert truncated_sinc_pdf(x, points, samples) == pytest.approx(sum(slopes), abs=1e-13)
+
+
+def test_unequal_spacing_is_refused():
+    with pytest.raises(NonUniformBinsError, match="equal width"):
+        sinc_pdf([0.0], [0.0, 1.0, 3.0], [0.5, 0.5])
+    with pytest.raises(InvalidInputError, match="2 bin probabilities"):
+        sinc_pdf([0.0], [0.0, 1.0, 2.0, 3.0], [0.5, 0.5])
+    with pytest.raises(InvalidInputError, match="two finite points"):
+        uniform_spacing([1.0])
+    # Edges rounded at a far origin are equally spaced all the same.
+    assert uniform_spacing(1e12 + np.linspace(0, 1, 8)) == pytest.approx(1 / 7, rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def toy():
+    path = Path(__file__).parents[2] / "benchmarks" / "toy_sinc.py"
+    spec = importlib.util.spec_from_file_location("toy_sinc", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("width", "error"), [(5.0, 3.7e-3), (4.0, 2.9e-4), (3.0, 4.4e-7)])
+def test_toy_example(toy, width, error):
+    assert toy.raw_error(toy.edges_of_width(width)) == pytest.approx(error, rel=0.02)
+
+
+def test_toy_example_to_rounding(toy):
+    assert toy.raw_error(toy.edges_of_width(2.0)) < 1e-13
+
+
+def test_toy_example_with_its_tails_cut_off(toy):
+    edges = np.arange(-18.0, 23.0, 4.0)
+    assert toy.raw_error(edges) == pytest.approx(3.5e-2, rel=0.02)
+    assert toy.finite_error(edges) > 1
+    assert toy.raw_error(toy.edges_of_width(4.0)) < toy.proper_error(toy.edges_of_width(4.0)) < 0.01
+
+
+def test_toy_table_prints(toy, capsys):
+    toy.main()
+    assert "3.7e-03" in capsys.readouterr().out

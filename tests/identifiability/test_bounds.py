@@ -1,0 +1,153 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.identifiability.bounds import best_partition, max_identifiable_rank, min_bins_for_rank
+from tensorly_smp.marginals.partition import Partition, default_partition, paper_partition
+
+CORRECTED = ["gevd", "generic", "kruskal"]
+CRITERIA = [*CORRECTED, "paper-gevd", "paper-generic"]
+
+
+def rank_by_definition(sizes, criterion):
+    """The criteria as they are stated, rank by rank."""
+    ranks = range(2, 2 * max(sizes) + 2)
+    if criterion == "gevd":
+        fits = [rank for rank in ranks if rank <= min(sizes[:2]) and sizes[2] >= 2]
+    elif criterion == "kruskal":
+        fits = [rank for rank in ranks if 2 * rank + 2 <= sum(min(size, rank) for size in sizes)]
+    else:
+        low, middle, _ = sorted(sizes)
+        alpha = max(a for a in range(20) if 2**a <= low)
+        beta = max(b for b in range(20) if 2**b <= middle)
+        return max(1, int(2.0 ** (alpha + beta - 2)))
+    return max(fits, default=1)
+
+
+def brute_force(n_bins, criterion):
+    """Best over every way of putting each variable into one of three sets, or into none."""
+    best = 1
+    for labels in product(range(4), repeat=len(n_bins)):
+        sets = [[n for n, label in enumerate(labels) if label == s] for s in range(3)]
+        if all(sets):
+            sizes = [sum(n_bins[n] - 1 for n in group) + 1 for group in sets]
+            best = max(best, rank_by_definition(sizes, criterion))
+    return best
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(2, 9), min_size=3, max_size=5), st.sampled_from(CORRECTED))
+def test_best_of_all_partitions(n_bins, criterion):
+    found = max_identifiable_rank(len(n_bins), n_bins, criterion)
+    assert found == brute_force(n_bins, criterion)
+    partition = best_partition(len(n_bins), n_bins, criterion)
+    assert max_identifiable_rank(len(n_bins), n_bins, criterion, partition) == found
+    assert sorted(sum(partition, ())) == list(range(len(n_bins)))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(3, 6), st.integers(2, 9), st.sampled_from(CORRECTED))
+def test_best_of_all_partitions_equal_bins(n_variables, n_bins, criterion):
+    assert max_identifiable_rank(n_variables, n_bins, criterion) == brute_force([n_bins] * n_variables, criterion)
+
+
+@given(st.permutations([3, 4, 4, 7, 9, 2]), st.sampled_from(CRITERIA))
+def test_order_of_variables_does_not_matter(n_bins, criterion):
+    assert max_identifiable_rank(6, n_bins, criterion) == max_identifiable_rank(6, sorted(n_bins), criterion)
+
+
+@pytest.mark.parametrize(
+    ("n_variables", "n_bins", "criterion", "expected"),
+    [
+        (7, 4, "gevd", 10),
+        (7, 4, "paper-gevd", 8),
+        (10, 15, "gevd", 57),
+        (10, 15, "paper-gevd", 45),
+        (10, 15, "paper-generic", 132),
+        (10, 15, "generic", 256),
+        (10, 15, "kruskal", 70),
+        (3, 5, "gevd", 5),
+        (3, 2, "gevd", 2),
+        (3, 2, "kruskal", 2),
+        (3, 2, "generic", 1),
+        (3, 4, "generic", 4),
+        (3, 5, "paper-gevd", 0),
+    ],
+)
+def test_known_values(n_variables, n_bins, criterion, expected):
+    assert max_identifiable_rank(n_variables, n_bins, criterion) == expected
+
+
+def test_given_partition():
+    partition = Partition((0,), (1,), (2, 3, 4))
+    assert max_identifiable_rank(5, [3, 4, 5, 6, 7], "gevd", partition) == 3
+    assert max_identifiable_rank(5, [3, 4, 5, 6, 7], "kruskal", [[0], [1], [2, 3, 4]]) == 5
+    # The paper's figures at the paper's own partition.
+    for n_variables in (5, 7, 10):
+        printed = max_identifiable_rank(n_variables, 6, "paper-gevd")
+        assert max_identifiable_rank(n_variables, 6, "paper-gevd", paper_partition(n_variables)) == printed
+    thirds = Partition((0, 1), (2, 3), (4, 5))
+    assert max_identifiable_rank(6, 5, "paper-generic", thirds) == max_identifiable_rank(6, 5, "paper-generic")
+
+
+def test_large_unequal_bins_use_their_bins_in_full():
+    n_bins = np.random.default_rng(0).integers(2, 60, 1000).tolist()
+    total = sum(n_bins) - len(n_bins)
+    assert max_identifiable_rank(1000, n_bins, "gevd") == (total - 1) // 2 + 1
+    assert max_identifiable_rank(1000, n_bins, "kruskal") == (total + 1) // 2
+    sizes = sorted(best_partition(1000, n_bins, "generic").effective_sizes(n_bins))
+    assert max_identifiable_rank(1000, n_bins, "generic") >= 2 ** (2 * int(np.log2(total // 3)) - 2)
+    assert sizes[2] >= sizes[1]
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_many_variables(criterion):
+    assert max_identifiable_rank(1000, 15, criterion) > 4000
+
+
+def test_equal_bins_give_the_default_partition():
+    assert best_partition(8, 4) == default_partition(8)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(5, 12), st.integers(1, 200), st.sampled_from(CRITERIA))
+def test_fewest_bins(n_variables, rank, criterion):
+    bins = min_bins_for_rank(n_variables, rank, criterion)
+    assert max_identifiable_rank(n_variables, bins, criterion) >= rank
+    assert bins == 2 or max_identifiable_rank(n_variables, bins - 1, criterion) < rank
+
+
+def test_no_number_of_bins_is_enough():
+    with pytest.raises(InvalidInputError, match="however many"):
+        min_bins_for_rank(4, 2, "paper-gevd")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((2, 5), InvalidInputError, "at least 3"),
+        ((3, 1), InvalidInputError, "at least 2"),
+        ((3, [4, 5]), InvalidInputError, "2 entries for 3"),
+        ((3, 4.0), InvalidTypeError, "n_bins"),
+        ((3, [4, 4, 4.5]), InvalidTypeError, "integers"),
+        ((3.0, 4), InvalidTypeError, "n_variables"),
+        ((3, 4, "leurgans"), InvalidInputError, "criterion"),
+        ((3, 4, "gevd", [[0], [1], [3]]), InvalidInputError, "names variable 3"),
+    ],
+)
+def test_bad_sizes(arguments, error, message):
+    with pytest.raises(error, match=message):
+        max_identifiable_rank(*arguments)
+
+
+def test_bad_requests():
+    with pytest.raises(InvalidInputError, match="prescribes"):
+        best_partition(6, 4, "paper-gevd")
+    with pytest.raises(InvalidInputError, match="rank is 0"):
+        min_bins_for_rank(5, 0)
+    with pytest.raises(InvalidTypeError, match="rank"):
+        min_bins_for_rank(5, 2.5)
