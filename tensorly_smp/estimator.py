@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
@@ -15,15 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.reconstruct import reconstruct_density
-from tensorly_smp.exceptions import InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, NonUniformBinsError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.sweeps import Callback
-from tensorly_smp.labels import Samples, default_names, read_samples
+from tensorly_smp.labels import Samples, default_names, list_names, read_samples
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.randomness import RandomState
-from tensorly_smp.results import solution_to_dataset
+from tensorly_smp.results import factors_from_dataset, solution_to_dataset
 
 
 class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
@@ -79,7 +80,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of str (n_features_in_,)
-        Only where the samples came with names that are strings.
+        Only where the variables have names that are strings, other than the default ones "x0", "x1", ...
 
     Examples
     --------
@@ -134,6 +135,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             At least three variables.
         y : ignored
         sample_weight : array_like (n_samples,), optional
+            Non-negative; a sample of weight 2 counts twice, one of weight 0 not at all. Quantile bins and `coverage`
+            leave out samples of weight 0, but do not use the weights further.
 
         Returns
         -------
@@ -144,11 +147,22 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         InvalidInputError, InvalidTypeError
             Samples or parameters that cannot be used; the message says what was expected.
         """
-        samples = read_samples(X)
-        binning = self._chosen_binning(X)
+        self._check_parameters()
+        # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
+        samples = read_samples(X, self.binning.variables if isinstance(self.binning, Binning) else None)
+        n_variables = len(samples.variables)
+        if n_variables < 3:
+            raise InvalidInputError(
+                f"X has {n_variables} feature(s); expected at least three, because the joint histograms of fewer "
+                "variables leave the factors undetermined."
+            )
+        binning = self._chosen_binning(samples, sample_weight)
         if self.density == "sinc":
-            binning.require_uniform()
-        codes = encode_samples(X, binning)
+            try:
+                binning.require_uniform()
+            except NonUniformBinsError as error:
+                raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
+        codes = encode_samples(samples.values, binning)
         marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
         solution = coupled_simplex_parafac(
             marginals,
@@ -162,34 +176,52 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             random_state=self.random_state,
             callback=self.callback,
         )
-        solution = replace(solution, factors=solution.factors.to_numpy().sort())
-        dataset = solution_to_dataset(solution).assign_attrs(density=self.density, n_samples=codes.n_samples)
-        self._set_fitted(dataset, solution.factors)
-        # Labels of X itself would come back labelled, and in another order of the columns.
-        ordered = samples.values[:, [samples.variables.index(name) for name in binning.variables]]
-        self.labels_ = self.density_.posterior(ordered).argmax(axis=1)
+        dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
+        dataset = dataset.assign_attrs(density=self.density, n_samples=codes.n_samples)
+        self._set_fitted(dataset, binning.variables)
+        self.labels_ = self.density_.posterior(samples.values).argmax(axis=1)
         return self
 
-    def _chosen_binning(self, X: Any) -> Binning:
-        if isinstance(self.binning, Binning):
-            return self.binning
-        if not isinstance(self.binning, str):
+    def _check_parameters(self) -> None:
+        """Refuse what no later stage would, or only after the work is done."""
+        if not isinstance(self.binning, str | Binning):
             raise InvalidTypeError(
                 f'binning is {type(self.binning).__name__}; expected "uniform", "quantile" or a Binning.'
             )
-        return choose_binning(X, self.n_bins, self.binning, coverage=self.coverage)
+        if str(self.density) not in ("sinc", "histogram"):
+            raise InvalidInputError(f'density is {self.density!r}; expected "sinc" or "histogram".')
+        if self.callback is not None and not callable(self.callback):
+            raise InvalidTypeError(f"callback is {type(self.callback).__name__}; expected a function, or None.")
+        # The solver checks these too, but knows them by other names.
+        for name, least in (("n_components", 1), ("max_iter", 0)):
+            if _integer(getattr(self, name), name) < least:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least {least}.")
+        if self.n_jobs is not None and _integer(self.n_jobs, "n_jobs") == 0:
+            raise InvalidInputError("n_jobs is 0; expected at least 1, or -1 for all processors.")
 
-    def _set_fitted(self, dataset: xr.Dataset, factors: MixtureFactors) -> None:
-        """Everything that a fitted model has, from its Dataset; used by fit and by load."""
+    def _chosen_binning(self, samples: Samples, sample_weight: Any) -> Binning:
+        if isinstance(self.binning, Binning):
+            return self.binning
+        # Names for the messages, and for n_bins by name; as objects, or pandas would make something else of tuples.
+        names = pd.Index(samples.variables, dtype=object, tupleize_cols=False)
+        frame = pd.DataFrame(_counted(samples.values, sample_weight), columns=names)
+        return choose_binning(frame, self.n_bins, self.binning, coverage=self.coverage)
+
+    def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
+        """Everything that a fitted model has, from its Dataset alone, so that load repeats fit to the last bit."""
+        factors = factors_from_dataset(dataset, variables)
+        if factors.binning is None:
+            raise InvalidInputError("The Dataset has no bin edges, so it is not of a fitted model.")
+        # Not self.density: the parameters of a fitted model may have been set to something else since.
+        self.density_ = reconstruct_density(factors, method=dataset.attrs["density"])
         self.result_ = dataset
         self.factors_ = factors
         self.binning_ = factors.binning
-        self.density_ = reconstruct_density(factors, method=self.density)
         self.weights_ = factors.weights
         self.n_iter_ = int(dataset.attrs["n_sweeps"])
         self.converged_ = StopReason[dataset.attrs["status"].upper()].is_converged
         self.n_features_in_ = factors.n_variables
-        names = self.binning_.variables
+        names = factors.binning.variables
         if names != default_names(len(names)) and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -217,13 +249,13 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Any:
         """Posterior probability of every component, (n_samples, n_components), rows sum to one."""
-        check_is_fitted(self)
-        return self.density_.posterior(X)
+        samples = self._read(X)
+        return samples.labels.wrap_components(self.density_.posterior(samples.values))
 
     def score_samples(self, X: Any) -> Any:
         """Logarithm of the density at every sample, (n_samples,); the density integrates to one."""
-        check_is_fitted(self)
-        return self.density_.logpdf(X)
+        samples = self._read(X)
+        return samples.labels.wrap(self.density_.logpdf(samples.values))
 
     def score(self, X: Any, y: object = None) -> float:
         """Mean log-likelihood per sample, in nats."""
@@ -236,8 +268,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
         """Fill missing entries in, by their mean given the observed ones or by a draw; an object like X."""
-        check_is_fitted(self)
-        return self.density_.impute(X, method, random_state)
+        samples = self._read(X)
+        return samples.labels.wrap_variables(self.density_.impute(samples.values, method, random_state))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a netCDF file (extra ``io``), for :func:`tensorly_smp.load`."""
@@ -247,8 +279,38 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         save_model(self, path)
 
     def _read(self, X: Any) -> Samples:
+        """Samples in the order of the fit's variables."""
         check_is_fitted(self)
+        expected = self.n_features_in_
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != expected:
+            # scikit-learn's words, and which variables they are
+            raise InvalidInputError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {expected} features as input: "
+                f"{list_names(self.binning_.variables)}, in this order."
+            )
         return read_samples(X, self.binning_.variables)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "density_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _integer(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
+    return int(value)
+
+
+def _counted(values: np.ndarray, sample_weight: Any) -> np.ndarray:
+    """Samples of positive weight; all of them where the weights are unusable, which is for count_marginals to say."""
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):
+        return values
+    if sample_weight is None or weights.shape != (len(values),) or not (weights > 0).any():
+        return values
+    return values[weights > 0]

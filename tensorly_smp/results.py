@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -66,21 +67,30 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
         start_loss=("start", solution.start_losses, {"long_name": "final loss of each start"}),
         start_status=("start", np.array([status.name.lower() for status in solution.start_statuses], dtype=object)),
     )
-    dataset = dataset.assign_coords(
-        sweep=np.arange(len(trace.loss)), start=np.arange(len(solution.start_losses))
-    )
+    dataset = dataset.assign_coords(sweep=np.arange(len(trace.loss)), start=np.arange(len(solution.start_losses)))
     return dataset.assign_attrs(
         loss_name=solution.loss_name,
         status=solution.status.name.lower(),
         status_explanation=solution.status.explanation,
         n_sweeps=trace.n_sweeps,
         best_start=solution.best_start,
-        **solution.start_info,
+        **{name: _plain_attribute(value) for name, value in solution.start_info.items()},
     )
 
 
-def factors_from_dataset(dataset: xr.Dataset) -> MixtureFactors:
+def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | None = None) -> MixtureFactors:
     """Inverse of :func:`factors_to_dataset`.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    variables : sequence of hashable, optional
+        Names of the variables; by default those of the Dataset, which are all integers or all strings.
+
+    Returns
+    -------
+    MixtureFactors
+        Copies, in float64; with a binning if the Dataset has edges.
 
     Raises
     ------
@@ -95,11 +105,20 @@ def factors_from_dataset(dataset: xr.Dataset) -> MixtureFactors:
     binning = None
     if "edges" in dataset:
         edges = dataset["edges"].transpose("variable", "edge").values
-        names = tuple(dataset["variable"].values.tolist())
+        names = dataset["variable"].values.tolist() if variables is None else variables
         strategy = str(dataset.attrs.get("binning_strategy", "given"))
-        binning = Binning(tuple(e[: i + 1] for e, i in zip(edges, n_bins, strict=True)), names, strategy)
-    columns = tuple(a[:i] for a, i in zip(padded, n_bins, strict=True))
-    return MixtureFactors(dataset["weights"].values, columns, binning)
+        binning = Binning(tuple(e[: i + 1] for e, i in zip(edges, n_bins, strict=True)), tuple(names), strategy)
+    columns = tuple(np.array(a[:i], order="C") for a, i in zip(padded, n_bins, strict=True))
+    return MixtureFactors(np.array(dataset["weights"].values), columns, binning)
+
+
+def _plain_attribute(value: Any) -> Any:
+    """A value that netCDF attributes can hold: a number or a string."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, int | float | str) else str(value)
 
 
 def _plain_names(names: Sequence[Hashable]) -> np.ndarray:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import xarray as xr
 
-from tensorly_smp.exceptions import FileFormatError, InvalidInputError, MissingDependencyError
-from tensorly_smp.results import factors_from_dataset
+from tensorly_smp.exceptions import FileFormatError, InvalidInputError, InvalidTypeError, MissingDependencyError
 
 if TYPE_CHECKING:
     from tensorly_smp.estimator import SmoothProductMixture
@@ -19,22 +21,45 @@ if TYPE_CHECKING:
 FORMAT = "tensorly_smp.SmoothProductMixture"
 FORMAT_VERSION = 1
 
+#: Attributes that the file has and ``result_`` has not.
+_FILE_ATTRIBUTES = ("format", "format_version", "parameters", "variable_names", "sha256")
+
 
 def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator: its ``result_`` and, as JSON, its parameters."""
+    """Write a fitted estimator: its ``result_`` and, as JSON, its parameters and the names of its variables.
+
+    Parameters that only steer a fit and are objects (``callback``, ``init`` if it is factors, ``random_state`` if it
+    is a generator) are left out: a loaded model has their defaults.
+
+    Raises
+    ------
+    OSError
+        The folder does not exist, or cannot be written to; an earlier file of that name is left as it was.
+    InvalidInputError
+        A parameter, or the name of a variable, is something that a file cannot hold.
+    MissingDependencyError
+        h5netcdf is not installed.
+    """
+    target = _as_path(path)
     _require_h5netcdf()
     dataset = model.result_.assign_attrs(
-        format=FORMAT, format_version=FORMAT_VERSION, parameters=json.dumps(_plain_parameters(model))
+        format=FORMAT,
+        format_version=FORMAT_VERSION,
+        parameters=_to_json(_saved_parameters(model), "parameters"),
+        variable_names=_to_json(model.binning_.variables, "names of the variables"),
     )
-    target = Path(path)
-    # Written beside the target and renamed, so that no reader ever sees half a file.
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    try:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
-        os.replace(temporary, target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    dataset.attrs["sha256"] = _digest(dataset)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {target.parent} to write {target.name} to.")
+    # Written beside the target and renamed, so that no reader ever sees half a file. In a folder of its own, so that
+    # the file gets the usual permissions (a temporary file is for its owner only).
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        written = Path(folder) / "model.nc"
+        try:
+            dataset.to_netcdf(written, engine="h5netcdf")
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"The model cannot be written as netCDF: {error}.") from error
+        os.replace(written, target)
 
 
 def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
@@ -47,7 +72,8 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
     Returns
     -------
     SmoothProductMixture
-        Fitted; predictions equal those of the saved model to the last bit.
+        Fitted; predictions equal those of the saved model to the last bit. It has no ``labels_``: these belong to the
+        samples of the fit, so ask for ``predict(X)``.
 
     Raises
     ------
@@ -71,58 +97,122 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
     >>> bool((again.predict(data.X) == model.predict(data.X)).all())
     True
     """
+    source = _as_path(path)
     _require_h5netcdf()
-    source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no file {source}.")
     try:
+        _probe(source)
         with xr.open_dataset(source, engine="h5netcdf") as opened:
             dataset = opened.load()
+    except FileFormatError:
+        raise
     except Exception as error:  # h5py raises many kinds for damaged files
         raise FileFormatError(f"{source} is not a readable netCDF-4 file: {error}.") from error
     return _model_from_dataset(dataset, str(source))
 
 
+def _probe(source: Path) -> None:
+    """Walk through the file, and see that it is one of ours.
+
+    Ahead of h5netcdf, whose half-made objects print errors of their own when they are collected.
+    """
+    import h5py
+
+    with h5py.File(source, "r") as file:
+        file.visititems(lambda _, item: list(item.attrs) and None)
+        if str(file.attrs.get("format")) != FORMAT:
+            raise FileFormatError(f"{source} was not written by SmoothProductMixture.save.")
+
+
 def _model_from_dataset(dataset: xr.Dataset, source: str) -> SmoothProductMixture:
     from tensorly_smp.estimator import SmoothProductMixture
 
-    if dataset.attrs.get("format") != FORMAT:
-        raise FileFormatError(f"{source} was not written by SmoothProductMixture.save.")
     version = dataset.attrs.get("format_version")
-    if version != FORMAT_VERSION:
+    if str(version) != str(FORMAT_VERSION):
         raise FileFormatError(f"{source} has format version {version}; this release reads version {FORMAT_VERSION}.")
     try:
-        parameters = json.loads(dataset.attrs["parameters"])
-        model = SmoothProductMixture(**parameters)
-        if parameters.get("binning") == "given":
-            model.set_params(binning=factors_from_dataset(dataset).binning)
-        for name in ("format", "format_version", "parameters"):
+        if _digest(dataset) != dataset.attrs["sha256"]:
+            raise ValueError("its content is not what was written")
+        parameters = _decoded(json.loads(dataset.attrs["parameters"]))
+        names = _decoded(json.loads(dataset.attrs["variable_names"]))
+        for name in _FILE_ATTRIBUTES:
             del dataset.attrs[name]
-        model._set_fitted(dataset, factors_from_dataset(dataset))
+        model = SmoothProductMixture(**parameters)
+        model._set_fitted(dataset, names)
+        if model.binning == "given":
+            model.set_params(binning=model.binning_)
         return model
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise FileFormatError(f"{source} is damaged: {error}.") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+        raise FileFormatError(f"{source} is damaged or was edited: {type(error).__name__}, {error}.") from error
 
 
-def _plain_parameters(model: SmoothProductMixture) -> dict[str, Any]:
-    """Constructor parameters that JSON can hold; objects that only steer a fit are left out."""
+def _digest(dataset: xr.Dataset) -> str:
+    """Checksum of everything in a Dataset: HDF5 guards its own structure, but neither numbers nor strings."""
+    digest = hashlib.sha256()
+    for name, variable in sorted(dataset.variables.items(), key=str):
+        values = variable.values
+        if values.dtype.kind in "if":
+            content = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
+        else:
+            content = "\0".join(map(str, values.ravel().tolist())).encode()
+        attributes = sorted(f"{key}={value}" for key, value in variable.attrs.items())
+        digest.update(f"{name} {variable.dims} {values.shape} {attributes}".encode() + content)
+    digest.update(str(sorted(f"{key}={value}" for key, value in dataset.attrs.items() if key != "sha256")).encode())
+    return digest.hexdigest()
+
+
+def _saved_parameters(model: SmoothProductMixture) -> dict[str, Any]:
+    """Constructor parameters, without objects that only steer a fit."""
     parameters = model.get_params(deep=False)
     if not isinstance(parameters["binning"], str):
         parameters["binning"] = "given"
-    for name in ("callback", "init", "random_state", "triples"):
-        if not isinstance(parameters[name], str | int | None):
-            del parameters[name]
+    if not isinstance(parameters["init"], str):
+        del parameters["init"]
+    if not isinstance(parameters["random_state"], int | np.integer | None):
+        del parameters["random_state"]
+    del parameters["callback"]
+    return parameters
+
+
+def _to_json(value: Any, what: str) -> str:
     try:
-        return json.loads(json.dumps(parameters, default=_plain))
+        return json.dumps(_encoded(value))
     except TypeError as error:
-        raise InvalidInputError(f"The model cannot be saved: {error}.") from error
+        raise InvalidInputError(f"The model cannot be saved, because of its {what}: {error}.") from error
 
 
-def _plain(value: Any) -> Any:
-    """NumPy numbers and arrays for JSON."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a parameter is of type {type(value).__name__}, expected numbers, strings or mappings of them")
+def _encoded(value: Any) -> Any:
+    """What JSON can hold; unlike in plain JSON, tuples stay tuples, and keys of mappings that are numbers, numbers."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {"mapping": [[_encoded(key), _encoded(each)] for key, each in value.items()]}
+    if isinstance(value, tuple):
+        return {"tuple": [_encoded(each) for each in value]}
+    if isinstance(value, list):
+        return [_encoded(each) for each in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"{value!r} is of type {type(value).__name__}; expected strings or numbers")
+
+
+def _decoded(value: Any) -> Any:
+    """Inverse of `_encoded`."""
+    if isinstance(value, list):
+        return [_decoded(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "tuple" in value:
+        return tuple(_decoded(value["tuple"]))
+    return {_decoded(key): _decoded(each) for key, each in value["mapping"]}
+
+
+def _as_path(path: Any) -> Path:
+    try:
+        return Path(path)
+    except TypeError as error:
+        raise InvalidTypeError(f"path is {type(path).__name__}; expected a string or a path object.") from error
 
 
 def _require_h5netcdf() -> None:

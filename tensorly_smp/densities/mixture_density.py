@@ -5,12 +5,13 @@ from __future__ import annotations
 import numbers
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
+from tensorly_smp.densities.arguments import Component, component_number, finite, number, points
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, signed_pdf
 from tensorly_smp.densities.quantiles import mixture_quantile
@@ -19,8 +20,6 @@ from tensorly_smp.labels import list_names, read_samples, repeated_names
 from tensorly_smp.randomness import RandomState, as_generator
 
 _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
-
-Component: TypeAlias = 'int | Literal["all"] | None'
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,7 +79,8 @@ class MixtureDensity:
                 f"weights have shape {weights.shape} and sum {weights.sum():.6g}; expected (rank,), none negative, sum "
                 "one."
             )
-        weights /= weights.sum()
+        if abs(weights.sum() - 1.0) > 1e-12:  # else kept as they are, so that copies agree to the last bit
+            weights /= weights.sum()
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "conditionals", tuple(self.conditionals))
@@ -174,7 +174,7 @@ class MixtureDensity:
             else:
                 values = signed_pdf(self.conditionals, self.weights, samples.values)
         return samples.labels.wrap(
-            _finite(values, "The density exceeds the largest float64 at some samples; use logpdf.")
+            finite(values, "The density exceeds the largest float64 at some samples; use logpdf.")
         )
 
     def posterior(self, X: Any) -> Any:
@@ -260,18 +260,18 @@ class MixtureDensity:
         ndarray (...) or (..., rank)
         """
         with np.errstate(over="ignore"):
-            values = self._of(variable).pdf(_points(x))
-        return self._select(_finite(values, "The density exceeds the largest float64; use logpdf_1d."), component)
+            values = self._of(variable).pdf(points(x))
+        return self._select(finite(values, "The density exceeds the largest float64; use logpdf_1d."), component)
 
     def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
         """Logarithm of the density of one variable; arguments as for `pdf_1d`."""
-        logs = self._of(variable).logpdf(_points(x))
+        logs = self._of(variable).logpdf(points(x))
         return logsumexp(logs, axis=-1, b=self.weights) if component is None else self._select(logs, component)
 
     def cdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
         """Distribution function of one variable; arguments as for `pdf_1d`, x may be infinite."""
         conditionals = self._of(variable)
-        return self._select(conditionals.cdf(_points(x, infinite=conditionals.is_proper)), component)
+        return self._select(conditionals.cdf(points(x, infinite=conditionals.is_proper)), component)
 
     def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
         """Value below which a share q of one variable lies: the inverse of `cdf_1d`.
@@ -287,7 +287,7 @@ class MixtureDensity:
         -------
         ndarray (...) or (..., rank)
         """
-        shares = _points(q)
+        shares = points(q)
         if not np.all((shares > 0) & (shares < 1)):
             raise InvalidInputError(
                 f"q ranges from {shares.min():.6g} to {shares.max():.6g}; expected shares strictly between 0 and 1."
@@ -295,7 +295,7 @@ class MixtureDensity:
         conditionals, flat = self._of(variable), shares.ravel()
         if component is None:
             return mixture_quantile(conditionals, self.weights, flat).reshape(shares.shape)
-        chosen = range(self.rank) if component == "all" else [self._component(component)]
+        chosen = range(self.rank) if component == "all" else [component_number(component, self.rank)]
         columns = np.stack([conditionals.quantile(flat, r) for r in chosen], axis=-1)
         return columns.reshape(*shares.shape, self.rank) if component == "all" else columns.reshape(shares.shape)
 
@@ -313,16 +313,16 @@ class MixtureDensity:
     def var(self, component: Component = None) -> np.ndarray:
         """Variance of every variable, ndarray (n_variables,) or (n_variables, rank)."""
         with np.errstate(over="ignore"):
-            within = _finite(np.stack([each.variance() for each in self.conditionals]), _VARIANCE_OVERFLOWS)
+            within = finite(np.stack([each.variance() for each in self.conditionals]), _VARIANCE_OVERFLOWS)
             if component is not None:
                 return self._select(within, component)
-            return _finite((within + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS)
+            return finite((within + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS)
 
     def cov(self) -> np.ndarray:
         """Covariance matrix of the mixture, ndarray (n_variables, n_variables); diagonal within a component."""
         deviations = self._deviations()
         with np.errstate(over="ignore", invalid="ignore"):
-            between = _finite((deviations * self.weights) @ deviations.T, _VARIANCE_OVERFLOWS)
+            between = finite((deviations * self.weights) @ deviations.T, _VARIANCE_OVERFLOWS)
         return between + np.diag(self.var("all") @ self.weights)
 
     # ---- other mixtures ----
@@ -363,7 +363,7 @@ class MixtureDensity:
             raise InvalidInputError("All variables are given; expected at least one to remain.")
         row = np.full((1, self.n_variables), np.nan)
         for n, value in zip(positions, given.values(), strict=True):
-            row[0, n] = _number(value)
+            row[0, n] = number(value)
         return self._reduced(softmax(self._log_joint(row), axis=1)[0], rest)
 
     # ---- inside ----
@@ -392,14 +392,7 @@ class MixtureDensity:
         """Mixture, one component, or all, of values (..., rank)."""
         if component is None:
             return np.asarray(values @ self.weights)
-        return values if component == "all" else values[..., self._component(component)]
-
-    def _component(self, component: Component) -> int:
-        if isinstance(component, bool) or not isinstance(component, numbers.Integral):
-            raise InvalidTypeError(f"component is {component!r}; expected a number, 'all' or None.")
-        if not 0 <= component < self.rank:
-            raise InvalidInputError(f"component is {component}; expected 0 to {self.rank - 1}.")
-        return int(component)
+        return values if component == "all" else values[..., component_number(component, self.rank)]
 
     def _of(self, variable: Hashable) -> ConditionalDensities:
         return self.conditionals[self._position(variable)]
@@ -415,27 +408,3 @@ class MixtureDensity:
         if variable not in self.variables:
             raise InvalidInputError(f"Variable {variable!r} is unknown; expected one of {list_names(self.variables)}.")
         return self.variables.index(variable)
-
-
-def _finite(values: np.ndarray, message: str) -> np.ndarray:
-    if not np.isfinite(values).all():
-        raise InvalidInputError(message)
-    return values
-
-
-def _number(value: Any) -> float:
-    point = _points(value)
-    if point.size != 1:
-        raise InvalidInputError(f"A given value has shape {point.shape}; expected a single number per variable.")
-    return point.item()
-
-
-def _points(x: Any, infinite: bool = False) -> np.ndarray:
-    """Points of one variable as float64; NaN refused, and infinite ones unless allowed."""
-    try:
-        points = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"Points are {type(x).__name__} that cannot be read as numbers: {error}.") from error
-    if np.isnan(points).any() or not (infinite or np.isfinite(points).all()):
-        raise InvalidInputError("Points hold NaN or infinite values; expected finite numbers.")
-    return points

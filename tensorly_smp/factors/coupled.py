@@ -22,7 +22,11 @@ from tensorly_smp.factors.arrays import Tensor, index_tensor, to_numpy
 from tensorly_smp.marginals.histograms import Marginals
 
 
-@dataclass(frozen=True)
+#: Lowest weight of a triple: far from what single precision rounds to zero.
+SMALLEST_OMEGA = 1e-30
+
+
+@dataclass(frozen=True, eq=False)
 class Unfolding:
     """Side-by-side unfoldings of some triples along one variable, each times its weight omega."""
 
@@ -37,7 +41,7 @@ class Unfolding:
     filled_values: Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CoupledTensors:
     """Third-order tensors that share factors, ready for the solver.
 
@@ -95,7 +99,11 @@ def couple_tensors(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]], we
     arrays = [_checked_tensor(tensor, position) for position, tensor in enumerate(tensors)]
     mode_array = _checked_modes(modes, len(arrays))
     n_bins = _checked_sizes(arrays, mode_array)
-    totals = np.array([a.sum() for a in arrays])
+    with np.errstate(over="ignore"):
+        totals = np.array([a.sum() for a in arrays])
+        overflow = not np.isfinite(totals.sum())
+    if overflow:
+        raise InvalidInputError("The tensors sum to more than the largest number; divide them all by the same number.")
     if (totals <= 0).any():
         raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
     context = _floating_context(tensors[0])
@@ -116,7 +124,8 @@ def _omega(totals: np.ndarray, weights: str) -> np.ndarray:
     if weights == "uniform":
         return np.ones(len(totals))
     if weights == "count":
-        return totals / totals.mean()
+        # A variable that is in a triple of no weight would have no factor; this small it counts for nothing beside others.
+        return np.maximum(totals / totals.mean(), SMALLEST_OMEGA)
     raise InvalidInputError(f'weights is {weights!r}; expected "count" or "uniform".')
 
 
@@ -127,9 +136,14 @@ def _checked_tensor(tensor: Tensor, position: int) -> np.ndarray:
             f'("{tl.get_backend()}"; see tensorly.set_backend).'
         )
     try:
-        array = to_numpy(tensor)
+        array = np.asarray(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor)
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(f"Tensor {position} is not numeric: {error}.") from error
+    if array.dtype.kind not in "biuf":
+        raise InvalidTypeError(f"Tensor {position} is of type {array.dtype}; expected real numbers.")
+    if np.ma.is_masked(tensor):
+        raise InvalidInputError(f"Tensor {position} has masked entries; expected all of them to be known.")
+    array = array.astype(np.float64)
     if array.ndim != 3 or array.size == 0:
         raise InvalidInputError(f"Tensor {position} has shape {array.shape}; expected three non-empty modes.")
     if not np.isfinite(array).all() or (array < 0).any():
@@ -151,9 +165,13 @@ def _checked_modes(modes: Sequence[Sequence[int]], n_tensors: int) -> np.ndarray
     repeated = [tuple(mode) for mode in array.tolist() if len(set(mode)) < 3]
     if repeated:
         raise InvalidInputError(f"modes {repeated[0]} repeat a variable; the three of a tensor must differ.")
-    missing = sorted(set(range(int(array.max()) + 1)) - set(array.ravel().tolist()))
-    if array.min() < 0 or missing:
-        raise InvalidInputError(f"modes must use every variable from 0 to the largest; missing: {missing}.")
+    used = np.unique(array).tolist()
+    if used != list(range(len(used))):
+        missing = sorted(set(range(len(used))) - set(used))
+        raise InvalidInputError(
+            f"modes name variables from {used[0]} to {used[-1]}; expected all from 0 to the largest, but {missing} are "
+            "in no tensor. Number the variables without gaps."
+        )
     return array.astype(np.intp)
 
 
@@ -195,9 +213,7 @@ def _couple(
         omega_total=float(omega.sum()),
         self_information=sum(float(o * _x_log_x(x)) for x, o in zip(tensors, omega, strict=True)),
         energy=sum(float(o * (x * x).sum()) for x, o in zip(tensors, omega, strict=True)),
-        first_moments=tuple(
-            _first_moment(n, tensors, modes, omega, members) for n, members in enumerate(containing)
-        ),
+        first_moments=tuple(_first_moment(n, tensors, modes, omega, members) for n, members in enumerate(containing)),
         context=context,
         n_samples=n_samples,
     )

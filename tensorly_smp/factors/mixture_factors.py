@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,12 @@ class MixtureFactors:
     binning: Binning | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "factors", tuple(self.factors))
-        weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
+        try:
+            object.__setattr__(self, "weights", _as_tensor(self.weights))
+            object.__setattr__(self, "factors", tuple(_as_tensor(a) for a in self.factors))
+            weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
+        except (TypeError, ValueError) as error:
+            raise InvalidTypeError(f"weights and factors must be arrays of numbers: {error}.") from error
         if weights.ndim != 1 or any(a.ndim != 2 or a.shape[1] != len(weights) for a in factors) or not len(factors):
             shapes = [a.shape for a in factors]
             raise InvalidInputError(
@@ -86,7 +91,10 @@ class MixtureFactors:
     def to_numpy(self) -> MixtureFactors:
         """The same factors as float64 NumPy arrays, sums exact to rounding; these themselves if they are that already."""
         arrays = (self.weights, *self.factors)
-        if all(isinstance(array, np.ndarray) and array.dtype == np.float64 for array in arrays):
+        if all(
+            isinstance(a, np.ndarray) and a.dtype == np.float64 and np.abs(a.sum(axis=0) - 1).max() < 1e-12
+            for a in arrays
+        ):
             return self
         weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
         return MixtureFactors(weights / weights.sum(), tuple(a / a.sum(axis=0) for a in factors), self.binning)
@@ -107,14 +115,22 @@ class MixtureFactors:
         """
         try:
             weights, factors = cp_tensor
+            factors = [_as_tensor(a) for a in factors]
+            shapes = [to_numpy(a).shape for a in factors]
+            weights = None if weights is None else _as_tensor(weights)
+            total_weight = 1.0 if weights is None else float(to_numpy(weights).sum())
         except (TypeError, ValueError) as error:
             raise InvalidTypeError(
-                f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor or (weights, factors)."
+                f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor or (weights, factors), of numbers."
             ) from error
-        if not factors or any(getattr(a, "ndim", 0) != 2 for a in factors):
-            raise InvalidInputError("The factors of a CP tensor must be matrices (n_bins, rank).")
+        if not shapes or any(len(shape) != 2 or shape[1] != shapes[0][1] for shape in shapes):
+            raise InvalidInputError(f"The factors have shapes {shapes}; expected matrices (n_bins, rank).")
         if weights is None:
-            weights = tl.ones(factors[0].shape[1], **tl.context(factors[0]))
+            weights = tl.ones(shapes[0][1], **tl.context(factors[0]))
+        if tuple(weights.shape) != shapes[0][1:] or not total_weight > 0:
+            raise InvalidInputError(
+                f"The weights are {weights}; expected {shapes[0][1]} that are non-negative and not all zero."
+            )
         columns = []
         for n, a in enumerate(factors):
             total = tl.sum(a, axis=0)
@@ -126,9 +142,9 @@ class MixtureFactors:
 
     def permute(self, order: Sequence[int] | np.ndarray) -> MixtureFactors:
         """Components in another order: component r of the result is ``order[r]`` of this."""
-        index = [int(r) for r in order]
-        if sorted(index) != list(range(self.rank)):
-            raise InvalidInputError(f"order is {index}; expected a permutation of 0 to {self.rank - 1}.")
+        index = np.asarray(order)
+        if index.dtype.kind not in "iu" or sorted(index.ravel().tolist()) != list(range(self.rank)):
+            raise InvalidInputError(f"order is {order}; expected a permutation of 0 to {self.rank - 1}.")
         return replace(self, weights=self.weights[index], factors=tuple(a[:, index] for a in self.factors))
 
     def sort(self) -> MixtureFactors:
@@ -137,7 +153,7 @@ class MixtureFactors:
 
     def smooth(self, share: float = 0.01) -> MixtureFactors:
         """Every column mixed with this share of the uniform one, so that updates that multiply can leave zeros."""
-        if not 0 <= share <= 1:
+        if not isinstance(share, Real) or not 0 <= share <= 1:
             raise InvalidInputError(f"share is {share}; expected a number from 0 to 1.")
         return replace(self, factors=tuple((1 - share) * a + share / a.shape[0] for a in self.factors))
 
@@ -181,3 +197,8 @@ class MixtureFactors:
         shown = " ".join(f"{w:.3g}" for w in to_numpy(self.weights)[:6])
         more = " ..." if self.rank > 6 else ""
         return f"MixtureFactors(rank {self.rank}, {self.n_variables} variables, {size} bins, weights {shown}{more})"
+
+
+def _as_tensor(array: Any) -> Tensor:
+    """Arrays of any backend as they are; lists and the like as float64 tensors of the active one."""
+    return array if hasattr(array, "shape") else tl.tensor(np.asarray(array, dtype=np.float64))

@@ -37,7 +37,7 @@ class StopReason(Enum):
         return f"{self.name.lower()}: {self.explanation}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SweepTrace:
     """Record of an iteration, one entry per sweep and one for the start: n_sweeps + 1 entries each.
 
@@ -60,7 +60,7 @@ class SweepTrace:
         return len(self.loss) - 1
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CoupledSolution:
     """Result of :func:`coupled_simplex_parafac`.
 

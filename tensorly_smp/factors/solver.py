@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorly as tl
-from joblib import Parallel, delayed
+from joblib import effective_n_jobs
 from tensorly.cp_tensor import CPTensor
 from threadpoolctl import threadpool_limits
 
@@ -19,7 +21,7 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
 )
-from tensorly_smp.factors.arrays import to_numpy
+from tensorly_smp.factors.arrays import floor, to_numpy
 from tensorly_smp.factors.coupled import CoupledTensors, couple_marginals, couple_tensors
 from tensorly_smp.factors.losses import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -130,6 +132,8 @@ def coupled_simplex_parafac(
     >>> [factor.shape for factor in cp.factors]
     [(3, 2), (3, 2), (3, 2), (2, 2)]
     """
+    if callback is not None and not callable(callback):
+        raise InvalidTypeError(f"callback is {callback!r}; expected a function of a CPTensor and a loss, or None.")
     tensors, binning = _coupled(data, modes, weights)
     rank = _positive_int(rank, "rank")
     if 0 < tensors.n_samples < rank:
@@ -144,7 +148,10 @@ def coupled_simplex_parafac(
         callback=callback,
     )
     starts = _starts(tensors, rank, init, _positive_int(n_init, "n_init"), random_state)
-    return _best(run.all(starts, n_jobs), loss, binning)
+    return _best(run.all(starts, _n_threads(n_jobs)), loss, binning)
+
+
+Result: TypeAlias = tuple[State, SweepTrace, StopReason]
 
 
 @dataclass(frozen=True)
@@ -159,24 +166,52 @@ class _Run:
     extrapolate: bool
     callback: Callback | None
 
-    def all(self, starts: list[MixtureFactors], n_jobs: int | None) -> list[tuple[State, SweepTrace, StopReason]]:
+    def all(self, starts: list[MixtureFactors], n_threads: int) -> list[Result]:
+        """Results of the starts, in their order; after an interrupt of those that have begun."""
         # One BLAS thread per start: the matrices are small, threads would only wait for each other, and the rounding
         # stays the same for any number of jobs.
         with threadpool_limits(1, user_api="blas"):
-            if len(starts) == 1 or n_jobs in (None, 1):
+            if len(starts) == 1 or n_threads == 1:
                 results = []
                 for start in starts:
                     results.append(self.one(start))
                     if results[-1][2] is StopReason.INTERRUPTED:
                         break
                 return results
-            return Parallel(n_jobs=n_jobs, prefer="threads")(delayed(self.one)(start) for start in starts)
+            return self._in_threads(starts, n_threads)
 
-    def one(self, start: MixtureFactors) -> tuple[State, SweepTrace, StopReason]:
+    def _in_threads(self, starts: list[MixtureFactors], n_threads: int) -> list[Result]:
+        # Not joblib.Parallel: it loses what was computed when the keyboard interrupts, and leaves the threads running.
+        stop = Event()
+        run, backend = replace(self, callback=_stoppable(self.callback, stop)), tl.get_backend()
+
+        def one(start: MixtureFactors) -> Result:
+            tl.set_backend(backend, local_threadsafe=True)  # of this thread only
+            result = run.one(start)
+            if result[2] is StopReason.INTERRUPTED:
+                stop.set()
+            return result
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            futures = [pool.submit(one, start) for start in starts]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException as error:
+                stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                results = [f.result() for f in futures if not f.cancelled() and f.exception() is None]
+                if not isinstance(error, KeyboardInterrupt) or not results:
+                    raise
+                return results
+        return [future.result() for future in futures]
+
+    def one(self, start: MixtureFactors) -> Result:
         context = self.tensors.context
-        state = State(
-            tl.tensor(to_numpy(start.weights), **context), [tl.tensor(to_numpy(a), **context) for a in start.factors]
-        )
+        start = start.to_numpy()
+        # No exact zeros: a column whose bins hold no sample would otherwise be zero after a multiplicative step.
+        state = State(tl.tensor(start.weights, **context), [tl.tensor(a, **context) for a in start.factors])
+        state = State(tl.clip(state.weights, floor(state.weights)), [tl.clip(a, floor(a)) for a in state.factors])
         solver_class = BLOCK_SOLVERS[self.loss][self.solver]
         solver = solver_class() if self.n_inner is None else solver_class(self.n_inner)
         extrapolate = self.extrapolate and self.solver != "mirror"
@@ -196,6 +231,24 @@ def _coupled(data: Any, modes: Any, weights: str) -> tuple[CoupledTensors, Any]:
     if modes is None:
         raise InvalidInputError("A list of tensors needs modes=[(j, k, l), ...]: the variables along each one's modes.")
     return couple_tensors(data, modes, weights), None
+
+
+def _stoppable(callback: Callback | None, stop: Event) -> Callback:
+    """The callback, interrupting once ``stop`` is set."""
+
+    def stoppable(cp_tensor: CPTensor, loss: float) -> bool | None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        return None if callback is None else callback(cp_tensor, loss)
+
+    return stoppable
+
+
+def _n_threads(n_jobs: Any) -> int:
+    """Number of threads, as joblib counts them: None is 1 (or what parallel_config says), -1 is all processors."""
+    if n_jobs is not None and _positive_int(n_jobs, "n_jobs", least=-(2**31)) == 0:
+        raise InvalidInputError("n_jobs is 0; expected a positive number, -1 for all processors, or None.")
+    return int(effective_n_jobs(n_jobs))
 
 
 def _positive_int(value: Any, name: str, least: int = 1) -> int:
@@ -244,7 +297,7 @@ def _starts(
     return [given, *starts[1:]]
 
 
-def _best(results: list[tuple[State, SweepTrace, StopReason]], loss: str, binning: Any) -> CoupledSolution:
+def _best(results: list[Result], loss: str, binning: Any) -> CoupledSolution:
     losses = np.array([trace.loss[-1] for _, trace, _ in results])
     best = int(np.argmin(losses))
     state, trace, status = results[best]

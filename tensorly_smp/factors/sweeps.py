@@ -141,14 +141,16 @@ class Sweeper:
                     if proposal is not None:
                         fallback, state = state, proposal
         except KeyboardInterrupt:
-            if not losses:
+            if not seconds:
                 raise
-        return accepted, SweepTrace(np.array(losses), np.array(changes), np.array(seconds)), status
+        n = len(seconds)  # the interrupt may have come between two of the three
+        return accepted, SweepTrace(np.array(losses[:n]), np.array(changes[:n]), np.array(seconds)), status
 
     def _status(
         self, state: State, losses: list[float], rounding: float, callback: Callback | None
     ) -> StopReason | None:
-        if callback is not None and callback(CPTensor((state.weights, list(state.factors))), losses[-1]) is True:
+        # bool(): a comparison of NumPy numbers is not the object True.
+        if callback is not None and bool(callback(CPTensor((state.weights, list(state.factors))), losses[-1])):
             return StopReason.CALLBACK
         return self.rule.reason(losses, rounding)
 

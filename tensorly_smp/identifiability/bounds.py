@@ -114,7 +114,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     Examples
     --------
     >>> best_partition(4, [3, 9, 3, 5]).effective_sizes([3, 9, 3, 5])
-    (9, 7, 3)
+    (7, 9, 3)
     """
     sizes = _checked_sizes(n_variables, n_bins)
     criterion = _checked_criterion(criterion)
@@ -337,7 +337,10 @@ def _checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
         raise InvalidTypeError(f"n_variables is {n_variables!r}; expected an integer.")
     if n_variables < 3:
         raise InvalidInputError(f"n_variables is {n_variables}; identifiability from triples needs at least 3.")
-    sizes = [n_bins] * int(n_variables) if isinstance(n_bins, Integral) else list(n_bins)
+    try:
+        sizes = [n_bins] * int(n_variables) if isinstance(n_bins, Integral) else list(n_bins)
+    except TypeError:
+        raise InvalidTypeError(f"n_bins is {n_bins!r}; expected an integer or one for each variable.") from None
     if len(sizes) != n_variables:
         raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
     for size in sizes:

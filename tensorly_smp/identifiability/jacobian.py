@@ -232,7 +232,7 @@ def jacobian_gram(weights: np.ndarray, factors: Sequence[np.ndarray], triples: n
     for n, tangent in enumerate(tangents):
         here = spans[n + 1]
         # r weight direction, (b, s) basis vector and component of the factor
-        cross = np.einsum("br,rs,s->rbs", tangent, pairs[n], weights).reshape(rank, -1)
+        cross = np.einsum("br,rs,s->rbs", tangent, pairs[n], weights).reshape(rank, tangent.size)
         gram[spans[0], here] = weight_basis.T @ cross
         gram[here, spans[0]] = gram[spans[0], here].T
         gram[here, here] = np.kron(np.eye(len(tangent)), outer * pairs[n])
@@ -240,7 +240,7 @@ def jacobian_gram(weights: np.ndarray, factors: Sequence[np.ndarray], triples: n
             there = spans[m + 1]
             # (b, r) of factor n, (c, s) of factor m
             block = np.einsum("bs,cr,rs->brcs", tangent, tangents[m], outer * singles(n, m), optimize=True)
-            gram[here, there] = block.reshape(tangent.size, -1)
+            gram[here, there] = block.reshape(tangent.size, tangents[m].size)
             gram[there, here] = gram[here, there].T
     return gram
 
@@ -273,7 +273,7 @@ def dense_jacobian(weights: np.ndarray, factors: Sequence[np.ndarray], triples: 
         for n, rule in zip(triple, ("ad,br,cr->abcdr", "ar,bd,cr->abcdr", "ar,br,cd->abcdr"), strict=True):
             parts = [bases[v] if v == n else factors[v] for v in triple]
             change = np.einsum(rule, *parts) * weights
-            block[:, offsets[n] : offsets[n + 1]] = change.reshape(cells, -1)
+            block[:, offsets[n] : offsets[n + 1]] = change.reshape(cells, bases[n].shape[1] * rank)
         rows.append(block)
     return np.concatenate(rows)
 

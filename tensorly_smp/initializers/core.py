@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.initializers.cp_refinement import refine_cp
-from tensorly_smp.initializers.joint_eigenvectors import joint_eigenvectors
+from tensorly_smp.initializers.joint_eigenvectors import JointEigenvectors, joint_eigenvectors
 from tensorly_smp.randomness import RandomState, as_generator
 
 ComplexPairs = Literal["refine", "keep", "raise"]
@@ -104,8 +104,8 @@ def decompose_core(
         Least-squares (Gauss-Newton) steps on the slices after the algebra; 0 for algebra only.
     complex_pairs : {"refine", "keep", "raise"}
         If every pencil has complex eigenvalues. Noise makes them often, and the refinement mends them: "refine" raises
-        only if two components end up cancelling each other, the sign that no real decomposition is near. "keep" never
-        raises, "raise" always.
+        only if two components end up cancelling each other, the sign that no real decomposition is near. "keep" goes on
+        whatever comes of it, "raise" gives up at once.
     random_state : None, int, numpy Generator or RandomState
 
     Returns
@@ -123,8 +123,12 @@ def decompose_core(
     slices = np.asarray(slices, dtype=np.float64)
     if slices.ndim != 3 or slices.shape[1] != slices.shape[2] or 0 in slices.shape or not np.isfinite(slices).all():
         raise InvalidInputError(f"The slices have shape {slices.shape}; expected finite (n_slices, rank, rank).")
-    rng = as_generator(random_state)
+    if complex_pairs not in get_args(ComplexPairs):
+        raise InvalidInputError(f"complex_pairs is {complex_pairs!r}; expected 'refine', 'keep' or 'raise'.")
     n_slices, rank, _ = slices.shape
+    if base is not None and np.shape(base) != (n_slices,):
+        raise InvalidInputError(f"base has shape {np.shape(base)}; expected ({n_slices},), one weight for each slice.")
+    rng = as_generator(random_state)
     # The slices span at most `rank` dimensions, the rest is noise.
     modes, spread, directions = np.linalg.svd(slices.reshape(n_slices, -1), full_matrices=False)
     modes = modes[:, :rank]
@@ -133,14 +137,9 @@ def decompose_core(
     left_root, right_root, base_condition = roots(pivot)
     whitened = np.linalg.solve(left_root, core) @ np.linalg.inv(right_root).T
     joint = joint_eigenvectors(whitened, n_pencils, random_state=rng)
-    if joint.gap < GAP_RATIO:
-        raise AlgebraicStartError(
-            f"Eigenvalue gap: two of the {rank} components agree in the pencil mode to {joint.gap:.1e} of its size "
-            f"(k-rank below 2; at least {GAP_RATIO:.0e} is needed). Try another pencil mode, another partition, or a "
-            "lower rank."
-        )
     if joint.complex_pair and complex_pairs == "raise":
         raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
+    _check_gap(joint, rank, n_pencils, complex_pairs)
     start = rank_one_columns(core, np.linalg.solve(right_root.T, joint.vectors))
     (left, right, third), residual, n_steps = refine_cp(core, start, n_refinements_max)
     cosine = _smallest_triple_cosine(left, right, third)
@@ -182,6 +181,21 @@ def roots(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         )
     root = np.sqrt(values)
     return left * root, right.T * root, float(values[0] / values[-1])
+
+
+def _check_gap(joint: JointEigenvectors, rank: int, n_pencils: int, complex_pairs: ComplexPairs) -> None:
+    if joint.gap >= GAP_RATIO:
+        return
+    # The two of a complex pair have the same real part: they are different, but not over the real numbers.
+    if joint.complex_pair and joint.pencil_gap >= GAP_RATIO:
+        if complex_pairs == "keep":
+            return
+        raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
+    raise AlgebraicStartError(
+        f"Eigenvalue gap: two of the {rank} components agree in the pencil mode to {joint.gap:.1e} of its size "
+        f"(k-rank below 2; at least {GAP_RATIO:.0e} is needed). Try another pencil mode, another partition, or a "
+        "lower rank."
+    )
 
 
 def rank_one_columns(core: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

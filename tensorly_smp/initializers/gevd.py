@@ -175,12 +175,12 @@ def gevd_decomposition(
         random_state=random_state,
     )
     factors: list[Any] = [None, None, None]
-    parts = (left_basis @ core.left, right_basis @ core.right, core.third * magnitude)
+    parts = (left_basis @ core.left, right_basis @ core.right, core.third)
     for mode, factor in zip(order, parts, strict=True):
         factors[mode] = factor
     weights, scaled = unit_columns(factors)
     diagnostics = replace(core.diagnostics, singular_values=(left_values, right_values))
-    return GevdDecomposition(weights, scaled, diagnostics)
+    return GevdDecomposition(weights * magnitude, scaled, diagnostics)
 
 
 def unit_columns(factors: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:

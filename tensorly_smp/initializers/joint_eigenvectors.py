@@ -23,6 +23,9 @@ class JointEigenvectors:
     gap : float
         Smallest distance between two columns of `values`, relative to the longest column. Errors of the slices are
         amplified by its inverse.
+    pencil_gap : float
+        Smallest distance between two eigenvalues, complex ones included, of the one combination that the search started
+        from, relative to the largest.
     condition : float
         2-norm condition number of E.
     complex_pair : bool
@@ -37,6 +40,7 @@ class JointEigenvectors:
     vectors: np.ndarray
     values: np.ndarray
     gap: float
+    pencil_gap: float
     condition: float
     complex_pair: bool
     off_diagonal: float
@@ -92,7 +96,7 @@ def joint_eigenvectors(
         raise InvalidInputError(f"The slices have shape {slices.shape}; expected (n_slices, rank, rank).")
     if not np.isfinite(slices).all():
         raise InvalidInputError("The slices hold NaN or infinity; expected finite numbers.")
-    vectors, complex_pair = _best_pencil(slices, max(1, n_pencils), as_generator(random_state))
+    vectors, pencil_values = _best_pencil(slices, max(1, n_pencils), as_generator(random_state))
     vectors, n_sweeps = _diagonalize_all(slices, vectors, n_sweeps_max, tol)
     rotated = _similar(slices, vectors)
     values = np.einsum("kii->ki", rotated).copy()
@@ -101,8 +105,9 @@ def joint_eigenvectors(
         vectors=vectors,
         values=values,
         gap=relative_gap(values),
+        pencil_gap=relative_gap(np.stack([pencil_values.real, pencil_values.imag])),
         condition=float(np.linalg.cond(vectors)),
-        complex_pair=complex_pair,
+        complex_pair=bool(np.any(pencil_values.imag)),
         off_diagonal=float(np.sqrt(_off_diagonal(rotated))) / total,
         n_sweeps=n_sweeps,
     )
@@ -126,8 +131,8 @@ def relative_gap(values: np.ndarray) -> float:
     return float(distances[np.triu_indices(values.shape[1], 1)].min()) / longest
 
 
-def _best_pencil(slices: np.ndarray, n_pencils: int, rng: np.random.Generator) -> tuple[np.ndarray, bool]:
-    """Real starting vectors, and whether they stem from complex pairs."""
+def _best_pencil(slices: np.ndarray, n_pencils: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Real starting vectors, and the eigenvalues that they belong to."""
     directions = rng.standard_normal((n_pencils, len(slices)))
     pencils = np.tensordot(directions / np.linalg.norm(directions, axis=1, keepdims=True), slices, axes=1)
     values, vectors = np.linalg.eig(pencils)
@@ -135,7 +140,7 @@ def _best_pencil(slices: np.ndarray, n_pencils: int, rng: np.random.Generator) -
     # A real pencil beats every complex one; then the smaller predicted error.
     errors = [_predicted_error(v, e) for v, e in zip(values, vectors, strict=True)]
     best = min(range(n_pencils), key=lambda p: (is_complex[p], errors[p]))
-    return real_vectors(values[best], vectors[best]), bool(is_complex[best])
+    return real_vectors(values[best], vectors[best]), values[best]
 
 
 def _predicted_error(values: np.ndarray, vectors: np.ndarray) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import comb
 
 import numpy as np
 
@@ -23,8 +24,11 @@ from tensorly_smp.randomness import RandomState
 #: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
 CHUNK_SIZE = 32_768
 
+#: What a triple takes beside its cells: two array objects and its indices.
+BYTES_PER_TRIPLE = 256
 
-@dataclass(frozen=True, repr=False)
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Marginals:
     """Counts of the samples that are complete in each of a set of variable triples.
 
@@ -173,7 +177,7 @@ def _count(
     for start in range(0, len(values), CHUNK_SIZE):
         chunk = np.ascontiguousarray(values[start : start + CHUNK_SIZE].T, dtype=np.int64)
         # Far enough below zero that no sum with valid codes comes back above zero.
-        chunk[chunk < 0] = -(2**40)
+        chunk[chunk < 0] = -max(sizes)
         chunk_weights = None if weights is None else weights[start : start + CHUNK_SIZE]
         incomplete = chunk.min() < 0
         pair, pair_code = (-1, -1), chunk[0]
@@ -198,25 +202,33 @@ def _checked_weights(sample_weight: np.ndarray | None, n_samples: int) -> np.nda
         raise InvalidTypeError(f"sample_weight must be numbers: {error}.") from error
     if weights.shape != (n_samples,):
         raise InvalidInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},).")
-    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-        raise InvalidInputError("sample_weight must be finite, non-negative and not all zero.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = weights.sum()
+    if not (weights >= 0).all() or not 0 < total < np.inf:
+        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
     return weights
 
 
 def _check_size(triples: object, n_bins: tuple[int, ...], max_bytes: float) -> None:
-    """Size of all triples without listing them: the third elementary symmetric polynomial of the bin numbers."""
-    if not isinstance(triples, str):
-        return
-    p1, p2, p3 = (sum(float(i) ** power for i in n_bins) for power in (1, 2, 3))
-    _require_fit(8 * (p1**3 - 3 * p1 * p2 + 2 * p3) / 6, max_bytes, len(n_bins))
+    """Size without listing any triple.
+
+    Of all triples it is the third elementary symmetric polynomial of the bin numbers. Of a number of them it is at least
+    that of as many triples of the smallest variables; their exact size is known once they are drawn.
+    """
+    if isinstance(triples, str):
+        p1, p2, p3 = (sum(float(i) ** power for i in n_bins) for power in (1, 2, 3))
+        _require_fit((p1**3 - 3 * p1 * p2 + 2 * p3) / 6, comb(len(n_bins), 3), max_bytes, len(n_bins))
+    elif isinstance(triples, int | np.integer):
+        _require_fit(float(triples) * float(np.prod(sorted(n_bins)[:3])), int(triples), max_bytes, len(n_bins))
 
 
 def _check_list_size(triples: np.ndarray, n_bins: tuple[int, ...], max_bytes: float) -> None:
     sizes = np.asarray(n_bins, dtype=float)[triples].prod(axis=1)
-    _require_fit(8 * float(sizes.sum()), max_bytes, len(n_bins))
+    _require_fit(float(sizes.sum()), len(triples), max_bytes, len(n_bins))
 
 
-def _require_fit(n_bytes: float, max_bytes: float, n_variables: int) -> None:
+def _require_fit(n_cells: float, n_triples: int, max_bytes: float, n_variables: int) -> None:
+    n_bytes = 8 * n_cells + BYTES_PER_TRIPLE * n_triples
     if n_bytes > max_bytes:
         raise SizeLimitError(
             f"The histograms would take {n_bytes / 1e9:.3g} GB, over the limit of {max_bytes / 1e9:.3g} GB. Use fewer "

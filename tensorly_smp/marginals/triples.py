@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
 
 import numpy as np
@@ -14,7 +14,8 @@ from tensorly_smp.randomness import RandomState, as_generator
 
 def all_triples(n_variables: int) -> np.ndarray:
     """All index triples j < k < l, in lexicographic order, as an integer array (n_triples, 3)."""
-    return np.array(list(combinations(range(n_variables), 3)), dtype=np.intp).reshape(-1, 3)
+    indices = chain.from_iterable(combinations(range(n_variables), 3))
+    return np.fromiter(indices, dtype=np.intp, count=3 * comb(n_variables, 3)).reshape(-1, 3)
 
 
 def sample_triples(n_variables: int, n_triples: int, random_state: RandomState = None) -> np.ndarray:

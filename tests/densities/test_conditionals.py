@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
@@ -66,6 +66,7 @@ def integral(conditionals, power=0):
 
 
 @pytest.mark.parametrize("method", MAKERS)
+@settings(max_examples=12)
 @given(probabilities=bin_probabilities())
 def test_integrates_to_one(method, probabilities):
     conditionals = MAKERS[method](uniform_edges(probabilities), probabilities)
@@ -73,6 +74,7 @@ def test_integrates_to_one(method, probabilities):
 
 
 @pytest.mark.parametrize("method", MAKERS)
+@settings(max_examples=12)
 @given(probabilities=bin_probabilities())
 def test_moments_are_those_of_the_density(method, probabilities):
     conditionals = MAKERS[method](uniform_edges(probabilities), probabilities)
@@ -83,6 +85,7 @@ def test_moments_are_those_of_the_density(method, probabilities):
 
 
 @pytest.mark.parametrize("method", MAKERS)
+@settings(max_examples=12)
 @given(probabilities=bin_probabilities())
 def test_distribution_function(method, probabilities):
     edges = uniform_edges(probabilities)
@@ -214,6 +217,7 @@ def test_projection(probabilities, share):
         np.testing.assert_allclose(nearest[:, r], nearest_by_bisection(raw[:, r], floor[:, r], weights), atol=1e-11)
 
 
+@settings(max_examples=12)
 @given(bin_probabilities())
 def test_clipped_mass_is_the_negative_part(probabilities):
     edges = uniform_edges(probabilities)

@@ -34,7 +34,7 @@ def all_cells(weights, factors, triples):
 
 
 def jacobian_by_differences(weights, factors, triples):
-    """Central differences are exact to rounding: the map is a cubic polynomial along a weight, linear along a column."""
+    """Central differences: exact to rounding, since the map is linear in the weights and in every single column."""
     step = 1e-5
     columns = []
 
@@ -58,13 +58,13 @@ def jacobian_by_differences(weights, factors, triples):
                 changes = [change.copy() for change in still]
                 changes[n][:, r] = direction
                 columns.append(slope(np.zeros_like(weights), changes))
-    return np.stack(columns, axis=1)
+    return np.stack(columns, axis=1) if columns else np.zeros((len(all_cells(weights, factors, triples)), 0))
 
 
 sizes = st.lists(st.integers(1, 4), min_size=3, max_size=5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(sizes, st.integers(1, 4), st.integers(0, 100), st.data())
 def test_gram_and_dense_jacobian_agree_with_differences(n_bins, rank, seed, data):
     weights, factors = random_model(n_bins, rank, seed)

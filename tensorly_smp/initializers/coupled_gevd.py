@@ -1,0 +1,357 @@
+"""Algebraic start for all variables: the block tensor of a partition, decomposed by generalized eigenvalues.
+
+The first two modes, stacked over many variables, are compressed to ``rank`` by the leading singular vectors of the pair
+block Y12 (the sum of Y over the bins of one variable of the third mode), each cell divided by the square root of its
+probability, as in correspondence analysis: that evens out the sampling noise. What is left is one rank x rank slice per
+bin of the third mode, which :func:`decompose_core` diagonalizes together. From codes neither Y nor Y12 is formed: the
+products with one-hot codes are sums over samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.linalg import LinearOperator, svds
+
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.initializers.core import SINGULAR_RATIO, GevdDiagnostics, decompose_core
+from tensorly_smp.marginals.block_tensor import stack_blocks
+from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
+from tensorly_smp.randomness import RandomState, as_generator
+
+#: Bins per variable of the start where samples, not exact histograms, are decomposed.
+START_BINS = 6
+#: Share of the overall histogram in every column of a start from samples, in place of the zeros of clipping.
+SMOOTHING = 0.02
+#: Above this size of the pair block only its leading singular vectors are computed.
+DENSE_PAIR = 600
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class GevdStart(MixtureFactors):
+    """MixtureFactors found by algebra, with what they rest on.
+
+    Attributes
+    ----------
+    diagnostics : GevdDiagnostics
+    partition : Partition
+    start_bins : tuple of int
+        Bins per variable that were decomposed; fewer than those of the factors where bins were merged.
+    """
+
+    diagnostics: GevdDiagnostics | None = None
+    partition: Partition | None = None
+    start_bins: tuple[int, ...] = ()
+
+    def info(self) -> dict[str, Any]:
+        """Diagnostics as plain numbers and strings, for the attributes of a result."""
+        d = self.diagnostics
+        if d is None or self.partition is None:
+            return {}
+        return {
+            "gevd_singular_values": d.singular_values[0][: self.rank + 3].tolist(),
+            "gevd_eigenvalue_gap": float(d.eigenvalue_gap),
+            "gevd_eigenvector_condition": float(d.eigenvector_condition),
+            "gevd_complex_pair": int(d.complex_pair),
+            "gevd_partition": "; ".join(" ".join(str(n) for n in group) for group in self.partition),
+            "gevd_bins": list(self.start_bins),
+        }
+
+
+@dataclass(frozen=True)
+class _PairBlock:
+    """What the two sources of a start, histograms and codes, have in common."""
+
+    n_bins: tuple[int, ...]
+    partition: Partition
+    left: np.ndarray
+    right: np.ndarray
+    singular_values: np.ndarray
+    slices: np.ndarray
+    left_scale: np.ndarray
+    right_scale: np.ndarray
+
+
+def gevd_start(
+    data: Marginals | Codes,
+    rank: int,
+    partition: Partition | Sequence[Any] | None = None,
+    *,
+    n_bins: int | None = None,
+    random_state: RandomState = None,
+) -> GevdStart:
+    """Factors of all variables by algebra: exact on exact histograms, a good start on samples.
+
+    Parameters
+    ----------
+    data : Marginals or Codes
+        Codes need no histograms and no block tensor, so that a thousand variables are possible.
+    rank : int
+        At most the smaller of the effective sizes of the first two sets, see ``max_identifiable_rank``.
+    partition : Partition or three collections of variable indices, optional
+        Covering all variables; by default :func:`default_partition`.
+    n_bins : int, optional
+        Merge the bins of every variable into about this many with equally many samples before the algebra, and spread
+        the result over the bins afterwards. By default 6 for data from samples (fewer, fuller bins are less noisy) as
+        far as the rank allows it, and no merging for exact histograms (``Marginals`` of no samples).
+    random_state : None, int, Generator or RandomState
+
+    Returns
+    -------
+    GevdStart
+        MixtureFactors at the bins of the data, with diagnostics.
+
+    Raises
+    ------
+    AlgebraicStartError
+        The rank is above the bound of the partition, or a condition failed: singular values, eigenvalue gap, complex
+        pair; the message names it.
+    InvalidInputError
+        A block of the partition has not been counted; the partition leaves a variable out.
+
+    Notes
+    -----
+    Kargas & Sidiropoulos, AISTATS 2019, section 3, after S. E. Leurgans, R. T. Ross, R. B. Abel, "A decomposition for
+    three-way arrays", 1993. See ``benchmarks/gevd_variants.py`` for how the diagonalization was chosen and
+    ``benchmarks/bench_gevd_start.py`` for how often the start leads to the optimum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> rng = np.random.default_rng(0)
+    >>> truth = smp.MixtureFactors([0.2, 0.3, 0.5], [rng.dirichlet(np.ones(4), 3).T for _ in range(5)])
+    >>> start = smp.gevd_start(truth.to_marginals(), rank=3, random_state=0)
+    >>> bool(smp.metrics.factor_error(start, truth) < 1e-8)
+    True
+    """
+    if not isinstance(data, Marginals | Codes):
+        raise InvalidTypeError(f"data is {type(data).__name__}; expected Marginals or Codes.")
+    if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
+        raise InvalidInputError(f"rank is {rank!r}; expected a positive integer.")
+    sets = default_partition(data.n_variables) if partition is None else partition
+    parts = as_partition(sets, data.n_variables)
+    left_out = sorted(set(range(data.n_variables)) - {n for group in parts for n in group})
+    if left_out:
+        raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
+    shares = _first_moments(data)
+    groups = [_merge(share, n_bins) for share in shares] if _merges(data, parts, rank, n_bins) else None
+    coarse = data if groups is None else _merged(data, groups, n_bins)
+    _check_rank(parts, coarse.n_bins, rank)
+    rng = as_generator(random_state)
+    block = _compress_codes(coarse, parts, rank, rng) if isinstance(coarse, Codes) else _compress(coarse, parts, rank)
+    weights, columns, diagnostics = _decompose(block, rank, rng)
+    factors = [columns[n] for n in range(data.n_variables)]
+    if _is_exact(data):
+        binning = data.binning
+    else:
+        binning = data.binning
+        coarse_shares = shares if groups is None else [_sum_groups(s, g) for s, g in zip(shares, groups, strict=True)]
+        factors = [(1 - SMOOTHING) * a + SMOOTHING * s[:, None] for a, s in zip(factors, coarse_shares, strict=True)]
+        weights = 0.9 * weights + 0.1 / rank
+    if groups is not None:
+        factors = [_spread(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
+    return GevdStart(weights, tuple(factors), binning, diagnostics, parts, coarse.n_bins)
+
+
+def _is_exact(data: Marginals | Codes) -> bool:
+    return isinstance(data, Marginals) and data.n_samples == 0
+
+
+def _merges(data: Marginals | Codes, partition: Partition, rank: int, n_bins: int | None) -> bool:
+    if n_bins is not None:
+        return True
+    if _is_exact(data):
+        return False
+    merged = [min(size, START_BINS) for size in data.n_bins]
+    return min(partition.effective_sizes(merged)[:2]) >= rank
+
+
+def _check_rank(partition: Partition, n_bins: tuple[int, ...], rank: int) -> None:
+    sizes = partition.effective_sizes(n_bins)
+    if rank > min(sizes[:2]):
+        raise AlgebraicStartError(
+            f"rank is {rank}; the first two sets of the partition allow at most {min(sizes[:2])} (bins less one, summed "
+            "over a set, plus one). Lower the rank, take more bins or a more even partition, or start at random."
+        )
+
+
+def _first_moments(data: Marginals | Codes) -> list[np.ndarray]:
+    """Overall histogram of every variable."""
+    if isinstance(data, Codes):
+        counts = [
+            np.bincount(column[column >= 0], minlength=size) for column, size in zip(data.values.T, data.n_bins, strict=True)
+        ]
+        if any(count.sum() == 0 for count in counts):
+            raise InvalidInputError("A variable has no observed value.")
+        return [count / count.sum() for count in counts]
+    totals = [np.zeros(size) for size in data.n_bins]
+    for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
+        for axis, n in enumerate(triple):
+            totals[n] += count.sum(axis=tuple({0, 1, 2} - {axis}))
+    return [total / total.sum() for total in totals]
+
+
+def _merge(share: np.ndarray, n_bins: int | None) -> np.ndarray:
+    """Merged bin of every bin: consecutive bins, about equally many samples each; empty bins join a neighbor."""
+    target = min(START_BINS if n_bins is None else n_bins, np.count_nonzero(share))
+    middle = np.cumsum(share) - share / 2
+    group = np.minimum((middle * target).astype(int), target - 1)
+    # Numbers without gaps: a bin with more than its part of the samples leaves some out.
+    return np.unique(group, return_inverse=True)[1]
+
+
+def _sum_groups(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    return np.bincount(group, values, minlength=int(group.max()) + 1)
+
+
+def _spread(column: np.ndarray, share: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Merged bins back to bins, in proportion to the overall histogram."""
+    total = _sum_groups(share, group)
+    within = share / np.where(total == 0, 1.0, total)[group]
+    spread = column[group] * (within[:, None] + 1e-6)
+    return spread / spread.sum(axis=0)
+
+
+def _merged(data: Marginals | Codes, groups: list[np.ndarray], n_bins: int | None) -> Marginals | Codes:
+    sizes = [max(2, int(group.max()) + 1) for group in groups]
+    binning = Binning.from_n_bins(sizes, data.binning.variables)
+    if isinstance(data, Codes):
+        values = np.stack([np.append(g, -1)[c] for g, c in zip(groups, data.values.T, strict=True)], axis=1)
+        return Codes(values, binning)
+    indicator = [np.eye(size)[group] for size, group in zip(sizes, groups, strict=True)]
+    counts = tuple(
+        # a b c bins, i j k merged bins
+        np.einsum("abc,ai,bj,ck->ijk", count, *(indicator[n] for n in triple), optimize=True)
+        for triple, count in zip(data.triples.tolist(), data.counts, strict=True)
+    )
+    return replace(data, counts=counts, binning=binning)
+
+
+def _compress(marginals: Marginals, partition: Partition, rank: int) -> _PairBlock:
+    """Pair block and slices from histograms."""
+    tensor = stack_blocks(marginals, partition)
+    first_bins = marginals.n_bins[partition.third[0]]
+    pair = tensor[:, :, :first_bins].sum(axis=2)
+    left_scale = _cell_scale(pair.sum(axis=1) / len(partition.second))
+    right_scale = _cell_scale(pair.sum(axis=0) / len(partition.first))
+    left, values, right = np.linalg.svd(left_scale[:, None] * pair * right_scale, full_matrices=False)
+    left, right = left[:, :rank], right[:rank].T
+    # i j cells of the first two modes, k third mode, a b compressed
+    slices = np.einsum(
+        "ijk,ia,jb->kab", tensor, left_scale[:, None] * left, right_scale[:, None] * right, optimize=True
+    )
+    return _PairBlock(marginals.n_bins, partition, left, right, values, slices, left_scale, right_scale)
+
+
+def _compress_codes(codes: Codes, partition: Partition, rank: int, rng: np.random.Generator) -> _PairBlock:
+    """Pair block and slices from codes, without forming either tensor or pair block when they are large."""
+    observed = (codes.values >= 0).mean(axis=0)
+    first, second = (_one_hot(codes, group, observed) for group in partition.sets[:2])
+    n_samples = codes.n_samples
+    left_scale, right_scale = (
+        _cell_scale(np.asarray(hot.sum(axis=0)).ravel() / n_samples) for hot in (first, second)
+    )
+    first, second = first @ scipy.sparse.diags_array(left_scale), second @ scipy.sparse.diags_array(right_scale)
+    shape = (first.shape[1], second.shape[1])
+    if max(shape) <= DENSE_PAIR:
+        left, values, right = np.linalg.svd((first.T @ second).toarray() / n_samples, full_matrices=False)
+    else:
+        operator = LinearOperator(
+            shape,
+            matvec=lambda v: first.T @ (second @ v) / n_samples,
+            rmatvec=lambda v: second.T @ (first @ v) / n_samples,
+            matmat=lambda v: first.T @ (second @ v) / n_samples,
+            dtype=float,
+        )
+        left, values, right = svds(operator, k=min(rank + 3, min(shape) - 1), rng=rng)
+        order = np.argsort(-values)
+        left, values, right = left[:, order], values[order], right[order]
+    left, right = left[:, :rank], right[:rank].T
+    first_scores, second_scores = first @ left, second @ right
+    slices = []
+    for n in partition.third:
+        column = codes.values[:, n]
+        for i in range(codes.n_bins[n]):
+            chosen = column == i
+            slices.append(first_scores[chosen].T @ second_scores[chosen] / (n_samples * observed[n]))
+    return _PairBlock(
+        codes.n_bins, partition, left, right, values, np.stack(slices), left_scale, right_scale
+    )
+
+
+def _one_hot(codes: Codes, group: Sequence[int], observed: np.ndarray) -> Any:
+    """Sparse (n_samples, stacked bins); missing entries are zero, and observed ones weighted up for them."""
+    values = codes.values[:, list(group)].astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum([codes.n_bins[n] for n in group])])
+    present = values >= 0
+    columns = (values + starts[:-1])[present]
+    weights = np.broadcast_to(1.0 / observed[list(group)], values.shape)[present]
+    rows = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+    return scipy.sparse.csr_array((weights, columns, rows), shape=(codes.n_samples, int(starts[-1])))
+
+
+def _cell_scale(probability: np.ndarray) -> np.ndarray:
+    """Reciprocal root of every cell's probability; 1 for cells that are empty."""
+    return 1.0 / np.sqrt(np.where(probability > 0, probability, 1.0))
+
+
+def _decompose(
+    block: _PairBlock, rank: int, rng: np.random.Generator
+) -> tuple[np.ndarray, dict[int, np.ndarray], GevdDiagnostics]:
+    values = block.singular_values
+    if values[rank - 1] <= SINGULAR_RATIO * values[0]:
+        raise AlgebraicStartError(
+            f"Singular values: number {rank} of the pair block is {values[rank - 1] / values[0]:.1e} of the first; above "
+            f"{SINGULAR_RATIO:.0e} is needed. The data have a rank below {rank} for this partition: lower the rank."
+        )
+    if rank == 1:
+        core_left = core_right = np.ones((1, 1))
+        third, diagnostics = block.slices[:, :, 0], _trivial_diagnostics()
+    else:
+        base = np.zeros(len(block.slices))
+        base[: block.n_bins[block.partition.third[0]]] = 1.0
+        core = decompose_core(block.slices, base, complex_pairs="keep", random_state=rng)
+        core_left, core_right, third, diagnostics = core.left, core.right, core.third, core.diagnostics
+    stacked = (
+        block.left @ core_left / block.left_scale[:, None],
+        block.right @ core_right / block.right_scale[:, None],
+        third,
+    )
+    weights, columns = _split(stacked, block.partition, block.n_bins)
+    return weights, columns, replace(diagnostics, singular_values=(values,))
+
+
+def _trivial_diagnostics() -> GevdDiagnostics:
+    return GevdDiagnostics((), 1.0, 1.0, 1.0, False, 0.0, 0.0, 1.0, 0)
+
+
+def _split(
+    stacked: Sequence[np.ndarray], partition: Partition, n_bins: Sequence[int]
+) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """Stacked factors of any scale and sign to columns on the simplex, and the weights from the scales."""
+    columns: dict[int, np.ndarray] = {}
+    weights = np.ones(stacked[0].shape[1])
+    for factor, group in zip(stacked, partition, strict=True):
+        # Every block of a stacked column has the same sum, so the mean over blocks is the scale, sign included.
+        scale = factor.sum(axis=0) / len(group)
+        weights = weights * scale
+        start = 0
+        for n in group:
+            block = factor[start : start + n_bins[n]] / np.where(scale == 0, 1.0, scale)
+            start += n_bins[n]
+            block = np.maximum(block, 0.0)
+            total = block.sum(axis=0)
+            columns[n] = np.where(total > 0, block / np.where(total > 0, total, 1.0), 1.0 / n_bins[n])
+    weights = np.maximum(weights, 0.0)
+    if not weights.sum() > 0:
+        weights = np.ones_like(weights)
+    return weights / weights.sum(), columns

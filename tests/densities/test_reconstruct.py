@@ -1,0 +1,147 @@
+"""From factors to a density: what is accepted, what is warned of, and that nothing is lost on the way."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.densities.band_limited import sinc_conditionals
+from tensorly_smp.densities.reconstruct import reconstruct_density
+from tensorly_smp.densities.sinc import sinc_cdf, sinc_pdf
+from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError, NonUniformBinsError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+
+NO_WARNING = 10.0  # more than any mass that can be clipped in these tests
+
+
+def random_factors(seed, n_bins=(5, 9, 14), rank=3, concentration=0.5):
+    rng = np.random.default_rng(seed)
+    factors = tuple(rng.dirichlet(np.full(size, concentration), rank).T for size in n_bins)
+    edges = tuple(rng.uniform(-5, 5) + rng.uniform(0.1, 3) * np.arange(size + 1) for size in n_bins)
+    return MixtureFactors(rng.dirichlet(np.ones(rank)), factors, Binning(edges, ("a", "b", "c")))
+
+
+def smooth_factors(n_bins=12):
+    column = np.exp(-0.5 * ((np.arange(n_bins) - 5) / 2.0) ** 2)
+    binning = Binning((np.linspace(0, 6, n_bins + 1),) * 3, ("a", "b", "c"))
+    return MixtureFactors(np.ones(1), ((column / column.sum())[:, None],) * 3, binning)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4))
+def test_raw_is_the_papers_formula(seed, rank):
+    factors = random_factors(seed, rank=rank)
+    density = reconstruct_density(factors, raw=True)
+    assert not density.is_proper
+    X = np.random.default_rng(seed).uniform(-8, 20, (10, 3))
+    expected = np.tile(factors.weights, (10, 1))
+    for n, (edges, factor) in enumerate(zip(factors.binning.edges, factors.factors, strict=True)):
+        expected *= sinc_pdf(X[:, n], edges, factor)
+        raw_cdf = sinc_cdf(X[:, n], edges, factor)
+        np.testing.assert_allclose(density.cdf_1d(X[:, n], "abc"[n], "all"), raw_cdf, atol=1e-14)
+    np.testing.assert_allclose(density.pdf(X), expected.sum(axis=1), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("method", ["sinc", "histogram"])
+@given(seed=st.integers(0, 10**6), rank=st.integers(1, 4))
+def test_keeps_the_bin_probabilities_roughly(method, seed, rank):
+    factors = random_factors(seed, rank=rank, concentration=5.0)
+    density = reconstruct_density(factors, method, clip_warning=NO_WARNING)
+    np.testing.assert_allclose(density.weights, factors.weights)
+    for name, edges, factor in zip("abc", factors.binning.edges, factors.factors, strict=True):
+        mass = np.diff(density.cdf_1d(edges, name, "all"), axis=0)
+        np.testing.assert_allclose(mass, factor, atol=0.01 if method == "histogram" else 0.1)
+
+
+def test_clipped_mass_is_reported():
+    factors = random_factors(0)
+    density = reconstruct_density(factors, clip_warning=NO_WARNING)
+    assert density.clipped_mass.shape == (3, 3)
+    pairs = zip(factors.binning.edges, factors.factors, strict=True)
+    np.testing.assert_allclose(density.clipped_mass, [sinc_conditionals(*pair)[1] for pair in pairs])
+    np.testing.assert_array_equal(density.marginal(["c", "a"]).clipped_mass, density.clipped_mass[[2, 0]])
+    assert reconstruct_density(factors, "histogram").clipped_mass is None
+
+
+def test_warning_names_variables_and_components():
+    factors = smooth_factors()
+    narrow = np.stack([factors.factors[0][:, 0], np.eye(12)[3]], axis=1)
+    smooth = np.repeat(factors.factors[0], 2, axis=1)
+    factors = MixtureFactors(np.array([0.5, 0.5]), (smooth, narrow, smooth), factors.binning)
+    with pytest.warns(ClippedMassWarning, match=r"1 of 6 .*'b' component 1 \(\d\d%\)") as caught:
+        reconstruct_density(factors)
+    assert "'a'" not in str(caught[0].message)
+    assert caught[0].filename == __file__
+    with pytest.warns(ClippedMassWarning, match="and 1 more"):
+        reconstruct_density(factors, clip_warning=1e-9)
+
+
+def test_smooth_factors_do_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reconstruct_density(smooth_factors())
+
+
+def test_whatever_has_factors():
+    factors = smooth_factors()
+    density = reconstruct_density(SimpleNamespace(factors=factors))
+    x = np.linspace(-1, 7, 20)
+    np.testing.assert_array_equal(density.pdf_1d(x, "a"), reconstruct_density(factors).pdf_1d(x, "a"))
+
+
+def test_single_precision():
+    factors = random_factors(1, concentration=3.0)
+    single = MixtureFactors(
+        factors.weights.astype(np.float32), tuple(a.astype(np.float32) for a in factors.factors), factors.binning
+    )
+    density = reconstruct_density(single, clip_warning=NO_WARNING)
+    np.testing.assert_allclose(density.cdf_1d([-np.inf, 1e9], "a", "all"), [[0] * 3, [1] * 3], atol=1e-12)
+    reference = reconstruct_density(factors, clip_warning=NO_WARNING)
+    np.testing.assert_allclose(density.mean(), reference.mean(), rtol=1e-5, atol=1e-5)
+
+
+def test_edges_from_the_argument():
+    factors = smooth_factors()
+    bare = MixtureFactors(factors.weights, factors.factors)
+    with pytest.raises(InvalidInputError, match="pass binning"):
+        reconstruct_density(bare)
+    other = Binning((np.linspace(0, 60, 13),) * 3, ("p", "q", "r"))
+    density = reconstruct_density(factors, binning=other)
+    assert density.variables == ("p", "q", "r")
+    np.testing.assert_allclose(density.mean(), 10 * reconstruct_density(bare, binning=factors.binning).mean())
+    with pytest.raises(InvalidInputError, match="bins"):
+        reconstruct_density(factors, binning=Binning((np.arange(5.0),) * 3, ("p", "q", "r")))
+
+
+def test_unequal_widths_are_for_histograms():
+    factors = smooth_factors()
+    edges = factors.binning.edges[0] ** 2
+    squared = MixtureFactors(factors.weights, factors.factors, Binning((edges,) * 3, ("a", "b", "c")))
+    for raw in (False, True):
+        with pytest.raises(NonUniformBinsError, match="histogram"):
+            reconstruct_density(squared, raw=raw)
+    density = reconstruct_density(squared, "histogram")
+    np.testing.assert_allclose(np.diff(density.cdf_1d(edges, "a")), factors.factors[0][:, 0], atol=0.01)
+
+
+def test_refusals():
+    factors = smooth_factors()
+    with pytest.raises(InvalidInputError, match="'sinc' or 'histogram'"):
+        reconstruct_density(factors, "kernel")
+    with pytest.raises(InvalidInputError, match="raw form"):
+        reconstruct_density(factors, "histogram", raw=True)
+    for wrong in (3, None, np.eye(3), SimpleNamespace(factors=[np.eye(3)])):
+        with pytest.raises(InvalidTypeError, match="expected MixtureFactors"):
+            reconstruct_density(wrong)
+
+
+def test_a_thousand_variables_fit_in_memory():
+    rng = np.random.default_rng(0)
+    columns = tuple(rng.dirichlet(np.full(15, 5.0), 10).T for _ in range(20))
+    binning = Binning((np.linspace(0, 1, 16),) * 20, tuple(range(20)))
+    density = reconstruct_density(MixtureFactors(np.full(10, 0.1), columns, binning), clip_warning=NO_WARNING)
+    size = sum(each.left.base.nbytes + each._cumulative.nbytes for each in density.conditionals)
+    assert size / 20 * 1000 < 100e6

@@ -1,0 +1,589 @@
+"""SmoothProductMixture as users and scikit-learn see it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    ConvergenceWarning,
+    InvalidInputError,
+    NonUniformBinsError,
+)
+from tensorly_smp.labels import read_samples
+
+NAMES = ["length", "depth", "mass", "age"]
+DATA = smp.datasets.make_smooth_mixture("gaussian", n_samples=500, n_variables=4, n_components=2, random_state=1)
+X = DATA.X
+X.setflags(write=False)
+FRAME = pd.DataFrame(X, [f"s{m}" for m in range(len(X))], NAMES)
+HOLES = np.where(np.random.default_rng(0).random(X.shape) < 0.3, np.nan, X)
+
+
+def estimator(**parameters):
+    return smp.SmoothProductMixture(**{"n_components": 2, "n_bins": 8, "n_init": 2, "random_state": 0, **parameters})
+
+
+@pytest.fixture(scope="module")
+def model():
+    return estimator().fit(X)
+
+
+@pytest.fixture(scope="module")
+def named():
+    return estimator().fit(FRAME)
+
+
+def accuracy(model, data=X):
+    return smp.metrics.clustering_accuracy(DATA.labels, model.predict(data))
+
+
+def same_fit(one, other):
+    xr.testing.assert_identical(one.result_.drop_vars("seconds"), other.result_.drop_vars("seconds"))
+    np.testing.assert_array_equal(one.score_samples(X), other.score_samples(X))
+
+
+# What is learned
+
+
+@pytest.mark.parametrize("loss", ["kl", "frobenius"])
+def test_learns_the_mixture(loss):
+    fitted = estimator(loss=loss).fit(X)
+    assert accuracy(fitted) > 0.97
+    fresh, labels = DATA.mixture.sample(1000, random_state=5)
+    assert smp.metrics.clustering_accuracy(labels, fitted.predict(fresh)) > 0.97
+    assert fitted.score(fresh) > DATA.mixture.logpdf(fresh).mean() - 0.5
+
+
+def test_attributes_agree(model):
+    assert isinstance(model.result_, xr.Dataset)
+    assert isinstance(model.density_, smp.MixtureDensity)
+    assert isinstance(model.binning_, smp.Binning)
+    np.testing.assert_array_equal(model.weights_, model.result_.weights)
+    np.testing.assert_array_equal(model.factors_.weights, model.density_.weights)
+    np.testing.assert_array_equal(model.labels_, model.predict(X))
+    assert model.labels_.dtype.kind == "i"
+    assert model.n_features_in_ == 4
+    assert not hasattr(model, "feature_names_in_")
+    assert model.converged_
+    assert model.n_iter_ == model.result_.sizes["sweep"] - 1 > 0
+    assert model.result_.sizes["start"] == 2
+    assert (model.result_.start_loss.min() == model.result_.loss[-1]).item()
+
+
+def test_components_are_sorted_by_weight():
+    data = smp.datasets.make_smooth_mixture("gaussian", 1000, 4, 3, random_state=3)
+    weights = estimator(n_components=3).fit(data.X).weights_
+    assert (np.diff(weights) <= 0).all()
+    assert weights.sum() == pytest.approx(1)
+
+
+def test_predictions_belong_together(model):
+    posterior = model.predict_proba(X)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict(X), posterior.argmax(axis=1))
+    assert model.score(X) == model.score_samples(X).mean()
+    assert isinstance(model.score(X), float)
+
+
+def test_fit_predict():
+    fitted = estimator()
+    labels = fitted.fit_predict(FRAME)
+    pd.testing.assert_series_equal(labels, fitted.predict(FRAME))
+    weighted = estimator().fit_predict(X, sample_weight=np.arange(len(X)))
+    np.testing.assert_array_equal(weighted, estimator().fit(X, sample_weight=np.arange(len(X))).predict(X))
+
+
+def test_not_converging_warns_and_still_fits():
+    with pytest.warns(ConvergenceWarning):
+        fitted = estimator(max_iter=2, n_init=1).fit(X)
+    assert not fitted.converged_
+    assert fitted.n_iter_ == 2
+    assert fitted.result_.attrs["status"] == "max_sweeps"
+
+
+def test_callback_stops():
+    losses = []
+    fitted = estimator(n_init=1, callback=lambda cp, loss: losses.append(loss) or len(losses) == 3).fit(X)
+    assert len(losses) == 3
+    assert fitted.result_.attrs["status"] == "callback"
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "score", "impute"])
+def test_unfitted(method):
+    with pytest.raises(NotFittedError):
+        getattr(estimator(), method)(X)
+
+
+def test_unfitted_sample_and_save(tmp_path):
+    with pytest.raises(NotFittedError):
+        estimator().sample()
+    with pytest.raises(NotFittedError):
+        estimator().save(tmp_path / "model.nc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_sample(named):
+    samples, labels = named.sample(2000, random_state=1)
+    assert samples.shape == (2000, 4)
+    np.testing.assert_allclose(np.bincount(labels) / 2000, named.weights_, atol=0.05)
+    assert (named.predict(samples) == labels).mean() > 0.95
+    again, _ = named.sample(2000, random_state=1)
+    np.testing.assert_array_equal(samples, again)
+
+
+# The same seed, the same result
+
+
+@pytest.mark.parametrize("seed", [0, np.int64(0)])
+def test_seed(seed):
+    same_fit(estimator(random_state=seed).fit(X), estimator().fit(X))
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, np.random.SeedSequence])
+def test_generators_as_seed(make):
+    same_fit(estimator(random_state=make(3)).fit(X), estimator(random_state=make(3)).fit(X))
+
+
+@pytest.mark.parametrize("n_jobs", [2, -1])
+def test_number_of_jobs_changes_no_bit(n_jobs):
+    same_fit(estimator(n_init=4, n_jobs=n_jobs).fit(X), estimator(n_init=4).fit(X))
+
+
+def test_refit_forgets_the_earlier_fit():
+    fitted = estimator().fit(FRAME).fit(X[:, :3])
+    assert fitted.n_features_in_ == 3
+    assert not hasattr(fitted, "feature_names_in_")
+    same = estimator().fit(X[:, :3])
+    np.testing.assert_array_equal(fitted.predict(X[:, :3]), same.predict(X[:, :3]))
+
+
+# Nothing of the caller's is modified
+
+
+def test_callers_arrays_are_not_modified():
+    data, weights = HOLES.copy(), np.ones(len(X))
+    fitted = estimator().fit(data, sample_weight=weights)
+    for method in ("predict", "predict_proba", "score_samples", "impute"):
+        getattr(fitted, method)(data)
+    np.testing.assert_array_equal(data, HOLES)
+    np.testing.assert_array_equal(weights, 1)
+    assert data.flags.writeable
+    assert weights.flags.writeable
+
+
+def test_callers_frame_is_not_modified():
+    frame = pd.DataFrame(HOLES, columns=NAMES)
+    copy = frame.copy(deep=True)
+    fitted = estimator().fit(frame)
+    filled = fitted.impute(frame)
+    filled.iloc[0, 0] = 99
+    pd.testing.assert_frame_equal(frame, copy)
+
+
+def test_init_is_used_and_not_modified(model):
+    init = smp.MixtureFactors(model.factors_.weights.copy(), [a.copy() for a in model.factors_.factors])
+    fitted = estimator(n_init=1, init=init).fit(X)
+    assert fitted.n_iter_ <= model.n_iter_
+    assert fitted.result_.loss[0] == pytest.approx(model.result_.loss[-1].item())
+    np.testing.assert_array_equal(init.weights, model.factors_.weights)
+    for given_factor, factor in zip(init.factors, model.factors_.factors, strict=True):
+        np.testing.assert_array_equal(given_factor, factor)
+
+
+def test_changing_a_result_does_not_change_the_model(named):
+    fitted = estimator().fit(X)
+    fitted.result_.factors[:] = 0
+    fitted.result_.weights[:] = 0
+    assert fitted.factors_.weights.sum() == pytest.approx(1)
+    np.testing.assert_array_equal(fitted.predict(X), named.predict(X))
+
+
+# Labelled in, labelled out
+
+
+def test_frame_keeps_its_index(named):
+    assert named.feature_names_in_.tolist() == NAMES
+    assert named.result_.indexes["variable"].tolist() == NAMES
+    for result in (named.predict(FRAME), named.score_samples(FRAME)):
+        assert isinstance(result, pd.Series)
+        assert result.index is FRAME.index or result.index.equals(FRAME.index)
+    posterior = named.predict_proba(FRAME)
+    assert posterior.index.equals(FRAME.index)
+    assert posterior.columns.tolist() == [0, 1]
+    holes = FRAME.where(~np.isnan(HOLES))
+    filled = named.impute(holes)
+    assert filled.index.equals(FRAME.index)
+    assert filled.columns.equals(FRAME.columns)
+    assert isinstance(named.labels_, np.ndarray)
+
+
+def test_columns_in_another_order(named):
+    shuffled = FRAME[["mass", "age", "length", "depth"]]
+    pd.testing.assert_series_equal(named.predict(shuffled), named.predict(FRAME))
+    pd.testing.assert_series_equal(named.score_samples(shuffled), named.score_samples(FRAME))
+    pd.testing.assert_frame_equal(named.predict_proba(shuffled), named.predict_proba(FRAME))
+    holes = FRAME.where(~np.isnan(HOLES))
+    filled = named.impute(holes[shuffled.columns])
+    assert filled.columns.equals(shuffled.columns)
+    pd.testing.assert_frame_equal(filled[NAMES], named.impute(holes))
+
+
+def test_array_after_fit_on_a_frame(named):
+    np.testing.assert_array_equal(named.predict(X), named.predict(FRAME).to_numpy())
+    assert isinstance(named.predict(X), np.ndarray)
+    with pytest.raises(InvalidInputError, match=r"X has 3 features, but SmoothProductMixture is expecting 4.*'length'"):
+        named.predict(X[:, :3])
+
+
+def test_frame_after_fit_on_an_array(model):
+    labels = model.predict(FRAME)
+    assert labels.index.equals(FRAME.index)
+    np.testing.assert_array_equal(labels, model.predict(X))
+
+
+def test_frame_with_other_columns(named):
+    with pytest.raises(InvalidInputError, match=r"missing 'age'.*unknown 'height'"):
+        named.predict(FRAME.rename(columns={"age": "height"}))
+
+
+def sample_array(transposed):
+    array = xr.DataArray(
+        X,
+        dims=("sample", "variable"),
+        coords={"sample": FRAME.index, "variable": NAMES, "site": ("sample", np.arange(len(X)) % 3)},
+        attrs={"source": "made up"},
+        name="measurement",
+    )
+    return array.T if transposed else array
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_dataarray_keeps_dims_and_coordinates(transposed, named):
+    array = sample_array(transposed)
+    fitted = estimator().fit(array)
+    same_fit(fitted, named)
+    assert fitted.feature_names_in_.tolist() == NAMES
+    for result in (fitted.predict(array), fitted.score_samples(array)):
+        assert isinstance(result, xr.DataArray)
+        assert result.dims == ("sample",)
+        xr.testing.assert_identical(result.site.variable, array.site.variable)
+    np.testing.assert_array_equal(fitted.predict(array), named.predict(X))
+    posterior = fitted.predict_proba(array)
+    assert posterior.dims == ("sample", "component")
+    holes = array.where(~np.isnan(xr.DataArray(HOLES, array.coords, ("sample", "variable"))))
+    filled = fitted.impute(holes.transpose(*array.dims).assign_attrs(array.attrs))
+    assert filled.dims == array.dims
+    assert filled.attrs == array.attrs
+    np.testing.assert_array_equal(filled.transpose("sample", "variable"), named.impute(HOLES))
+
+
+def test_dataset(named):
+    dataset = sample_array(False).to_dataset("variable")
+    fitted = estimator().fit(dataset)
+    same_fit(fitted, named)
+    assert fitted.predict(dataset).dims == ("sample",)
+    xr.testing.assert_identical(fitted.impute(dataset), dataset)
+
+
+def test_lists_and_lazy_frames_of_other_numbers(model):
+    same_fit(estimator().fit(X.tolist()), model)
+    same_fit(estimator().fit(np.asfortranarray(X)), model)
+
+
+def test_names_that_are_no_strings():
+    frame = pd.DataFrame(X, columns=[10, 20, 30, 40])
+    fitted = estimator().fit(frame)
+    assert not hasattr(fitted, "feature_names_in_")
+    assert fitted.binning_.variables == (10, 20, 30, 40)
+    pd.testing.assert_series_equal(fitted.predict(frame[[40, 10, 30, 20]]), fitted.predict(frame))
+
+
+def test_names_that_are_tuples():
+    columns = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1), ("b", 2)])
+    frame = pd.DataFrame(X, columns=columns)
+    fitted = estimator(n_bins={name: 8 for name in columns}).fit(frame)
+    assert fitted.impute(frame.iloc[:5]).columns.equals(columns)
+
+
+# Missing entries
+
+
+def test_masked_arrays_and_pandas_na(model):
+    fitted = estimator().fit(HOLES)
+    masked = np.ma.masked_array(np.where(np.isnan(HOLES), 1e9, HOLES), np.isnan(HOLES))
+    same_fit(estimator().fit(masked), fitted)
+    np.testing.assert_array_equal(fitted.predict_proba(masked), fitted.predict_proba(HOLES))
+    objects = HOLES.astype(object)
+    objects[np.isnan(HOLES)] = None
+    same_fit(estimator().fit(objects), fitted)
+    nullable = pd.DataFrame(HOLES, columns=[f"x{n}" for n in range(4)]).convert_dtypes(convert_integer=False)
+    assert nullable.isna().to_numpy().any()
+    same_fit(estimator().fit(nullable), fitted)
+    np.testing.assert_array_equal(fitted.score_samples(nullable), fitted.score_samples(HOLES))
+
+
+def test_learns_from_incomplete_samples(model):
+    fitted = estimator().fit(HOLES)
+    assert accuracy(fitted) > accuracy(model) - 0.02
+    assert accuracy(fitted, HOLES) > 0.85
+    for result in (fitted.predict_proba(HOLES), fitted.score_samples(HOLES), fitted.impute(HOLES)):
+        assert np.isfinite(result).all()
+
+
+def test_sample_without_any_entry(model):
+    row = np.full((1, 4), np.nan)
+    np.testing.assert_allclose(model.predict_proba(row)[0], model.weights_, rtol=1e-12)
+    assert model.predict(row).tolist() == [0]
+    assert model.score_samples(row).item() == pytest.approx(0, abs=1e-12)
+    np.testing.assert_allclose(model.impute(row)[0], model.density_.mean())
+    # In a fit it counts in no histogram.
+    fitted = estimator().fit(np.vstack([X, row]))
+    np.testing.assert_array_equal(fitted.score_samples(X), model.score_samples(X))
+
+
+@pytest.mark.parametrize("method", ["mean", "draw"])
+def test_impute_keeps_what_is_observed(model, method):
+    holes = HOLES.copy()
+    holes[0, :2] = [-0.0, np.nan]
+    filled = model.impute(holes, method, random_state=0)
+    observed = ~np.isnan(holes)
+    assert filled[observed].tobytes() == holes[observed].tobytes()
+    assert np.isfinite(filled).all()
+    np.testing.assert_array_equal(filled, model.impute(holes, method, random_state=0))
+
+
+def test_imputed_means_are_better_than_the_mean(model):
+    missing = np.isnan(HOLES)
+    error = (model.impute(HOLES) - X)[missing].std()
+    plain = (np.where(missing, np.nanmean(HOLES, axis=0), HOLES) - X)[missing].std()
+    assert error < 0.8 * plain
+
+
+# Outliers
+
+
+def test_score_is_finite_far_away(model):
+    far = np.array([[1e6, -1e6, 1e6, 0.0], [1e300, 0.0, 0.0, -1e300], [1e-300, 0.0, 0.0, 0.0]])
+    assert np.isfinite(model.score_samples(far)).all()
+    np.testing.assert_allclose(model.predict_proba(far).sum(axis=1), 1)
+    assert np.isfinite(model.score(far))
+
+
+@settings(max_examples=15)
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=False), min_size=4, max_size=4))
+def test_any_sample_gets_finite_answers(model, row):
+    assert np.isfinite(model.score_samples([row])).all()
+    assert model.predict_proba([row]).sum() == pytest.approx(1)
+    assert np.isfinite(model.impute([row])).all()
+
+
+def test_coverage_against_one_far_outlier(model):
+    spoiled = X.copy()
+    spoiled[0] = 1e4
+    with pytest.warns(ConstantVariableWarning, match="coverage"):
+        blind = estimator(density="histogram").fit(spoiled)
+    robust = estimator(coverage=0.98).fit(spoiled)
+    assert accuracy(robust) > accuracy(model) - 0.01 > accuracy(blind) + 0.2
+    assert max(edges[-1] for edges in robust.binning_.edges) < 20
+
+
+# Weights of samples
+
+
+def test_integer_weights_are_repeated_samples():
+    weights = np.random.default_rng(0).integers(0, 4, len(X))
+    weighted = estimator().fit(X, sample_weight=weights)
+    repeated = estimator().fit(np.repeat(X, weights, axis=0))
+    assert weighted.binning_ == repeated.binning_
+    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-6)
+
+
+def test_samples_of_no_weight_do_not_count(model):
+    spoiled = np.vstack([X, np.full((3, 4), 1e4)])
+    weights = np.r_[np.ones(len(X)), np.zeros(3)]
+    fitted = estimator().fit(spoiled, sample_weight=weights)
+    assert fitted.binning_ == model.binning_
+    np.testing.assert_allclose(fitted.score_samples(X), model.score_samples(X), rtol=1e-9)
+    assert len(fitted.labels_) == len(spoiled)
+
+
+@pytest.mark.parametrize("kind", [pd.Series, list, xr.DataArray])
+def test_kinds_of_weights(kind):
+    weights = np.arange(len(X)) % 3
+    same_fit(estimator().fit(X, sample_weight=kind(weights)), estimator().fit(X, sample_weight=weights))
+
+
+# Bins and triples
+
+
+def test_quantile_bins_need_histogram_densities():
+    fitted = estimator(binning="quantile", density="histogram").fit(X)
+    assert accuracy(fitted) > 0.97
+    assert fitted.result_.attrs["binning_strategy"] == "quantile"
+    with pytest.raises(NonUniformBinsError, match=r'density="histogram", or binning="uniform"'):
+        estimator(binning="quantile").fit(X)
+
+
+def test_unequal_numbers_of_bins():
+    by_name = {"depth": 7, "age": 9, "length": 6, "mass": 8}
+    fitted = estimator(n_bins=by_name).fit(FRAME)
+    assert fitted.binning_.n_bins == (6, 7, 8, 9)
+    same_fit(fitted, estimator(n_bins=[6, 7, 8, 9]).fit(FRAME))
+    same_fit(fitted, estimator(n_bins=np.array([6, 7, 8, 9])).fit(FRAME))
+    assert fitted.result_.n_bins.values.tolist() == [6, 7, 8, 9]
+    assert accuracy(fitted) > 0.97
+
+
+def test_given_bins(model, named):
+    same = estimator(binning=model.binning_, n_bins=99).fit(X)
+    same_fit(same, estimator().fit(X))
+    assert same.result_.attrs["binning_strategy"] == "uniform"
+    # Names of the bins and no names of the samples, and the other way round: by position.
+    by_position = estimator(binning=named.binning_).fit(X)
+    np.testing.assert_array_equal(by_position.labels_, named.labels_)
+    assert by_position.feature_names_in_.tolist() == NAMES
+    np.testing.assert_array_equal(estimator(binning=model.binning_).fit(FRAME).labels_, model.labels_)
+    # Names of both, in another order.
+    shuffled = estimator(binning=named.binning_).fit(FRAME[["age", "mass", "depth", "length"]])
+    same_fit(shuffled, named)
+    np.testing.assert_array_equal(shuffled.labels_, named.labels_)
+
+
+def test_some_triples():
+    data = smp.datasets.make_smooth_mixture("gaussian", 500, 6, 2, random_state=1)
+    fitted = estimator(triples=4).fit(data.X)
+    assert smp.metrics.clustering_accuracy(data.labels, fitted.predict(data.X)) > 0.97
+    np.testing.assert_array_equal(fitted.predict(data.X), estimator(triples=4).fit(data.X).predict(data.X))
+    listed = estimator(triples=[(0, 1, 2), (3, 4, 5), (1, 2, 3)]).fit(data.X)
+    assert smp.metrics.clustering_accuracy(data.labels, listed.predict(data.X)) > 0.97
+
+
+def test_constant_variable():
+    data = X.copy()
+    data[:, 1] = 3.25
+    with pytest.warns(ConstantVariableWarning):
+        fitted = estimator(density="histogram").fit(data)
+    for result in (fitted.predict_proba(data), fitted.score_samples(data), fitted.factors_.factors[1]):
+        assert np.isfinite(result).all()
+    assert accuracy(fitted, data) > 0.9
+
+
+def test_one_component():
+    fitted = estimator(n_components=1).fit(X)
+    assert fitted.weights_.tolist() == [1.0]
+    assert (fitted.predict(X) == 0).all()
+
+
+# A good neighbor of scikit-learn
+
+
+def test_parameters_are_kept_as_given():
+    parameters = estimator(n_bins=[5, 6, 7, 8], triples=4, coverage=0.9).get_params()
+    assert smp.SmoothProductMixture(**parameters).get_params() == parameters
+    assert estimator().set_params(n_components=5).n_components == 5
+    with pytest.raises(ValueError, match="nonsense"):
+        estimator().set_params(nonsense=1)
+
+
+def test_clone(model):
+    copy = clone(model)
+    assert not hasattr(copy, "result_")
+    same_fit(copy.fit(X), estimator().fit(X))
+    with_objects = estimator(binning=model.binning_, init=model.factors_)
+    assert clone(with_objects).binning == model.binning_
+
+
+def test_pipeline():
+    pipeline = make_pipeline(StandardScaler(), estimator()).fit(HOLES)
+    assert smp.metrics.clustering_accuracy(DATA.labels, pipeline.predict(X)) > 0.97
+    assert np.isfinite(pipeline.score(X))
+    frames = make_pipeline(StandardScaler().set_output(transform="pandas"), estimator()).fit(FRAME)
+    assert frames[-1].feature_names_in_.tolist() == NAMES
+    assert frames.predict(FRAME).index.equals(FRAME.index)
+
+
+@pytest.mark.parametrize("data", [X, FRAME])
+def test_grid_search(data):
+    search = GridSearchCV(estimator(n_init=1, n_bins=6), {"n_components": [1, 2]}, cv=2).fit(data)
+    assert search.best_params_ == {"n_components": 2}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert (search.predict(data) == search.best_estimator_.predict(data)).all()
+
+
+def test_representation(model):
+    assert repr(model) == "SmoothProductMixture(n_bins=8, n_init=2, random_state=0)"
+    assert "SmoothProductMixture" in model._repr_html_()
+
+
+# scikit-learn's own checks. Many hand in two variables, where nothing can be learned from triples.
+TOO_FEW = (
+    "check_clustering",
+    "check_estimators_fit_returns_self",
+    "check_estimators_overwrite_params",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_n_features_in",
+    "check_readonly_memmap_input",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
+)
+EXPECTED_FAILURES = {
+    **dict.fromkeys(TOO_FEW, "two variables; at least three are needed, see test_checks_on_two_variables"),
+    "check_complex_data": "wants ValueError; complex numbers are an InvalidTypeError, which is a TypeError",
+    "check_dtype_object": "wants the words of NumPy's float(); ours name the variable",
+}
+
+
+SMALL = {"n_bins": 5, "n_init": 1, "max_iter": 30}
+
+
+class Doubled(smp.SmoothProductMixture):
+    """Every variable twice, so that the checks on two variables have four."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        super().fit(self._doubled(X), y, sample_weight)
+        self.n_features_in_ //= 2
+        return self
+
+    def _read(self, X):
+        return read_samples(self._doubled(X))
+
+    def _doubled(self, X):
+        return np.hstack([read_samples(X).values] * 2)
+
+
+def checks(tested, only=None):
+    """Checks as parameters of a test, those that are expected to fail marked so."""
+    params = []
+    for each, check in estimator_checks_generator(tested):
+        name = getattr(check, "func", check).__name__
+        reason = EXPECTED_FAILURES.get(name)
+        marks = [pytest.mark.xfail(reason=reason)] if reason and only is None else []
+        if only is None or name in only:
+            params.append(pytest.param(each, check, id=name, marks=marks))
+    return params
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+@pytest.mark.parametrize(("tested", "check"), checks(smp.SmoothProductMixture(**SMALL)))
+def test_checks_of_scikit_learn(tested, check):
+    check(tested)
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+@pytest.mark.parametrize(("tested", "check"), checks(Doubled(**SMALL), TOO_FEW))
+def test_checks_on_two_variables(tested, check):
+    check(tested)
