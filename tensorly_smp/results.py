@@ -32,7 +32,7 @@ def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
         padded[n, : len(a)] = a
     names = model.binning.variables if model.binning is not None else range(model.n_variables)
     data = {
-        "weights": ("component", model.weights, {"long_name": "probability of the component"}),
+        "weights": ("component", np.array(model.weights), {"long_name": "probability of the component"}),
         "factors": (("variable", "bin", "component"), padded, {"long_name": "probability of the bin in the component"}),
         "n_bins": ("variable", np.array(model.n_bins), {"long_name": "number of bins"}),
     }
@@ -61,11 +61,15 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
     """
     trace = solution.trace
     dataset = factors_to_dataset(solution.factors).assign(
-        loss=("sweep", trace.loss, {"long_name": f"{solution.loss_name} loss, summed over triples"}),
-        change=("sweep", trace.change, {"long_name": "largest change of a weight or factor entry"}),
-        seconds=("sweep", trace.seconds, {"long_name": "time since the start", "units": "s"}),
-        start_loss=("start", solution.start_losses, {"long_name": "final loss of each start"}),
-        start_status=("start", np.array([status.name.lower() for status in solution.start_statuses], dtype=object)),
+        loss=("sweep", np.array(trace.loss), {"long_name": f"{solution.loss_name} loss, summed over triples"}),
+        change=("sweep", np.array(trace.change), {"long_name": "largest change of a weight or factor entry"}),
+        seconds=("sweep", np.array(trace.seconds), {"long_name": "time since the start", "units": "s"}),
+        start_loss=("start", np.array(solution.start_losses), {"long_name": "final loss of each start"}),
+        start_status=(
+            "start",
+            np.array([status.name.lower() for status in solution.start_statuses]),
+            {"long_name": "why each start stopped"},
+        ),
     )
     dataset = dataset.assign_coords(sweep=np.arange(len(trace.loss)), start=np.arange(len(solution.start_losses)))
     return dataset.assign_attrs(
@@ -102,6 +106,8 @@ def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | No
         raise InvalidInputError(f"The Dataset lacks {missing}; expected one made by to_dataset() or fit.")
     padded = dataset["factors"].transpose("variable", "bin", "component").values
     n_bins = dataset["n_bins"].values.tolist()
+    if any(not 1 <= size <= padded.shape[1] for size in n_bins):
+        raise InvalidInputError(f"n_bins are {n_bins}; expected 1 to {padded.shape[1]}, the length of dimension bin.")
     binning = None
     if "edges" in dataset:
         edges = dataset["edges"].transpose("variable", "edge").values
@@ -125,4 +131,4 @@ def _plain_names(names: Sequence[Hashable]) -> np.ndarray:
     """Names as a coordinate that files can hold: integers if all are, else strings."""
     if all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in names):
         return np.array([int(name) for name in names])  # type: ignore[call-overload]
-    return np.array([str(name) for name in names], dtype=object)
+    return np.array([str(name) for name in names])

@@ -18,9 +18,8 @@ import numpy as np
 import tensorly as tl
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.arrays import Tensor, index_tensor, to_numpy
+from tensorly_smp.factors.arrays import Tensor, index_tensor
 from tensorly_smp.marginals.histograms import Marginals
-
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
 SMALLEST_OMEGA = 1e-30
@@ -81,6 +80,7 @@ class CoupledTensors:
 
     @property
     def n_variables(self) -> int:
+        """Number of variables."""
         return len(self.n_bins)
 
 
@@ -124,7 +124,7 @@ def _omega(totals: np.ndarray, weights: str) -> np.ndarray:
     if weights == "uniform":
         return np.ones(len(totals))
     if weights == "count":
-        # A variable that is in a triple of no weight would have no factor; this small it counts for nothing beside others.
+        # Not zero: a variable in no other triple would be left without a factor.
         return np.maximum(totals / totals.mean(), SMALLEST_OMEGA)
     raise InvalidInputError(f'weights is {weights!r}; expected "count" or "uniform".')
 
@@ -242,7 +242,7 @@ def _unfold(
         axis = mode.tolist().index(n)
         a, b = (int(m) for m in mode if m != n)
         unfolded = omega * np.moveaxis(tensor, axis, 0)
-        size_a, size_b = unfolded.shape[1:]
+        size_b = unfolded.shape[2]
         unfolded = unfolded.reshape(len(unfolded), -1)
         filled = np.flatnonzero(unfolded.any(axis=0))
         values.append(unfolded[:, filled])

@@ -78,18 +78,21 @@ class MixtureFactors:
 
     @property
     def rank(self) -> int:
+        """Number of components."""
         return int(self.weights.shape[0])
 
     @property
     def n_variables(self) -> int:
+        """Number of variables."""
         return len(self.factors)
 
     @property
     def n_bins(self) -> tuple[int, ...]:
+        """Number of bins of every variable."""
         return tuple(int(a.shape[0]) for a in self.factors)
 
     def to_numpy(self) -> MixtureFactors:
-        """The same factors as float64 NumPy arrays, sums exact to rounding; these themselves if they are that already."""
+        """The same factors as float64 NumPy arrays, sums exact to rounding; these themselves if they are that."""
         arrays = (self.weights, *self.factors)
         if all(
             isinstance(a, np.ndarray) and a.dtype == np.float64 and np.abs(a.sum(axis=0) - 1).max() < 1e-12

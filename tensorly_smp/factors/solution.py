@@ -57,6 +57,7 @@ class SweepTrace:
 
     @property
     def n_sweeps(self) -> int:
+        """Number of sweeps that are kept in the result."""
         return len(self.loss) - 1
 
 

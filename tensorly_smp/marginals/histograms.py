@@ -22,7 +22,7 @@ from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.randomness import RandomState
 
 #: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
-CHUNK_SIZE = 32_768
+CHUNK_SIZE = 16_384
 
 #: What a triple takes beside its cells: two array objects and its indices.
 BYTES_PER_TRIPLE = 256
@@ -55,14 +55,17 @@ class Marginals:
 
     @property
     def n_triples(self) -> int:
+        """Number of triples counted."""
         return len(self.triples)
 
     @property
     def n_variables(self) -> int:
+        """Number of variables."""
         return self.binning.n_variables
 
     @property
     def n_bins(self) -> tuple[int, ...]:
+        """Number of bins of every variable."""
         return self.binning.n_bins
 
     def histogram(self, position: int) -> np.ndarray:
@@ -79,7 +82,7 @@ class Marginals:
         if not np.array_equal(self.triples, other.triples):
             raise InvalidInputError("The two Marginals count different triples; count the same list in every chunk.")
         same_edges = self.n_bins == other.n_bins and all(
-            map(np.array_equal, self.binning.edges, other.binning.edges, strict=True)
+            np.array_equal(a, b) for a, b in zip(self.binning.edges, other.binning.edges, strict=True)
         )
         if not same_edges or self.binning.variables != other.binning.variables:
             raise InvalidInputError("The two Marginals use different binnings; encode every chunk with the same one.")
@@ -212,8 +215,8 @@ def _checked_weights(sample_weight: np.ndarray | None, n_samples: int) -> np.nda
 def _check_size(triples: object, n_bins: tuple[int, ...], max_bytes: float) -> None:
     """Size without listing any triple.
 
-    Of all triples it is the third elementary symmetric polynomial of the bin numbers. Of a number of them it is at least
-    that of as many triples of the smallest variables; their exact size is known once they are drawn.
+    Of all triples it is the third elementary symmetric polynomial of the bin numbers. A number of them takes at least
+    what as many of the smallest variables would; the exact size is known once they are drawn.
     """
     if isinstance(triples, str):
         p1, p2, p3 = (sum(float(i) ** power for i in n_bins) for power in (1, 2, 3))

@@ -1,0 +1,146 @@
+"""First steps: two real data sets with known classes, one of them with missing entries.
+
+    python examples/quickstart.py
+
+Prints weights and clustering accuracy beside a Gaussian mixture's and k-means', fills missing entries in, and writes
+output/quickstart.nc (the fitted model) and output/quickstart.png (its densities). Needs the extras "plot" and "io" and
+the package palmerpenguins; the classes are used to judge the result, never to find it.
+"""
+
+import warnings
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from palmerpenguins import load_penguins_raw
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_breast_cancer
+from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.preprocessing import StandardScaler
+
+import tensorly_smp as smp
+
+OUTPUT = Path("output")
+# Distinguishable with any kind of color vision (Okabe and Ito).
+COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]
+
+
+def main():
+    OUTPUT.mkdir(exist_ok=True)
+
+    print("\nBreast cancer: 569 tumors, 30 variables, benign or malignant")
+    data = load_breast_cancer(as_frame=True)
+    tumors, diagnosis = data.data, data.target.map(dict(enumerate(data.target_names)))
+    # 30 variables have 4060 triples; 400 of them, spread evenly over the variables, are enough and faster.
+    model = fit_with_chosen_bins(smp.SmoothProductMixture(2, triples=400, random_state=0), tumors)
+    compare(model, tumors, diagnosis)
+
+    print("\nPenguins: 344 birds of three species, six measurements, some of them missing")
+    birds, species = penguins()
+    model = fit_with_chosen_bins(smp.SmoothProductMixture(3, random_state=0), birds)
+    compare(model, birds, species)
+    show_imputed(model, birds)
+
+    model.save(OUTPUT / "quickstart.nc")
+    again = smp.load(OUTPUT / "quickstart.nc")
+    assert again.predict(birds).equals(model.predict(birds))
+    plot_densities(model, birds, species, OUTPUT / "quickstart.png")
+    print(f"\nWritten: {OUTPUT / 'quickstart.nc'}, {OUTPUT / 'quickstart.png'}")
+
+    print("\nWhere the model does not fit: the four body measurements alone. Within a species they are not independent")
+    print(
+        "(large birds are large in all of them), and splitting the birds by size explains that better than by species."
+    )
+    body = birds.iloc[:, :4]
+    compare(fit_with_chosen_bins(smp.SmoothProductMixture(3, random_state=0), body), body, species)
+
+
+def penguins():
+    """Measurements as a DataFrame with NaN where there is none, and the species."""
+    raw = load_penguins_raw()
+    columns = {
+        "Culmen Length (mm)": "bill length (mm)",
+        "Culmen Depth (mm)": "bill depth (mm)",
+        "Flipper Length (mm)": "flipper length (mm)",
+        "Body Mass (g)": "body mass (g)",
+        "Delta 15 N (o/oo)": "delta 15 N (‰)",
+        "Delta 13 C (o/oo)": "delta 13 C (‰)",
+    }
+    return raw[list(columns)].rename(columns=columns), raw["Species"].str.split().str[0]
+
+
+def fit_with_chosen_bins(model, X):
+    """Choose the number of bins by the density of held-out samples: it needs no classes. Then fit to all samples.
+
+    A histogram of three variables has n_bins ** 3 cells, so a few hundred samples need far fewer than the default 15
+    bins; too few, on the other hand, blur the densities.
+    """
+    search = GridSearchCV(model, {"n_bins": [4, 6, 8, 10, 12]}, cv=KFold(5, shuffle=True, random_state=0))
+    with warnings.catch_warnings():
+        # Some candidates have too few bins for the narrowest peaks, and say so; the score punishes them for it.
+        warnings.simplefilter("ignore", smp.exceptions.ClippedMassWarning)
+        search.fit(X)
+    return search.best_estimator_
+
+
+def compare(model, X, classes):
+    """Print weights, and the share of samples in the right cluster, beside two other ways of clustering."""
+    weights = ", ".join(f"{weight:.2f}" for weight in model.weights_)
+    print(f"  bins {model.n_bins}, weights {weights}")
+    complete = X.notna().all(axis=1)
+    standardized = StandardScaler().fit_transform(X[complete])
+    n_components = model.n_components
+    gaussian = GaussianMixture(n_components, covariance_type="diag", n_init=5, random_state=0)
+    labels = {
+        "smooth product mixture": model.predict(X)[complete],
+        "diagonal Gaussian mixture": gaussian.fit_predict(standardized),
+        "k-means": KMeans(n_components, n_init=5, random_state=0).fit_predict(standardized),
+    }
+    if not complete.all():
+        everything = smp.metrics.clustering_accuracy(classes, model.predict(X))
+        print(f"  all {len(X)} samples: smooth product mixture {everything:.3f}")
+        print(f"  the others need complete rows and drop {(~complete).sum()}; on the {complete.sum()} left:")
+    for method, found in labels.items():
+        print(f"  {method:<26} accuracy {smp.metrics.clustering_accuracy(classes[complete], found):.3f}")
+
+
+def show_imputed(model, birds):
+    """Fill in one bird's missing entries, and, to see how good that is, an entry that is known."""
+    bird = birds[birds.isna().any(axis=1) & birds.notna().any(axis=1)].iloc[[0]]
+    hidden = birds.assign(**{"body mass (g)": np.nan})
+    error = (model.impute(hidden) - birds)["body mass (g)"].abs().mean()
+    spread = (birds - birds.mean())["body mass (g)"].abs().mean()
+    table = pd.concat([bird, model.impute(bird).round(2)], keys=["measured", "imputed"]).droplevel(1)
+    print(f"  penguin {bird.index[0]}, missing entries replaced by their mean given the others:")
+    print(table.T.to_string(na_rep="-"))
+    print(
+        f"  body mass from the other five, all birds: off by {error:.0f} g on average (the overall mean: {spread:.0f})"
+    )
+
+
+def plot_densities(model, X, classes, path):
+    """One panel a variable: histogram of the samples, and the density of every component times its weight."""
+    density, found = model.density_, model.predict(X)
+    figure, panels = plt.subplots(2, 3, figsize=(11, 6.5), layout="constrained")
+    for panel, name in zip(panels.flat, X.columns, strict=True):
+        low, high = X[name].min(), X[name].max()
+        points = np.linspace(low - 0.1 * (high - low), high + 0.1 * (high - low), 500)
+        panel.hist(X[name].dropna(), bins=25, density=True, color="0.88")
+        parts = density.pdf_1d(points, name, component="all") * density.weights
+        for r, weight in enumerate(density.weights):
+            most = classes[found == r].mode()[0]
+            label = f"component {r}, weight {weight:.2f} (mostly {most})"
+            panel.plot(points, parts[:, r], color=COLORS[r], linewidth=2, label=label)
+        panel.plot(points, parts.sum(axis=1), color="0.25", linewidth=1, linestyle="--", label="sum")
+        panel.set(xlabel=name, yticks=[], ylim=(0, None))
+        panel.spines[["left", "right", "top"]].set_visible(False)
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle("Palmer penguins: samples (gray), component densities times their weights")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""What speaks against a model: too many parameters, or components that are hardly told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solver import EMPTY_WEIGHT
+from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
+from tensorly_smp.identifiability.stacked import TOLERANCE, complete_partitions
+from tensorly_smp.marginals.triples import resolve_triples
+
+#: Cosine above which two columns are called nearly parallel.
+PARALLEL_COSINE = 0.99
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class ComponentPair:
+    """Two components with a nearly parallel column in at least one variable.
+
+    Attributes
+    ----------
+    components : tuple of int
+    near : tuple of int
+        Variables in which the cosine of their columns exceeds the threshold.
+    equal : tuple of int
+        Those of them in which the columns are equal to rounding.
+    n_variables : int
+        Of the model.
+    """
+
+    components: tuple[int, int]
+    near: tuple[int, ...]
+    equal: tuple[int, ...]
+    n_variables: int
+
+    @property
+    def is_near_degenerate(self) -> bool:
+        """Apart in at most two variables: exactly equal columns in the others would not be identifiable."""
+        return self.n_variables - len(self.near) <= 2
+
+    @property
+    def is_degenerate(self) -> bool:
+        """Different in at most two variables, so not identifiable."""
+        return self.n_variables - len(self.equal) <= 2
+
+    def n_free_directions(self, n_bins: Sequence[int]) -> int:
+        """Free directions that this pair alone causes.
+
+        Equal everywhere, the two can share their weight at will, and part in opposite directions in every variable:
+        1 + sum (I_n - 1). Different in one variable of I bins, only their mean column there is determined: I. Different
+        in two, their joint histogram is a matrix of rank 2, which has a two-dimensional family of factorizations.
+        """
+        apart = [n for n in range(self.n_variables) if n not in self.equal]
+        if len(apart) > 2:
+            return 0
+        return 1 + sum(size - 1 for size in n_bins) if not apart else (int(n_bins[apart[0]]) if len(apart) == 1 else 2)
+
+
+def nearly_parallel_pairs(
+    factors: Sequence[np.ndarray], threshold: float = PARALLEL_COSINE
+) -> tuple[ComponentPair, ...]:
+    """Pairs of components with nearly parallel columns, those parallel in most variables first.
+
+    Parameters
+    ----------
+    factors : sequence of ndarray (n_bins[n], rank)
+    threshold : float
+        Cosine.
+
+    Returns
+    -------
+    tuple of ComponentPair
+    """
+    rank = factors[0].shape[1]
+    first, second = np.triu_indices(rank, 1)
+    near = np.zeros((len(factors), len(first)), dtype=bool)
+    equal = np.zeros_like(near)
+    for n, factor in enumerate(factors):
+        unit = factor / np.linalg.norm(factor, axis=0)
+        cosines = (unit.T @ unit)[first, second]
+        # A cosine of one says equal to half of the digits only; the difference says it to all.
+        (close,) = np.nonzero(cosines > 1 - 1e-8)
+        difference = np.linalg.norm(unit[:, first[close]] - unit[:, second[close]], axis=0)
+        equal[n, close] = difference <= TOLERANCE
+        near[n] = (cosines > threshold) | equal[n]
+    counts = near.sum(axis=0)
+    order = [p for p in np.argsort(-counts, kind="stable") if counts[p]]
+    return tuple(
+        ComponentPair(
+            (int(first[p]), int(second[p])),
+            tuple(np.flatnonzero(near[:, p]).tolist()),
+            tuple(np.flatnonzero(equal[:, p]).tolist()),
+            len(factors),
+        )
+        for p in order
+    )
+
+
+def n_parameters(n_bins: Sequence[int], rank: int) -> int:
+    """Free parameters of the model: R - 1 weights and I_n - 1 probabilities per column."""
+    return rank - 1 + rank * sum(int(size) - 1 for size in n_bins)
+
+
+def n_independent_cells(n_bins: Sequence[int], triples: np.ndarray | None = None) -> int:
+    """Numbers that the histograms of the triples determine.
+
+    Two triples agree on the pair and on the variables that they share. What is left over are I_n - 1 probabilities for
+    every variable, and products of these for every known pair and every known triple.
+
+    Parameters
+    ----------
+    n_bins : sequence of int
+    triples : ndarray of int (n_triples, 3), optional
+        Default: all.
+    """
+    gains = [int(size) - 1 for size in n_bins]
+    if triples is None:
+        return sum(symmetric_sums(gains))
+    known = [tuple(triple) for triple in triples.tolist()]
+    pairs = {pair for j, k, l in known for pair in ((j, k), (j, l), (k, l))}
+    singles = {n for triple in known for n in triple}
+    return (
+        sum(gains[n] for n in singles)
+        + sum(gains[j] * gains[k] for j, k in pairs)
+        + sum(gains[j] * gains[k] * gains[l] for j, k, l in known)
+    )
+
+
+def symmetric_sums(values: Iterable[int]) -> tuple[int, int, int]:
+    """Elementary symmetric polynomials: sums of the values, of products of two, of products of three."""
+    e1 = e2 = e3 = 0
+    for value in values:
+        e3 += int(value) * e2
+        e2 += int(value) * e1
+        e1 += int(value)
+    return e1, e2, e3
+
+
+def identifiability_concerns(
+    factors: MixtureFactors, triples: str | int | Iterable[Sequence[int]] = "all"
+) -> list[str]:
+    """What a fit should warn of, in milliseconds; no proof of anything, and no Jacobian.
+
+    Parameters
+    ----------
+    factors : MixtureFactors
+        At least three variables of at least two bins.
+    triples : "all", int or list of (j, k, l)
+        The triples that were fitted; of a number of random ones, only the number is known here and they are not
+        looked at.
+
+    Returns
+    -------
+    list of str
+        A sentence each; empty if there is nothing to say. The rank is above what the numbers of variables and bins
+        allow, or two components (of more than 1e-6 weight) are nearly equal in all but at most two variables.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        No MixtureFactors, fewer than three variables or two bins, triples out of range.
+
+    See Also
+    --------
+    check_identifiability : The whole report.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> rng = np.random.default_rng(0)
+    >>> factors = smp.MixtureFactors(np.full(3, 1 / 3), [rng.dirichlet(np.ones(2), 3).T for _ in range(3)])
+    >>> print(identifiability_concerns(factors)[0])
+    The model has 11 free parameters, more than the 7 independent probabilities of the histograms: at least 4 directions
+    stay free. Use fewer components or more bins.
+    """
+    if not isinstance(factors, MixtureFactors):
+        raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors.")
+    model = factors.to_numpy()
+    chosen = None
+    if not isinstance(triples, str | int | np.integer):
+        chosen = resolve_triples(triples, model.n_variables)
+    elif triples != "all" and isinstance(triples, str):
+        raise InvalidInputError(f'triples is {triples!r}; expected "all", an integer or a list of index triples.')
+    concerns = [*_size_concerns(model.n_bins, model.rank, chosen)]
+    kept = model.weights >= EMPTY_WEIGHT
+    numbers = np.flatnonzero(kept)
+    pairs = [pair for pair in nearly_parallel_pairs([a[:, kept] for a in model.factors]) if pair.is_near_degenerate]
+    names = variable_names(model)
+    concerns += [describe_pair(pair, names, numbers) for pair in pairs[:_SHOWN]]
+    if len(pairs) > _SHOWN:
+        concerns.append(f"{len(pairs) - _SHOWN} more pairs of components are nearly equal likewise.")
+    return concerns
+
+
+def describe_pair(pair: ComponentPair, names: Sequence[Hashable], numbers: Sequence[int] | np.ndarray) -> str:
+    """Sentence about two components; `numbers` are those of the components, `names` those of the variables."""
+    apart = [clip_names([names[n]]) for n in range(pair.n_variables) if n not in pair.near]
+    r, s = (int(numbers[c]) for c in pair.components)
+    alike = "equal" if len(pair.equal) == len(pair.near) else "nearly equal"
+    if not apart:
+        where = f"all {pair.n_variables} variables"
+    elif len(apart) <= 2:
+        where = f"all variables but {' and '.join(apart)}"
+    else:
+        where = f"{len(pair.near)} of {pair.n_variables} variables ({clip_names([names[n] for n in pair.near])})"
+    advice = ": from samples they are hardly told apart. Use fewer components" if pair.is_near_degenerate else ""
+    return f"Components {r} and {s} are {alike} in {where}{advice}."
+
+
+def clip_names(names: Iterable[Hashable], width: int = 40) -> str:
+    """Names in a row, as many as fit."""
+    shown = [" ".join(str(name).split()) for name in names]
+    text = ", ".join(shown)
+    if len(text) <= width:
+        return text
+    kept = len(shown)
+    while kept > 1 and len(text) > width:
+        kept -= 1
+        text = f"{', '.join(shown[:kept])}, ... ({len(shown)})"
+    return text if len(text) <= 2 * width else f"{text[: width - 3]}..."
+
+
+def variable_names(factors: MixtureFactors) -> tuple[Hashable, ...]:
+    """Names of the binning, or x0, x1, ..."""
+    if factors.binning is not None:
+        return factors.binning.variables
+    return tuple(f"x{n}" for n in range(factors.n_variables))
+
+
+def _size_concerns(n_bins: Sequence[int], rank: int, triples: np.ndarray | None) -> list[str]:
+    """At most one sentence: counting first, since it is certain."""
+    n_variables = len(n_bins)
+    # Quick, and a lower bound: the smallest number of bins for every variable.
+    least = max_identifiable_rank(n_variables, min(n_bins), "kruskal")
+    if triples is None and rank <= least:
+        return []
+    wanted, found = n_parameters(n_bins, rank), n_independent_cells(n_bins, triples)
+    if wanted > found:
+        return [
+            f"The model has {wanted} free parameters, more than the {found} independent probabilities of the "
+            f"histograms: at least {wanted - found} directions stay free. Use fewer components or more bins."
+        ]
+    partitions: list[Any] = [None] if triples is None else complete_partitions(triples, n_variables, n_seeds=10)
+    criteria: tuple[Criterion, ...] = ("kruskal", "generic")
+    bound = max(max_identifiable_rank(n_variables, n_bins, c, p) for c in criteria for p in partitions)
+    if rank <= bound:
+        return []
+    return [
+        f"Rank {rank} is above {bound}, the highest that is known to be unique for almost every model of these "
+        "numbers of variables and bins. Use fewer components or more bins, or look at check_identifiability."
+    ]

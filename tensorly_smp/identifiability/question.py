@@ -1,0 +1,200 @@
+"""What is asked: a model or sizes, and the triples that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import CoupledSolution
+from tensorly_smp.identifiability.concerns import n_parameters, variable_names
+from tensorly_smp.marginals.partition import Partition, as_partition
+from tensorly_smp.marginals.triples import resolve_triples
+from tensorly_smp.randomness import RandomState, as_generator
+
+# Random factors for sizes without data: no more entries, and no more columns, than these.
+_MAX_DRAWN_ENTRIES, _MAX_DRAWN_RANK = 5_000_000, 500
+_MAX_VARIABLES = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Sizes, known triples and, unless it is about almost every model, weights and factors.
+
+    Attributes
+    ----------
+    n_bins : tuple of int
+    rank : int
+    names : tuple of hashable
+        Of the variables.
+    triples : ndarray of int (n_triples, 3) or None
+        The known ones; None: all, which for a thousand variables are too many to list.
+    partition : Partition or None
+        The given one.
+    weights, factors : ndarray (rank,) and tuple of ndarray (n_bins[n], rank), or None
+        None if only sizes are given.
+    drawn : weights and factors, or None
+        A random model of the same sizes, which stands for almost every one; None if it would be too large.
+    parallel_cosine : float
+    max_parameters : int
+    """
+
+    n_bins: tuple[int, ...]
+    rank: int
+    names: tuple[Hashable, ...]
+    triples: np.ndarray | None
+    partition: Partition | None
+    weights: np.ndarray | None
+    factors: tuple[np.ndarray, ...] | None
+    drawn: tuple[np.ndarray, tuple[np.ndarray, ...]] | None
+    parallel_cosine: float
+    max_parameters: int
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether only sizes are given."""
+        return self.factors is None
+
+    @property
+    def n_triples(self) -> int:
+        """Known triples."""
+        return comb(len(self.n_bins), 3) if self.triples is None else len(self.triples)
+
+    @cached_property
+    def n_parameters(self) -> int:
+        """Free parameters of the model."""
+        return n_parameters(self.n_bins, self.rank)
+
+    @cached_property
+    def empty(self) -> np.ndarray:
+        """Components without weight."""
+        if self.weights is None:
+            return np.zeros(0, dtype=int)
+        return np.flatnonzero(self.weights <= np.finfo(float).eps)
+
+
+def read_question(
+    subject: Any,
+    n_variables: Any,
+    n_bins: Any,
+    rank: Any,
+    partition: Any,
+    triples: Any,
+    parallel_cosine: Any,
+    max_parameters: Any,
+    random_state: RandomState,
+) -> Question:
+    """Question from the arguments of check_identifiability, checked."""
+    factors = None
+    if subject is None:
+        bins, components = _checked_sizes(n_variables, n_bins, rank)
+        names: tuple[Hashable, ...] = tuple(f"x{n}" for n in range(len(bins)))
+    else:
+        sizes = {"n_variables": n_variables, "n_bins": n_bins, "rank": rank}
+        given = [name for name, size in sizes.items() if size is not None]
+        if given:
+            raise InvalidInputError(f"Both a model and {given} are given; the model has its own sizes, leave them out.")
+        factors = as_factors(subject)
+        bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
+        names = variable_names(factors)
+    rng = as_generator(random_state)
+    return Question(
+        n_bins=bins,
+        rank=components,
+        names=names,
+        triples=_checked_triples(triples, len(bins), rng),
+        partition=None if partition is None else as_partition(partition, len(bins)),
+        weights=None if factors is None else factors.weights,
+        factors=None if factors is None else factors.factors,
+        drawn=_draw(bins, components, rng),
+        parallel_cosine=_checked_cosine(parallel_cosine),
+        max_parameters=_checked_integer(max_parameters, "max_parameters", 0),
+    )
+
+
+def as_factors(subject: Any) -> MixtureFactors:
+    """Factors in NumPy arrays, of a solution, of factors, or of a Dataset made of either."""
+    if isinstance(subject, CoupledSolution):
+        return subject.factors.to_numpy()
+    if isinstance(subject, MixtureFactors):
+        return subject.to_numpy()
+    import xarray as xr
+
+    from tensorly_smp.results import factors_from_dataset
+
+    if isinstance(subject, xr.Dataset):
+        try:
+            return factors_from_dataset(subject).to_numpy()
+        except TensorlySmpError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"The Dataset is none that to_dataset() or fit made: {error}.") from error
+    raise InvalidTypeError(
+        f"subject is {type(subject).__name__}; expected a CoupledSolution, MixtureFactors or the Dataset of a fit (an "
+        "estimator's result_), or sizes by name: check_identifiability(n_variables=10, n_bins=15, rank=5)."
+    )
+
+
+def _draw(
+    n_bins: Sequence[int], rank: int, rng: np.random.Generator
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]] | None:
+    """Weights and factors that stand for almost every model; None if they would be too large."""
+    if rank > _MAX_DRAWN_RANK or rank * sum(n_bins) > _MAX_DRAWN_ENTRIES:
+        return None
+    weights = 0.5 * rng.dirichlet(np.ones(rank)) + 0.5 / rank
+    return weights, tuple(rng.dirichlet(np.ones(size), size=rank).T for size in n_bins)
+
+
+def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int, ...], int]:
+    if n_bins is None or rank is None:
+        raise InvalidInputError(
+            "Expected a model, or n_variables, n_bins and rank by name. For the highest rank that sizes allow see "
+            "max_identifiable_rank, for the number of bins min_bins_for_rank."
+        )
+    one = isinstance(n_bins, int | np.integer)
+    try:
+        sizes = [n_bins] if one else list(n_bins)
+    except TypeError:
+        raise InvalidTypeError(f"n_bins is {n_bins!r}; expected an integer or one for each variable.") from None
+    if n_variables is None:
+        if one:
+            raise InvalidInputError(f"n_bins is {n_bins} and n_variables is not given; pass n_variables too.")
+        n_variables = len(sizes)
+    n_variables = _checked_integer(n_variables, "n_variables", 3)
+    if n_variables > _MAX_VARIABLES:
+        raise SizeLimitError(f"n_variables is {n_variables}; expected at most {_MAX_VARIABLES}.")
+    sizes = sizes * n_variables if one else sizes
+    if len(sizes) != n_variables:
+        raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
+    checked = tuple(_checked_integer(size, "n_bins", 2) for size in sizes)
+    return checked, _checked_integer(rank, "rank", 1)
+
+
+def _checked_integer(value: Any, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
+    if value < least:
+        raise InvalidInputError(f"{name} is {value}; expected at least {least}.")
+    return int(value)
+
+
+def _checked_cosine(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidTypeError(f"parallel_cosine is {value!r}; expected a number.")
+    if not 0 < value < 1:
+        raise InvalidInputError(f"parallel_cosine is {value}; expected a number between 0 and 1.")
+    return float(value)
+
+
+def _checked_triples(triples: Any, n_variables: int, rng: np.random.Generator) -> np.ndarray | None:
+    """The known triples; None for all of them, which for a thousand variables are too many to list."""
+    if isinstance(triples, str) and triples == "all":
+        return None
+    chosen = resolve_triples(triples, n_variables, rng)
+    return None if len(chosen) == comb(n_variables, 3) else chosen

@@ -1,0 +1,356 @@
+"""Factors stacked over the sets of a partition: their ranks, and the partition at which they prove most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from tensorly_smp.identifiability.bounds import best_partition, max_identifiable_rank
+from tensorly_smp.identifiability.kruskal import KruskalRank, kruskal_rank
+from tensorly_smp.marginals.partition import Partition
+
+# Unit columns count as dependent at a singular value of this; that of kruskal_rank in double precision.
+TOLERANCE = float(np.finfo(np.float64).eps ** (2 / 3))
+# Subsets of columns that a k-rank may look at: of the partition that is reported, and of each one tried.
+_REPORTED_COMBINATIONS, _TRIED_COMBINATIONS = 20_000, 500
+# All 966 partitions of 8 variables are tried, and a sample of those of more.
+_EXHAUSTIVE_VARIABLES, _SAMPLED_PARTITIONS = 8, 60
+# Squares of singular values: of a Gram matrix, which has lost half of the digits.
+_GRAM_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class StackedFactor:
+    """The factors of one set of variables, stacked over each other, columns scaled to unit 2-norm.
+
+    Attributes
+    ----------
+    variables : tuple of int
+        Positions of the variables.
+    rank : int
+        Singular values above 3.7e-11.
+    k_rank : KruskalRank
+        Every so many columns are independent; ``k_rank.is_exact`` is False for a certified lower bound.
+    condition : float
+        Largest singular value over smallest; infinite if the columns are dependent, NaN if not computed.
+    """
+
+    variables: tuple[int, ...]
+    rank: int
+    k_rank: KruskalRank
+    condition: float
+
+
+class FactorStacks:
+    """Stacked factors of one model, each looked at once.
+
+    Parameters
+    ----------
+    factors : sequence of ndarray (n_bins[n], rank)
+    """
+
+    def __init__(self, factors: Sequence[np.ndarray]) -> None:
+        # The triangular factor of a QR decomposition has the same dependent columns in at most `rank` rows.
+        self.cores: list[np.ndarray] = [_triangle(factor) for factor in factors]
+        self._known: dict[tuple[frozenset[int], int], StackedFactor] = {}
+
+    def describe(self, variables: Sequence[int], max_combinations: int = _TRIED_COMBINATIONS) -> StackedFactor:
+        """Ranks and conditioning of the factors of these variables."""
+        key = frozenset(variables), max_combinations
+        if key not in self._known:
+            core = _triangle(np.concatenate([self.cores[n] for n in sorted(variables)]))
+            values = np.linalg.svd(core / np.linalg.norm(core, axis=0), compute_uv=False)
+            rank = int((values > TOLERANCE).sum())
+            condition = float(values[0] / values[-1]) if rank == core.shape[1] else np.inf
+            k_rank = kruskal_rank(core, TOLERANCE, max_combinations)
+            self._known[key] = StackedFactor(tuple(variables), rank, k_rank, condition)
+        return self._known[key]
+
+
+class GenericStacks:
+    """Stacked factors of almost every model of the given sizes.
+
+    Up to scale, the columns of a stacked factor fill an open part of a linear space whose dimension is the effective
+    size, so that rank and k-rank are the smaller one of that and the number of columns.
+
+    Parameters
+    ----------
+    n_bins : sequence of int
+    rank : int
+    drawn : FactorStacks, optional
+        Random factors of these sizes, for the conditioning.
+    """
+
+    def __init__(self, n_bins: Sequence[int], rank: int, drawn: FactorStacks | None = None) -> None:
+        self.n_bins, self.rank, self.drawn = n_bins, rank, drawn
+
+    def describe(self, variables: Sequence[int], max_combinations: int = 0) -> StackedFactor:
+        """Ranks and conditioning of the factors of these variables."""
+        rank = min(self.rank, 1 + sum(self.n_bins[n] - 1 for n in variables))
+        if rank < self.rank:
+            condition = np.inf
+        else:
+            condition = np.nan if self.drawn is None else self.drawn.describe(variables, 0).condition
+        return StackedFactor(tuple(variables), rank, KruskalRank(rank), condition)
+
+
+@dataclass(frozen=True)
+class StackedModel:
+    """What the three stacked factors of a partition say about uniqueness.
+
+    Attributes
+    ----------
+    partition : Partition
+    stacked : tuple of StackedFactor
+        In the order of the three sets.
+    missing_blocks : int
+        Blocks of the block tensor whose triple is not known.
+    undetermined : tuple of int
+        Variables outside the partition that do not follow from those inside.
+    """
+
+    partition: Partition
+    stacked: tuple[StackedFactor, StackedFactor, StackedFactor]
+    n_components: int
+    missing_blocks: int = 0
+    undetermined: tuple[int, ...] = field(default=())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether uniqueness of the block tensor's decomposition is that of the whole model."""
+        return not self.missing_blocks and not self.undetermined
+
+    @property
+    def pencil(self) -> int | None:
+        """Set with which Leurgans' condition holds: k-rank 2 there, independent columns in both others."""
+        for s in (2, 1, 0):
+            others = [self.stacked[o].rank for o in range(3) if o != s]
+            if min(others) == self.n_components and self.stacked[s].k_rank >= 2:
+                return s
+        return None
+
+    @property
+    def k_rank_sum(self) -> int:
+        """Sum of the three k-ranks."""
+        return sum(int(stack.k_rank) for stack in self.stacked)
+
+    @property
+    def is_kruskal(self) -> bool:
+        """Kruskal's condition: the k-ranks add up to 2 R + 2."""
+        return self.k_rank_sum >= 2 * self.n_components + 2
+
+    @property
+    def merit(self) -> tuple[bool, bool, int]:
+        """Larger is more telling."""
+        return self.is_complete and self.pencil is not None, self.is_complete and self.is_kruskal, self.k_rank_sum
+
+
+class PartitionSearch:
+    """Partitions of one model, compared by what their stacked factors prove.
+
+    Parameters
+    ----------
+    n_bins : sequence of int
+    rank : int
+    stacks : FactorStacks or GenericStacks
+    factors : sequence of ndarray, optional
+        Where known, variables outside a partition are looked at too.
+    triples : ndarray of int (n_triples, 3), optional
+        The known ones; default: all.
+    """
+
+    def __init__(
+        self,
+        n_bins: Sequence[int],
+        rank: int,
+        stacks: FactorStacks | GenericStacks,
+        factors: Sequence[np.ndarray] | None,
+        triples: np.ndarray | None,
+    ) -> None:
+        self.n_bins, self.rank, self.stacks, self.triples = n_bins, rank, stacks, triples
+        self.cosines = None if factors is None else unit_grams(factors)
+        self.known = None if triples is None else {tuple(triple) for triple in triples.tolist()}
+        self._complete: list[Partition] | None = None
+
+    def model(self, partition: Partition, max_combinations: int = _TRIED_COMBINATIONS) -> StackedModel:
+        """What is known at one partition."""
+        first, second, third = (self.stacks.describe(group, max_combinations) for group in partition)
+        missing = missing_blocks(partition, self.known)
+        undetermined = self.undetermined(partition)
+        return StackedModel(partition, (first, second, third), self.rank, missing, undetermined)
+
+    def best(self, given: Partition | None = None, may_search: bool = True) -> StackedModel:
+        """The given partition, or the one that proves most.
+
+        Parameters
+        ----------
+        given : Partition, optional
+        may_search : bool
+            False if it is known that no partition can prove anything; the best by sizes is taken then.
+        """
+        chosen = given
+        if chosen is None:
+            models = (self.model(partition) for partition in self._candidates(may_search))
+            chosen = self._most_telling(models).partition
+        return self.model(chosen, _REPORTED_COMBINATIONS)
+
+    def complete_partitions(self) -> list[Partition]:
+        """Partitions all of whose blocks are known triples, found by growing known triples."""
+        if self._complete is None and self.triples is not None:
+            self._complete = complete_partitions(self.triples, len(self.n_bins))
+        return self._complete or []
+
+    def undetermined(self, partition: Partition) -> tuple[int, ...]:
+        """Variables outside the partition that do not follow from those inside."""
+        inside = {n for group in partition for n in group}
+        outside = [n for n in range(len(self.n_bins)) if n not in inside]
+        if not outside or self.cosines is None:
+            return tuple(outside)
+        return undetermined_variables(inside, self.cosines, self.triples)
+
+    def _most_telling(self, models: Iterable[StackedModel]) -> StackedModel:
+        goal = (self.rank <= self._bound("gevd"), True)
+        best: StackedModel | None = None
+        for model in models:
+            if best is None or model.merit > best.merit:
+                best = model
+            if best.merit[:2] >= goal:
+                break
+        assert best is not None  # a partition always exists
+        return best
+
+    def _candidates(self, may_search: bool) -> Iterator[Partition]:
+        n_variables = len(self.n_bins)
+        if self.triples is not None:
+            yield from self.complete_partitions()
+            return
+        yield best_partition(n_variables, self.n_bins, "gevd")
+        yield best_partition(n_variables, self.n_bins, "kruskal")
+        possible = self.rank <= max(self._bound("gevd"), self._bound("kruskal"))
+        if may_search and possible and isinstance(self.stacks, FactorStacks):
+            if n_variables <= _EXHAUSTIVE_VARIABLES:
+                yield from all_partitions(n_variables)
+            else:
+                yield from self._sampled_partitions()
+
+    def _sampled_partitions(self) -> Iterator[Partition]:
+        """Random partitions of the variables in an order that does not depend on how they were numbered."""
+        assert isinstance(self.stacks, FactorStacks)
+        values = [np.linalg.svd(core, compute_uv=False) for core in self.stacks.cores]
+        keys = [(size, tuple(np.round(-v, 9))) for size, v in zip(self.n_bins, values, strict=True)]
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
+        rng = np.random.default_rng(0)
+        for draw in range(_SAMPLED_PARTITIONS):
+            mixed = rng.permutation(order).tolist()
+            thirds = len(mixed) // 3
+            last = 1 if draw % 2 else thirds
+            half = (len(mixed) - last) // 2
+            first, second, third = mixed[:half], mixed[half:-last], mixed[-last:]
+            yield Partition(tuple(sorted(first)), tuple(sorted(second)), tuple(sorted(third)))
+
+    def _bound(self, criterion: str) -> int:
+        return max_identifiable_rank(len(self.n_bins), self.n_bins, criterion)  # type: ignore[arg-type]
+
+
+def all_partitions(n_variables: int) -> Iterator[Partition]:
+    """Every way to share all variables out to three sets, whatever the order of the sets."""
+    for labels in product(range(3), repeat=n_variables):
+        found = list(dict.fromkeys(labels))
+        if found == [0, 1, 2]:
+            first, second, third = (tuple(n for n, label in enumerate(labels) if label == s) for s in range(3))
+            yield Partition(first, second, third)
+
+
+def complete_partitions(triples: np.ndarray, n_variables: int, n_seeds: int = 200) -> list[Partition]:
+    """Partitions all of whose blocks are among the triples: known triples, grown variable by variable.
+
+    Parameters
+    ----------
+    triples : ndarray of int (n_triples, 3)
+    n_variables : int
+    n_seeds : int
+        Most triples to start from.
+
+    Returns
+    -------
+    list of Partition
+        Distinct, at least one.
+    """
+    known = {tuple(triple) for triple in triples.tolist()}
+    seeds = triples[np.unique(np.linspace(0, len(triples) - 1, min(n_seeds, len(triples))).astype(int))]
+    grown: dict[Partition, None] = {}
+    for seed in seeds.tolist():
+        sets = [[n] for n in seed]
+        for n in range(n_variables):
+            if n in seed:
+                continue
+            for s in sorted(range(3), key=lambda s: len(sets[s])):
+                a, b = (sets[o] for o in range(3) if o != s)
+                if all(tuple(sorted((n, j, k))) in known for j in a for k in b):
+                    sets[s].append(n)
+                    break
+        grown[Partition(*(tuple(sorted(group)) for group in sorted(sets, key=len, reverse=True)))] = None
+    return list(grown)
+
+
+def missing_blocks(partition: Partition, known: set[tuple[int, ...]] | None) -> int:
+    """Blocks of the block tensor whose triple is not known; None knows all."""
+    if known is None:
+        return 0
+    return sum(tuple(sorted(block)) not in known for block in product(*partition))
+
+
+def undetermined_variables(inside: set[int], cosines: np.ndarray, triples: np.ndarray | None) -> tuple[int, ...]:
+    """Variables that do not follow from others whose factors are unique.
+
+    With w and the factors of a set of variables known, X_jkm for j, k in the set is linear in A_m: it is unique if the
+    Khatri-Rao products of A_j and A_k, stacked over all known pairs, have independent columns. It then joins the set.
+
+    Parameters
+    ----------
+    inside : set of int
+        Variables whose factors are unique.
+    cosines : ndarray (n_variables, rank, rank)
+        Of :func:`unit_grams`.
+    triples : ndarray of int (n_triples, 3) or None
+        The known triples; None: all.
+    """
+    inside = set(inside)
+    outside = set(range(len(cosines))) - inside
+    if triples is None:
+        grams = cosines[sorted(inside)]
+        # e2, the sum over pairs of the products of the Gram matrices, entry by entry.
+        pairs = (grams.sum(axis=0) ** 2 - (grams**2).sum(axis=0)) / 2
+        return () if not outside or _is_regular(pairs) else tuple(sorted(outside))
+    while outside:
+        sums: dict[int, np.ndarray] = {}
+        for triple in triples.tolist():
+            new = [n for n in triple if n not in inside]
+            if len(new) == 1:
+                j, k = (n for n in triple if n != new[0])
+                sums[new[0]] = sums.get(new[0], 0.0) + cosines[j] * cosines[k]
+        found = {n for n, gram in sums.items() if _is_regular(gram)}
+        if not found:
+            break
+        inside |= found
+        outside -= found
+    return tuple(sorted(outside))
+
+
+def _triangle(matrix: np.ndarray) -> np.ndarray:
+    triangle: np.ndarray = np.linalg.qr(matrix, mode="r")  # type: ignore[assignment]
+    return triangle
+
+
+def unit_grams(factors: Sequence[np.ndarray]) -> np.ndarray:
+    """Cosines between the columns of every factor, ndarray (n_variables, rank, rank)."""
+    units = (factor / np.linalg.norm(factor, axis=0) for factor in factors)
+    return np.stack([unit.T @ unit for unit in units])
+
+
+def _is_regular(gram: np.ndarray) -> bool:
+    values = np.linalg.eigvalsh(gram)
+    return bool(values[0] > _GRAM_TOLERANCE * values[-1])

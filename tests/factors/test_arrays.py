@@ -1,0 +1,102 @@
+"""The simplex projection against a loop and its optimality conditions; what the small helpers promise."""
+
+import numpy as np
+import pytest
+import tensorly as tl
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from tensorly_smp.factors.arrays import divide, floor, index_tensor, normalize, project_simplex, take, tiny, to_numpy
+
+
+def project_line(values):
+    """Projection by bisection on the shift theta at which max(v - theta, 0) sums to one."""
+    low, high = values.min() - 1.0, values.max()
+    for _ in range(200):
+        theta = (low + high) / 2
+        if np.maximum(values - theta, 0).sum() > 1:
+            low = theta
+        else:
+            high = theta
+    return np.maximum(values - high, 0)
+
+
+MATRICES = arrays(float, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.floats(-5, 5, width=32))
+
+
+@given(MATRICES, st.sampled_from([0, 1, -1]))
+def test_projection_is_that_of_a_loop(matrix, axis):
+    expected = np.apply_along_axis(project_line, axis, matrix)
+    np.testing.assert_allclose(project_simplex(matrix, axis), expected, atol=1e-12)
+
+
+@given(MATRICES)
+def test_projection_is_the_nearest_point(matrix):
+    # <v - p, q - p> <= 0 for every q in the simplex: enough to see at its corners.
+    projected = project_simplex(matrix, 0)
+    residual = matrix - projected
+    assert (residual - (residual * projected).sum(axis=0) <= 1e-12).all()
+
+
+@given(MATRICES, st.floats(-1e3, 1e3))
+def test_projection_ignores_a_constant_and_keeps_the_simplex(matrix, shift):
+    projected = project_simplex(matrix, 0)
+    np.testing.assert_allclose(project_simplex(matrix + shift, 0), projected, atol=1e-9)
+    np.testing.assert_allclose(project_simplex(projected, 0), projected, atol=1e-14)
+
+
+def test_negative_entries_are_not_just_set_to_zero():
+    assert project_simplex(np.array([[-1.0, 0.5]]), 1).tolist() == [[0.0, 1.0]]
+    assert project_simplex(np.array([[-1.0], [0.5]]), 0).tolist() == [[0.0], [1.0]]
+    assert project_simplex(np.array([-1.0, 0.5]), 0).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1e6, 1e17, 1e30])
+def test_huge_entries_still_give_a_point_of_the_simplex(size, dtype):
+    # A gradient step of a component with next to no weight is that long.
+    projected = project_simplex(np.array([[size, -size], [3.0, 1.0], [-size, size]], dtype=dtype), 0)
+    assert projected.tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    assert projected.dtype == dtype
+
+
+def test_projection_leaves_its_argument_alone():
+    matrix = np.array([[0.3, 2.0], [0.1, -1.0]])
+    before = matrix.copy()
+    project_simplex(matrix, 0)
+    assert (matrix == before).all()
+
+
+def test_normalize():
+    matrix = np.array([[1.0, 3.0], [1.0, 1.0]])
+    assert normalize(matrix, 0).tolist() == [[0.5, 0.75], [0.5, 0.25]]
+    assert normalize(matrix, 1).tolist() == [[0.25, 0.75], [0.5, 0.5]]
+
+
+def test_to_numpy_is_a_float64_copy():
+    for array in (np.ones(3, dtype=np.float32), np.ones(3), [1, 1, 1]):
+        copy = to_numpy(array)
+        copy[0] = 7
+        assert copy.dtype == np.float64
+        assert array[0] == 1
+
+
+def test_take_picks_rows():
+    matrix = np.arange(6.0).reshape(3, 2)
+    index = index_tensor(np.array([2, 0, 2]), tl.context(matrix))
+    assert take(matrix, index).tolist() == [[4.0, 5.0], [0.0, 1.0], [4.0, 5.0]]
+
+
+def test_divide():
+    numerator = np.array([1.0, 4.0])
+    assert divide(numerator, np.array([2.0, 8.0])).tolist() == [0.5, 0.5]
+    assert numerator.tolist() == [1.0, 4.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_numbers_are_normal_and_their_uses_finite(dtype):
+    one, smallest = np.ones(1, dtype=dtype), np.finfo(dtype).tiny
+    assert dtype(floor(one)) ** 3 >= smallest
+    assert np.isfinite(dtype(1) / dtype(tiny(one)))
+    assert tiny(one) >= smallest

@@ -1,0 +1,204 @@
+"""Unfoldings against loops over cells, and the checks of lists of tensors."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.coupled import couple_marginals, couple_tensors
+from tensorly_smp.marginals.histograms import count_marginals
+
+MODES = [(0, 1, 2), (2, 0, 3), (3, 1, 0)]
+N_BINS = (3, 2, 4, 5)
+
+
+def make_tensors(rng, modes=MODES, n_bins=N_BINS, zeros=0.0):
+    tensors = [rng.random([n_bins[n] for n in mode]) for mode in modes]
+    return [np.where(rng.random(t.shape) < zeros, 0.0, t) + 0.0 for t in tensors]
+
+
+def dense(unfolding, coupled):
+    """Weighted cells of an unfolding as {(row, stacked row, stacked row): value}."""
+    cells = {}
+    for column, (a, b) in enumerate(zip(unfolding.rows_a.tolist(), unfolding.rows_b.tolist(), strict=True)):
+        for i, value in enumerate(unfolding.values[:, column]):
+            key = (int(coupled.offsets[unfolding.variable]) + i, *sorted((a, b)))
+            cells[key] = cells.get(key, 0.0) + value
+    return {key: value for key, value in cells.items() if value}
+
+
+def expected_cells(tensors, modes, omega, coupled, n=None):
+    """The same by loops; of all tensors with variable n, or with the variable that comes first in the key."""
+    cells = {}
+    for tensor, mode, share in zip(tensors, modes, omega, strict=True):
+        if n is not None and n not in mode:
+            continue
+        for index in np.ndindex(*tensor.shape):
+            rows = [int(coupled.offsets[v]) + i for v, i in zip(mode, index, strict=True)]
+            own = rows.pop(mode.index(n))
+            value = share * tensor[index] / tensor.sum()
+            if value:
+                cells[own, *sorted(rows)] = cells.get((own, *sorted(rows)), 0.0) + value
+    return cells
+
+
+@given(st.integers(0, 2**31), st.sampled_from([0.0, 0.7]), st.sampled_from(["count", "uniform"]))
+def test_blocks_hold_every_cell_of_every_triple_of_their_variable(seed, zeros, weights):
+    tensors = make_tensors(np.random.default_rng(seed), zeros=zeros)
+    totals = np.array([t.sum() for t in tensors])
+    if not totals.all():
+        return
+    omega = totals / totals.mean() if weights == "count" else np.ones(3)
+    coupled = couple_tensors(tensors, MODES, weights)
+    assert coupled.n_bins == N_BINS
+    assert coupled.offsets.tolist() == [0, 3, 5, 9, 14]
+    for n, unfolding in enumerate(coupled.blocks):
+        assert unfolding.variable == n
+        expected = expected_cells(tensors, MODES, omega, coupled, n)
+        found = dense(unfolding, coupled)
+        assert found.keys() == expected.keys()
+        np.testing.assert_allclose([found[key] for key in expected], list(expected.values()))
+        assert unfolding.values.any(axis=0).all()
+        np.testing.assert_allclose(unfolding.values.ravel()[unfolding.filled], unfolding.filled_values)
+        assert np.count_nonzero(unfolding.values) == len(unfolding.filled)
+
+
+def test_cover_holds_every_triple_once():
+    coupled = couple_tensors(make_tensors(np.random.default_rng(0)), MODES, "count")
+    triples = [
+        sorted((u.variable, a, b)) for u in coupled.cover for a, b in zip(u.pairs_a, u.pairs_b, strict=True)
+    ]
+    assert sorted(triples) == sorted(sorted(mode) for mode in MODES)
+    np.testing.assert_allclose(sum(u.values.sum() for u in coupled.cover), coupled.omega_total)
+
+
+def test_constants_of_the_losses():
+    tensors = make_tensors(np.random.default_rng(0), zeros=0.4)
+    coupled = couple_tensors(tensors, MODES, "count")
+    totals = np.array([t.sum() for t in tensors])
+    omega = totals / totals.mean()
+    shares = [t / t.sum() for t in tensors]
+    np.testing.assert_allclose(coupled.omega_total, 3.0)
+    np.testing.assert_allclose(coupled.energy, sum(o * (x**2).sum() for o, x in zip(omega, shares, strict=True)))
+    logs = sum(o * (x[x > 0] * np.log(x[x > 0])).sum() for o, x in zip(omega, shares, strict=True))
+    np.testing.assert_allclose(coupled.self_information, logs)
+
+
+def test_first_moments_are_the_overall_histograms():
+    values = np.random.default_rng(0).integers(0, 3, (200, 4))
+    coupled = couple_marginals(count_marginals(Codes.from_array(values, n_bins=3)), "count")
+    for n, moment in enumerate(coupled.first_moments):
+        np.testing.assert_allclose(moment, np.bincount(values[:, n], minlength=3) / 200)
+    assert coupled.n_samples == 200
+
+
+def test_weights_are_one_on_average_and_by_count():
+    values = np.random.default_rng(0).integers(0, 3, (200, 4))
+    values[:100, 0] = -1
+    marginals = count_marginals(Codes.from_array(values, n_bins=3))
+    np.testing.assert_allclose(couple_marginals(marginals, "count").blocks[3].omega, np.array([1, 1, 2]) / 1.25)
+    assert couple_marginals(marginals, "uniform").blocks[3].omega.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_triples_without_samples_are_left_out():
+    values = np.random.default_rng(0).integers(0, 3, (200, 4))
+    values[::2, 0] = -1
+    values[1::2, 1] = -1
+    with pytest.warns(UserWarning, match="no complete sample"):
+        marginals = count_marginals(Codes.from_array(values, n_bins=3))
+    assert couple_marginals(marginals, "count").omega_total == 2.0
+
+
+def test_tensors_are_not_modified():
+    tensors = make_tensors(np.random.default_rng(0))
+    before = [t.copy() for t in tensors]
+    couple_tensors(tensors, MODES, "count")
+    assert all((a == b).all() for a, b in zip(tensors, before, strict=True))
+
+
+@pytest.mark.parametrize("context", [np.float32, np.float64])
+def test_dtype_is_kept(context):
+    coupled = couple_tensors([t.astype(context) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
+    assert {u.values.dtype for u in coupled.blocks + coupled.cover} == {np.dtype(context)}
+
+
+def test_other_numbers_become_float64():
+    for convert in (lambda t: (9 * t).astype(int) + 1, lambda t: t > 0.1, np.ndarray.tolist):
+        coupled = couple_tensors([convert(t) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
+        assert coupled.blocks[0].values.dtype == np.float64
+
+
+def with_first(change):
+    """Good tensors, the first one changed."""
+    tensors = make_tensors(np.random.default_rng(0))
+    return [change(tensors[0]), *tensors[1:]]
+
+
+def with_entry(value):
+    def change(tensor):
+        tensor = tensor.copy()
+        tensor[0, 0, 0] = value
+        return tensor
+
+    return with_first(change)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "error", "message"),
+    [
+        (with_entry(-0.1), InvalidInputError, "Tensor 0 has entries that are negative or not finite"),
+        (with_entry(np.nan), InvalidInputError, "negative or not finite"),
+        (with_entry(np.inf), InvalidInputError, "negative or not finite"),
+        (with_first(lambda t: 0 * t), InvalidInputError, "Tensor 0 is all zero"),
+        (with_first(lambda t: 0 * t + 1e308), InvalidInputError, "more than the largest number"),
+        (with_first(lambda t: t[0]), InvalidInputError, r"shape \(2, 4\); expected three"),
+        (with_first(lambda t: t[:0]), InvalidInputError, "non-empty modes"),
+        (with_first(lambda t: t[:2]), InvalidInputError, "Tensor 1 has 3 entries along variable 0, an earlier one 2"),
+        (with_first(lambda t: t + 1j), InvalidTypeError, "expected real numbers"),
+        (with_first(lambda t: t.astype(str)), InvalidTypeError, "expected real numbers"),
+        (with_first(lambda t: t.astype(object)), InvalidTypeError, "expected real numbers"),
+        (with_first(lambda t: "abc"), InvalidTypeError, "is str"),
+        (with_first(lambda t: None), InvalidTypeError, "is NoneType"),
+        (with_first(lambda t: [[[1.0], [1.0, 2.0]]]), InvalidTypeError, "not numeric"),
+        (with_first(lambda t: np.ma.masked_less(t, 0.5)), InvalidInputError, "masked"),
+    ],
+)
+def test_bad_tensors_are_named(tensors, error, message):
+    with pytest.raises(error, match=message):
+        couple_tensors(tensors, MODES, "count")
+
+
+@pytest.mark.parametrize(
+    ("modes", "error", "message"),
+    [
+        ([(0, 1, 1), (2, 0, 3), (3, 1, 0)], InvalidInputError, r"\(0, 1, 1\) repeat a variable"),
+        ([(0, 1, 2), (2, 0, 3)], InvalidInputError, r"expected \(3, 3\)"),
+        ([(0, 1), (2, 0), (3, 1)], InvalidInputError, r"expected \(3, 3\)"),
+        ([(0, 1, 2), (2, 0), (3, 1, 0)], InvalidInputError, "three variables per tensor"),
+        ([], InvalidInputError, r"expected \(3, 3\)"),
+        (3, InvalidInputError, r"expected \(3, 3\)"),
+        ("abc", InvalidInputError, r"expected \(3, 3\)"),
+        ([(0, 1, 2), (2, 0, 3.5), (3, 1, 0)], InvalidTypeError, "integer variable indices"),
+        ([(0, 1, 2), (2, 0, None), (3, 1, 0)], InvalidTypeError, "integer variable indices"),
+        ([(0, 1, 2), (2, 0, -1), (-1, 1, 0)], InvalidInputError, "from -1 to 2"),
+        ([(0, 1, 2), (2, 0, 4), (4, 1, 0)], InvalidInputError, r"but \[3\] are in no tensor"),
+        ([(0, 1, 2), (2, 0, 10**12), (10**12, 1, 0)], InvalidInputError, "without gaps"),
+    ],
+)
+def test_bad_modes_are_named(modes, error, message):
+    with pytest.raises(error, match=message):
+        couple_tensors(make_tensors(np.random.default_rng(0)), modes, "count")
+
+
+@pytest.mark.parametrize("weights", ["counts", None, 3])
+def test_bad_weights(weights):
+    with pytest.raises(InvalidInputError, match='"count" or "uniform"'):
+        couple_tensors(make_tensors(np.random.default_rng(0)), MODES, weights)
+
+
+def test_a_triple_that_counts_for_nothing_keeps_a_weight():
+    tensors = [np.ones((2, 2, 2)) * 1e300, np.ones((2, 2, 2)) * 1e-300]
+    coupled = couple_tensors(tensors, [(0, 1, 2), (0, 1, 3)], "count")
+    assert np.isfinite(coupled.first_moments[3]).all()

@@ -1,0 +1,50 @@
+"""The class in TensorLy's manner is the function, with its parameters kept."""
+
+import inspect
+
+import numpy as np
+import pytest
+from tensorly.cp_tensor import CPTensor
+
+from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError
+from tensorly_smp.factors.coupled_cp import CoupledSimplexCP
+from tensorly_smp.factors.solver import coupled_simplex_parafac
+
+MODES = [(0, 1, 2), (0, 1, 3)]
+
+
+def make_tensors():
+    rng = np.random.default_rng(0)
+    return [rng.random((3, 4, 5)), rng.random((3, 4, 2))]
+
+
+def test_parameters_and_defaults_are_those_of_the_function():
+    function = dict(inspect.signature(coupled_simplex_parafac).parameters)
+    function.pop("data")
+    assert inspect.signature(CoupledSimplexCP).parameters == function
+
+
+def test_same_result_as_the_function():
+    decomposition = CoupledSimplexCP(2, modes=MODES, loss="frobenius", n_init=2, random_state=0)
+    cp = decomposition.fit_transform(make_tensors())
+    solution = coupled_simplex_parafac(make_tensors(), 2, modes=MODES, loss="frobenius", n_init=2, random_state=0)
+    assert isinstance(cp, CPTensor)
+    assert cp is decomposition.decomposition_
+    assert (decomposition.solution_.trace.loss == solution.trace.loss).all()
+    for a, b in zip((cp.weights, *cp.factors), (solution.factors.weights, *solution.factors.factors), strict=True):
+        assert (a == b).all()
+    assert "rank 2" in repr(decomposition)
+
+
+def test_fit_again_and_fit_are_the_same():
+    decomposition = CoupledSimplexCP(2, modes=MODES, random_state=0)
+    first = decomposition.fit_transform(make_tensors())
+    assert decomposition.fit(make_tensors()) is decomposition
+    assert (decomposition.decomposition_.weights == first.weights).all()
+
+
+def test_errors_and_warnings_come_through():
+    with pytest.raises(InvalidInputError, match="rank is 0"):
+        CoupledSimplexCP(0, modes=MODES).fit_transform(make_tensors())
+    with pytest.warns(ConvergenceWarning):
+        CoupledSimplexCP(2, modes=MODES, n_iter_max=1, random_state=0).fit_transform(make_tensors())

@@ -1,0 +1,137 @@
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.identifiability.concerns import (
+    clip_names,
+    identifiability_concerns,
+    n_independent_cells,
+    n_parameters,
+    nearly_parallel_pairs,
+    symmetric_sums,
+)
+from tensorly_smp.identifiability.jacobian import dense_jacobian
+from tensorly_smp.marginals.triples import all_triples
+
+
+def random_model(n_bins, rank, seed=0):
+    rng = np.random.default_rng(seed)
+    return MixtureFactors(
+        rng.dirichlet(np.full(rank, 5.0)), [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
+    )
+
+
+def nearly_equal(model, first, second, variables, share=0.01):
+    factors = [a.copy() for a in model.factors]
+    for n in variables:
+        factors[n][:, second] = (1 - share) * factors[n][:, first] + share * factors[n][:, second]
+    return MixtureFactors(model.weights, factors)
+
+
+@given(st.lists(st.integers(2, 3), min_size=3, max_size=5), st.data())
+def test_independent_cells_are_the_rank_of_many_components(n_bins, data):
+    triples = data.draw(st.lists(st.sampled_from(all_triples(len(n_bins)).tolist()), min_size=1, unique_by=tuple))
+    triples = np.array(triples)
+    # So many components that their histograms can move in every direction in which histograms can move at all.
+    model = random_model(n_bins, 60)
+    reached = np.linalg.matrix_rank(dense_jacobian(model.weights, model.factors, triples), tol=1e-10)
+    assert n_independent_cells(n_bins, triples) == reached
+    assert n_independent_cells(n_bins) == n_independent_cells(n_bins, all_triples(len(n_bins)))
+
+
+def test_counts():
+    assert n_parameters([2, 2, 2], 3) == 2 + 9
+    assert n_independent_cells([2, 2, 2]) == 7
+    assert symmetric_sums([2, 3, 5]) == (10, 31, 30)
+
+
+def test_pairs():
+    model = nearly_equal(random_model([6] * 5, 4), 1, 3, [0, 2])
+    model = nearly_equal(model, 0, 2, [4], share=0.0)
+    first, second = nearly_parallel_pairs(model.factors)[:2]
+    assert (first.components, first.near, first.equal) == ((1, 3), (0, 2), ())
+    assert (second.components, second.near, second.equal) == ((0, 2), (4,), (4,))
+    assert not first.is_near_degenerate
+    assert first.n_free_directions(model.n_bins) == second.n_free_directions(model.n_bins) == 0
+    assert nearly_parallel_pairs([a[:, :1] for a in model.factors]) == ()
+
+
+def test_nothing_to_say():
+    assert identifiability_concerns(random_model([15] * 10, 10)) == []
+    assert identifiability_concerns(random_model([3, 4, 9, 5], 5), triples=[(0, 1, 2), (1, 2, 3)]) == []
+    assert identifiability_concerns(random_model([5] * 6, 3), triples=10) == []
+
+
+def test_rank_above_what_sizes_allow():
+    (concern,) = identifiability_concerns(random_model([2, 2, 2], 3))
+    assert "at least 4 directions" in concern
+    (concern,) = identifiability_concerns(random_model([3] * 5, 9))
+    assert "Rank 9 is above 5" in concern
+    (concern,) = identifiability_concerns(random_model([4] * 6, 6), triples=[(0, 1, 2), (3, 4, 5)])
+    assert "Rank 6 is above" in concern
+
+
+@pytest.mark.parametrize("n_apart", [0, 1, 2, 3])
+def test_near_degenerate_components(n_apart):
+    model = nearly_equal(random_model([8] * 6, 3), 0, 2, range(n_apart, 6))
+    concerns = identifiability_concerns(model)
+    assert len(concerns) == (n_apart <= 2)
+    if concerns:
+        assert concerns[0].startswith("Components 0 and 2 are nearly equal in all ")
+        assert all(f"x{n}" in concerns[0] for n in range(n_apart))
+
+
+def test_empty_components_are_no_concern_of_this_function():
+    model = nearly_equal(random_model([8] * 6, 3), 0, 1, range(6))
+    model = MixtureFactors(np.array([1.0, 0.0, 0.0]), model.factors)
+    assert identifiability_concerns(model) == []
+    # Numbers of components are those of the model, not of what is left of it.
+    model = nearly_equal(random_model([8] * 6, 3), 1, 2, range(6))
+    (concern,) = identifiability_concerns(MixtureFactors(np.array([0.0, 0.5, 0.5]), model.factors))
+    assert concern.startswith("Components 1 and 2")
+
+
+def test_many_pairs_are_counted():
+    model = random_model([8] * 4, 5)
+    for second in range(1, 5):
+        model = nearly_equal(model, 0, second, range(4), share=0.001)
+    concerns = identifiability_concerns(model)
+    assert len(concerns) == 4
+    assert concerns[-1].startswith("7 more pairs")
+
+
+def test_cheap():
+    model = random_model([15, 14] * 5, 10)
+    identifiability_concerns(model)
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        identifiability_concerns(model)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.1
+
+
+def test_long_lists_of_names_are_clipped():
+    assert clip_names(["a", 7, "b\nc"]) == "a, 7, b c"
+    assert clip_names([f"x{n}" for n in range(100)], 20) == "x0, x1, x2, ... (100)"
+    assert len(clip_names(["y" * 500])) <= 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((3,), InvalidTypeError),
+        ((random_model([3] * 3, 2), "some"), InvalidInputError),
+        ((random_model([3] * 3, 2), [(0, 1, 5)]), InvalidInputError),
+        ((random_model([3] * 3, 2), 2.5), InvalidTypeError),
+        ((random_model([3] * 2, 2),), InvalidInputError),
+    ],
+)
+def test_bad_input(arguments, error):
+    with pytest.raises(error):
+        identifiability_concerns(*arguments)

@@ -1,0 +1,400 @@
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.identifiability.jacobian import local_identifiability
+from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
+from tensorly_smp.marginals.partition import Partition
+from tensorly_smp.results import factors_to_dataset, solution_to_dataset
+
+UNIQUE, GENERIC, OPEN = "unique", "unique for almost every model", "not guaranteed"
+
+
+def free(k):
+    return f"not identifiable: {k} free direction{'' if k == 1 else 's'}"
+
+
+def random_model(n_bins, rank, seed=0, names=None):
+    rng = np.random.default_rng(seed)
+    weights = 0.5 * rng.dirichlet(np.ones(rank)) + 0.5 / rank
+    factors = [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
+    return MixtureFactors(weights, factors, None if names is None else Binning.from_n_bins(n_bins, names))
+
+
+def with_equal_columns(model, first, second, variables):
+    factors = [a.copy() for a in model.factors]
+    for n in variables:
+        factors[n][:, second] = factors[n][:, first]
+    return MixtureFactors(model.weights, factors, model.binning)
+
+
+def verdicts(report):
+    """What must not depend on any order; which set is which, and so which words a line finds, may."""
+    lines = [(line.key, line.verdict) for line in report.lines]
+    return report.verdict, lines, report.max_ranks, report.n_free_directions
+
+
+def test_identifiable_model():
+    report = check_identifiability(random_model([5] * 6, 4))
+    assert report.verdict == report["leurgans"].verdict == report["kruskal"].verdict == UNIQUE
+    assert report["jacobian"].verdict == UNIQUE  # no free direction, and the only one by another line
+    assert report["gevd-bound"].verdict == report["kruskal-bound"].verdict == report["generic-bound"].verdict == GENERIC
+    assert report["paper-gevd"].verdict == report["paper-generic"].verdict == ""
+    assert report.is_unique
+    assert report.is_generically_unique
+    assert report.is_locally_unique
+    assert not report.is_near_degenerate
+    assert report.n_free_directions == 0
+    assert [stack.rank for stack in report.stacked] == [stack.k_rank for stack in report.stacked] == [4, 4, 4]
+    assert all(stack.k_rank.is_exact and stack.condition > 1 for stack in report.stacked)
+    assert report.summary().startswith("4 components of 6 variables with 5 bins: unique (Leurgans")
+
+
+def test_equal_columns_in_every_variable_are_flagged():
+    model = with_equal_columns(random_model([4, 5, 3, 4], 3), 0, 2, range(4))
+    report = check_identifiability(model)
+    # The two share their weight at will, and part in opposite directions in every variable.
+    assert report.verdict == report["distinct"].verdict == report["jacobian"].verdict == free(1 + 3 + 4 + 2 + 3)
+    assert report["kruskal"].verdict == report["leurgans"].verdict == OPEN
+    assert report.pairs[0].components == (0, 2)
+    assert report.pairs[0].equal == report.pairs[0].near == (0, 1, 2, 3)
+    assert report.is_near_degenerate
+    assert not report.is_locally_unique
+    assert "Components 0 and 2 are equal in all 4 variables" in str(report)
+    assert "special point" in str(report)
+
+
+@pytest.mark.parametrize("n_apart", [0, 1, 2, 3])
+def test_components_that_differ_in_two_variables_or_fewer(n_apart):
+    model = with_equal_columns(random_model([5, 4, 3, 6, 3], 3), 0, 1, range(n_apart, 5))
+    report = check_identifiability(model)
+    # Different in one variable: only the mean of its columns is known. In two: a matrix of rank 2 to be factorized.
+    expected = {0: 1 + 4 + 3 + 2 + 5 + 2, 1: 5, 2: 2, 3: 0}[n_apart]
+    assert report["distinct"].verdict == (free(expected) if expected else "")
+    assert local_identifiability(model.weights, model.factors).n_free_directions == expected
+    assert report.verdict == (free(expected) if expected else UNIQUE)
+    # Without the Jacobian the same number is a lower bound, or uniqueness is proved by Kruskal's condition.
+    assert check_identifiability(model, max_parameters=0).verdict == report.verdict
+
+
+def test_partition_is_searched_where_components_are_alike():
+    # Two components differ in three variables only: every set has to hold one of these.
+    model = with_equal_columns(random_model([4] * 6, 5), 0, 1, [1, 3, 4])
+    report = check_identifiability(model)
+    assert report.verdict == UNIQUE
+    assert all(set(group) & {0, 2, 5} for group in report.partition)
+    blind = check_identifiability(model, partition=[[0, 2], [5, 1], [3, 4]])
+    assert blind["kruskal"].verdict == OPEN
+
+
+def test_three_binary_variables_and_three_components():
+    # 2 weights and 9 columns of one free entry each are 11 parameters; a 2 x 2 x 2 histogram has 7 free cells.
+    for report in (
+        check_identifiability(random_model([2, 2, 2], 3)),
+        check_identifiability(n_variables=3, n_bins=2, rank=3),
+    ):
+        assert report.verdict == report["counting"].verdict == report["jacobian"].verdict == free(11 - 7)
+        assert report.n_free_directions == 4
+        assert (report.local.rank, report.local.n_parameters) == (7, 11)
+        assert report.is_locally_unique is False
+
+
+def test_more_free_directions_than_counting_says():
+    # Rank 4 in 3 x 3 x 3 is defective: 27 parameters for 26 cells, of which only 25 are reached.
+    report = check_identifiability(n_variables=3, n_bins=3, rank=4)
+    assert report["counting"].verdict == free(1)
+    assert report.verdict == report["jacobian"].verdict == free(2)
+
+
+@pytest.mark.parametrize(("n_variables", "n_bins"), [(3, 4), (5, 3), (6, 2)])
+def test_rank_above_the_bounds(n_variables, n_bins):
+    for rank in range(1, 12):
+        report = check_identifiability(random_model([n_bins] * n_variables, rank))
+        bounds = report.max_ranks
+        if rank <= bounds["kruskal"]:
+            assert report.verdict == UNIQUE
+        elif rank <= bounds["generic"]:
+            assert report.verdict == GENERIC
+        elif report.n_free_directions:
+            assert report.verdict == free(report.n_free_directions)
+            assert report["kruskal"].verdict == report["kruskal-bound"].verdict == OPEN
+        else:
+            assert report.verdict == OPEN
+            assert report.is_locally_unique
+            assert "further away" in str(report)
+
+
+def test_special_model_does_not_borrow_from_almost_every_model():
+    # Within the generic bound, above Kruskal's, and with columns that repeat in one variable.
+    model = random_model([8, 8, 8], 12)
+    assert check_identifiability(model).verdict == GENERIC
+    special = check_identifiability(with_equal_columns(model, 0, 1, [2]))
+    assert special.verdict == OPEN or special.n_free_directions
+    factors = [a.copy() for a in model.factors]
+    factors[0][:, 2] = (factors[0][:, 0] + factors[0][:, 1]) / 2
+    special = check_identifiability(MixtureFactors(model.weights, factors))
+    assert special["generic-bound"].verdict == GENERIC
+    assert special.verdict == special["jacobian"].verdict == OPEN
+    assert "does not speak for this one" in str(special)
+
+
+def test_empty_component():
+    model = random_model([4, 3, 5], 3)
+    report = check_identifiability(MixtureFactors(np.array([0.4, 0.6, 0.0]), model.factors))
+    assert report.verdict == report["weights"].verdict == report["jacobian"].verdict == free(3 + 2 + 4)
+    assert report["kruskal"].verdict == OPEN
+    assert "Components without weight (2)" in str(report)
+
+
+def test_one_component_is_always_unique():
+    for report in (
+        check_identifiability(random_model([2, 3, 2], 1)),
+        check_identifiability(n_bins=[2, 3, 2], rank=1),
+        check_identifiability(random_model([2] * 6, 1), triples=[(0, 1, 2), (3, 4, 5)]),
+    ):
+        assert report.verdict == UNIQUE
+        assert report.is_locally_unique
+
+
+sizes = st.lists(st.integers(2, 4), min_size=3, max_size=6)
+
+
+@st.composite
+def models(draw):
+    """Generic models, and some with equal columns, equal means of columns, or an empty component."""
+    model = random_model(draw(sizes), draw(st.integers(1, 5)), draw(st.integers(0, 99)))
+    kind = draw(st.sampled_from(["generic", "equal", "mean", "empty"]))
+    if kind == "generic" or model.rank < 3:
+        return model
+    if kind == "empty":
+        weights = np.append(np.full(model.rank - 1, 1 / (model.rank - 1)), 0.0)
+        return MixtureFactors(weights, model.factors)
+    variables = draw(st.lists(st.integers(0, model.n_variables - 1), unique=True))
+    if kind == "equal":
+        return with_equal_columns(model, 0, 1, variables)
+    factors = [a.copy() for a in model.factors]
+    for n in variables:
+        factors[n][:, 2] = (factors[n][:, 0] + factors[n][:, 1]) / 2
+    return MixtureFactors(model.weights, factors)
+
+
+def shuffled(model, seed):
+    rng = np.random.default_rng(seed)
+    components = rng.permutation(model.rank)
+    order = rng.permutation(model.n_variables)
+    factors = [model.factors[n][rng.permutation(model.n_bins[n])][:, components] for n in order]
+    return MixtureFactors(model.weights[components], factors), order
+
+
+@given(models(), st.integers(0, 99))
+def test_no_order_changes_a_verdict(model, seed):
+    other, _ = shuffled(model, seed)
+    assert verdicts(check_identifiability(other)) == verdicts(check_identifiability(model))
+
+
+@given(models(), st.integers(0, 99), st.data())
+def test_no_order_changes_a_verdict_at_a_given_partition(model, seed, data):
+    other, order = shuffled(model, seed)
+    order = order.tolist()
+    labels = data.draw(st.permutations(range(model.n_variables)))
+    cuts = sorted(data.draw(st.lists(st.integers(1, model.n_variables), min_size=3, max_size=3, unique=True)))
+    sets = [labels[: cuts[0]], labels[cuts[0] : cuts[1]], labels[cuts[1] : cuts[2]]]
+    moved = [[order.index(n) for n in group] for group in sets]
+    before, after = check_identifiability(model, partition=sets), check_identifiability(other, partition=moved)
+    assert verdicts(after) == verdicts(before)
+
+
+@given(models())
+def test_proofs_and_free_directions_exclude_each_other(model):
+    report = check_identifiability(model)
+    proved = [line.key for line in report.lines if line.verdict == UNIQUE]
+    assert not (proved and report.n_free_directions)
+    assert report.n_free_directions >= max(line.n_free for line in report.lines)
+    # Leurgans' condition is a special case of Kruskal's.
+    assert report["leurgans"].verdict != UNIQUE or report["kruskal"].verdict == UNIQUE
+
+
+@given(sizes, st.integers(1, 9), st.integers(0, 5))
+def test_sizes_agree_with_a_random_model(n_bins, rank, seed):
+    from_sizes = check_identifiability(n_bins=n_bins, rank=rank)
+    at_model = check_identifiability(random_model(n_bins, rank, seed))
+    assert from_sizes.from_sizes
+    assert not at_model.from_sizes
+    assert from_sizes.max_ranks == at_model.max_ranks
+    assert from_sizes.n_free_directions == at_model.n_free_directions
+    expected = GENERIC if at_model.is_unique and rank > 1 else at_model.verdict
+    assert from_sizes.verdict == expected
+    assert [stack.k_rank for stack in from_sizes.stacked] == [stack.k_rank for stack in at_model.stacked]
+
+
+def test_papers_size_before_any_data():
+    report = check_identifiability(n_variables=10, n_bins=15, rank=10)
+    assert report.max_ranks == {"gevd": 57, "generic": 256, "kruskal": 70, "paper-gevd": 45, "paper-generic": 132}
+    assert report.verdict == GENERIC
+    assert report.is_generically_unique
+    assert not report.is_unique
+    assert report.is_locally_unique
+    assert report.local.method == "gram"
+
+
+def test_triples_that_do_not_tie_the_variables_together():
+    model = random_model([3] * 6, 2)
+    # Two groups without a common triple: which component of one is which of the other stays open, but nothing moves.
+    report = check_identifiability(model, triples=[(0, 1, 2), (3, 4, 5)])
+    assert report.n_triples == 2
+    assert report.verdict == report["kruskal"].verdict == OPEN
+    assert report.n_free_directions == 0
+    assert "do not follow" in str(report)
+    # Triples that share variables carry uniqueness on, from three variables to all.
+    chain = check_identifiability(model, triples=[(0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 5)])
+    assert chain.verdict == UNIQUE
+    assert chain["gevd-bound"].verdict == GENERIC
+    assert check_identifiability(model, triples=20).n_triples == 20
+    assert check_identifiability(n_variables=6, n_bins=3, rank=2, triples=12).verdict == GENERIC
+
+
+def test_given_partition_with_unknown_blocks_or_variables_left_out():
+    model = random_model([4] * 6, 3)
+    partition = Partition((0, 1), (2, 3), (4, 5))
+    report = check_identifiability(model, partition=partition, triples=[(0, 2, 4), (1, 3, 5)])
+    assert report.partition == partition
+    assert report["kruskal"].verdict == report["gevd-bound"].verdict == OPEN
+    assert "6 blocks" in str(report)
+    left_out = check_identifiability(model, partition=[[0], [1], [2]])
+    assert left_out.verdict == UNIQUE
+    assert left_out.max_ranks["gevd"] == 4
+
+
+def test_thousand_variables():
+    report = check_identifiability(random_model([15] * 1000, 10))
+    assert report.verdict == UNIQUE
+    assert report.local is None
+    assert report.n_free_directions == 0
+    assert report["jacobian"].verdict == ""
+    assert "Check some of the variables" in str(report)
+    sizes_only = check_identifiability(n_variables=1000, n_bins=15, rank=6900)
+    assert sizes_only.verdict == GENERIC
+    assert sizes_only.is_locally_unique is None
+    # Few enough parameters for the Jacobian, so many triples that they must not be listed.
+    assert check_identifiability(random_model([2] * 1000, 2)).is_locally_unique
+    twins = with_equal_columns(random_model([3] * 1000, 3), 0, 2, range(1000))
+    report = check_identifiability(twins)
+    assert report.verdict == free(2001)
+    assert "lower bound" in str(report)
+
+
+def test_solution_and_dataset():
+    model = random_model([4, 3, 5], 2, names=["age", "dose", "weight"])
+    report = check_identifiability(model)
+    solution = coupled_simplex_parafac(model.to_marginals(), 2, init=model)
+    for subject in (factors_to_dataset(model), solution_to_dataset(solution), solution):
+        same = check_identifiability(subject)
+        assert same.verdict == report.verdict == UNIQUE
+        assert same.variables == ("age", "dose", "weight")
+
+
+def test_text_and_html():
+    model = random_model([4, 3, 5, 3], 2, names=["<b>", "line\nbreak", 7, "x" * 200])
+    report = check_identifiability(model)
+    lines = str(report).splitlines()
+    assert lines[0] == "Identifiability of 2 components of 4 variables with 3 to 5 bins, all 4 triples known"
+    assert lines[1] == "Verdict: unique"
+    start = lines[3].index("Verdict")
+    assert all(line[start - 2 : start] == "  " for line in lines[5 : 5 + len(report.lines)])
+    assert max(map(len, lines)) < 200
+    assert repr(report) == str(report)
+    page = report._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "&gt;= 6" in page
+    assert page.count("<tr>") == page.count("</tr>") == 1 + len(report.lines)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"subject": random_model([4, 3, 5], 2, names=["a", 1, "c"])},
+        {"subject": random_model([4, 3, 5], 2, names=[3, 1, 2])},
+        {"subject": random_model([3, 3, 3], 4)},
+        {"subject": random_model([3, 3, 3], 1)},
+        {"subject": random_model([4] * 5, 2), "partition": [[0], [1], [2]], "max_parameters": 0},
+        {"n_variables": 1000, "n_bins": 15, "rank": 6900},
+        {"n_variables": 3, "n_bins": 2**40, "rank": 2**40},
+    ],
+)
+def test_dataset_of_the_report(arguments, tmp_path):
+    report = check_identifiability(**arguments)
+    dataset = report.to_dataset()
+    assert dataset.attrs["verdict"] == report.verdict
+    assert dataset.verdict.sel(line="kruskal-bound") == report["kruskal-bound"].verdict
+    assert dataset.max_rank.sel(criterion="gevd") == report.max_ranks["gevd"]
+    for s, group in enumerate(report.partition):
+        assert np.flatnonzero(dataset.partition == s).tolist() == sorted(group)
+    dataset.to_netcdf(tmp_path / "report.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "report.nc", engine="h5netcdf") as read:
+        xr.testing.assert_equal(read.load(), dataset)
+        assert read.attrs["rank"] == report.rank
+
+
+def test_report_leaves_the_model_alone():
+    model = random_model([4] * 4, 3)
+    before = [a.copy() for a in (model.weights, *model.factors)]
+    report = check_identifiability(model)
+    report.to_dataset()
+    assert all(np.array_equal(a, b) for a, b in zip(before, (model.weights, *model.factors), strict=True))
+    assert isinstance(report, IdentifiabilityReport)
+    with pytest.raises(AttributeError):
+        report.verdict = UNIQUE
+    with pytest.raises(InvalidInputError, match="no line 'x'"):
+        report["x"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, InvalidInputError, "n_variables, n_bins and rank"),
+        ({"subject": "fit"}, InvalidTypeError, "subject is str"),
+        ({"subject": 5}, InvalidTypeError, "subject is int"),
+        ({"subject": random_model([3] * 3, 2), "rank": 2}, InvalidInputError, "Both"),
+        ({"subject": random_model([3] * 2, 2)}, InvalidInputError, "at least 3"),
+        ({"subject": MixtureFactors(np.ones(1), [np.ones((1, 1))] * 3)}, InvalidInputError, "n_bins is 1"),
+        ({"subject": xr.Dataset()}, InvalidInputError, "lacks"),
+        ({"n_variables": 3, "n_bins": 2}, InvalidInputError, "max_identifiable_rank"),
+        ({"n_variables": 2, "n_bins": 2, "rank": 2}, InvalidInputError, "n_variables is 2"),
+        ({"n_variables": 3, "n_bins": 1, "rank": 2}, InvalidInputError, "n_bins is 1"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 0}, InvalidInputError, "rank is 0"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2.0}, InvalidTypeError, "rank is 2.0"),
+        ({"n_variables": 3, "n_bins": 3, "rank": True}, InvalidTypeError, "rank is True"),
+        ({"n_variables": "3", "n_bins": 3, "rank": 2}, InvalidTypeError, "n_variables"),
+        ({"n_variables": 4, "n_bins": [3, 3, 3], "rank": 2}, InvalidInputError, "3 entries for 4"),
+        ({"n_bins": 3, "rank": 2}, InvalidInputError, "pass n_variables"),
+        ({"n_bins": 3.5, "n_variables": 3, "rank": 2}, InvalidTypeError, "n_bins is 3.5"),
+        ({"n_bins": "345", "rank": 2}, InvalidTypeError, "n_bins"),
+        ({"n_bins": [3, 3, None], "rank": 2}, InvalidTypeError, "n_bins is None"),
+        ({"n_variables": 10**9, "n_bins": 3, "rank": 2}, SizeLimitError, "n_variables"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "partition": [[0], [1], [3]]}, InvalidInputError, "variable 3"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "partition": 3}, InvalidTypeError, "partition"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "triples": "some"}, InvalidInputError, "triples"),
+        ({"n_variables": 4, "n_bins": 3, "rank": 2, "triples": [(0, 1, 2)]}, InvalidInputError, "in no triple"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "parallel_cosine": 2}, InvalidInputError, "parallel_cosine"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "parallel_cosine": "a"}, InvalidTypeError, "parallel_cosine"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "parallel_cosine": np.nan}, InvalidInputError, "parallel_cosine"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "max_parameters": -1}, InvalidInputError, "max_parameters"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "random_state": "a"}, InvalidTypeError, "random_state"),
+    ],
+)
+def test_bad_requests(arguments, error, message):
+    with pytest.raises(error, match=message):
+        check_identifiability(**arguments)
+
+
+def test_dataset_of_another_shape():
+    dataset = factors_to_dataset(random_model([3] * 3, 2)).rename(bin="level")
+    with pytest.raises(InvalidInputError, match="Dataset"):
+        check_identifiability(dataset)

@@ -1,0 +1,242 @@
+"""Counting: against loops, additivity, missing entries, weights, memory, and what is said about useless variables."""
+
+import tracemalloc
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import count_triple
+
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    SizeLimitError,
+    SparseHistogramWarning,
+)
+from tensorly_smp.marginals import histograms
+from tensorly_smp.marginals.histograms import Marginals, count_marginals
+
+N_BINS = (3, 5, 2, 4)
+
+
+def make_codes(rng, n_samples=60, n_bins=N_BINS, missing=0.0):
+    values = np.column_stack([rng.integers(0, size, n_samples) for size in n_bins])
+    # The first samples are complete and take every bin, so that no warning depends on chance.
+    values[: max(n_bins)] = np.arange(max(n_bins))[:, None] % np.array(n_bins)
+    mask = rng.random(values.shape) < missing
+    mask[: max(n_bins)] = False
+    values[mask] = -1
+    return Codes(values, Binning.from_n_bins(n_bins))
+
+
+def assert_same(first, second, **tolerance):
+    assert (first.triples == second.triples).all()
+    assert first.n_samples == second.n_samples
+    np.testing.assert_allclose(first.totals, second.totals, **tolerance)
+    for a, b in zip(first.counts, second.counts, strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)
+
+
+@given(st.integers(0, 2**31), st.sampled_from([0.0, 0.3, 0.9]), st.booleans())
+def test_counts_are_those_of_a_loop(seed, missing, weighted):
+    rng = np.random.default_rng(seed)
+    codes = make_codes(rng, missing=missing)
+    weights = rng.random(codes.n_samples) if weighted else None
+    marginals = count_marginals(codes, sample_weight=weights)
+    assert marginals.triples.tolist() == [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]
+    for counts, triple, total in zip(marginals.counts, marginals.triples, marginals.totals, strict=True):
+        expected = count_triple(codes.values, triple, N_BINS, weights)
+        np.testing.assert_allclose(counts, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(total, expected.sum())
+
+
+@given(st.integers(0, 2**31), st.lists(st.integers(6, 20), min_size=1, max_size=4))
+def test_chunks_add_up(seed, sizes):
+    rng = np.random.default_rng(seed)
+    chunks = [make_codes(rng, n_samples=size, missing=0.2) for size in sizes]
+    whole = Codes(np.vstack([c.values for c in chunks]), chunks[0].binning)
+    assert_same(reduce(add, map(count_marginals, chunks)), count_marginals(whole), rtol=0)
+
+
+def test_long_samples_are_counted_in_chunks(monkeypatch):
+    codes = make_codes(np.random.default_rng(0), n_samples=100, missing=0.1)
+    weights = np.random.default_rng(1).random(100)
+    expected = count_marginals(codes, sample_weight=weights)
+    monkeypatch.setattr(histograms, "CHUNK_SIZE", 7)
+    assert_same(count_marginals(codes, sample_weight=weights), expected, rtol=1e-12)
+
+
+def test_two_triples_agree_on_the_pair_they_share():
+    marginals = count_marginals(make_codes(np.random.default_rng(0), n_bins=(3, 4, 5, 2, 3)))
+    pairs = {}
+    for counts, triple in zip(marginals.counts, marginals.triples.tolist(), strict=True):
+        for axis in range(3):
+            pair = tuple(n for position, n in enumerate(triple) if position != axis)
+            assert (pairs.setdefault(pair, counts.sum(axis=axis)) == counts.sum(axis=axis)).all()
+    assert len(pairs) == 10
+
+
+def test_integer_weight_is_repetition():
+    codes = make_codes(np.random.default_rng(0), missing=0.2)
+    repeats = np.random.default_rng(1).integers(0, 4, codes.n_samples)
+    repeats[:5] = 1
+    repeated = count_marginals(Codes(np.repeat(codes.values, repeats, axis=0), codes.binning))
+    weighted = count_marginals(codes, sample_weight=repeats)
+    for a, b in zip(repeated.counts, weighted.counts, strict=True):
+        assert (a == b).all()
+
+
+def test_order_of_samples_and_of_variables_does_not_matter():
+    rng = np.random.default_rng(0)
+    codes = make_codes(rng, missing=0.2)
+    expected = count_marginals(codes)
+    shuffled = count_marginals(Codes(rng.permutation(codes.values), codes.binning))
+    assert_same(shuffled, expected, rtol=0)
+    backwards = Codes(codes.values[:, ::-1], Binning.from_n_bins(N_BINS[::-1]))
+    counts = count_marginals(backwards, triples=[(0, 1, 2), (1, 2, 3)]).counts
+    assert (counts[0].transpose() == expected.counts[3]).all()
+    assert (counts[1].transpose() == expected.counts[0]).all()
+
+
+def test_chosen_triples_are_those_of_all():
+    codes = make_codes(np.random.default_rng(0))
+    everything = count_marginals(codes)
+    chosen = count_marginals(codes, triples=[(3, 1, 2), (0, 1, 2)])
+    assert (chosen.counts[0] == everything.counts[3]).all()
+    assert (chosen.counts[1] == everything.counts[0]).all()
+    drawn = count_marginals(codes, triples=2, random_state=3)
+    assert drawn.n_triples == 2
+    assert (drawn.triples == count_marginals(codes, triples=2, random_state=3).triples).all()
+
+
+def test_histogram_sums_to_one_and_codes_stay_as_they_were():
+    codes = make_codes(np.random.default_rng(0), missing=0.2)
+    before = codes.values.copy()
+    marginals = count_marginals(codes)
+    for position in range(marginals.n_triples):
+        np.testing.assert_allclose(marginals.histogram(position).sum(), 1.0)
+    assert (codes.values == before).all()
+    assert repr(marginals) == "Marginals(4 triples of 4 variables, 2 to 5 bins, 60 samples)"
+    assert (marginals.n_variables, marginals.n_bins) == (4, N_BINS)
+
+
+def test_variables_with_many_bins_do_not_overflow_the_index():
+    # 4096^2 cells of the last two variables times a large negative number leave 64 bits.
+    values = np.array([[-1, 4095, 4095], [1, 4095, -1], [1, 4095, 4095], [0, 7, 9]])
+    marginals = count_marginals(Codes(values, Binning.from_n_bins((2, 4096, 4096))))
+    assert marginals.totals.tolist() == [2.0]
+    assert marginals.counts[0][1, 4095, 4095] == marginals.counts[0][0, 7, 9] == 1
+
+
+@pytest.mark.parametrize(
+    ("triples", "n_variables", "n_bins"),
+    [("all", 300, 20), ("all", 3000, 2), (4_000_000, 300, 15), ([(0, 1, 2)], 3, 1000)],
+    ids=["all", "many variables, few bins", "a number", "a list"],
+)
+def test_size_is_checked_before_anything_is_allocated(triples, n_variables, n_bins):
+    values = np.arange(10)[:, None] % 2 + np.zeros(n_variables, dtype=int)
+    codes = Codes(values, Binning.from_n_bins([n_bins] * n_variables))
+    tracemalloc.start()
+    with pytest.raises(SizeLimitError, match=r"fewer bins, a number of triples .* larger max_bytes"):
+        count_marginals(codes, triples=triples)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e6
+
+
+def test_limit_may_be_set():
+    codes = make_codes(np.random.default_rng(0))
+    with pytest.raises(SizeLimitError):
+        count_marginals(codes, max_bytes=1000)
+    assert count_marginals(codes, max_bytes=1e4).n_triples == 4
+
+
+def test_memory_is_less_than_twice_the_result():
+    codes = make_codes(np.random.default_rng(0), n_samples=50_000, n_bins=(15,) * 10)
+    tracemalloc.start()
+    marginals = count_marginals(codes)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * sum(c.nbytes for c in marginals.counts)
+
+
+def test_constant_variable_is_named():
+    values = make_codes(np.random.default_rng(0)).values.copy()
+    values[:, 2] = 1
+    codes = Codes(values, Binning.from_n_bins(N_BINS, variables=["a", "b", "flat", "d"]))
+    with pytest.warns(ConstantVariableWarning, match=r"\['flat'\]") as record:
+        count_marginals(codes)
+    assert record[0].filename == __file__
+
+
+def test_triple_without_complete_sample_is_named():
+    values = make_codes(np.random.default_rng(0)).values.copy()
+    values[::2, 0] = -1
+    values[1::2, 1] = -1
+    codes = Codes(values, Binning.from_n_bins(N_BINS, variables=["a", "b", "c", "d"]))
+    with pytest.warns(SparseHistogramWarning, match=r"2 of 4 triples .*\('a', 'b', 'c'\), \('a', 'b', 'd'\)") as record:
+        marginals = count_marginals(codes)
+    assert record[0].filename == __file__
+    assert marginals.totals.tolist() == [0, 0, 30, 30]
+    with pytest.raises(InvalidInputError, match=r"\['a', 'b', 'c'\]"):
+        marginals.histogram(0)
+
+
+def test_lost_variable_is_named():
+    values = make_codes(np.random.default_rng(0)).values.copy()
+    values[:, 1] = -1
+    codes = Codes(values, Binning.from_n_bins(N_BINS, variables=["a", "lost", "c", "d"]))
+    with pytest.raises(InvalidInputError, match=r"\['lost'\] have no sample"):
+        count_marginals(codes)
+
+
+@pytest.mark.parametrize(
+    ("weights", "error"),
+    [
+        ([1.0, 2.0], InvalidInputError),
+        (np.ones((60, 1)), InvalidInputError),
+        ([-1.0] + [1.0] * 59, InvalidInputError),
+        ([np.nan] + [1.0] * 59, InvalidInputError),
+        ([np.inf] + [1.0] * 59, InvalidInputError),
+        ([1e308] * 60, InvalidInputError),
+        ([0.0] * 60, InvalidInputError),
+        (["one"] * 60, InvalidTypeError),
+    ],
+)
+def test_bad_weights(weights, error):
+    with pytest.raises(error, match="sample_weight"):
+        count_marginals(make_codes(np.random.default_rng(0)), sample_weight=weights)
+
+
+def test_codes_are_expected():
+    with pytest.raises(InvalidTypeError, match="encode_samples"):
+        count_marginals(np.zeros((5, 3), dtype=int))
+
+
+def test_only_like_marginals_add_up():
+    rng = np.random.default_rng(0)
+    codes = make_codes(rng)
+    marginals = count_marginals(codes)
+    renamed = Codes(codes.values, Binning.from_n_bins(N_BINS, variables="abcd"))
+    other_edges = Codes(codes.values, Binning.from_n_bins((3, 5, 3, 4)))
+    with pytest.raises(InvalidInputError, match="different triples"):
+        marginals + count_marginals(codes, triples=[(0, 1, 2), (1, 2, 3)])
+    for different in (renamed, other_edges):
+        with pytest.raises(InvalidInputError, match="different binnings"):
+            marginals + count_marginals(different)
+    with pytest.raises(TypeError):
+        marginals + 1
+
+
+def test_marginals_are_compared_by_identity():
+    # Comparing the arrays would have no single truth value.
+    marginals = count_marginals(make_codes(np.random.default_rng(0)))
+    assert isinstance(marginals, Marginals)
+    assert marginals == marginals
+    assert len({marginals}) == 1

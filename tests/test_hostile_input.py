@@ -1,0 +1,418 @@
+"""Input that cannot be used: the package's own error, which is a ValueError or TypeError too, and never NaN."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    NonUniformBinsError,
+    SparseHistogramWarning,
+    TensorlySmpError,
+)
+
+X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
+X.setflags(write=False)
+
+
+def estimator(**parameters):
+    return smp.SmoothProductMixture(**{"n_components": 2, "n_bins": 8, "n_init": 1, "random_state": 0, **parameters})
+
+
+@pytest.fixture(scope="module")
+def model():
+    return estimator().fit(X)
+
+
+def refused(call, *args, match=".", **kwargs):
+    """The error that a call raises: of the package, of a built-in kind, with a message."""
+    with pytest.raises(TensorlySmpError) as caught:
+        call(*args, **kwargs)
+    assert isinstance(caught.value, ValueError | TypeError)
+    assert len(str(caught.value)) > 15
+    assert re.search(match, str(caught.value)), str(caught.value)
+    return caught.value
+
+
+def replaced(value, rows=slice(0, 1), column=1, dtype=float):
+    data = X.astype(dtype)
+    data[rows, column] = value
+    return data
+
+
+def short_name(value):
+    """Name of a test's parameter that is the same in every run: the text of functions has an address in it."""
+    return (
+        type(value).__name__ if callable(value) or not isinstance(value, str | int | float | list) else repr(value)[:25]
+    )
+
+
+# What no fit and no prediction can use, and a part of what the error says.
+UNREADABLE = {
+    "empty list": ([], "1 dimension"),
+    "no samples": (np.empty((0, 4)), "0 sample"),
+    "no variables": (np.empty((10, 0)), "0 feature|0 features"),
+    "one dimension": (np.arange(10.0), "1 dimension"),
+    "three dimensions": (np.zeros((5, 4, 3)), "3 dimension"),
+    "a number": (5.0, "float"),
+    "None": (None, "NoneType"),
+    "text": ("samples.csv", "str"),
+    "ragged rows": ([[1, 2, 3, 4], [1, 2]], "equal length"),
+    "infinite": (replaced(np.inf), "'x1' hold infinite"),
+    "minus infinite": (replaced(-np.inf), "'x1' hold infinite"),
+    "strings": (X.astype(str), "pandas.to_numeric"),
+    "a string among numbers": (replaced("?", dtype=object), "'x1' hold objects .str"),
+    "complex": (X + 0j, "complex128"),
+    "dates": (np.zeros((5, 4), "datetime64[D]"), "datetime64"),
+    "bytes": (np.zeros((5, 4), "S3"), "S3"),
+    "objects": (replaced(object(), dtype=object), "objects"),
+    "integers beyond float64": (replaced(10**400, dtype=object), "too large"),
+    "sparse": (scipy.sparse.csr_array(np.eye(4)), "toarray"),
+    "a dict": ({"a": [1, 2]}, "dict"),
+    "a set": ({1, 2, 3}, "set"),
+    "a generator": ((row for row in [[1.0, 2.0]]), "generator"),
+    "a Series": (pd.Series([1.0, 2.0]), "1 dimension"),
+    "a frame without rows": (pd.DataFrame(columns=list("abcd"), dtype=float), "0 sample"),
+    "a frame of text": (pd.DataFrame({"a": ["u"], "b": ["v"], "c": ["w"], "d": ["x"]}), "'a' hold"),
+    "a frame of dates": (pd.DataFrame(dict.fromkeys("abcd", pd.date_range("2024", periods=3))), "datetime"),
+    "a frame of categories": (pd.DataFrame(dict.fromkeys("abcd", pd.Categorical(["u", "v"]))), "category"),
+    "names that repeat": (pd.DataFrame(X, columns=["a", "b", "a", "c"]), "more than once"),
+    "a DataArray of one dimension": (xr.DataArray([1.0, 2.0]), "1 dimension"),
+    "an empty Dataset": (xr.Dataset(), "without data variables"),
+    "a Dataset of matrices": (xr.Dataset({"a": (("s", "t"), np.zeros((3, 3)))}), "not one-dimensional"),
+    "a Dataset of two dims": (xr.Dataset({"a": ("s", [1.0]), "b": ("t", [2.0])}), "shared dimension"),
+}
+
+
+@pytest.mark.parametrize(("data", "match"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_unreadable_samples(data, match, model):
+    refused(estimator().fit, data, match=match)
+    for method in ("predict", "predict_proba", "score_samples", "score", "impute"):
+        refused(getattr(model, method), data)
+    refused(smp.choose_binning, data)
+    refused(smp.encode_samples, data, model.binning_)
+
+
+UNLEARNABLE = {
+    "one sample": (X[:1], "1 sample"),
+    "one variable": (X[:, :1], r"1 feature\(s\); expected at least three"),
+    "two variables": (X[:, :2], r"2 feature\(s\); expected at least three"),
+    "a column that is NaN": (replaced(np.nan, slice(None)), "'x1' have no observed value"),
+    "a column that is None": (replaced(None, slice(None), dtype=object), "'x1' have no observed value"),
+    "a masked column": (np.ma.masked_array(X, np.arange(4) == 1 + np.zeros((300, 1))), "'x1' have no observed value"),
+    "all NaN": (np.full((5, 4), np.nan), "no observed value"),
+    "values too far apart": (replaced([1e308, -1e308], slice(0, 2)), "too wide"),
+    "no sample with three values": (
+        np.where(
+            (np.arange(300)[:, None] % 4 == np.arange(4)) | (np.arange(300)[:, None] % 2 == np.arange(4)), X, np.nan
+        ),
+        "no sample that is complete",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "match"), UNLEARNABLE.values(), ids=UNLEARNABLE.keys())
+def test_samples_that_teach_nothing(data, match):
+    fitted = estimator()
+    refused(fitted.fit, data, match=match)
+    assert not hasattr(fitted, "density_")
+
+
+PARAMETERS = {
+    "n_components": ([0, -1, 301, 10**9, 2.0, "2", None, True, [2], np.nan], "n_components|rank"),
+    "n_bins": (
+        [0, 1, -3, 10**12, 8.0, "8", None, True, [8, 8], [8, 8, 8, 1], [8, 8, 8, 8.5], {"x0": 8}, {8}, np.eye(4)],
+        "n_bins",
+    ),
+    "binning": (["kmeans", "", None, 5, [[0, 1, 2]] * 4, np.zeros((4, 3))], "binning|strategy"),
+    "coverage": ([0, -0.5, 1.5, np.nan, np.inf, "0.9", True, [0.9]], "coverage"),
+    "triples": (
+        [
+            "some",
+            "",
+            0,
+            1,
+            5,
+            -1,
+            2.5,
+            None,
+            True,
+            [],
+            [(0, 1)],
+            [(0, 1, 1), (1, 2, 3)],
+            [(0, 1, 4)],
+            [(0, 1, -1)],
+            [(0, 1, 2)],
+            [(0, 1, 2), (2, 1, 0), (1, 2, 3)],
+            [(0, 1, 2.5)],
+            ["abc"],
+            {"a": 1},
+            [(0, 1, 2), (1, 2)],
+        ],
+        "[Tt]riple",
+    ),
+    "loss": (["mse", "", "KL", None, 5, ["kl"], np.ones(2)], "loss"),
+    "init": (["kmeans", "", None, 5, np.zeros((2, 2)), ([1.0], []), {"a": 1}, np.ones], "init|CP tensor|factors"),
+    "n_init": ([0, -1, 2.0, "2", None, True, [2]], "n_init"),
+    "density": (["gaussian", "", "SINC", None, 5, ["sinc"], np.ones(2)], "density"),
+    "max_iter": ([-1, 2.0, "2", None, True, np.inf], "max_iter"),
+    "tol": ([-1e-3, 1, np.nan, np.inf, "1e-3", None, True, [0.1]], "tol"),
+    "n_jobs": ([0, 1.5, "2", True, [1]], "n_jobs"),
+    "random_state": ([-1, 1.5, "0", [0], np.random], "random_state"),
+    "callback": (["print", 5, True, [print]], "callback"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [(name, value, match) for name, (values, match) in PARAMETERS.items() for value in values],
+    ids=short_name,
+)
+def test_parameters(name, value, match):
+    fitted = estimator(**{name: value})
+    refused(fitted.fit, X, match=match)
+    assert not hasattr(fitted, "density_")
+
+
+def test_every_parameter_is_tested():
+    assert set(PARAMETERS) == set(estimator().get_params())
+
+
+def test_start_of_other_sizes(model):
+    refused(estimator(init=model.factors_, n_components=3).fit, X, match="rank 2.*expected rank 3")
+    refused(estimator(init=model.factors_, n_bins=9).fit, X, match="bins")
+    refused(estimator(init=model.factors_).fit, X[:, :3], match="bins")
+
+
+def test_bins_of_other_variables(model):
+    refused(estimator(binning=model.binning_).fit, X[:, :3], match="3 variables; expected 4")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    named = smp.choose_binning(frame, 8)
+    refused(estimator(binning=named).fit, frame.rename(columns={"d": "e"}), match="missing 'd'")
+    uneven = smp.Binning([[0, 1, 3, 9]] * 4)
+    assert isinstance(refused(estimator(binning=uneven).fit, X, match='density="histogram"'), NonUniformBinsError)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        np.ones(3),
+        np.zeros(300),
+        -np.ones(300),
+        np.full(300, np.nan),
+        np.r_[np.inf, np.ones(299)],
+        ["a"] * 300,
+        np.ones((300, 1)),
+        5,
+        "ones",
+        [None] * 300,
+    ],
+    ids=short_name,
+)
+def test_sample_weights(weight):
+    refused(estimator().fit, X, sample_weight=weight, match="sample_weight")
+
+
+def test_predictions_from_other_variables(model):
+    for method in ("predict", "predict_proba", "score_samples", "score", "impute"):
+        refused(getattr(model, method), X[:, :3], match="X has 3 features.*expecting 4")
+        refused(getattr(model, method), X[:, :3].tolist(), match="3 variables; expected 4")
+        refused(getattr(model, method), X[0], match="Reshape")
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 2.0, "2", None, True])
+def test_number_of_samples_drawn(model, n_samples):
+    refused(model.sample, n_samples, match="n_samples")
+
+
+@pytest.mark.parametrize("method", ["median", None, 5, ["mean"]])
+def test_imputation_of_another_kind(model, method):
+    refused(model.impute, X, method, match="method")
+
+
+# What is odd but can be used
+
+
+@pytest.mark.parametrize("value", [0.0, -7.25, 1e-300, 1e12])
+def test_constant_column(value):
+    data = replaced(value, slice(None))
+    with pytest.warns(ConstantVariableWarning, match="x1"):
+        fitted = estimator(density="histogram").fit(data)
+    for result in (fitted.predict_proba(data), fitted.score_samples(data), fitted.impute(data), fitted.weights_):
+        assert np.isfinite(result).all()
+    for name in ("factors", "weights", "edges", "loss"):
+        assert np.isfinite(fitted.result_[name]).all()
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.ClippedMassWarning")
+def test_constant_column_and_sinc():
+    data = replaced(3.0, slice(None))
+    with pytest.warns(ConstantVariableWarning):
+        fitted = estimator().fit(data)
+    assert np.isfinite(fitted.score_samples(X)).all()
+
+
+def test_triples_without_samples():
+    data = X.copy()
+    data[::2, 0] = np.nan
+    data[1::2, 1] = np.nan
+    with pytest.warns(SparseHistogramWarning, match="no complete sample"):
+        fitted = estimator().fit(data)
+    assert np.isfinite(fitted.score_samples(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+@pytest.mark.parametrize("n_samples", [2, 3, 5])
+@pytest.mark.parametrize("density", ["sinc", "histogram"])
+def test_few_samples(n_samples, density):
+    fitted = estimator(density=density, n_components=n_samples).fit(X[:n_samples])
+    assert np.isfinite(fitted.score_samples(X)).all()
+    assert np.isfinite(fitted.predict_proba(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+@pytest.mark.parametrize("data", [X > 0, X.astype(np.int8), X.astype(np.float16), (X * 1e300), (X * 1e-300), X + 1e9])
+def test_kinds_and_scales_of_numbers(data):
+    fitted = estimator(density="histogram").fit(data)
+    assert np.isfinite(fitted.score_samples(data)).all()
+    assert np.isfinite(fitted.predict_proba(data)).all()
+
+
+@settings(max_examples=30)
+@given(
+    hnp.arrays(
+        float,
+        st.tuples(st.integers(0, 6), st.integers(0, 5)),
+        elements=st.one_of(st.floats(-3, 3), st.floats(), st.sampled_from([np.nan, np.inf, 0.0, 1e308])),
+    )
+)
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_any_matrix_is_refused_or_learned(data):
+    fitted = estimator(n_components=1, n_bins=3, density="histogram")
+    try:
+        fitted.fit(data)
+    except InvalidInputError:
+        return
+    assert np.isfinite(fitted.score_samples(data)).all()
+    assert np.isfinite(fitted.predict_proba(data)).all()
+    assert np.isfinite(fitted.impute(data)).all()
+
+
+# Bins and codes
+
+
+BAD_EDGES = {
+    "not increasing": ([0, 2, 1], "do not increase"),
+    "repeated": ([0, 1, 1], "do not increase"),
+    "decreasing": ([2, 1, 0], "do not increase"),
+    "NaN": ([0, np.nan, 2], "not finite"),
+    "infinite": ([0, 1, np.inf], "not finite"),
+    "one bin": ([0, 1], "at least 2 bins"),
+    "none": ([], "at least 2 bins|not real"),
+    "two dimensions": ([[0, 1, 2]], "shape"),
+    "text": (["a", "b", "c"], "not real numbers"),
+    "a number": (5, "shape"),
+    "complex": ([0, 1j, 2], "not real numbers"),
+}
+
+
+@pytest.mark.parametrize(("edges", "match"), BAD_EDGES.values(), ids=BAD_EDGES.keys())
+def test_edges(edges, match):
+    refused(smp.Binning, ([0, 1, 2], [0, 1, 2], edges), match=match)
+
+
+@pytest.mark.parametrize("codes", [[[0.5, 1, 1]], [[-2, 0, 0]], [["a", "b", "c"]], [], [1, 2], None])
+def test_codes(codes):
+    refused(smp.Codes.from_array, codes)
+
+
+@pytest.mark.parametrize("wrong", [None, X, "codes", 5])
+def test_stages_in_the_wrong_order(wrong, model):
+    assert isinstance(refused(smp.count_marginals, wrong, match="codes"), InvalidTypeError)
+    refused(smp.coupled_simplex_parafac, wrong, 2)
+    refused(smp.encode_samples, X, wrong, match="binning")
+    refused(smp.reconstruct_density, wrong, match="MixtureFactors")
+
+
+# Tensors of the user's own
+
+
+def tensors(*shapes):
+    rng = np.random.default_rng(0)
+    return [rng.random(shape) for shape in shapes]
+
+
+MODES = [(0, 1, 2), (0, 1, 3)]
+GOOD = tensors((3, 4, 5), (3, 4, 2))
+
+
+def spoiled(value):
+    bad = GOOD[1].copy()
+    bad[0, 0, 0] = value
+    return [GOOD[0], bad]
+
+
+BAD_TENSORS = {
+    "unequal sizes": (tensors((3, 4, 5), (3, 5, 2)), MODES, "Tensor 1 has 5 entries along variable 1"),
+    "negative": (spoiled(-0.1), MODES, "Tensor 1 .*negative"),
+    "NaN": (spoiled(np.nan), MODES, "Tensor 1 .*not finite"),
+    "infinite": (spoiled(np.inf), MODES, "Tensor 1 .*not finite"),
+    "all zero": ([GOOD[0], GOOD[1] * 0], MODES, "Tensor 1 is all zero"),
+    "matrices": (tensors((3, 4), (3, 4)), MODES, "three non-empty modes"),
+    "empty": (tensors((3, 4, 0), (3, 4, 2)), MODES, "three non-empty modes"),
+    "text": ([GOOD[0], "tensor"], MODES, "Tensor 1 is str"),
+    "arrays of text": ([GOOD[0], GOOD[1].astype(str).astype(object).astype("U3")], MODES, "Tensor 1"),
+    "complex": ([GOOD[0], GOOD[1] * 1j], MODES, "Tensor 1"),
+    "None among them": ([GOOD[0], None], MODES, "Tensor 1 is NoneType"),
+    "none": ([], [], "modes|tensor"),
+    "a repeated variable": (GOOD, [(0, 1, 2), (0, 0, 3)], "repeat a variable"),
+    "a left-out variable": (GOOD, [(0, 1, 2), (0, 1, 4)], r"\[3\]"),
+    "a negative variable": (GOOD, [(0, 1, 2), (0, 1, -1)], "variable"),
+    "modes of other number": (GOOD, MODES[:1], "modes has shape"),
+    "pairs as modes": (GOOD, [(0, 1), (0, 2)], "modes has shape"),
+    "ragged modes": (GOOD, [(0, 1, 2), (0, 1)], "modes"),
+    "modes that are fractions": (GOOD, [(0, 1, 2), (0, 1, 2.5)], "integer"),
+    "modes that are names": (GOOD, [("a", "b", "c"), ("a", "b", "d")], "integer"),
+    "no modes": (GOOD, None, "needs modes"),
+    "modes that are a number": (GOOD, 5, "modes"),
+}
+
+
+@pytest.mark.parametrize(("data", "modes", "match"), BAD_TENSORS.values(), ids=BAD_TENSORS.keys())
+def test_tensors(data, modes, match):
+    refused(smp.coupled_simplex_parafac, data, 2, modes=modes, match=match)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("rank", 0),
+        ("rank", -2),
+        ("rank", 1.5),
+        ("rank", None),
+        ("loss", "mse"),
+        ("solver", "newton"),
+        ("init", "kmeans"),
+        ("n_init", 0),
+        ("weights", "none"),
+        ("n_iter_max", -1),
+        ("n_iter_max", 1.5),
+        ("tol", -1),
+        ("tol", "small"),
+        ("n_inner", 0),
+        ("random_state", "x"),
+    ],
+)
+def test_options_of_the_solver(option, value):
+    options = {"rank": 2, "modes": MODES, option: value}
+    refused(smp.coupled_simplex_parafac, GOOD, match=option, **options)
