@@ -34,7 +34,7 @@ def main():
     data = load_breast_cancer(as_frame=True)
     tumors, diagnosis = data.data, data.target.map(dict(enumerate(data.target_names)))
     # 30 variables have 4060 triples; 400 of them, spread evenly over the variables, are enough and faster.
-    model = fit_with_chosen_bins(smp.SmoothProductMixture(2, triples=400, random_state=0), tumors)
+    model = fit_with_chosen_bins(smp.SmoothProductMixture(2, triples=400, n_init=2, random_state=0), tumors)
     compare(model, tumors, diagnosis)
 
     print("\nPenguins: 344 birds of three species, six measurements, some of them missing")
@@ -49,10 +49,8 @@ def main():
     plot_densities(model, birds, species, OUTPUT / "quickstart.png")
     print(f"\nWritten: {OUTPUT / 'quickstart.nc'}, {OUTPUT / 'quickstart.png'}")
 
-    print("\nWhere the model does not fit: the four body measurements alone. Within a species they are not independent")
-    print(
-        "(large birds are large in all of them), and splitting the birds by size explains that better than by species."
-    )
+    print("\nWhere the model does not fit: the four body measurements alone. They are dependent within a species")
+    print("(large birds are large in all of them); the best three components split the Gentoo birds by sex instead.")
     body = birds.iloc[:, :4]
     compare(fit_with_chosen_bins(smp.SmoothProductMixture(3, random_state=0), body), body, species)
 
@@ -72,14 +70,14 @@ def penguins():
 
 
 def fit_with_chosen_bins(model, X):
-    """Choose the number of bins by the density of held-out samples: it needs no classes. Then fit to all samples.
+    """Choose the number of bins by the density of held-out samples, which needs no classes; then fit to all samples.
 
-    A histogram of three variables has n_bins ** 3 cells, so a few hundred samples need far fewer than the default 15
-    bins; too few, on the other hand, blur the densities.
+    The histogram of three variables has n_bins ** 3 cells, so a few hundred samples need fewer than the default 15
+    bins; with too few bins, on the other hand, the densities are blurred.
     """
-    search = GridSearchCV(model, {"n_bins": [4, 6, 8, 10, 12]}, cv=KFold(5, shuffle=True, random_state=0))
+    search = GridSearchCV(model, {"n_bins": [4, 6, 8, 10, 12]}, cv=KFold(3, shuffle=True, random_state=0))
     with warnings.catch_warnings():
-        # Some candidates have too few bins for the narrowest peaks, and say so; the score punishes them for it.
+        # Candidates with bins too wide for the narrowest densities say so; here the score judges them.
         warnings.simplefilter("ignore", smp.exceptions.ClippedMassWarning)
         search.fit(X)
     return search.best_estimator_
@@ -107,17 +105,16 @@ def compare(model, X, classes):
 
 
 def show_imputed(model, birds):
-    """Fill in one bird's missing entries, and, to see how good that is, an entry that is known."""
+    """Fill in one bird's missing entries; and, to see how good that is, the mass of every bird from the rest."""
     bird = birds[birds.isna().any(axis=1) & birds.notna().any(axis=1)].iloc[[0]]
-    hidden = birds.assign(**{"body mass (g)": np.nan})
-    error = (model.impute(hidden) - birds)["body mass (g)"].abs().mean()
-    spread = (birds - birds.mean())["body mass (g)"].abs().mean()
-    table = pd.concat([bird, model.impute(bird).round(2)], keys=["measured", "imputed"]).droplevel(1)
+    filled = model.impute(bird)  # a DataFrame again; method="draw" draws instead of taking the mean
+    table = pd.concat([bird, filled.round(2)], keys=["measured", "imputed"]).droplevel(1)
     print(f"  penguin {bird.index[0]}, missing entries replaced by their mean given the others:")
     print(table.T.to_string(na_rep="-"))
-    print(
-        f"  body mass from the other five, all birds: off by {error:.0f} g on average (the overall mean: {spread:.0f})"
-    )
+    mass = "body mass (g)"
+    error = (model.impute(birds.assign(**{mass: np.nan})) - birds)[mass].abs().mean()
+    spread = (birds - birds.mean())[mass].abs().mean()
+    print(f"  body mass from the other five: off by {error:.0f} g on average, the overall mean by {spread:.0f} g")
 
 
 def plot_densities(model, X, classes, path):
@@ -131,7 +128,7 @@ def plot_densities(model, X, classes, path):
         parts = density.pdf_1d(points, name, component="all") * density.weights
         for r, weight in enumerate(density.weights):
             most = classes[found == r].mode()[0]
-            label = f"component {r}, weight {weight:.2f} (mostly {most})"
+            label = f"{r}: weight {weight:.2f}, mostly {most}"
             panel.plot(points, parts[:, r], color=COLORS[r], linewidth=2, label=label)
         panel.plot(points, parts.sum(axis=1), color="0.25", linewidth=1, linestyle="--", label="sum")
         panel.set(xlabel=name, yticks=[], ylim=(0, None))

@@ -10,7 +10,11 @@ from tensorly_smp.factors.coupled_cp import CoupledSimplexCP
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution, StopReason, SweepTrace
 from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start
+from tensorly_smp.initializers.gevd import gevd_parafac
+from tensorly_smp.marginals.block_tensor import block_tensor
 from tensorly_smp.marginals.histograms import Marginals, count_marginals
+from tensorly_smp.marginals.partition import Partition, default_partition, paper_partition
 from tensorly_smp.storage import load
 
 __version__ = "0.1.0"
@@ -20,19 +24,26 @@ __all__ = [
     "Codes",
     "CoupledSimplexCP",
     "CoupledSolution",
+    "GevdStart",
     "Marginals",
     "MixtureDensity",
     "MixtureFactors",
+    "Partition",
     "SmoothProductMixture",
     "StopReason",
     "SweepTrace",
+    "block_tensor",
     "choose_binning",
     "count_marginals",
     "coupled_simplex_parafac",
     "datasets",
+    "default_partition",
     "encode_samples",
     "exceptions",
+    "gevd_parafac",
+    "gevd_start",
     "load",
     "metrics",
+    "paper_partition",
     "reconstruct_density",
 ]

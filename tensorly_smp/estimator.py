@@ -48,9 +48,10 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     triples : "all", int or list of (j, k, l), default "all"
         Histograms that are counted: all, this many random ones, or these.
     loss : {"kl", "frobenius"}, default "kl"
-    init : {"random"} or MixtureFactors, default "random"
+    init : {"gevd", "random"} or MixtureFactors, default "gevd"
+        "gevd" starts from algebra (:func:`gevd_start`), every fourth start at random; all "random" starts are.
     n_init : int, default 5
-        Starts; the best is kept.
+        Starts; the best is kept. Of algebraic ones only the two that are lowest after 20 sweeps run to their end.
     density : {"sinc", "histogram"}, default "sinc"
         How factors become densities.
     max_iter : int, default 1000
@@ -102,7 +103,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         coverage: float | None = None,
         triples: str | int | Iterable[Sequence[int]] = "all",
         loss: str = "kl",
-        init: str | MixtureFactors = "random",
+        init: str | MixtureFactors = "gevd",
         n_init: int = 5,
         density: str = "sinc",
         max_iter: int = 1000,
@@ -175,6 +176,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             callback=self.callback,
+            # Without all triples there is no block tensor, but the algebra can do without histograms.
+            codes=None if isinstance(self.triples, str) else codes,
         )
         dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
         dataset = dataset.assign_attrs(density=self.density, n_samples=codes.n_samples)

@@ -52,6 +52,10 @@ class EmptyComponentWarning(TensorlySmpWarning):
     """A component has (almost) no weight, so its densities are arbitrary."""
 
 
+class AlgebraicStartWarning(TensorlySmpWarning):
+    """The algebraic start failed; the message says why, and a random start took its place."""
+
+
 class IdentifiabilityWarning(TensorlySmpWarning):
     """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique."""
 

@@ -119,7 +119,9 @@ def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | No
 
 
 def _plain_attribute(value: Any) -> Any:
-    """A value that netCDF attributes can hold: a number or a string."""
+    """A value that netCDF attributes can hold: a number, a string, or an array of numbers."""
+    if isinstance(value, list) and all(isinstance(number, int | float) for number in value):
+        return np.array(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):

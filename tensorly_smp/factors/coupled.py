@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import tensorly as tl
 
+from tensorly_smp.codes.binning import Binning
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.arrays import Tensor, index_tensor
+from tensorly_smp.factors.arrays import Tensor, index_tensor, to_numpy
 from tensorly_smp.marginals.histograms import Marginals
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
@@ -109,6 +110,19 @@ def couple_tensors(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]], we
     context = _floating_context(tensors[0])
     normalized = [a / total for a, total in zip(arrays, totals, strict=True)]
     return _couple(normalized, mode_array, _omega(totals, weights), n_bins, context, 0)
+
+
+def tensors_to_marginals(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]]) -> Marginals:
+    """Checked tensors as Marginals of unknown sample size, each mode sorted to j < k < l."""
+    counts, triples = [], []
+    for tensor, mode in zip(tensors, modes, strict=True):
+        order = np.argsort(mode)
+        counts.append(to_numpy(tensor).transpose(order))
+        triples.append([int(mode[axis]) for axis in order])
+    sizes = {n: size for triple, count in zip(triples, counts, strict=True) for n, size in zip(triple, count.shape, strict=True)}
+    totals = np.array([count.sum() for count in counts])
+    binning = Binning.from_n_bins([sizes[n] for n in sorted(sizes)])
+    return Marginals(tuple(counts), np.array(triples), totals, binning, 0)
 
 
 def _floating_context(tensor: Tensor) -> dict[str, Any]:

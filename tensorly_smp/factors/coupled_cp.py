@@ -8,6 +8,7 @@ from typing import Any
 from tensorly.cp_tensor import CPTensor
 from tensorly.decomposition._base_decomposition import DecompositionMixin
 
+from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.factors import solver as solver_module
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
@@ -44,8 +45,9 @@ class CoupledSimplexCP(DecompositionMixin):
         modes: Sequence[Sequence[int]] | None = None,
         loss: str = "kl",
         solver: str = "auto",
-        init: str | MixtureFactors | CPTensor = "random",
+        init: str | MixtureFactors | CPTensor = "gevd",
         n_init: int = 1,
+        n_screen: int | None = 20,
         weights: str = "count",
         n_iter_max: int = 1000,
         tol: float = 1e-6,
@@ -54,6 +56,7 @@ class CoupledSimplexCP(DecompositionMixin):
         n_jobs: int | None = None,
         random_state: RandomState = None,
         callback: Callback | None = None,
+        codes: Codes | None = None,
     ) -> None:
         self.rank = rank
         self.modes = modes
@@ -61,6 +64,7 @@ class CoupledSimplexCP(DecompositionMixin):
         self.solver = solver
         self.init = init
         self.n_init = n_init
+        self.n_screen = n_screen
         self.weights = weights
         self.n_iter_max = n_iter_max
         self.tol = tol
@@ -69,6 +73,7 @@ class CoupledSimplexCP(DecompositionMixin):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callback = callback
+        self.codes = codes
 
     def fit_transform(self, data: Marginals | Sequence[Any]) -> CPTensor:
         """Decompose Marginals or a list of third-order tensors; returns the CPTensor (weights, factors)."""

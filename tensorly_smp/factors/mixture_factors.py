@@ -194,6 +194,10 @@ class MixtureFactors:
         log_joint[impossible] = np.log(np.maximum(to_numpy(self.weights), np.finfo(float).tiny))
         return softmax(log_joint, axis=1)
 
+    def info(self) -> dict[str, Any]:
+        """What is known about where these factors come from, as plain values; more in algebraic starts."""
+        return {}
+
     def __repr__(self) -> str:
         bins = sorted(set(self.n_bins))
         size = f"{bins[0]}" if len(bins) == 1 else f"{bins[0]} to {bins[-1]}"

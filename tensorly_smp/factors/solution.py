@@ -21,6 +21,7 @@ class StopReason(Enum):
     CONVERGED = ("the relative decrease of the loss fell below the tolerance", "nothing to do")
     EXACT = ("the loss is down to rounding error: the model explains the histograms exactly", "nothing to do")
     MAX_SWEEPS = ("the largest number of sweeps was reached first", "raise n_iter_max, or the tolerance tol")
+    SCREENED = ("other starts were lower after the sweeps of the screening", "n_screen=None runs every start to its end")
     CALLBACK = ("the callback asked to stop", "nothing to do if that was meant")
     INTERRUPTED = ("the keyboard interrupted the iteration", "start again from these factors: init=solution.factors")
 
@@ -59,6 +60,14 @@ class SweepTrace:
     def n_sweeps(self) -> int:
         """Number of sweeps that are kept in the result."""
         return len(self.loss) - 1
+
+    def followed_by(self, later: SweepTrace) -> SweepTrace:
+        """This record and that of a continuation, whose start is the end of this."""
+        return SweepTrace(
+            np.concatenate([self.loss, later.loss[1:]]),
+            np.concatenate([self.change, later.change[1:]]),
+            np.concatenate([self.seconds, self.seconds[-1] + later.seconds[1:]]),
+        )
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from threading import Event
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import tensorly as tl
 from joblib import effective_n_jobs
 from tensorly.cp_tensor import CPTensor
-from threadpoolctl import threadpool_limits
 
+from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
     EmptyComponentWarning,
     InvalidInputError,
     InvalidTypeError,
 )
-from tensorly_smp.factors.arrays import floor, to_numpy
-from tensorly_smp.factors.coupled import CoupledTensors, couple_marginals, couple_tensors
+from tensorly_smp.factors.arrays import to_numpy
+from tensorly_smp.factors.coupled import CoupledTensors, couple_marginals, couple_tensors, tensors_to_marginals
 from tensorly_smp.factors.losses import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import CoupledSolution, StopReason, SweepTrace
-from tensorly_smp.factors.sweeps import Callback, State, StoppingRule, Sweeper
+from tensorly_smp.factors.restarts import Restarts, Result
+from tensorly_smp.factors.solution import CoupledSolution, StopReason
+from tensorly_smp.factors.sweeps import Callback, StoppingRule
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.randomness import RandomState, spawn_generators
@@ -42,8 +39,9 @@ def coupled_simplex_parafac(
     modes: Sequence[Sequence[int]] | None = None,
     loss: str = "kl",
     solver: str = "auto",
-    init: str | MixtureFactors | CPTensor = "random",
+    init: str | MixtureFactors | CPTensor = "gevd",
     n_init: int = 1,
+    n_screen: int | None = 20,
     weights: str = "count",
     n_iter_max: int = 1000,
     tol: float = 1e-6,
@@ -52,6 +50,7 @@ def coupled_simplex_parafac(
     n_jobs: int | None = None,
     random_state: RandomState = None,
     callback: Callback | None = None,
+    codes: Codes | None = None,
 ) -> CoupledSolution:
     """Factorize third-order tensors jointly: one set of weights and factors, all on the probability simplex.
 
@@ -74,11 +73,16 @@ def coupled_simplex_parafac(
     solver : {"auto", "multiplicative", "projected-gradient", "mirror"}
         Block solver. "auto" is "multiplicative" for KL and "projected-gradient" for Frobenius; "mirror" is the paper's
         exponentiated gradient with Armijo steps, for both, slower.
-    init : {"random"}, MixtureFactors or CPTensor
-        With given factors the first start is from them (never modified) and the others are random. The multiplicative
-        and mirror solvers cannot leave exact zeros: see ``MixtureFactors.smooth``.
+    init : {"gevd", "random"}, MixtureFactors or CPTensor
+        "gevd" starts from algebra (:func:`gevd_start`), every start with another partition and every fourth at random;
+        where the algebra fails a random start takes its place, with a warning that says why. With given factors the
+        first start is from them (never modified) and the others are random. The multiplicative and mirror solvers
+        cannot leave exact zeros: see ``MixtureFactors.smooth``.
     n_init : int, default 1
         Starts; the one that ends lowest is returned, and all final losses are kept.
+    n_screen : int or None, default 20
+        With ``init="gevd"``: after this many sweeps only the two lowest starts go on. None runs all to their end, as
+        the other kinds of start always do.
     weights : {"count", "uniform"}
         omega: proportional to the number of samples of the triple (one on average), or all one.
     n_iter_max : int, default 1000
@@ -98,6 +102,9 @@ def coupled_simplex_parafac(
     callback : callable, optional
         ``callback(cp_tensor, loss)`` before every sweep and at the end; returning True stops.
 
+    codes : Codes, optional
+        The samples, for the algebraic start where not all triples have been counted; by default it uses ``data``.
+
     Returns
     -------
     CoupledSolution
@@ -114,6 +121,8 @@ def coupled_simplex_parafac(
         The best start did not converge.
     EmptyComponentWarning
         A component has next to no weight.
+    AlgebraicStartWarning
+        Why a start is random instead of algebraic.
 
     Examples
     --------
@@ -138,7 +147,7 @@ def coupled_simplex_parafac(
     rank = _positive_int(rank, "rank")
     if 0 < tensors.n_samples < rank:
         raise InvalidInputError(f"rank is {rank} with {tensors.n_samples} samples; expected at most one per sample.")
-    run = _Run(
+    run = Restarts(
         tensors=tensors,
         loss=_named(loss, LOSSES, "loss"),
         solver=_solver_name(solver, loss),
@@ -147,76 +156,13 @@ def coupled_simplex_parafac(
         extrapolate=bool(extrapolate),
         callback=callback,
     )
-    starts = _starts(tensors, rank, init, _positive_int(n_init, "n_init"), random_state)
-    return _best(run.all(starts, _n_threads(n_jobs)), loss, binning)
-
-
-Result: TypeAlias = tuple[State, SweepTrace, StopReason]
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Everything that the starts have in common."""
-
-    tensors: CoupledTensors
-    loss: str
-    solver: str
-    n_inner: int | None
-    rule: StoppingRule
-    extrapolate: bool
-    callback: Callback | None
-
-    def all(self, starts: list[MixtureFactors], n_threads: int) -> list[Result]:
-        """Results of the starts, in their order; after an interrupt of those that have begun."""
-        # One BLAS thread per start: the matrices are small, threads would only wait for each other, and the rounding
-        # stays the same for any number of jobs.
-        with threadpool_limits(1, user_api="blas"):
-            if len(starts) == 1 or n_threads == 1:
-                results = []
-                for start in starts:
-                    results.append(self.one(start))
-                    if results[-1][2] is StopReason.INTERRUPTED:
-                        break
-                return results
-            return self._in_threads(starts, n_threads)
-
-    def _in_threads(self, starts: list[MixtureFactors], n_threads: int) -> list[Result]:
-        # Not joblib.Parallel: it loses what was computed when the keyboard interrupts, and leaves the threads running.
-        stop = Event()
-        run, backend = replace(self, callback=_stoppable(self.callback, stop)), tl.get_backend()
-
-        def one(start: MixtureFactors) -> Result:
-            tl.set_backend(backend, local_threadsafe=True)  # of this thread only
-            result = run.one(start)
-            if result[2] is StopReason.INTERRUPTED:
-                stop.set()
-            return result
-
-        with ThreadPoolExecutor(n_threads) as pool:
-            futures = [pool.submit(one, start) for start in starts]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException as error:
-                stop.set()
-                pool.shutdown(wait=True, cancel_futures=True)
-                results = [f.result() for f in futures if not f.cancelled() and f.exception() is None]
-                if not isinstance(error, KeyboardInterrupt) or not results:
-                    raise
-                return results
-        return [future.result() for future in futures]
-
-    def one(self, start: MixtureFactors) -> Result:
-        context = self.tensors.context
-        start = start.to_numpy()
-        # No exact zeros: a column whose bins hold no sample would otherwise be zero after a multiplicative step.
-        state = State(tl.tensor(start.weights, **context), [tl.tensor(a, **context) for a in start.factors])
-        state = State(tl.clip(state.weights, floor(state.weights)), [tl.clip(a, floor(a)) for a in state.factors])
-        solver_class = BLOCK_SOLVERS[self.loss][self.solver]
-        solver = solver_class() if self.n_inner is None else solver_class(self.n_inner)
-        extrapolate = self.extrapolate and self.solver != "mirror"
-        sweeper = Sweeper(LOSSES[self.loss](self.tensors), solver, self.rule, extrapolate)
-        return sweeper.run(state, self.callback)
+    n_init = _positive_int(n_init, "n_init")
+    screening = None if n_screen is None else _positive_int(n_screen, "n_screen")
+    is_algebraic = isinstance(init, str) and init == "gevd"
+    algebra = _algebra(data, modes, codes) if is_algebraic else None
+    starts = _starts(tensors, algebra, rank, init, n_init, random_state)
+    results = run.all(starts, _n_threads(n_jobs), screening if is_algebraic else None)
+    return _best(results, starts, loss, binning)
 
 
 def _coupled(data: Any, modes: Any, weights: str) -> tuple[CoupledTensors, Any]:
@@ -233,15 +179,13 @@ def _coupled(data: Any, modes: Any, weights: str) -> tuple[CoupledTensors, Any]:
     return couple_tensors(data, modes, weights), None
 
 
-def _stoppable(callback: Callback | None, stop: Event) -> Callback:
-    """The callback, interrupting once ``stop`` is set."""
-
-    def stoppable(cp_tensor: CPTensor, loss: float) -> bool | None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        return None if callback is None else callback(cp_tensor, loss)
-
-    return stoppable
+def _algebra(data: Any, modes: Any, codes: Codes | None) -> Marginals | Codes:
+    """What the algebraic start decomposes."""
+    if codes is not None:
+        if not isinstance(codes, Codes):
+            raise InvalidTypeError(f"codes is {type(codes).__name__}; expected Codes, as of encode_samples.")
+        return codes
+    return data if isinstance(data, Marginals) else tensors_to_marginals(data, modes)
 
 
 def _n_threads(n_jobs: Any) -> int:
@@ -279,16 +223,23 @@ def _solver_name(solver: Any, loss: str) -> str:
 
 
 def _starts(
-    tensors: CoupledTensors, rank: int, init: Any, n_init: int, random_state: RandomState
+    tensors: CoupledTensors,
+    algebra: Marginals | Codes | None,
+    rank: int,
+    init: Any,
+    n_init: int,
+    random_state: RandomState,
 ) -> list[MixtureFactors]:
-    from tensorly_smp.initializers.random_start import random_start
+    from tensorly_smp.initializers.starts import gevd_starts, random_starts
 
     streams = spawn_generators(random_state, n_init)
-    starts = [random_start(tensors.n_bins, rank, rng, tensors.first_moments) for rng in streams]
+    starts = random_starts(tensors.n_bins, rank, tensors.first_moments, streams)
     if isinstance(init, str):
-        if init != "random":
-            raise InvalidInputError(f'init is {init!r}; expected "random", MixtureFactors or a CPTensor.')
-        return starts
+        if init == "random":
+            return starts
+        if algebra is not None:
+            return gevd_starts(algebra, rank, starts, streams)
+        raise InvalidInputError(f'init is {init!r}; expected "gevd", "random", MixtureFactors or a CPTensor.')
     given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
     if given.rank != rank or given.n_bins != tensors.n_bins:
         raise InvalidInputError(
@@ -297,7 +248,7 @@ def _starts(
     return [given, *starts[1:]]
 
 
-def _best(results: list[Result], loss: str, binning: Any) -> CoupledSolution:
+def _best(results: list[Result], starts: list[MixtureFactors], loss: str, binning: Any) -> CoupledSolution:
     losses = np.array([trace.loss[-1] for _, trace, _ in results])
     best = int(np.argmin(losses))
     state, trace, status = results[best]
@@ -323,4 +274,5 @@ def _best(results: list[Result], loss: str, binning: Any) -> CoupledSolution:
         start_statuses=tuple(status for *_, status in results),
         loss_name=loss,
         best_start=best,
+        start_info=starts[best].info(),
     )

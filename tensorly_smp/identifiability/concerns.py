@@ -211,7 +211,11 @@ def describe_pair(pair: ComponentPair, names: Sequence[Hashable], numbers: Seque
         where = f"all variables but {' and '.join(apart)}"
     else:
         where = f"{len(pair.near)} of {pair.n_variables} variables ({clip_names([names[n] for n in pair.near])})"
-    advice = ": from samples they are hardly told apart. Use fewer components" if pair.is_near_degenerate else ""
+    advice = ""
+    if pair.is_degenerate:
+        advice = ": no histogram can tell what belongs to which. Use fewer components"
+    elif pair.is_near_degenerate:
+        advice = ": from samples they are hardly told apart. Use fewer components"
     return f"Components {r} and {s} are {alike} in {where}{advice}."
 
 

@@ -42,6 +42,8 @@ _CRITERIA: dict[Criterion, tuple[str, str]] = {
 }
 # The Jacobian itself is formed up to this many operations, its Gram matrix beyond.
 _SVD_OPERATIONS = 5 * 10**8
+# The blocks of the Gram matrix are made one by one, for every pair of variables.
+_MAX_JACOBIAN_VARIABLES = 300
 _NAME_WIDTH = 36
 _JACOBIAN = "Jacobian (local)"
 
@@ -149,7 +151,7 @@ def _special(question: Question, pairs: Sequence[ComponentPair]) -> str:
     equal = [n for pair in pairs for n in pair.equal]
     for n, factor in enumerate(question.factors):
         usual = min(factor.shape)
-        k_rank = kruskal_rank(factor, TOLERANCE, 500)
+        k_rank = kruskal_rank(factor, TOLERANCE, 5000)
         if n in equal or (k_rank.is_exact and k_rank < usual):
             name = clip_names([question.names[n]])
             return (
@@ -250,15 +252,17 @@ def _jacobian(question: Question) -> tuple[LocalIdentifiability | None, list[str
     model = question.drawn
     if question.weights is not None and question.factors is not None:
         model = question.weights, question.factors
-    reason = f"max_parameters = {question.max_parameters}"
-    if model is not None and question.n_parameters <= question.max_parameters:
+    reason = f"{question.n_parameters} parameters are more than max_parameters = {question.max_parameters}"
+    if len(question.n_bins) > _MAX_JACOBIAN_VARIABLES:
+        reason = f"{len(question.n_bins)} variables are more than {_MAX_JACOBIAN_VARIABLES}"
+    elif model is not None and question.n_parameters <= question.max_parameters:
         try:
             return _local(question, *model), []
-        except SizeLimitError:
-            reason = "its limit"
+        except SizeLimitError as error:
+            reason = str(error).split(";")[0]
     return None, [
-        f"The Jacobian was left out: {question.n_parameters} parameters are more than {reason}. Check some of the "
-        "variables: where they are locally unique, so is every other variable whose triples with them are known."
+        f"The Jacobian was left out: {reason}. Check some of the variables: where they are locally unique, so is every "
+        "other variable whose triples with them are known."
     ]
 
 

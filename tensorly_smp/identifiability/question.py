@@ -21,6 +21,7 @@ from tensorly_smp.randomness import RandomState, as_generator
 # Random factors for sizes without data: no more entries, and no more columns, than these.
 _MAX_DRAWN_ENTRIES, _MAX_DRAWN_RANK = 5_000_000, 500
 _MAX_VARIABLES = 100_000
+_MAX_SIZE = 2**31  # of the rank, and of all bins together: beyond, bounds overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,10 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
     if len(sizes) != n_variables:
         raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
     checked = tuple(_checked_integer(size, "n_bins", 2) for size in sizes)
-    return checked, _checked_integer(rank, "rank", 1)
+    rank = _checked_integer(rank, "rank", 1)
+    if max(sum(checked), rank) > _MAX_SIZE:
+        raise SizeLimitError(f"{sum(checked)} bins and rank {rank}; expected at most {_MAX_SIZE} of each.")
+    return checked, rank
 
 
 def _checked_integer(value: Any, name: str, least: int) -> int:

@@ -252,8 +252,8 @@ def check_identifiability(
     parallel_cosine : float
         Two columns are called nearly parallel if their cosine is above it.
     max_parameters : int
-        The Jacobian is left out if the model has more free parameters; its time grows with the third power (3000: about
-        ten seconds). Never more than 8000.
+        The Jacobian is left out if the model has more free parameters than this; its time grows with the third power.
+        It is left out beyond 8000 parameters or 300 variables too.
     random_state : None, int, Generator or RandomState
         For an int number of triples, and for the random factors that stand for almost every model.
 

@@ -97,7 +97,8 @@ def gevd_start(
     rank : int
         At most the smaller of the effective sizes of the first two sets, see ``max_identifiable_rank``.
     partition : Partition or three collections of variable indices, optional
-        Covering all variables; by default :func:`default_partition`.
+        Covering all variables; by default :func:`default_partition` for exact histograms, and for samples a random one
+        (:func:`start_partition`).
     n_bins : int, optional
         Merge the bins of every variable into about this many with equally many samples before the algebra, and spread
         the result over the bins afterwards. By default 6 for data from samples (fewer, fuller bins are less noisy) as
@@ -137,8 +138,15 @@ def gevd_start(
         raise InvalidTypeError(f"data is {type(data).__name__}; expected Marginals or Codes.")
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
         raise InvalidInputError(f"rank is {rank!r}; expected a positive integer.")
-    sets = default_partition(data.n_variables) if partition is None else partition
-    parts = as_partition(sets, data.n_variables)
+    rng = as_generator(random_state)
+    if partition is None:
+        exact = _is_exact(data)
+        partition = (
+            default_partition(data.n_variables)
+            if exact
+            else start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
+        )
+    parts = as_partition(partition, data.n_variables)
     left_out = sorted(set(range(data.n_variables)) - {n for group in parts for n in group})
     if left_out:
         raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
@@ -146,20 +154,44 @@ def gevd_start(
     groups = [_merge(share, n_bins) for share in shares] if _merges(data, parts, rank, n_bins) else None
     coarse = data if groups is None else _merged(data, groups, n_bins)
     _check_rank(parts, coarse.n_bins, rank)
-    rng = as_generator(random_state)
     block = _compress_codes(coarse, parts, rank, rng) if isinstance(coarse, Codes) else _compress(coarse, parts, rank)
     weights, columns, diagnostics = _decompose(block, rank, rng)
     factors = [columns[n] for n in range(data.n_variables)]
-    if _is_exact(data):
-        binning = data.binning
-    else:
-        binning = data.binning
+    if not _is_exact(data):
         coarse_shares = shares if groups is None else [_sum_groups(s, g) for s, g in zip(shares, groups, strict=True)]
         factors = [(1 - SMOOTHING) * a + SMOOTHING * s[:, None] for a, s in zip(factors, coarse_shares, strict=True)]
         weights = 0.9 * weights + 0.1 / rank
     if groups is not None:
         factors = [_spread(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
-    return GevdStart(weights, tuple(factors), binning, diagnostics, parts, coarse.n_bins)
+    return GevdStart(weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
+
+
+def start_partition(n_variables: int, n_bins: int, rank: int, random_state: RandomState = None) -> Partition:
+    """Random partition for a start from samples.
+
+    The third set, the pencil, holds a fifth of the variables as far as the first two can spare them: more slices to
+    diagonalize at once make the start better (``benchmarks/bench_gevd_start.py``).
+
+    Parameters
+    ----------
+    n_variables : int
+        At least 3.
+    n_bins : int
+        Bins per variable.
+    rank : int
+    random_state : None, int, Generator or RandomState
+
+    Returns
+    -------
+    Partition
+    """
+    order = as_generator(random_state).permutation(n_variables).tolist()
+    for n_third in range(max(1, n_variables // 5), 0, -1):
+        n_first = (n_variables - n_third) // 2
+        if n_first * (n_bins - 1) + 1 >= rank:
+            break
+    middle = n_variables - n_third
+    return Partition(tuple(order[:n_first]), tuple(order[n_first:middle]), tuple(order[middle:]))
 
 
 def _is_exact(data: Marginals | Codes) -> bool:
@@ -272,7 +304,7 @@ def _compress_codes(codes: Codes, partition: Partition, rank: int, rng: np.rando
             matmat=lambda v: first.T @ (second @ v) / n_samples,
             dtype=float,
         )
-        left, values, right = svds(operator, k=min(rank + 3, min(shape) - 1), rng=rng)
+        left, values, right = svds(operator, k=min(rank + 3, min(shape) - 1), v0=rng.standard_normal(min(shape)))
         order = np.argsort(-values)
         left, values, right = left[:, order], values[order], right[order]
     left, right = left[:, :rank], right[:rank].T

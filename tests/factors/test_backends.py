@@ -17,8 +17,8 @@ from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.marginals.histograms import count_marginals
 
 MODULES = {"numpy": "numpy", "pytorch": "torch", "jax": "jax"}
-MODES = [(0, 1, 2), (3, 0, 1), (1, 2, 3)]
-N_BINS = (3, 4, 2, 5)
+MODES = [(0, 1, 2), (3, 0, 1)]
+N_BINS = (3, 3, 3, 3)  # few different shapes: JAX compiles every operation for each
 EVERY_SOLVER = pytest.mark.parametrize(
     ("loss", "solver"), [(loss, solver) for loss in BLOCK_SOLVERS for solver in BLOCK_SOLVERS[loss]]
 )
@@ -61,7 +61,7 @@ def make_init():
 def solve(data, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return coupled_simplex_parafac(data, 3, **{"modes": MODES, "random_state": 0, **options})
+        return coupled_simplex_parafac(data, 3, **{"modes": MODES, "init": "random", "random_state": 0, **options})
 
 
 def parts(factors):
@@ -76,7 +76,7 @@ def assert_of_backend(factors, dtype):
 
 @EVERY_SOLVER
 def test_a_few_sweeps_are_those_of_numpy_in_double_precision(backend, dtype, loss, solver):
-    options = {"loss": loss, "solver": solver, "n_iter_max": 4, "extrapolate": False}
+    options = {"loss": loss, "solver": solver, "n_iter_max": 3, "n_inner": 2, "extrapolate": False}
     solution = solve([tensor(a, dtype) for a in make_arrays()], **options)
     with tl.backend_context("numpy"):
         expected = solve(make_arrays(), **options)
@@ -90,7 +90,7 @@ def test_a_few_sweeps_are_those_of_numpy_in_double_precision(backend, dtype, los
 
 @EVERY_SOLVER
 def test_all_sweeps_end_at_the_same_loss(backend, dtype, loss, solver):
-    options = {"loss": loss, "solver": solver, "n_iter_max": 40, "tol": 1e-4}
+    options = {"loss": loss, "solver": solver, "n_iter_max": 12, "n_inner": 2, "tol": 1e-4}
     solution = solve([tensor(a, dtype) for a in make_arrays()], **options)
     with tl.backend_context("numpy"):
         expected = solve(make_arrays(), **options)
@@ -186,5 +186,5 @@ def test_tensors_of_another_backend_are_refused(backend):
     if backend == "numpy":
         pytest.skip("NumPy arrays are taken by every backend")
     data = [tensor(a, "float64") for a in make_arrays()]
-    with tl.backend_context("numpy"), pytest.raises(InvalidTypeError, match='active TensorLy backend .*"numpy"'):
+    with tl.backend_context("numpy"), pytest.raises(InvalidTypeError, match=r'active TensorLy backend .*"numpy"'):
         solve(data)

@@ -67,9 +67,7 @@ def test_blocks_hold_every_cell_of_every_triple_of_their_variable(seed, zeros, w
 
 def test_cover_holds_every_triple_once():
     coupled = couple_tensors(make_tensors(np.random.default_rng(0)), MODES, "count")
-    triples = [
-        sorted((u.variable, a, b)) for u in coupled.cover for a, b in zip(u.pairs_a, u.pairs_b, strict=True)
-    ]
+    triples = [sorted((u.variable, a, b)) for u in coupled.cover for a, b in zip(u.pairs_a, u.pairs_b, strict=True)]
     assert sorted(triples) == sorted(sorted(mode) for mode in MODES)
     np.testing.assert_allclose(sum(u.values.sum() for u in coupled.cover), coupled.omega_total)
 

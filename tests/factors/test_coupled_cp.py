@@ -25,9 +25,11 @@ def test_parameters_and_defaults_are_those_of_the_function():
 
 
 def test_same_result_as_the_function():
-    decomposition = CoupledSimplexCP(2, modes=MODES, loss="frobenius", n_init=2, random_state=0)
+    decomposition = CoupledSimplexCP(2, modes=MODES, loss="frobenius", n_init=2, init="random", random_state=0)
     cp = decomposition.fit_transform(make_tensors())
-    solution = coupled_simplex_parafac(make_tensors(), 2, modes=MODES, loss="frobenius", n_init=2, random_state=0)
+    solution = coupled_simplex_parafac(
+        make_tensors(), 2, modes=MODES, loss="frobenius", n_init=2, init="random", random_state=0
+    )
     assert isinstance(cp, CPTensor)
     assert cp is decomposition.decomposition_
     assert (decomposition.solution_.trace.loss == solution.trace.loss).all()
@@ -37,7 +39,7 @@ def test_same_result_as_the_function():
 
 
 def test_fit_again_and_fit_are_the_same():
-    decomposition = CoupledSimplexCP(2, modes=MODES, random_state=0)
+    decomposition = CoupledSimplexCP(2, modes=MODES, init="random", random_state=0)
     first = decomposition.fit_transform(make_tensors())
     assert decomposition.fit(make_tensors()) is decomposition
     assert (decomposition.decomposition_.weights == first.weights).all()
@@ -47,4 +49,4 @@ def test_errors_and_warnings_come_through():
     with pytest.raises(InvalidInputError, match="rank is 0"):
         CoupledSimplexCP(0, modes=MODES).fit_transform(make_tensors())
     with pytest.warns(ConvergenceWarning):
-        CoupledSimplexCP(2, modes=MODES, n_iter_max=1, random_state=0).fit_transform(make_tensors())
+        CoupledSimplexCP(2, modes=MODES, n_iter_max=1, init="random", random_state=0).fit_transform(make_tensors())

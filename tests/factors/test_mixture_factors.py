@@ -122,7 +122,11 @@ def test_scale_of_a_cp_tensor_goes_into_the_weights(seed, has_weights):
         ((np.zeros(2), [np.ones((3, 2))] * 3), InvalidInputError, "not all zero"),
         ((np.array([-1.0, 2.0]), [np.ones((3, 2))] * 3), InvalidInputError, "negative"),
         ((np.array([np.nan, 2.0]), [np.ones((3, 2))] * 3), InvalidInputError, "non-negative"),
-        ((None, [np.ones((3, 2)), -np.ones((3, 2))]), InvalidInputError, "Factor 1 has a column that is zero, negative"),
+        (
+            (None, [np.ones((3, 2)), -np.ones((3, 2))]),
+            InvalidInputError,
+            "Factor 1 has a column that is zero, negative",
+        ),
         ((None, [np.ones((3, 2)), np.zeros((3, 2))]), InvalidInputError, "Factor 1"),
         ((None, [np.ones((3, 2)), np.full((3, 2), np.nan)]), InvalidInputError, "Factor 1"),
     ],

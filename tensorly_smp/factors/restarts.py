@@ -1,0 +1,133 @@
+"""Several starts of the same problem, in threads, the hopeless ones given up early."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import TypeAlias
+
+import numpy as np
+import tensorly as tl
+from tensorly.cp_tensor import CPTensor
+from threadpoolctl import threadpool_limits
+
+from tensorly_smp.factors.arrays import floor
+from tensorly_smp.factors.coupled import CoupledTensors
+from tensorly_smp.factors.losses import LOSSES
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import StopReason, SweepTrace
+from tensorly_smp.factors.sweeps import Callback, State, StoppingRule, Sweeper
+from tensorly_smp.factors.updates import BLOCK_SOLVERS
+
+#: Starts that go on after the screening.
+N_KEPT = 2
+
+Result: TypeAlias = tuple[State, SweepTrace, StopReason]
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """Everything that the starts have in common."""
+
+    tensors: CoupledTensors
+    loss: str
+    solver: str
+    n_inner: int | None
+    rule: StoppingRule
+    extrapolate: bool
+    callback: Callback | None
+
+    def all(self, starts: Sequence[MixtureFactors], n_threads: int, n_screen: int | None = None) -> list[Result]:
+        """Results of the starts, in their order; after an interrupt of those that have begun.
+
+        With ``n_screen``, only the ``N_KEPT`` lowest after that many sweeps go on.
+        """
+        states = [self._state(start) for start in starts]
+        # One BLAS thread per start: the matrices are small, threads would only wait for each other, and the rounding
+        # stays the same for any number of jobs.
+        with threadpool_limits(1, user_api="blas"):
+            if n_screen is None or len(states) <= N_KEPT or n_screen >= self.rule.n_iter_max:
+                return self._each(states, n_threads)
+            results = replace(self, rule=replace(self.rule, n_iter_max=n_screen))._each(states, n_threads)
+            if any(status is StopReason.INTERRUPTED for *_, status in results):
+                return results
+            return self._continue(results, n_screen, n_threads)
+
+    def _continue(self, results: list[Result], n_screen: int, n_threads: int) -> list[Result]:
+        """Run the lowest results on to their end."""
+        kept = np.argsort([trace.loss[-1] for _, trace, _ in results], kind="stable")[:N_KEPT].tolist()
+        unfinished = [i for i in kept if results[i][2] is StopReason.MAX_SWEEPS]
+        rule = replace(self.rule, n_iter_max=self.rule.n_iter_max - n_screen)
+        continued = replace(self, rule=rule)._each([results[i][0] for i in unfinished], n_threads)
+        merged = [
+            (state, trace, StopReason.SCREENED if status is StopReason.MAX_SWEEPS else status)
+            for state, trace, status in results
+        ]
+        for i, (state, trace, status) in zip(unfinished, continued, strict=False):  # fewer after an interrupt
+            merged[i] = (state, results[i][1].followed_by(trace), status)
+        return merged
+
+    def _each(self, states: list[State], n_threads: int) -> list[Result]:
+        if len(states) > 1 and n_threads > 1:
+            return self._in_threads(states, n_threads)
+        results: list[Result] = []
+        for state in states:
+            results.append(self._one(state))
+            if results[-1][2] is StopReason.INTERRUPTED:
+                break
+        return results
+
+    def _in_threads(self, states: list[State], n_threads: int) -> list[Result]:
+        # Not joblib.Parallel: it loses what was computed when the keyboard interrupts, and leaves the threads running.
+        stop = Event()
+        run, backend = replace(self, callback=_stoppable(self.callback, stop)), tl.get_backend()
+
+        def one(state: State) -> Result:
+            tl.set_backend(backend, local_threadsafe=True)  # of this thread only
+            result = run._one(state)
+            if result[2] is StopReason.INTERRUPTED:
+                stop.set()
+            return result
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            futures = [pool.submit(one, state) for state in states]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException as error:
+                stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                results = [f.result() for f in futures if not f.cancelled() and f.exception() is None]
+                if not isinstance(error, KeyboardInterrupt) or not results:
+                    raise
+                return results
+        return [future.result() for future in futures]
+
+    def _state(self, start: MixtureFactors) -> State:
+        """The start in the backend's arrays, without exact zeros.
+
+        A column whose bins hold no sample would otherwise be zero after a multiplicative step.
+        """
+        context, model = self.tensors.context, start.to_numpy()
+        weights, factors = tl.tensor(model.weights, **context), [tl.tensor(a, **context) for a in model.factors]
+        return State(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors])
+
+    def _one(self, state: State) -> Result:
+        solver_class = BLOCK_SOLVERS[self.loss][self.solver]
+        solver = solver_class() if self.n_inner is None else solver_class(self.n_inner)
+        extrapolate = self.extrapolate and self.solver != "mirror"
+        sweeper = Sweeper(LOSSES[self.loss](self.tensors), solver, self.rule, extrapolate)
+        return sweeper.run(state, self.callback)
+
+
+def _stoppable(callback: Callback | None, stop: Event) -> Callback:
+    """The callback, interrupting once ``stop`` is set."""
+
+    def stoppable(cp_tensor: CPTensor, loss: float) -> bool | None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        return None if callback is None else callback(cp_tensor, loss)
+
+    return stoppable

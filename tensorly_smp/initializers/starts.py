@@ -1,0 +1,111 @@
+"""Where the starts of a fit come from: algebra, chance, or the caller."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, start_partition
+from tensorly_smp.initializers.random_start import random_start
+from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.marginals.partition import Partition, default_partition
+
+#: Every so many starts one is random, in case the algebra is misled by the same noise every time.
+RANDOM_EVERY = 4
+#: Bins per variable of successive algebraic starts.
+BIN_NUMBERS = (START_BINS, 8)
+MOST_PARTITIONS_TRIED = 200
+#: Share of the uniform column in a start whose negative entries were clipped.
+CLIPPED_SHARE = 0.01
+
+
+def random_starts(
+    n_bins: tuple[int, ...], rank: int, first_moments: tuple[np.ndarray, ...], streams: list[np.random.Generator]
+) -> list[MixtureFactors]:
+    """One random start per stream."""
+    return [random_start(n_bins, rank, rng, first_moments) for rng in streams]
+
+
+def gevd_starts(
+    data: Marginals | Codes, rank: int, random: list[MixtureFactors], streams: list[np.random.Generator]
+) -> list[MixtureFactors]:
+    """Algebraic starts with different partitions and numbers of bins, and some random ones among them.
+
+    Parameters
+    ----------
+    data : Marginals or Codes
+        What :func:`gevd_start` decomposes.
+    rank : int
+    random : list of MixtureFactors
+        One random start per stream: every fourth is used, and those of streams whose algebra failed.
+    streams : list of Generator
+
+    Returns
+    -------
+    list of MixtureFactors
+        Those that are algebraic are GevdStart.
+
+    Warns
+    -----
+    AlgebraicStartWarning
+        Why an algebraic start failed; a random one takes its place.
+    """
+    starts: list[MixtureFactors] = []
+    failures: list[str] = []
+    for position, (fallback, rng) in enumerate(zip(random, streams, strict=True)):
+        if position % RANDOM_EVERY == RANDOM_EVERY - 1:
+            starts.append(fallback)
+            continue
+        try:
+            starts.append(_one_start(data, rank, position, rng))
+        except InvalidInputError as error:  # AlgebraicStartError is one; blocks that were not counted are another
+            failures.append(str(error))
+            starts.append(fallback)
+    if failures:
+        warnings.warn(
+            f"{len(failures)} of {len(random)} starts are random, because the algebra failed: {failures[0]}",
+            AlgebraicStartWarning,
+            stacklevel=4,
+        )
+    return starts
+
+
+def _one_start(data: Marginals | Codes, rank: int, position: int, rng: np.random.Generator) -> MixtureFactors:
+    if isinstance(data, Codes) or data.n_samples > 0:
+        n_bins = BIN_NUMBERS[position % len(BIN_NUMBERS)]
+        partition = _counted_partition(data, start_partition(data.n_variables, n_bins, rank, rng), rng)
+        merged = [min(n_bins, size) for size in data.n_bins]
+        fits = min(partition.effective_sizes(merged)[:2]) >= rank
+        return gevd_start(data, rank, partition, n_bins=n_bins if fits else None, random_state=rng)
+    partition = _counted_partition(data, default_partition(data.n_variables), rng)
+    start = gevd_start(data, rank, partition, random_state=rng)
+    # Exact histograms give exact factors; if there are zeros, perhaps from clipping, no multiplicative step leaves them.
+    clipped = any((a == 0).any() for a in start.factors) or (start.weights == 0).any()
+    return replace(start.smooth(CLIPPED_SHARE), weights=0.9 * start.weights + 0.1 / rank) if clipped else start
+
+
+def _counted_partition(data: Marginals | Codes, wanted: Partition, rng: np.random.Generator) -> Partition:
+    """The wanted partition, or the first one found all of whose blocks have been counted; else the wanted one."""
+    if isinstance(data, Codes):
+        return wanted
+    counted = {tuple(t) for t in data.triples[data.totals > 0].tolist()}
+    for partition in _candidates(wanted, data.n_variables, rng):
+        if all(tuple(sorted(block)) in counted for block in product(*partition)):
+            return partition
+    return wanted
+
+
+def _candidates(wanted: Partition, n_variables: int, rng: np.random.Generator) -> Iterator[Partition]:
+    yield wanted
+    for _ in range(MOST_PARTITIONS_TRIED):
+        groups = rng.integers(3, size=n_variables)
+        sets = [tuple(np.flatnonzero(groups == g).tolist()) for g in range(3)]
+        if all(sets):
+            yield Partition(*sets)
