@@ -10,6 +10,9 @@ from tensorly_smp.factors.coupled_cp import CoupledSimplexCP
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution, StopReason, SweepTrace
 from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.identifiability.bounds import max_identifiable_rank, min_bins_for_rank
+from tensorly_smp.identifiability.kruskal import kruskal_rank
+from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start
 from tensorly_smp.initializers.gevd import gevd_parafac
 from tensorly_smp.marginals.block_tensor import block_tensor
@@ -25,6 +28,7 @@ __all__ = [
     "CoupledSimplexCP",
     "CoupledSolution",
     "GevdStart",
+    "IdentifiabilityReport",
     "Marginals",
     "MixtureDensity",
     "MixtureFactors",
@@ -33,6 +37,7 @@ __all__ = [
     "StopReason",
     "SweepTrace",
     "block_tensor",
+    "check_identifiability",
     "choose_binning",
     "count_marginals",
     "coupled_simplex_parafac",
@@ -42,8 +47,11 @@ __all__ = [
     "exceptions",
     "gevd_parafac",
     "gevd_start",
+    "kruskal_rank",
     "load",
+    "max_identifiable_rank",
     "metrics",
+    "min_bins_for_rank",
     "paper_partition",
     "reconstruct_density",
 ]

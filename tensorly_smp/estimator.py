@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -16,11 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.reconstruct import reconstruct_density
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, NonUniformBinsError
+from tensorly_smp.exceptions import (
+    IdentifiabilityWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    NonUniformBinsError,
+)
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.sweeps import Callback
+from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.labels import Samples, default_names, list_names, read_samples
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.randomness import RandomState
@@ -74,6 +82,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     factors_ : MixtureFactors
     binning_ : Binning
     weights_ : ndarray (n_components,)
+    identifiability_ : IdentifiabilityReport
+        Whether the fitted factors are unique, computed when first asked for.
     labels_ : ndarray of int (n_samples,)
         Most probable component of every sample of the fit.
     n_iter_ : int
@@ -183,7 +193,18 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         dataset = dataset.assign_attrs(density=self.density, n_samples=codes.n_samples)
         self._set_fitted(dataset, binning.variables)
         self.labels_ = self.density_.posterior(samples.values).argmax(axis=1)
+        self._triples = "all" if isinstance(self.triples, str) else marginals.triples
+        for concern in identifiability_concerns(self.factors_, marginals.triples):
+            warnings.warn(concern, IdentifiabilityWarning, stacklevel=2)
         return self
+
+    @property
+    def identifiability_(self) -> IdentifiabilityReport:
+        """Report on the uniqueness of the fitted factors; computed when first asked for, up to seconds."""
+        check_is_fitted(self)
+        if self._identifiability is None:
+            self._identifiability = check_identifiability(self.factors_, triples=self._triples)
+        return self._identifiability
 
     def _check_parameters(self) -> None:
         """Refuse what no later stage would, or only after the work is done."""
@@ -218,6 +239,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         # Not self.density: the parameters of a fitted model may have been set to something else since.
         self.density_ = reconstruct_density(factors, method=dataset.attrs["density"])
         self.result_ = dataset
+        self._identifiability: IdentifiabilityReport | None = None
+        self._triples: str | np.ndarray = "all"
         self.factors_ = factors
         self.binning_ = factors.binning
         self.weights_ = factors.weights

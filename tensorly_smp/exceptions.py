@@ -7,6 +7,25 @@ was expected and what to try.
 
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
+__all__ = [
+    "AlgebraicStartError",
+    "AlgebraicStartWarning",
+    "ClippedMassWarning",
+    "ConstantVariableWarning",
+    "ConvergenceWarning",
+    "EmptyComponentWarning",
+    "FileFormatError",
+    "IdentifiabilityWarning",
+    "InvalidInputError",
+    "InvalidTypeError",
+    "MissingDependencyError",
+    "NonUniformBinsError",
+    "SizeLimitError",
+    "SparseHistogramWarning",
+    "TensorlySmpError",
+    "TensorlySmpWarning",
+]
+
 
 class TensorlySmpError(Exception):
     """Base of all errors raised by this package."""

@@ -16,6 +16,8 @@ FOUNDATIONS = ("exceptions", "randomness", "labels")
 # importing module: stages or modules that it imports against the order, inside its functions only, with the reason.
 LAZY = {
     "factors.solver": {"initializers"},  # a start is chosen by its name
+    "factors.solution": {"results"},  # to_dataset
+    "identifiability.question": {"results"},  # takes the Dataset of a fit
 }
 # The numerical code has never heard of labels. These modules take samples in from users, or give results out.
 LABELS = {"codes.binning", "codes.encoding", "densities.mixture_density", "estimator", "selection", "plotting"}

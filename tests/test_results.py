@@ -153,7 +153,7 @@ def test_files_keep_every_bit(tmp_path, solution, variables):
 def test_fit_through_a_file(tmp_path):
     X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
     result = smp.SmoothProductMixture(n_components=2, n_bins=8, n_init=2, random_state=0).fit(X).result_
-    assert all(type(value) in (int, float, str) for value in result.attrs.values())
+    assert all(type(value) in (int, float, str, np.ndarray) for value in result.attrs.values())
     result.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "fit.nc", engine="h5netcdf") as opened:
         xr.testing.assert_identical(opened.load(), result)

@@ -119,7 +119,11 @@ def tensors_to_marginals(tensors: Sequence[Tensor], modes: Sequence[Sequence[int
         order = np.argsort(mode)
         counts.append(to_numpy(tensor).transpose(order))
         triples.append([int(mode[axis]) for axis in order])
-    sizes = {n: size for triple, count in zip(triples, counts, strict=True) for n, size in zip(triple, count.shape, strict=True)}
+    sizes = {
+        n: size
+        for triple, count in zip(triples, counts, strict=True)
+        for n, size in zip(triple, count.shape, strict=True)
+    }
     totals = np.array([count.sum() for count in counts])
     binning = Binning.from_n_bins([sizes[n] for n in sorted(sizes)])
     return Marginals(tuple(counts), np.array(triples), totals, binning, 0)

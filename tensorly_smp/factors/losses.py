@@ -92,7 +92,7 @@ class KLWeightBlock:
 
 
 def _log_product(unfolding: Unfolding, model: Tensor) -> Tensor:
-    """sum U log(model) over the cells in which samples fell: a logarithm costs more than the matrix product."""
+    """Sum U log(model) over the cells in which samples fell: a logarithm costs more than the matrix product."""
     cells = take(tl.reshape(model, (-1,)), unfolding.filled)
     return tl.dot(unfolding.filled_values, tl.log(cells))
 
@@ -186,7 +186,7 @@ def _grams(factors: list[Tensor]) -> Tensor:
 
 
 def _pair_gram(unfolding: Unfolding, grams: Tensor) -> Tensor:
-    """sum over the pairs (j, k) of an unfolding of omega G_j * G_k, (rank, rank)."""
+    """Sum over the pairs (j, k) of an unfolding of omega G_j * G_k, (rank, rank)."""
     pairs = take(grams, unfolding.pairs_a) * take(grams, unfolding.pairs_b)
     return tl.tensordot(unfolding.omega, pairs, 1)
 

@@ -21,7 +21,10 @@ class StopReason(Enum):
     CONVERGED = ("the relative decrease of the loss fell below the tolerance", "nothing to do")
     EXACT = ("the loss is down to rounding error: the model explains the histograms exactly", "nothing to do")
     MAX_SWEEPS = ("the largest number of sweeps was reached first", "raise n_iter_max, or the tolerance tol")
-    SCREENED = ("other starts were lower after the sweeps of the screening", "n_screen=None runs every start to its end")
+    SCREENED = (
+        "other starts were lower after the sweeps of the screening",
+        "n_screen=None runs every start to its end",
+    )
     CALLBACK = ("the callback asked to stop", "nothing to do if that was meant")
     INTERRUPTED = ("the keyboard interrupted the iteration", "start again from these factors: init=solution.factors")
 

@@ -102,7 +102,9 @@ class Sweeper:
     before, so that the loss costs no pass of its own.
     """
 
-    def __init__(self, loss: KLLoss | FrobeniusLoss, solver: BlockSolver, rule: StoppingRule, extrapolate: bool) -> None:
+    def __init__(
+        self, loss: KLLoss | FrobeniusLoss, solver: BlockSolver, rule: StoppingRule, extrapolate: bool
+    ) -> None:
         self.loss = loss
         self.solver = solver
         self.rule = rule

@@ -220,7 +220,8 @@ def _first_moments(data: Marginals | Codes) -> list[np.ndarray]:
     """Overall histogram of every variable."""
     if isinstance(data, Codes):
         counts = [
-            np.bincount(column[column >= 0], minlength=size) for column, size in zip(data.values.T, data.n_bins, strict=True)
+            np.bincount(column[column >= 0], minlength=size)
+            for column, size in zip(data.values.T, data.n_bins, strict=True)
         ]
         if any(count.sum() == 0 for count in counts):
             raise InvalidInputError("A variable has no observed value.")
@@ -289,9 +290,7 @@ def _compress_codes(codes: Codes, partition: Partition, rank: int, rng: np.rando
     observed = (codes.values >= 0).mean(axis=0)
     first, second = (_one_hot(codes, group, observed) for group in partition.sets[:2])
     n_samples = codes.n_samples
-    left_scale, right_scale = (
-        _cell_scale(np.asarray(hot.sum(axis=0)).ravel() / n_samples) for hot in (first, second)
-    )
+    left_scale, right_scale = (_cell_scale(np.asarray(hot.sum(axis=0)).ravel() / n_samples) for hot in (first, second))
     first, second = first @ scipy.sparse.diags_array(left_scale), second @ scipy.sparse.diags_array(right_scale)
     shape = (first.shape[1], second.shape[1])
     if max(shape) <= DENSE_PAIR:
@@ -315,9 +314,7 @@ def _compress_codes(codes: Codes, partition: Partition, rank: int, rng: np.rando
         for i in range(codes.n_bins[n]):
             chosen = column == i
             slices.append(first_scores[chosen].T @ second_scores[chosen] / (n_samples * observed[n]))
-    return _PairBlock(
-        codes.n_bins, partition, left, right, values, np.stack(slices), left_scale, right_scale
-    )
+    return _PairBlock(codes.n_bins, partition, left, right, values, np.stack(slices), left_scale, right_scale)
 
 
 def _one_hot(codes: Codes, group: Sequence[int], observed: np.ndarray) -> Any:

@@ -22,6 +22,8 @@ RANDOM_EVERY = 4
 #: Bins per variable of successive algebraic starts.
 BIN_NUMBERS = (START_BINS, 8)
 MOST_PARTITIONS_TRIED = 200
+#: Partitions tried before a start is given up: in one of them a variable that carries nothing may stand alone.
+MOST_ATTEMPTS = 4
 #: Share of the uniform column in a start whose negative entries were clipped.
 CLIPPED_SHARE = 0.01
 
@@ -63,11 +65,10 @@ def gevd_starts(
         if position % RANDOM_EVERY == RANDOM_EVERY - 1:
             starts.append(fallback)
             continue
-        try:
-            starts.append(_one_start(data, rank, position, rng))
-        except InvalidInputError as error:  # AlgebraicStartError is one; blocks that were not counted are another
-            failures.append(str(error))
-            starts.append(fallback)
+        found = _first_success(data, rank, position, rng)
+        if isinstance(found, str):
+            failures.append(found)
+        starts.append(fallback if isinstance(found, str) else found)
     if failures:
         warnings.warn(
             f"{len(failures)} of {len(random)} starts are random, because the algebra failed: {failures[0]}",
@@ -75,6 +76,16 @@ def gevd_starts(
             stacklevel=4,
         )
     return starts
+
+
+def _first_success(data: Marginals | Codes, rank: int, position: int, rng: np.random.Generator) -> MixtureFactors | str:
+    """The start, or why the last of several partitions failed."""
+    for _ in range(MOST_ATTEMPTS):
+        try:
+            return _one_start(data, rank, position, rng)
+        except InvalidInputError as error:  # AlgebraicStartError is one; blocks that were not counted are another
+            reason = str(error)
+    return reason
 
 
 def _one_start(data: Marginals | Codes, rank: int, position: int, rng: np.random.Generator) -> MixtureFactors:

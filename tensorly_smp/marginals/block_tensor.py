@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-def block_tensor(
-    marginals: Marginals, partition: Partition | Sequence[Iterable[int]] | None = None
-) -> xr.DataArray:
+def block_tensor(marginals: Marginals, partition: Partition | Sequence[Iterable[int]] | None = None) -> xr.DataArray:
     """Block tensor Y of the paper: block (j, k, l) is the histogram X_jkl, j in S1, k in S2, l in S3.
 
     Its CPD is [[w; A_1, A_2, A_3]] with the factors of the variables of each set stacked (Kargas & Sidiropoulos,

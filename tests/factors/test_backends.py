@@ -17,8 +17,9 @@ from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.marginals.histograms import count_marginals
 
 MODULES = {"numpy": "numpy", "pytorch": "torch", "jax": "jax"}
-MODES = [(0, 1, 2), (3, 0, 1)]
-N_BINS = (3, 3, 3, 3)  # few different shapes: JAX compiles every operation for each
+# Every variable is in as many triples and has as many bins: JAX compiles every operation once for each shape.
+MODES = [(0, 1, 2), (3, 0, 1), (0, 2, 3), (1, 2, 3)]
+N_BINS = (3, 3, 3, 3)
 EVERY_SOLVER = pytest.mark.parametrize(
     ("loss", "solver"), [(loss, solver) for loss in BLOCK_SOLVERS for solver in BLOCK_SOLVERS[loss]]
 )
