@@ -57,7 +57,8 @@ def main():
                 verdict = "yes" if error <= asked else "NO"
                 label = "  ".join(map(str, size))
                 print(
-                    f"{label:<9}{loss:<11}{solver:<20}{error:8.0e}{asked:8.0e}{verdict:>5}{sweeps:8d}{seconds:9.1f}  {ended}",
+                    f"{label:<9}{loss:<11}{solver:<20}{error:8.0e}{asked:8.0e}{verdict:>5}{sweeps:8d}{seconds:9.1f}"
+                    f"  {ended}",
                     flush=True,
                 )
 

@@ -104,6 +104,10 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     ('variable', 'bin', 'component')
     """
 
+    factors_: MixtureFactors
+    _identifiability: IdentifiabilityReport | None
+    _triples: str | np.ndarray
+
     def __init__(
         self,
         n_components: int = 2,
@@ -239,8 +243,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         # Not self.density: the parameters of a fitted model may have been set to something else since.
         self.density_ = reconstruct_density(factors, method=dataset.attrs["density"])
         self.result_ = dataset
-        self._identifiability: IdentifiabilityReport | None = None
-        self._triples: str | np.ndarray = "all"
+        self._identifiability = None
+        self._triples = "all"
         self.factors_ = factors
         self.binning_ = factors.binning
         self.weights_ = factors.weights

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
-RandomState: TypeAlias = "None | int | np.random.Generator | np.random.RandomState | np.random.SeedSequence"
+RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | np.random.SeedSequence | None"
 
 
 def seed_sequence(random_state: RandomState) -> np.random.SeedSequence:

@@ -7,9 +7,10 @@ does not depend on x) and its gradient; solvers in ``updates`` know nothing else
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import tensorly as tl
 
@@ -45,14 +46,17 @@ class KLFactorBlock:
     axis: int = 0
 
     def model(self, x: Tensor) -> Tensor:
+        """Model of every column, (n_bins, n_columns)."""
         model = x @ self.khatri_rao.T
         model += tiny(x)
         return model
 
     def value(self, x: Tensor) -> Tensor:
+        """Loss up to a constant."""
         return -_log_product(self.unfolding, self.model(x))
 
     def gradient(self, x: Tensor) -> Tensor:
+        """Gradient of the value."""
         return -(divide(self.unfolding.values, self.model(x)) @ self.khatri_rao)
 
 
@@ -64,8 +68,10 @@ class KLWeightBlock:
     factors: list[Tensor]
     khatri_raos: list[Tensor]
     axis: int = 1
+    _last: tuple[Tensor, list[Tensor]] | None = None
 
     def models(self, x: Tensor) -> list[Tensor]:
+        """Model of every column, one matrix per part of the cover."""
         models = []
         for u, q in zip(self.cover, self.khatri_raos, strict=True):
             model = (self.factors[u.variable] * x) @ q.T
@@ -74,17 +80,15 @@ class KLWeightBlock:
         return models
 
     def value(self, x: Tensor) -> Tensor:
-        return -sum(_log_product(u, y) for u, y in zip(self.cover, self.models(x), strict=True))
+        """Loss up to a constant."""
+        models = self.models(x)
+        self._last = (x, models)
+        return -sum(_log_product(u, y) for u, y in zip(self.cover, models, strict=True))
 
     def gradient(self, x: Tensor) -> Tensor:
-        return self._gradient(self.models(x))
-
-    def value_and_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        models = self.models(x)
-        value = -sum(_log_product(u, y) for u, y in zip(self.cover, models, strict=True))
-        return value, self._gradient(models)
-
-    def _gradient(self, models: list[Tensor]) -> Tensor:
+        """Gradient of the value; at the x of the last value (the same object) its models are used up."""
+        models = self._last[1] if self._last is not None and self._last[0] is x else self.models(x)
+        self._last = None
         total = 0.0
         for u, q, y in zip(self.cover, self.khatri_raos, models, strict=True):
             total = total - tl.sum(self.factors[u.variable] * (divide(u.values, y) @ q), axis=0)
@@ -106,9 +110,11 @@ class QuadraticBlock:
     axis: int = 0
 
     def value(self, x: Tensor) -> Tensor:
+        """Loss up to a constant."""
         return tl.sum(x * (x @ self.gram - 2.0 * self.linear))
 
     def gradient(self, x: Tensor) -> Tensor:
+        """Gradient of the value."""
         return 2.0 * (x @ self.gram - self.linear)
 
     @cached_property
@@ -122,6 +128,25 @@ class QuadraticBlock:
         return sums if self.axis == 0 else tl.max(sums)
 
 
+class Loss(Protocol):
+    """A loss over all triples, as blocks."""
+
+    name: str
+
+    def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> Block:
+        """The loss in the factor of variable n."""
+
+    def weight_block(self, factors: list[Tensor]) -> Block:
+        """The loss in the weights."""
+
+    def total(self, block: Any, weights: Tensor) -> float:
+        """The loss, given the weight block of the current factors and the weights (1, rank)."""
+
+    @property
+    def resolution(self) -> float:
+        """Size of the terms whose difference the loss is."""
+
+
 class KLLoss:
     """sum over triples of omega KL(X || model)."""
 
@@ -131,16 +156,18 @@ class KLLoss:
         self.tensors = tensors
 
     def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> KLFactorBlock:
+        """The loss in the factor of variable n."""
         unfolding = self.tensors.blocks[n]
         return KLFactorBlock(unfolding, khatri_rao(unfolding, tl.concatenate(factors)) * weights)
 
     def weight_block(self, factors: list[Tensor]) -> KLWeightBlock:
+        """The loss in the weights."""
         stacked = tl.concatenate(factors)
         return KLWeightBlock(self.tensors.cover, factors, [khatri_rao(u, stacked) for u in self.tensors.cover])
 
     def total(self, block: KLWeightBlock, weights: Tensor) -> float:
-        """The loss, given the weight block of the current factors."""
-        return self.tensors.self_information + float(block.value(weights[None, :]))
+        """The loss, given the weight block of the current factors and the weights (1, rank)."""
+        return self.tensors.self_information + float(block.value(weights))
 
     @property
     def resolution(self) -> float:
@@ -157,12 +184,14 @@ class FrobeniusLoss:
         self.tensors = tensors
 
     def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> QuadraticBlock:
+        """The loss in the factor of variable n."""
         unfolding = self.tensors.blocks[n]
         linear = (unfolding.values @ khatri_rao(unfolding, tl.concatenate(factors))) * weights
         gram = _pair_gram(unfolding, _grams(factors)) * weights * weights[:, None]
         return QuadraticBlock(linear, gram)
 
     def weight_block(self, factors: list[Tensor]) -> QuadraticBlock:
+        """The loss in the weights."""
         stacked, grams = tl.concatenate(factors), _grams(factors)
         linear, gram = 0.0, 0.0
         for u in self.tensors.cover:
@@ -172,8 +201,8 @@ class FrobeniusLoss:
         return QuadraticBlock(tl.reshape(linear, (1, -1)), gram, axis=1)
 
     def total(self, block: QuadraticBlock, weights: Tensor) -> float:
-        """The loss, given the weight block of the current factors; never below zero through rounding."""
-        return max(self.tensors.energy + float(block.value(weights[None, :])), 0.0)
+        """The loss, given the weight block of the current factors and the weights (1, rank); never below zero."""
+        return max(self.tensors.energy + float(block.value(weights)), 0.0)
 
     @property
     def resolution(self) -> float:
@@ -191,4 +220,4 @@ def _pair_gram(unfolding: Unfolding, grams: Tensor) -> Tensor:
     return tl.tensordot(unfolding.omega, pairs, 1)
 
 
-LOSSES = {"kl": KLLoss, "frobenius": FrobeniusLoss}
+LOSSES: dict[str, Callable[[CoupledTensors], Loss]] = {"kl": KLLoss, "frobenius": FrobeniusLoss}

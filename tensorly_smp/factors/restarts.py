@@ -61,7 +61,7 @@ class Restarts:
         unfinished = [i for i in kept if results[i][2] is StopReason.MAX_SWEEPS]
         rule = replace(self.rule, n_iter_max=self.rule.n_iter_max - n_screen)
         continued = replace(self, rule=rule)._each([results[i][0] for i in unfinished], n_threads)
-        merged = [
+        merged: list[Result] = [
             (state, trace, StopReason.SCREENED if status is StopReason.MAX_SWEEPS else status)
             for state, trace, status in results
         ]

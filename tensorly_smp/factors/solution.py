@@ -23,7 +23,7 @@ class StopReason(Enum):
     MAX_SWEEPS = ("the largest number of sweeps was reached first", "raise n_iter_max, or the tolerance tol")
     SCREENED = (
         "other starts were lower after the sweeps of the screening",
-        "n_screen=None runs every start to its end",
+        "to run all to their end: n_screen=None",
     )
     CALLBACK = ("the callback asked to stop", "nothing to do if that was meant")
     INTERRUPTED = ("the keyboard interrupted the iteration", "start again from these factors: init=solution.factors")
@@ -65,7 +65,7 @@ class SweepTrace:
         return len(self.loss) - 1
 
     def followed_by(self, later: SweepTrace) -> SweepTrace:
-        """This record and that of a continuation, whose start is the end of this."""
+        """Record of both, the start of the later being the end of this one."""
         return SweepTrace(
             np.concatenate([self.loss, later.loss[1:]]),
             np.concatenate([self.change, later.change[1:]]),

@@ -11,7 +11,7 @@ import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex
-from tensorly_smp.factors.losses import FrobeniusLoss, KLLoss
+from tensorly_smp.factors.losses import Block
 from tensorly_smp.factors.solution import StopReason, SweepTrace
 from tensorly_smp.factors.updates import BlockSolver
 
@@ -27,6 +27,7 @@ class StoppingRule:
     n_iter_max: int
 
     def reason(self, losses: list[float], rounding: float) -> StopReason | None:
+        """Why to stop after these losses, or None; below ``rounding`` no loss can be told from zero."""
         if losses[-1] <= rounding:
             return StopReason.EXACT
         if len(losses) > 2 and losses[-3] - losses[-1] <= 2 * self.tol * abs(losses[-1]):
@@ -44,9 +45,11 @@ class State:
     factors: list[Tensor]
 
     def stack(self) -> Tensor:
+        """All entries in one matrix, the weights in the last row."""
         return tl.concatenate([*self.factors, self.weights[None, :]])
 
     def change(self, other: State) -> float:
+        """Largest difference of an entry."""
         return float(tl.max(tl.abs(self.stack() - other.stack())))
 
 
@@ -64,6 +67,7 @@ class Extrapolation:
     history: list[Tensor] = field(default_factory=list)
 
     def propose(self, before: State, after: State) -> State | None:
+        """The next start, or None where it would be no step ahead."""
         self.history.append(before.stack())
         if len(self.history) < 2:
             return None
@@ -91,6 +95,7 @@ class Extrapolation:
         return State(normalize(weights, 0) if self.in_logarithms else project_simplex(weights, 0), parts)
 
     def reject(self) -> None:
+        """Take back the last proposal: shorter steps from now on."""
         self.largest_step = max(2.0, self.largest_step / 2.0)
         self.history = []
 
@@ -102,16 +107,16 @@ class Sweeper:
     before, so that the loss costs no pass of its own.
     """
 
-    def __init__(
-        self, loss: KLLoss | FrobeniusLoss, solver: BlockSolver, rule: StoppingRule, extrapolate: bool
-    ) -> None:
+    def __init__(self, loss: Loss, solver: BlockSolver, rule: StoppingRule, extrapolate: bool) -> None:
         self.loss = loss
         self.solver = solver
         self.rule = rule
         self.extrapolation = Extrapolation(loss.name == "kl") if extrapolate else None
 
     def run(self, start: State, callback: Callback | None = None) -> tuple[State, SweepTrace, StopReason]:
-        state, previous, fallback = start, start, None
+        """Last accepted state, the record, and why it ended."""
+        state, previous = start, start
+        fallback: State | None = None
         losses: list[float] = []
         changes: list[float] = []
         seconds: list[float] = []
@@ -122,8 +127,9 @@ class Sweeper:
         try:
             while True:
                 block = self.loss.weight_block(state.factors)
-                value = self.loss.total(block, state.weights)
-                if fallback is not None and not value <= losses[-1]:
+                row = state.weights[None, :]
+                value = self.loss.total(block, row)
+                if fallback is not None and self.extrapolation is not None and not value <= losses[-1]:
                     self.extrapolation.reject()
                     state, fallback = fallback, None
                     continue
@@ -137,7 +143,7 @@ class Sweeper:
                     status = status_now
                     break
                 previous = state
-                state = self._sweep(block, state)
+                state = self._sweep(block, row, state.factors)
                 if self.extrapolation is not None:
                     proposal = self.extrapolation.propose(previous, state)
                     if proposal is not None:
@@ -156,9 +162,9 @@ class Sweeper:
             return StopReason.CALLBACK
         return self.rule.reason(losses, rounding)
 
-    def _sweep(self, weight_block: object, state: State) -> State:
-        weights = self.solver(weight_block, state.weights[None, :], key=-1)[0]
-        factors = list(state.factors)
+    def _sweep(self, weight_block: Block, row: Tensor, factors: list[Tensor]) -> State:
+        weights = self.solver(weight_block, row, key=-1)[0]
+        factors = list(factors)
         for n in range(len(factors)):
             factors[n] = self.solver(self.loss.factor_block(n, factors, weights), factors[n], key=n)
         return State(weights, factors)

@@ -27,6 +27,7 @@ class Multiplicative:
         self.n_inner = n_inner
 
     def __call__(self, block: Block, x: Tensor, key: int) -> Tensor:
+        """Improved x."""
         for _ in range(self.n_inner):
             x = normalize(x * -block.gradient(x), block.axis)
         return tl.clip(x, floor(x))
@@ -45,6 +46,7 @@ class MirrorDescent:
         self.steps: dict[int, float] = {}
 
     def __call__(self, block: Block, x: Tensor, key: int) -> Tensor:
+        """Improved x."""
         value = float(block.value(x))
         for _ in range(self.n_inner):
             moved, value_moved = self._step(block, x, value, key)
@@ -87,6 +89,8 @@ class ProjectedGradient:
         self.n_inner = n_inner
 
     def __call__(self, block: QuadraticBlock, x: Tensor, key: int) -> Tensor:
+        """Improved x."""
+
         def step(y: Tensor) -> Tensor:
             return project_simplex(y - block.gradient(y) / block.curvature, block.axis)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -136,8 +137,10 @@ def gevd_start(
     """
     if not isinstance(data, Marginals | Codes):
         raise InvalidTypeError(f"data is {type(data).__name__}; expected Marginals or Codes.")
-    if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
-        raise InvalidInputError(f"rank is {rank!r}; expected a positive integer.")
+    if isinstance(rank, bool) or not isinstance(rank, Integral):
+        raise InvalidTypeError(f"rank is {rank!r}; expected an integer.")
+    if rank < 1:
+        raise InvalidInputError(f"rank is {rank}; expected at least 1.")
     rng = as_generator(random_state)
     if partition is None:
         exact = _is_exact(data)
@@ -211,8 +214,8 @@ def _check_rank(partition: Partition, n_bins: tuple[int, ...], rank: int) -> Non
     sizes = partition.effective_sizes(n_bins)
     if rank > min(sizes[:2]):
         raise AlgebraicStartError(
-            f"rank is {rank}; the first two sets of the partition allow at most {min(sizes[:2])} (bins less one, summed "
-            "over a set, plus one). Lower the rank, take more bins or a more even partition, or start at random."
+            f"rank is {rank}; the first two sets of the partition allow at most {min(sizes[:2])} (bins less one, "
+            "summed over a set, plus one). Lower the rank, take more bins or a more even partition, or start at random."
         )
 
 
@@ -235,7 +238,7 @@ def _first_moments(data: Marginals | Codes) -> list[np.ndarray]:
 
 def _merge(share: np.ndarray, n_bins: int | None) -> np.ndarray:
     """Merged bin of every bin: consecutive bins, about equally many samples each; empty bins join a neighbor."""
-    target = min(START_BINS if n_bins is None else n_bins, np.count_nonzero(share))
+    target = min(START_BINS if n_bins is None else n_bins, int(np.count_nonzero(share)))
     middle = np.cumsum(share) - share / 2
     group = np.minimum((middle * target).astype(int), target - 1)
     # Numbers without gaps: a bin with more than its part of the samples leaves some out.
@@ -339,8 +342,8 @@ def _decompose(
     values = block.singular_values
     if values[rank - 1] <= SINGULAR_RATIO * values[0]:
         raise AlgebraicStartError(
-            f"Singular values: number {rank} of the pair block is {values[rank - 1] / values[0]:.1e} of the first; above "
-            f"{SINGULAR_RATIO:.0e} is needed. The data have a rank below {rank} for this partition: lower the rank."
+            f"Singular values: number {rank} of the pair block is {values[rank - 1] / values[0]:.1e} of the first; "
+            f"above {SINGULAR_RATIO:.0e} is needed. The data have a lower rank for this partition: lower the rank."
         )
     if rank == 1:
         core_left = core_right = np.ones((1, 1))

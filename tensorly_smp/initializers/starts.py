@@ -97,7 +97,7 @@ def _one_start(data: Marginals | Codes, rank: int, position: int, rng: np.random
         return gevd_start(data, rank, partition, n_bins=n_bins if fits else None, random_state=rng)
     partition = _counted_partition(data, default_partition(data.n_variables), rng)
     start = gevd_start(data, rank, partition, random_state=rng)
-    # Exact histograms give exact factors; if there are zeros, perhaps from clipping, no multiplicative step leaves them.
+    # Exact histograms give exact factors; but if there are zeros, perhaps clipped, no multiplicative step leaves them.
     clipped = any((a == 0).any() for a in start.factors) or (start.weights == 0).any()
     return replace(start.smooth(CLIPPED_SHARE), weights=0.9 * start.weights + 0.1 / rank) if clipped else start
 

@@ -84,7 +84,7 @@ def stack_blocks(marginals: Marginals, partition: Partition) -> np.ndarray:
         names = [tuple(marginals.binning.variables[n] for n in block) for block in missing[:5]]
         raise InvalidInputError(
             f"{len(missing)} of {len(needed)} blocks of the partition have not been counted, or have no sample: "
-            f"{names}{'...' if len(missing) > 5 else ''}. Count all triples, or choose a partition within those counted."
+            f"{names}{'...' if len(missing) > 5 else ''}. Count all triples, or choose a partition of those counted."
         )
     starts = []
     for group in partition:
