@@ -20,7 +20,7 @@ from tensorly_smp.metrics import factor_error
 SIZES = [(3, 4, 2), (3, 5, 4), (4, 4, 3), (5, 4, 4), (6, 5, 4)]
 N_STARTS, N_SCREEN = 10, 30
 #: Sweeps at most, truths and the error that is asked for.
-DEFAULT, MIRROR = (5000, 3, 1e-4), (3000, 1, 1e-3)
+DEFAULT, MIRROR = (5000, 2, 1e-4), (6000, 1, 1e-3)
 
 
 def make_truth(n_variables, n_bins, rank, seed):
@@ -56,11 +56,8 @@ def main():
                 ended = ", ".join(sorted({run[3] for run in runs}))
                 verdict = "yes" if error <= asked else "NO"
                 label = "  ".join(map(str, size))
-                print(
-                    f"{label:<9}{loss:<11}{solver:<20}{error:8.0e}{asked:8.0e}{verdict:>5}{sweeps:8d}{seconds:9.1f}"
-                    f"  {ended}",
-                    flush=True,
-                )
+                row = f"{label:<9}{loss:<11}{solver:<20}{error:8.0e}{asked:8.0e}{verdict:>5}{sweeps:8d}{seconds:9.1f}"
+                print(f"{row}  {ended}", flush=True)
 
 
 if __name__ == "__main__":

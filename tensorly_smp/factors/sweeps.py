@@ -11,7 +11,7 @@ import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex
-from tensorly_smp.factors.losses import Block
+from tensorly_smp.factors.losses import Block, Loss
 from tensorly_smp.factors.solution import StopReason, SweepTrace
 from tensorly_smp.factors.updates import BlockSolver
 

@@ -27,7 +27,13 @@ EVERY_SOLVER = pytest.mark.parametrize(
 
 @pytest.fixture(
     params=[
-        pytest.param(name, marks=pytest.mark.skipif(not importlib.util.find_spec(module), reason=f"no {module}"))
+        pytest.param(
+            name,
+            marks=[
+                pytest.mark.skipif(not importlib.util.find_spec(module), reason=f"no {module}"),
+                *([pytest.mark.slow] if name == "jax" else []),
+            ],
+        )
         for name, module in MODULES.items()
     ]
 )
