@@ -76,8 +76,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     ----------
     result_ : xarray.Dataset
         weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
-        change and seconds (sweep), start_loss and start_status (start); attributes of plain types. Components are
-        sorted by decreasing weight.
+        change and seconds (sweep), start_loss and start_status (start); triples (triple, mode) unless all were counted;
+        attributes of plain types. Components are sorted by decreasing weight.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -191,13 +191,16 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             random_state=self.random_state,
             callback=self.callback,
             # Without all triples there is no block tensor, but the algebra can do without histograms.
-            codes=None if isinstance(self.triples, str) else codes,
+            codes=None
+            if isinstance(self.triples, str)
+            else encode_samples(_counted(samples.values, sample_weight), binning),
         )
         dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
         dataset = dataset.assign_attrs(density=self.density, n_samples=codes.n_samples)
+        if not isinstance(self.triples, str):
+            dataset["triples"] = (("triple", "mode"), marginals.triples, {"long_name": "variables of the histograms"})
         self._set_fitted(dataset, binning.variables)
         self.labels_ = self.density_.posterior(samples.values).argmax(axis=1)
-        self._triples = "all" if isinstance(self.triples, str) else marginals.triples
         for concern in identifiability_concerns(self.factors_, marginals.triples):
             warnings.warn(concern, IdentifiabilityWarning, stacklevel=2)
         return self
@@ -244,7 +247,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         self.density_ = reconstruct_density(factors, method=dataset.attrs["density"])
         self.result_ = dataset
         self._identifiability = None
-        self._triples = "all"
+        self._triples = dataset["triples"].values if "triples" in dataset else "all"
         self.factors_ = factors
         self.binning_ = factors.binning
         self.weights_ = factors.weights

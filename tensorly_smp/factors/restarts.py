@@ -52,7 +52,7 @@ class Restarts:
                 return self._each(states, n_threads)
             results = replace(self, rule=replace(self.rule, n_iter_max=n_screen))._each(states, n_threads)
             if any(status is StopReason.INTERRUPTED for *_, status in results):
-                return results
+                return [_renamed(result, StopReason.INTERRUPTED) for result in results]
             return self._continue(results, n_screen, n_threads)
 
     def _continue(self, results: list[Result], n_screen: int, n_threads: int) -> list[Result]:
@@ -61,11 +61,12 @@ class Restarts:
         unfinished = [i for i in kept if results[i][2] is StopReason.MAX_SWEEPS]
         rule = replace(self.rule, n_iter_max=self.rule.n_iter_max - n_screen)
         continued = replace(self, rule=rule)._each([results[i][0] for i in unfinished], n_threads)
-        merged: list[Result] = [
-            (state, trace, StopReason.SCREENED if status is StopReason.MAX_SWEEPS else status)
-            for state, trace, status in results
+        # An interrupt leaves some of the kept ones where the screening ended.
+        merged = [
+            _renamed(result, StopReason.INTERRUPTED if i in unfinished else StopReason.SCREENED)
+            for i, result in enumerate(results)
         ]
-        for i, (state, trace, status) in zip(unfinished, continued, strict=False):  # fewer after an interrupt
+        for i, (state, trace, status) in zip(unfinished, continued, strict=False):
             merged[i] = (state, results[i][1].followed_by(trace), status)
         return merged
 
@@ -120,6 +121,11 @@ class Restarts:
         extrapolate = self.extrapolate and self.solver != "mirror"
         sweeper = Sweeper(LOSSES[self.loss](self.tensors), solver, self.rule, extrapolate)
         return sweeper.run(state, self.callback)
+
+
+def _renamed(result: Result, status: StopReason) -> Result:
+    """The result with a status that says why its start got no further than the screening."""
+    return (*result[:2], status) if result[2] is StopReason.MAX_SWEEPS else result
 
 
 def _stoppable(callback: Callback | None, stop: Event) -> Callback:

@@ -101,7 +101,6 @@ def coupled_simplex_parafac(
         Every start has its own stream, so the first starts are the same whatever ``n_init``.
     callback : callable, optional
         ``callback(cp_tensor, loss)`` before every sweep and at the end; returning True stops.
-
     codes : Codes, optional
         The samples, for the algebraic start where not all triples have been counted; by default it uses ``data``.
 
@@ -159,6 +158,7 @@ def coupled_simplex_parafac(
     n_init = _positive_int(n_init, "n_init")
     screening = None if n_screen is None else _positive_int(n_screen, "n_screen")
     is_algebraic = isinstance(init, str) and init == "gevd"
+    _check_codes(codes, tensors.n_bins)
     algebra = _algebra(data, modes, codes) if is_algebraic else None
     starts = _starts(tensors, algebra, rank, init, n_init, random_state)
     results = run.all(starts, _n_threads(n_jobs), screening if is_algebraic else None)
@@ -179,11 +179,18 @@ def _coupled(data: Any, modes: Any, weights: str) -> tuple[CoupledTensors, Any]:
     return couple_tensors(data, modes, weights), None
 
 
+def _check_codes(codes: Any, n_bins: tuple[int, ...]) -> None:
+    if codes is None:
+        return
+    if not isinstance(codes, Codes):
+        raise InvalidTypeError(f"codes is {type(codes).__name__}; expected Codes, as of encode_samples.")
+    if codes.n_bins != n_bins:
+        raise InvalidInputError(f"codes have {codes.n_bins} bins; expected those of the histograms, {n_bins}.")
+
+
 def _algebra(data: Any, modes: Any, codes: Codes | None) -> Marginals | Codes:
     """What the algebraic start decomposes."""
     if codes is not None:
-        if not isinstance(codes, Codes):
-            raise InvalidTypeError(f"codes is {type(codes).__name__}; expected Codes, as of encode_samples.")
         return codes
     return data if isinstance(data, Marginals) else tensors_to_marginals(data, modes)
 

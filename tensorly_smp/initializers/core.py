@@ -175,7 +175,7 @@ def roots(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         rank = len(values)
         ratio = values[-1] / values[0] if values[0] else 0.0
         raise AlgebraicStartError(
-            f"Singular values: the {rank}th is {ratio:.1e} of the first in every combination of slices tried; above "
+            f"Singular values: number {rank} is {ratio:.1e} of the first in every combination of slices tried; above "
             f"{SINGULAR_RATIO:.0e} is needed. The first two factors do not have {rank} independent columns: lower the "
             "rank, or take another partition or more bins."
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.linalg import LinearOperator, svds
+from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
@@ -102,8 +102,8 @@ def gevd_start(
         (:func:`start_partition`).
     n_bins : int, optional
         Merge the bins of every variable into about this many with equally many samples before the algebra, and spread
-        the result over the bins afterwards. By default 6 for data from samples (fewer, fuller bins are less noisy) as
-        far as the rank allows it, and no merging for exact histograms (``Marginals`` of no samples).
+        the result over the bins afterwards. By default 6 for data from samples (fewer, fuller bins are less noisy)
+        unless the rank needs all bins, and no merging for exact histograms (``Marginals`` of no samples).
     random_state : None, int, Generator or RandomState
 
     Returns
@@ -141,24 +141,29 @@ def gevd_start(
         raise InvalidTypeError(f"rank is {rank!r}; expected an integer.")
     if rank < 1:
         raise InvalidInputError(f"rank is {rank}; expected at least 1.")
+    _check_n_bins(n_bins)
     rng = as_generator(random_state)
     if partition is None:
-        exact = _is_exact(data)
-        partition = (
-            default_partition(data.n_variables)
-            if exact
-            else start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
-        )
+        partition = default_partition(data.n_variables)
+        if not _is_exact(data):
+            partition = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
     parts = as_partition(partition, data.n_variables)
     left_out = sorted(set(range(data.n_variables)) - {n for group in parts for n in group})
     if left_out:
         raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
     shares = _first_moments(data)
-    groups = [_merge(share, n_bins) for share in shares] if _merges(data, parts, rank, n_bins) else None
-    coarse = data if groups is None else _merged(data, groups, n_bins)
+    groups = _merged_bins(data, shares, parts, rank, n_bins)
+    coarse = data if groups is None else _merged(data, groups)
     _check_rank(parts, coarse.n_bins, rank)
-    block = _compress_codes(coarse, parts, rank, rng) if isinstance(coarse, Codes) else _compress(coarse, parts, rank)
-    weights, columns, diagnostics = _decompose(block, rank, rng)
+    try:
+        block = (
+            _compress_codes(coarse, parts, rank, rng) if isinstance(coarse, Codes) else _compress(coarse, parts, rank)
+        )
+        weights, columns, diagnostics = _decompose(block, rank, rng)
+    except (np.linalg.LinAlgError, ArpackError) as error:
+        raise AlgebraicStartError(
+            f"The linear algebra failed: {error}. Take other bins, or another partition."
+        ) from error
     factors = [columns[n] for n in range(data.n_variables)]
     if not _is_exact(data):
         coarse_shares = shares if groups is None else [_sum_groups(s, g) for s, g in zip(shares, groups, strict=True)]
@@ -197,17 +202,33 @@ def start_partition(n_variables: int, n_bins: int, rank: int, random_state: Rand
     return Partition(tuple(order[:n_first]), tuple(order[n_first:middle]), tuple(order[middle:]))
 
 
+def merged_sizes(data: Marginals | Codes, n_bins: int) -> tuple[int, ...]:
+    """Bins per variable that :func:`gevd_start` decomposes with this ``n_bins``."""
+    return tuple(int(_merge(share, n_bins).max()) + 1 for share in _first_moments(data))
+
+
 def _is_exact(data: Marginals | Codes) -> bool:
     return isinstance(data, Marginals) and data.n_samples == 0
 
 
-def _merges(data: Marginals | Codes, partition: Partition, rank: int, n_bins: int | None) -> bool:
-    if n_bins is not None:
-        return True
-    if _is_exact(data):
-        return False
-    merged = [min(size, START_BINS) for size in data.n_bins]
-    return min(partition.effective_sizes(merged)[:2]) >= rank
+def _check_n_bins(n_bins: Any) -> None:
+    if n_bins is None:
+        return
+    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
+        raise InvalidTypeError(f"n_bins is {n_bins!r}; expected an integer, or None.")
+    if n_bins < 2:
+        raise InvalidInputError(f"n_bins is {n_bins}; expected at least 2.")
+
+
+def _merged_bins(
+    data: Marginals | Codes, shares: list[np.ndarray], partition: Partition, rank: int, n_bins: int | None
+) -> list[np.ndarray] | None:
+    """Merged bin of every bin of each variable; None where bins are not to be merged."""
+    if n_bins is None and _is_exact(data):
+        return None
+    groups = [_merge(share, START_BINS if n_bins is None else n_bins) for share in shares]
+    sizes = [int(group.max()) + 1 for group in groups]
+    return None if n_bins is None and min(partition.effective_sizes(sizes)[:2]) < rank else groups
 
 
 def _check_rank(partition: Partition, n_bins: tuple[int, ...], rank: int) -> None:
@@ -221,28 +242,40 @@ def _check_rank(partition: Partition, n_bins: tuple[int, ...], rank: int) -> Non
 
 def _first_moments(data: Marginals | Codes) -> list[np.ndarray]:
     """Overall histogram of every variable."""
+    counts = [np.zeros(size) for size in data.n_bins]
     if isinstance(data, Codes):
-        counts = [
-            np.bincount(column[column >= 0], minlength=size)
-            for column, size in zip(data.values.T, data.n_bins, strict=True)
-        ]
-        if any(count.sum() == 0 for count in counts):
-            raise InvalidInputError("A variable has no observed value.")
-        return [count / count.sum() for count in counts]
-    totals = [np.zeros(size) for size in data.n_bins]
-    for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
-        for axis, n in enumerate(triple):
-            totals[n] += count.sum(axis=tuple({0, 1, 2} - {axis}))
-    return [total / total.sum() for total in totals]
+        for count, column in zip(counts, data.values.T, strict=True):
+            count += np.bincount(column[column >= 0], minlength=len(count))
+    else:
+        for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
+            for axis, n in enumerate(triple):
+                counts[n] += count.sum(axis=tuple({0, 1, 2} - {axis}))
+    unknown = [name for name, count in zip(data.binning.variables, counts, strict=True) if not count.sum() > 0]
+    if unknown:
+        raise InvalidInputError(
+            f"Variables {unknown[:5]}{'...' if len(unknown) > 5 else ''} have no observed value, or are in no triple "
+            "that has been counted."
+        )
+    return [count / count.sum() for count in counts]
 
 
-def _merge(share: np.ndarray, n_bins: int | None) -> np.ndarray:
+def _merge(share: np.ndarray, n_bins: int) -> np.ndarray:
     """Merged bin of every bin: consecutive bins, about equally many samples each; empty bins join a neighbor."""
-    target = min(START_BINS if n_bins is None else n_bins, int(np.count_nonzero(share)))
-    middle = np.cumsum(share) - share / 2
-    group = np.minimum((middle * target).astype(int), target - 1)
-    # Numbers without gaps: a bin with more than its part of the samples leaves some out.
-    return np.unique(group, return_inverse=True)[1]
+    target = min(n_bins, int(np.count_nonzero(share)))
+    # Bins that hold more than an equal part count as one part, so that the others share what they leave.
+    descending = np.sort(share)[::-1]
+    rest = np.cumsum(descending[::-1])[::-1]
+    for k in range(target):
+        part = rest[k] / (target - k)
+        if descending[k] <= part:
+            break
+    held = np.minimum(share, part)
+    group = np.minimum(((np.cumsum(held) - held / 2) / part).astype(int), target - 1)
+    # Numbers without gaps: a part may hold the middle of no bin.
+    group = np.unique(group, return_inverse=True)[1]
+    if target == 1:  # a constant; there are no variables of one bin
+        group[-1] = 1
+    return group
 
 
 def _sum_groups(values: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -252,13 +285,13 @@ def _sum_groups(values: np.ndarray, group: np.ndarray) -> np.ndarray:
 def _spread(column: np.ndarray, share: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Merged bins back to bins, in proportion to the overall histogram."""
     total = _sum_groups(share, group)
-    within = share / np.where(total == 0, 1.0, total)[group]
-    spread = column[group] * (within[:, None] + 1e-6)
-    return spread / spread.sum(axis=0)
+    within = share / np.where(total == 0, 1.0, total)[group] + 1e-6  # not zero where by chance no sample fell
+    within /= _sum_groups(within, group)[group]
+    return column[group] * within[:, None]
 
 
-def _merged(data: Marginals | Codes, groups: list[np.ndarray], n_bins: int | None) -> Marginals | Codes:
-    sizes = [max(2, int(group.max()) + 1) for group in groups]
+def _merged(data: Marginals | Codes, groups: list[np.ndarray]) -> Marginals | Codes:
+    sizes = [int(group.max()) + 1 for group in groups]
     binning = Binning.from_n_bins(sizes, data.binning.variables)
     if isinstance(data, Codes):
         values = np.stack([np.append(g, -1)[c] for g, c in zip(groups, data.values.T, strict=True)], axis=1)
@@ -296,7 +329,8 @@ def _compress_codes(codes: Codes, partition: Partition, rank: int, rng: np.rando
     left_scale, right_scale = (_cell_scale(np.asarray(hot.sum(axis=0)).ravel() / n_samples) for hot in (first, second))
     first, second = first @ scipy.sparse.diags_array(left_scale), second @ scipy.sparse.diags_array(right_scale)
     shape = (first.shape[1], second.shape[1])
-    if max(shape) <= DENSE_PAIR:
+    n_values = min(rank + 3, min(shape) - 1)  # the iterative method cannot find them all
+    if max(shape) <= DENSE_PAIR or n_values < rank:
         left, values, right = np.linalg.svd((first.T @ second).toarray() / n_samples, full_matrices=False)
     else:
         operator = LinearOperator(
@@ -306,7 +340,7 @@ def _compress_codes(codes: Codes, partition: Partition, rank: int, rng: np.rando
             matmat=lambda v: first.T @ (second @ v) / n_samples,
             dtype=float,
         )
-        left, values, right = svds(operator, k=min(rank + 3, min(shape) - 1), v0=rng.standard_normal(min(shape)))
+        left, values, right = svds(operator, k=n_values, v0=rng.standard_normal(min(shape)))
         order = np.argsort(-values)
         left, values, right = left[:, order], values[order], right[order]
     left, right = left[:, :rank], right[:rank].T
@@ -341,8 +375,9 @@ def _decompose(
 ) -> tuple[np.ndarray, dict[int, np.ndarray], GevdDiagnostics]:
     values = block.singular_values
     if values[rank - 1] <= SINGULAR_RATIO * values[0]:
+        ratio = values[rank - 1] / values[0] if values[0] else 0.0
         raise AlgebraicStartError(
-            f"Singular values: number {rank} of the pair block is {values[rank - 1] / values[0]:.1e} of the first; "
+            f"Singular values: number {rank} of the pair block is {ratio:.1e} of the first; "
             f"above {SINGULAR_RATIO:.0e} is needed. The data have a lower rank for this partition: lower the rank."
         )
     if rank == 1:

@@ -12,7 +12,7 @@ import numpy as np
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, start_partition
+from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, merged_sizes, start_partition
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, default_partition
@@ -92,8 +92,7 @@ def _one_start(data: Marginals | Codes, rank: int, position: int, rng: np.random
     if isinstance(data, Codes) or data.n_samples > 0:
         n_bins = BIN_NUMBERS[position % len(BIN_NUMBERS)]
         partition = _counted_partition(data, start_partition(data.n_variables, n_bins, rank, rng), rng)
-        merged = [min(n_bins, size) for size in data.n_bins]
-        fits = min(partition.effective_sizes(merged)[:2]) >= rank
+        fits = min(partition.effective_sizes(merged_sizes(data, n_bins))[:2]) >= rank
         return gevd_start(data, rank, partition, n_bins=n_bins if fits else None, random_state=rng)
     partition = _counted_partition(data, default_partition(data.n_variables), rng)
     start = gevd_start(data, rank, partition, random_state=rng)

@@ -1,0 +1,142 @@
+"""Histograms of triples arranged as one third-order tensor."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import count_triple
+
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.marginals.block_tensor import block_tensor, stack_blocks
+from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.partition import Partition, default_partition
+
+
+def make_truth(n_bins, rank=3, seed=0, variables=None):
+    rng = np.random.default_rng(seed)
+    binning = None if variables is None else Binning.from_n_bins(n_bins, variables)
+    return MixtureFactors(rng.dirichlet(np.ones(rank)), [rng.dirichlet(np.ones(i), rank).T for i in n_bins], binning)
+
+
+def khatri_rao(a, b):
+    """Column r is the Kronecker product of the columns r, row by row."""
+    return np.array([np.kron(x, y) for x, y in zip(a.T, b.T, strict=True)]).T
+
+
+@st.composite
+def sizes_and_partition(draw):
+    """Unequal bins and three sets in any order, which may leave variables out."""
+    n_bins = draw(st.lists(st.integers(2, 4), min_size=3, max_size=6))
+    order = draw(st.permutations(range(len(n_bins))))
+    used = draw(st.integers(3, len(n_bins)))
+    first = draw(st.integers(1, used - 2))
+    second = draw(st.integers(first + 1, used - 1))
+    return n_bins, (order[:first], order[first:second], order[second:used])
+
+
+@given(sizes_and_partition())
+def test_unfolding_is_the_khatri_rao_expression_of_the_paper(case):
+    n_bins, sets = case
+    truth = make_truth(n_bins)
+    found = block_tensor(truth.to_marginals(), sets)
+    first, second, third = (np.concatenate([truth.factors[n] for n in group]) for group in sets)
+    assert found.shape == (len(first), len(second), len(third))
+    unfolding = (first * truth.weights) @ khatri_rao(second, third).T
+    np.testing.assert_allclose(found.values.reshape(len(first), -1), unfolding, atol=1e-15)
+
+
+def test_blocks_are_the_histograms_counted_sample_by_sample():
+    n_bins, sets = (3, 2, 4, 2, 3), ((4, 0), (3,), (2, 1))
+    rng = np.random.default_rng(0)
+    values = np.column_stack([rng.integers(-1, size, 60) for size in n_bins])
+    found = block_tensor(count_marginals(Codes.from_array(values, n_bins=n_bins)), sets)
+    for j, k, m in product(*sets):
+        complete = values[(values[:, [j, k, m]] >= 0).all(axis=1)]
+        expected = count_triple(values, (j, k, m), n_bins) / len(complete)
+        block = found.sel(first_variable=f"x{j}", second_variable=f"x{k}", third_variable=f"x{m}")
+        np.testing.assert_allclose(block, expected, atol=1e-15)
+
+
+def test_default_partition_and_bare_array():
+    marginals = make_truth([3, 2, 4, 2, 3]).to_marginals()
+    found = block_tensor(marginals)
+    assert found.shape == default_partition(5).stacked_sizes(marginals.n_bins)
+    np.testing.assert_array_equal(found, stack_blocks(marginals, default_partition(5)))
+
+
+def test_only_the_triples_of_the_partition_are_needed():
+    truth = make_truth([3, 2, 4, 2, 3])
+    sets = ((4, 0), (2,), (1, 3))
+    some = truth.to_marginals([sorted(block) for block in product(*sets)])
+    np.testing.assert_array_equal(block_tensor(some, sets), block_tensor(truth.to_marginals(), sets))
+
+
+def test_modes_are_labelled_by_variable_and_bin():
+    names = ["mass", "length", "depth", "age"]
+    marginals = make_truth([3, 2, 4, 2], variables=names).to_marginals()
+    found = block_tensor(marginals, ((3, 1), (0,), (2,)))
+    assert found.dims == ("first", "second", "third")
+    assert found.indexes["first"].tolist() == [("age", 0), ("age", 1), ("length", 0), ("length", 1)]
+    assert found.indexes["third"].names == ["third_variable", "third_bin"]
+    one = found.sel(first_variable="age", first_bin=1, second_variable="mass", third_variable="depth")
+    np.testing.assert_array_equal(one, marginals.histogram(2)[:, :, 1])  # (mass, depth, age)
+    assert found.sum() == pytest.approx(2)  # every block sums to one
+    found[:] = 0
+    assert marginals.counts[0].any()
+
+
+@pytest.mark.parametrize("names", [(10, 20, 30), ("a", 1, 2.5), (("a", 1), ("a", 2), ("b", 1)), (0, "0", "")])
+def test_names_of_any_kind(names):
+    marginals = make_truth([2, 3, 4], variables=names).to_marginals()
+    found = block_tensor(marginals)
+    groups = zip(("first", "second", "third"), default_partition(3), strict=True)
+    for dim, group in groups:
+        assert [variable for variable, _ in found.indexes[dim]] == [
+            names[n] for n in group for _ in range(marginals.n_bins[n])
+        ]
+    np.testing.assert_array_equal(found, marginals.histogram(0))
+
+
+def test_missing_blocks_are_named():
+    some = make_truth([2] * 5, variables=list("abcde")).to_marginals([(0, 1, 2), (0, 3, 4)])
+    with pytest.raises(InvalidInputError, match=r"1 of 2 blocks.*\[\('b', 'a', 'd'\)\]. Count all triples, or"):
+        block_tensor(some, ([1], [0], [3, 2]))
+    with pytest.raises(InvalidInputError, match=r"6 of 6 blocks .*\.\.\.\. Count"):
+        block_tensor(make_truth([2] * 6).to_marginals([(0, 1, 2), (3, 4, 5)]), ([3, 4], [0, 1, 2], [5]))
+    assert block_tensor(some, ([2], [0], [1])).shape == (2, 2, 2)
+
+
+def test_block_without_samples_is_named():
+    # The third and the fourth variable are never observed together.
+    values = np.array([[0, 1, 1, -1], [1, 0, 0, -1], [0, 0, -1, 1], [1, 1, -1, 0]])
+    codes = Codes.from_array(values, n_bins=2)
+    with pytest.warns(UserWarning, match="no complete sample"):
+        marginals = count_marginals(codes)
+    with pytest.raises(InvalidInputError, match=r"1 of 2 blocks.*no sample.*\('x0', 'x2', 'x3'\)"):
+        block_tensor(marginals, ([0], [1, 2], [3]))
+    assert np.isfinite(block_tensor(marginals, ([0], [1], [2, 3]))).all()
+
+
+@pytest.mark.parametrize(
+    ("marginals", "partition", "error", "message"),
+    [
+        (None, None, InvalidTypeError, "marginals is NoneType"),
+        (np.ones((2, 2, 2)), None, InvalidTypeError, "marginals is ndarray"),
+        (make_truth([2] * 3), None, InvalidTypeError, "marginals is MixtureFactors"),
+        (make_truth([2] * 4).to_marginals(), 3, InvalidTypeError, "three sets"),
+        (make_truth([2] * 4).to_marginals(), ([0], [1]), InvalidTypeError, "three sets"),
+        (make_truth([2] * 4).to_marginals(), ([0], [1], []), InvalidInputError, "third set .* is empty"),
+        (make_truth([2] * 4).to_marginals(), ([0], [1], [1]), InvalidInputError, "more than once"),
+        (make_truth([2] * 4).to_marginals(), ([0], [1], [4]), InvalidInputError, "names variable 4"),
+        (make_truth([2] * 4).to_marginals(), (["x0"], [1], [2]), InvalidTypeError, "integer variable indices"),
+        (make_truth([2] * 4).to_marginals(), Partition((0,), (1,), (7,)), InvalidInputError, "names variable 7"),
+    ],
+)
+def test_hostile_input(marginals, partition, error, message):
+    with pytest.raises(error, match=message):
+        block_tensor(marginals, partition)
