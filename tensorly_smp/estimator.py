@@ -90,7 +90,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         Sweeps of the best start.
     converged_ : bool
     n_features_in_ : int
-    feature_names_in_ : ndarray of str (n_features_in_,)
+    feature_names_in_ : ndarray of str (n_features,)
         Only where the variables have names that are strings, other than the default ones "x0", "x1", ...
 
     Examples

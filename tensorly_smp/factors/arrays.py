@@ -20,6 +20,13 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
     return np.array(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor, dtype=np.float64)
 
 
+def as_tensor(array: np.ndarray, context: dict[str, Any]) -> Tensor:
+    """Array in the backend, dtype and device of ``context``; the array itself where it is that already."""
+    if tl.get_backend() == "numpy":
+        return np.asarray(array, dtype=context["dtype"])
+    return tl.tensor(array, **context)
+
+
 def index_tensor(index: np.ndarray, context: dict[str, Any]) -> Tensor:
     """Integer tensor for :func:`take`, on the device of ``context``."""
     if tl.get_backend() == "numpy":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import tensorly as tl
 
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.arrays import Tensor, index_tensor, to_numpy
+from tensorly_smp.factors.arrays import Tensor, as_tensor, index_tensor, to_numpy
 from tensorly_smp.marginals.histograms import Marginals
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
@@ -37,8 +38,14 @@ class Unfolding:
     pairs_a: Tensor
     pairs_b: Tensor
     omega: Tensor
-    filled: Tensor
-    filled_values: Tensor
+    context: dict[str, Any]
+
+    @cached_property
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """Positions in the flattened values of the cells in which samples fell, and these values."""
+        flat = to_numpy(self.values).ravel()
+        cells = np.flatnonzero(flat)
+        return index_tensor(cells, self.context), as_tensor(flat[cells], self.context)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +95,9 @@ class CoupledTensors:
 def couple_marginals(marginals: Marginals, weights: str) -> CoupledTensors:
     """Coupled tensors of counted histograms; triples without samples are left out."""
     keep = np.flatnonzero(marginals.totals > 0)
-    tensors = [marginals.counts[t] / marginals.totals[t] for t in keep]
-    omega = _omega(marginals.totals[keep], weights)
+    totals = marginals.totals[keep]
+    tensors = _Shares([marginals.counts[t] for t in keep], totals)
+    omega = _omega(totals, weights)
     context = {"dtype": tl.backend.float64}
     return _couple(tensors, marginals.triples[keep], omega, marginals.n_bins, context, marginals.n_samples)
 
@@ -108,8 +116,7 @@ def couple_tensors(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]], we
     if (totals <= 0).any():
         raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
     context = _floating_context(tensors[0])
-    normalized = [a / total for a, total in zip(arrays, totals, strict=True)]
-    return _couple(normalized, mode_array, _omega(totals, weights), n_bins, context, 0)
+    return _couple(_Shares(arrays, totals), mode_array, _omega(totals, weights), n_bins, context, 0)
 
 
 def tensors_to_marginals(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]]) -> Marginals:
@@ -204,8 +211,19 @@ def _checked_sizes(arrays: list[np.ndarray], modes: np.ndarray) -> tuple[int, ..
     return tuple(sizes[n] for n in range(len(sizes)))
 
 
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    """Tensors divided by their sums, one at a time, so that there is no second copy of them all."""
+
+    counts: list[np.ndarray]
+    totals: np.ndarray
+
+    def __getitem__(self, position: int) -> np.ndarray:
+        return self.counts[position] / self.totals[position]
+
+
 def _couple(
-    tensors: list[np.ndarray],
+    tensors: _Shares,
     modes: np.ndarray,
     omega: np.ndarray,
     n_bins: tuple[int, ...],
@@ -223,14 +241,16 @@ def _couple(
     def unfold(n: int, members: list[int]) -> Unfolding:
         return _unfold(n, [(tensors[t], modes[t], omega[t]) for t in members], offsets, context)
 
+    indices = range(len(omega))
+
     return CoupledTensors(
         n_bins=n_bins,
         offsets=offsets,
         blocks=tuple(unfold(n, members) for n, members in enumerate(containing)),
         cover=tuple(unfold(n, members) for n, members in enumerate(leading) if members),
         omega_total=float(omega.sum()),
-        self_information=sum(float(o * _x_log_x(x)) for x, o in zip(tensors, omega, strict=True)),
-        energy=sum(float(o * (x * x).sum()) for x, o in zip(tensors, omega, strict=True)),
+        self_information=sum(float(omega[t] * _x_log_x(tensors[t])) for t in indices),
+        energy=sum(float(omega[t] * (tensors[t] ** 2).sum()) for t in indices),
         first_moments=tuple(_first_moment(n, tensors, modes, omega, members) for n, members in enumerate(containing)),
         context=context,
         n_samples=n_samples,
@@ -242,9 +262,7 @@ def _x_log_x(tensor: np.ndarray) -> float:
     return float(positive @ np.log(positive))
 
 
-def _first_moment(
-    n: int, tensors: list[np.ndarray], modes: np.ndarray, omega: np.ndarray, members: list[int]
-) -> np.ndarray:
+def _first_moment(n: int, tensors: _Shares, modes: np.ndarray, omega: np.ndarray, members: list[int]) -> np.ndarray:
     total = 0.0
     for t in members:
         axis = modes[t].tolist().index(n)
@@ -268,15 +286,13 @@ def _unfold(
         rows_b.append(offsets[b] + filled % size_b)
         pairs.append((a, b))
     matrix = np.concatenate(values, axis=1)
-    cells = np.flatnonzero(matrix)
     return Unfolding(
         variable=n,
-        values=tl.tensor(matrix, **context),
+        values=as_tensor(matrix, context),
         rows_a=index_tensor(np.concatenate(rows_a), context),
         rows_b=index_tensor(np.concatenate(rows_b), context),
         pairs_a=index_tensor(np.array([a for a, _ in pairs]), context),
         pairs_b=index_tensor(np.array([b for _, b in pairs]), context),
         omega=tl.tensor(np.array([omega for *_, omega in members]), **context),
-        filled=index_tensor(cells, context),
-        filled_values=tl.tensor(matrix.ravel()[cells], **context),
+        context=context,
     )

@@ -97,8 +97,8 @@ class KLWeightBlock:
 
 def _log_product(unfolding: Unfolding, model: Tensor) -> Tensor:
     """Sum U log(model) over the cells in which samples fell: a logarithm costs more than the matrix product."""
-    cells = take(tl.reshape(model, (-1,)), unfolding.filled)
-    return tl.dot(unfolding.filled_values, tl.log(cells))
+    cells, values = unfolding.filled
+    return tl.dot(values, tl.log(take(tl.reshape(model, (-1,)), cells)))
 
 
 @dataclass

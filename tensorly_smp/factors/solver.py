@@ -90,8 +90,8 @@ def coupled_simplex_parafac(
     tol : float, default 1e-6
         Stop when the relative decrease of the loss per sweep, over two sweeps, is below this.
     n_inner : int, optional
-        Steps of the block solver per block and sweep; by default 2 (multiplicative), 5 (mirror), 5
-        (projected-gradient).
+        Steps of the block solver per block and sweep; by default 2 (multiplicative), 5 (mirror; 1 for
+        the weights), 8 (projected-gradient).
     extrapolate : bool, default True
         Extrapolate over pairs of sweeps (SQUAREM), kept only where the loss does not rise; never with "mirror", which
         stays the paper's algorithm.

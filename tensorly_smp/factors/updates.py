@@ -48,7 +48,9 @@ class MirrorDescent:
     def __call__(self, block: Block, x: Tensor, key: int) -> Tensor:
         """Improved x."""
         value = float(block.value(x))
-        for _ in range(self.n_inner):
+        # One step for the weights: several, while the factors are far off, can drive a component's weight to nothing,
+        # from where multiplicative steps do not come back.
+        for _ in range(self.n_inner if block.axis == 0 else 1):
             moved, value_moved = self._step(block, x, value, key)
             if value_moved >= value:
                 break
@@ -85,7 +87,7 @@ class ProjectedGradient:
     cannot.
     """
 
-    def __init__(self, n_inner: int = 5) -> None:
+    def __init__(self, n_inner: int = 8) -> None:
         self.n_inner = n_inner
 
     def __call__(self, block: QuadraticBlock, x: Tensor, key: int) -> Tensor:

@@ -70,6 +70,8 @@ class Marginals:
 
     def histogram(self, position: int) -> np.ndarray:
         """Shares X_jkl of the triple at ``position`` (they sum to one), array (n_bins[j], n_bins[k], n_bins[l])."""
+        if not -self.n_triples <= position < self.n_triples:
+            raise InvalidInputError(f"position is {position}; expected 0 to {self.n_triples - 1}.")
         total = self.totals[position]
         if total <= 0:
             names = [self.binning.variables[n] for n in self.triples[position]]
@@ -91,6 +93,10 @@ class Marginals:
             self, counts=counts, totals=self.totals + other.totals, n_samples=self.n_samples + other.n_samples
         )
 
+    def __radd__(self, other: object) -> Marginals:
+        # The builtin sum() begins with 0.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
     def __repr__(self) -> str:
         bins = sorted(set(self.n_bins))
         size = f"{bins[0]}" if len(bins) == 1 else f"{bins[0]} to {bins[-1]}"
@@ -106,7 +112,7 @@ def count_marginals(
     sample_weight: np.ndarray | None = None,
     *,
     random_state: RandomState = None,
-    max_bytes: float = 2e9,
+    max_bytes: float = 1e9,
 ) -> Marginals:
     """Count the joint histogram of every variable triple.
 
@@ -123,8 +129,9 @@ def count_marginals(
         Non-negative and finite; a sample of weight 2 counts twice.
     random_state : None, int, Generator or RandomState
         Used when ``triples`` is a number.
-    max_bytes : float, default 2e9
-        Size in bytes that the result may have; checked before anything is allocated.
+    max_bytes : float, default 1e9
+        Size in bytes that the result may have; checked before anything is allocated. The solver needs about four times
+        as much in addition.
 
     Returns
     -------
@@ -161,6 +168,7 @@ def count_marginals(
             f"codes is {type(codes).__name__}; expected Codes, from encode_samples(X, choose_binning(X))."
         )
     weights = _checked_weights(sample_weight, codes.n_samples)
+    max_bytes = _checked_limit(max_bytes)
     _check_size(triples, codes.n_bins, max_bytes)
     index = resolve_triples(triples, codes.n_variables, random_state)
     _check_list_size(index, codes.n_bins, max_bytes)
@@ -212,6 +220,14 @@ def _checked_weights(sample_weight: np.ndarray | None, n_samples: int) -> np.nda
     return weights
 
 
+def _checked_limit(max_bytes: float) -> float:
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int | float | np.number):
+        raise InvalidTypeError(f"max_bytes is {max_bytes!r}; expected a number of bytes.")
+    if not max_bytes > 0:
+        raise InvalidInputError(f"max_bytes is {max_bytes}; expected a positive number of bytes.")
+    return float(max_bytes)
+
+
 def _check_size(triples: object, n_bins: tuple[int, ...], max_bytes: float) -> None:
     """Size without listing any triple.
 
@@ -235,7 +251,8 @@ def _require_fit(n_cells: float, n_triples: int, max_bytes: float, n_variables: 
     if n_bytes > max_bytes:
         raise SizeLimitError(
             f"The histograms would take {n_bytes / 1e9:.3g} GB, over the limit of {max_bytes / 1e9:.3g} GB. Use fewer "
-            f"bins, a number of triples (triples={max(n_variables, 10)} or more) or a larger max_bytes."
+            f"bins, a number of triples (triples={max(n_variables, 10)} or more) or a larger max_bytes in "
+            "count_marginals."
         )
 
 

@@ -240,3 +240,16 @@ def test_marginals_are_compared_by_identity():
     assert isinstance(marginals, Marginals)
     assert marginals == marginals
     assert len({marginals}) == 1
+
+
+def test_builtin_sum_and_wrong_arguments():
+    codes = Codes.from_array(np.random.default_rng(0).integers(3, size=(40, 4)), 3)
+    marginals = count_marginals(codes)
+    twice = sum([marginals, marginals])
+    np.testing.assert_array_equal(twice.counts[0], 2 * marginals.counts[0])
+    with pytest.raises(InvalidInputError, match="expected 0 to 3"):
+        marginals.histogram(99)
+    with pytest.raises(InvalidTypeError, match="max_bytes is 'a'"):
+        count_marginals(codes, max_bytes="a")
+    with pytest.raises(InvalidInputError, match="positive"):
+        count_marginals(codes, max_bytes=0)

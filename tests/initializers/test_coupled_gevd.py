@@ -1,0 +1,534 @@
+"""The algebraic start for all variables: exact on exact histograms, alike from every source, good on samples."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorly_smp.codes.binning import choose_binning
+from tensorly_smp.codes.encoding import Codes, encode_samples
+from tensorly_smp.datasets import make_smooth_mixture
+from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.identifiability.bounds import max_identifiable_rank
+from tensorly_smp.initializers import coupled_gevd
+from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start, merged_sizes, start_partition
+from tensorly_smp.initializers.random_start import random_start
+from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.partition import default_partition, paper_partition
+from tensorly_smp.metrics import clustering_accuracy, match_components
+
+UNEQUAL = (3, 5, 4, 2, 6)
+
+
+def make_truth(n_bins, rank, seed=0):
+    rng = np.random.default_rng([seed, rank, *n_bins])
+    columns = [rng.dirichlet(np.ones(size), rank).T for size in n_bins]
+    return MixtureFactors(rng.dirichlet(np.full(rank, 10.0)), columns)
+
+
+def largest_error(found, truth):
+    """Largest difference of a weight or factor entry, components matched."""
+    found = found.permute(match_components(found, truth))
+    pairs = zip((found.weights, *found.factors), (truth.weights, *truth.factors), strict=True)
+    return max(float(np.abs(a - b).max()) for a, b in pairs)
+
+
+def make_data(n_samples=2000, n_variables=6, rank=3, n_bins=10, missing=0.0, case="gaussian"):
+    """Codes of samples and their labels."""
+    data = make_smooth_mixture(case, n_samples, n_variables, rank, random_state=0)
+    X = np.where(np.random.default_rng(1).random(data.X.shape) < missing, np.nan, data.X)
+    return encode_samples(X, choose_binning(X, n_bins)), data.labels
+
+
+def accuracy(start, codes, labels):
+    return clustering_accuracy(labels, start.posterior(codes).argmax(axis=1))
+
+
+def assert_valid(start, data, rank):
+    assert isinstance(start, GevdStart)
+    assert (start.rank, start.n_bins) == (rank, data.n_bins)
+    assert start.binning is data.binning
+    for a in (start.weights, *start.factors):
+        assert np.isfinite(a).all()
+        assert (a >= 0).all()
+        np.testing.assert_allclose(a.sum(axis=0), 1.0, rtol=1e-9)
+
+
+# --- exact histograms: every rank up to the bound, and not one more
+
+
+@pytest.mark.parametrize("n_bins", [3, 4, 8])
+@pytest.mark.parametrize("n_variables", range(3, 11))
+def test_exact_histograms_give_the_truth_back_up_to_the_bound(n_variables, n_bins):
+    sizes = (n_bins,) * n_variables
+    bound = max_identifiable_rank(n_variables, n_bins)
+    for rank in range(1, bound + 1):
+        truth = make_truth(sizes, rank)
+        start = gevd_start(truth.to_marginals(), rank, random_state=0)
+        assert largest_error(start, truth) < (1e-8 if rank <= bound - 2 else 1e-5), f"rank {rank} of {bound}"
+    with pytest.raises(AlgebraicStartError, match=f"rank is {bound + 1}; .* allow at most {bound}"):
+        gevd_start(make_truth(sizes, bound + 1).to_marginals(), bound + 1, random_state=0)
+
+
+@pytest.mark.parametrize("n_bins", [3, 4, 8])
+@pytest.mark.parametrize("n_variables", range(5, 11))
+def test_at_the_bound_of_the_paper_it_fails_where_the_corrected_one_says_so(n_variables, n_bins):
+    partition, sizes = paper_partition(n_variables), (n_bins,) * n_variables
+    printed = max_identifiable_rank(n_variables, n_bins, "paper-gevd")
+    corrected = max_identifiable_rank(n_variables, n_bins, "gevd", partition)
+    truth = make_truth(sizes, printed)
+    if printed <= corrected:
+        assert largest_error(gevd_start(truth.to_marginals(), printed, partition, random_state=0), truth) < 1e-5
+    else:
+        with pytest.raises(AlgebraicStartError, match=f"allow at most {corrected}"):
+            gevd_start(truth.to_marginals(), printed, partition, random_state=0)
+        # It is the mathematics that fails, not only the check: the stacked factors have no more independent columns.
+        stacked = np.concatenate([truth.factors[n] for n in partition.first])
+        assert np.linalg.matrix_rank(stacked) == corrected < printed
+
+
+def test_two_bins_and_ten_variables_are_beyond_the_bound_of_the_paper_in_any_partition():
+    assert max_identifiable_rank(10, 2) == 5
+    assert max_identifiable_rank(10, 2, "paper-gevd") == 6
+    truth = make_truth((2,) * 10, 6)
+    with pytest.raises(AlgebraicStartError, match="rank is 6"):
+        gevd_start(truth.to_marginals(), 6)
+
+
+@given(st.lists(st.integers(2, 6), min_size=3, max_size=6), st.data())
+def test_unequal_bins_and_any_partition(n_bins, data):
+    order = data.draw(st.permutations(range(len(n_bins))))
+    first = data.draw(st.integers(1, len(n_bins) - 2))
+    second = data.draw(st.integers(first + 1, len(n_bins) - 1))
+    partition = (order[:first], order[first:second], order[second:])
+    bound = max_identifiable_rank(len(n_bins), n_bins, "gevd", partition)
+    rank = data.draw(st.integers(1, max(1, bound - 2)))
+    truth = make_truth(n_bins, rank)
+    start = gevd_start(truth.to_marginals(), rank, partition, random_state=0)
+    assert largest_error(start, truth) < 1e-7
+    assert start.partition.sets == tuple(map(tuple, partition))
+    assert start.start_bins == tuple(n_bins)
+
+
+def test_only_the_blocks_of_the_partition_are_needed():
+    truth = make_truth(UNEQUAL, 3)
+    partition = ((4, 1), (0, 2), (3,))
+    blocks = [sorted((j, k, 3)) for j in partition[0] for k in partition[1]]
+    assert largest_error(gevd_start(truth.to_marginals(blocks), 3, partition, random_state=0), truth) < 1e-8
+    with pytest.raises(InvalidInputError, match="have not been counted"):
+        gevd_start(truth.to_marginals(blocks), 3, random_state=0)
+
+
+def test_rank_one_is_the_product_of_the_overall_histograms():
+    codes, _ = make_data()
+    shares = [np.bincount(c, minlength=10) / len(c) for c in codes.values.T]
+    for data in (codes, count_marginals(codes)):
+        start = gevd_start(data, 1, random_state=0)
+        assert start.weights.tolist() == [1.0]
+        for a, share in zip(start.factors, shares, strict=True):
+            np.testing.assert_allclose(a[:, 0], share, atol=1e-5)
+
+
+def test_components_alike_in_the_pencil_are_named():
+    truth = make_truth((4,) * 5, 3)
+    factors = list(truth.factors)
+    factors[4] = factors[4][:, [0, 0, 2]]
+    marginals = MixtureFactors(truth.weights, factors).to_marginals()
+    with pytest.raises(AlgebraicStartError, match="Eigenvalue gap"):
+        gevd_start(marginals, 3, ((0, 1), (2, 3), (4,)), random_state=0)
+    # With another variable as pencil it is no difficulty.
+    start = gevd_start(marginals, 3, ((4, 1), (2, 3), (0,)), random_state=0)
+    assert largest_error(start, MixtureFactors(truth.weights, factors)) < 1e-8
+
+
+def test_rank_above_that_of_the_data_is_named():
+    marginals = make_truth((4,) * 5, 2).to_marginals()
+    with pytest.raises(AlgebraicStartError, match="Singular values: number 4 of the pair block"):
+        gevd_start(marginals, 4, random_state=0)
+
+
+# --- symmetries
+
+
+@given(st.permutations(range(4)), st.permutations(range(5)), st.integers(0, 2**16))
+def test_order_of_components_variables_and_bins_does_not_matter(components, variables, seed):
+    truth = make_truth(UNEQUAL, 4).permute(components)
+    rng = np.random.default_rng(seed)
+    bins = [rng.permutation(size) for size in UNEQUAL]
+    shuffled = MixtureFactors(truth.weights, [truth.factors[n][bins[n]] for n in variables])
+    partition = ((0, 4), (1, 2), (3,))
+    renumbered = tuple(tuple(variables.index(n) for n in group) for group in partition)
+    plain = gevd_start(truth.to_marginals(), 4, partition, random_state=0)
+    start = gevd_start(shuffled.to_marginals(), 4, renumbered, random_state=0)
+    expected = MixtureFactors(plain.weights, [plain.factors[n][bins[n]] for n in variables])
+    assert largest_error(start, expected) < 1e-8
+
+
+def test_order_of_variables_and_bins_does_not_matter_for_samples():
+    X = make_smooth_mixture("gaussian", 2000, 6, 3, random_state=0).X
+    codes = encode_samples(X, choose_binning(X, 5, "quantile"))
+    variables, bins = [3, 0, 5, 1, 4, 2], np.array([2, 4, 1, 0, 3])
+    shuffled = Codes.from_array(bins[codes.values[:, variables]], n_bins=5)
+    partition = ((0, 1), (2, 3), (4, 5))
+    renumbered = tuple(tuple(variables.index(n) for n in group) for group in partition)
+    # As many as there are, all equally full: merging would join other neighbors.
+    plain = gevd_start(codes, 3, partition, n_bins=5, random_state=0)
+    start = gevd_start(shuffled, 3, renumbered, n_bins=5, random_state=0)
+    assert plain.start_bins == start.start_bins == (5,) * 6
+    expected = MixtureFactors(plain.weights, [plain.factors[n][np.argsort(bins)] for n in variables])
+    assert largest_error(start, expected) < 1e-4
+
+
+def test_order_of_samples_does_not_matter():
+    codes, _ = make_data()
+    other = Codes(codes.values[np.random.default_rng(0).permutation(codes.n_samples)], codes.binning)
+    assert largest_error(gevd_start(other, 3, random_state=0), gevd_start(codes, 3, random_state=0)) < 1e-8
+
+
+# --- codes and histograms, dense and matrix-free
+
+
+@pytest.mark.parametrize("n_bins", [None, 3, 10])
+@pytest.mark.parametrize("case", ["gaussian", "laplace"])
+def test_codes_and_their_histograms_give_the_same_start(case, n_bins):
+    codes, _ = make_data(case=case)
+    from_codes = gevd_start(codes, 3, n_bins=n_bins, random_state=0)
+    from_counts = gevd_start(count_marginals(codes), 3, n_bins=n_bins, random_state=0)
+    assert from_codes.partition == from_counts.partition
+    assert from_codes.start_bins == from_counts.start_bins
+    assert largest_error(from_codes, from_counts) < 1e-8
+    for one, other in zip(from_codes.diagnostics.singular_values, from_counts.diagnostics.singular_values, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_without_matrices_it_is_the_same(monkeypatch, missing):
+    codes, _ = make_data(missing=missing)
+    dense = gevd_start(codes, 3, random_state=0)
+    monkeypatch.setattr(coupled_gevd, "DENSE_PAIR", 2)
+    free = gevd_start(codes, 3, random_state=0)
+    assert_valid(free, codes, 3)
+    assert largest_error(free, dense) < 1e-8
+    n_values = len(free.diagnostics.singular_values[0])
+    assert 3 <= n_values < len(dense.diagnostics.singular_values[0])
+    np.testing.assert_allclose(
+        free.diagnostics.singular_values[0], dense.diagnostics.singular_values[0][:n_values], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("n_first", [1, 2])
+def test_without_matrices_a_small_set_is_no_difficulty(monkeypatch, n_first):
+    # As many components as the first set has rows: more singular vectors than an iterative method can find.
+    codes, _ = make_data(n_samples=3000, n_bins=4)
+    partition = (range(n_first), range(n_first, 5), (5,))
+    rank = n_first * 3 + 1
+    dense = gevd_start(codes, rank, partition, n_bins=4, random_state=0)
+    monkeypatch.setattr(coupled_gevd, "DENSE_PAIR", 2)
+    free = gevd_start(codes, rank, partition, n_bins=4, random_state=0)
+    np.testing.assert_allclose(
+        free.diagnostics.singular_values[0][:rank], dense.diagnostics.singular_values[0][:rank], atol=1e-12
+    )
+
+
+def test_without_matrices_a_deficient_rank_is_still_seen(monkeypatch):
+    monkeypatch.setattr(coupled_gevd, "DENSE_PAIR", 2)
+    values = np.repeat(np.random.default_rng(0).integers(0, 2, (200, 1)), 6, axis=1)
+    values[:, 3:] = 0
+    with pytest.raises(AlgebraicStartError, match=r"Singular values|linear algebra"):
+        gevd_start(Codes.from_array(values, n_bins=4), 3, ((0, 3), (1, 4), (2, 5)), random_state=0)
+
+
+@pytest.mark.parametrize("missing", [0.1, 0.3])
+@pytest.mark.parametrize("source", [lambda codes: codes, count_marginals], ids=["codes", "histograms"])
+def test_incomplete_samples(source, missing):
+    codes, labels = make_data(n_samples=4000, missing=missing)
+    start = gevd_start(source(codes), 3, random_state=0)
+    assert_valid(start, codes, 3)
+    complete, _ = make_data(n_samples=4000)
+    assert accuracy(start, complete, labels) > 0.9
+
+
+def test_weighted_samples():
+    codes, _ = make_data()
+    weights = np.random.default_rng(0).integers(0, 3, codes.n_samples)
+    repeated = Codes(np.repeat(codes.values, weights, axis=0), codes.binning)
+    weighted = gevd_start(count_marginals(codes, sample_weight=weights), 3, random_state=0)
+    assert largest_error(weighted, gevd_start(repeated, 3, random_state=0)) < 1e-8
+
+
+def test_values_do_not_change_what_was_given():
+    codes, _ = make_data()
+    marginals = count_marginals(codes)
+    before = [count.copy() for count in marginals.counts]
+    gevd_start(marginals, 3, random_state=0)
+    assert all((a == b).all() for a, b in zip(marginals.counts, before, strict=True))
+
+
+# --- samples
+
+
+@pytest.mark.parametrize("source", [lambda codes: codes, count_marginals], ids=["codes", "histograms"])
+def test_labels_are_clearly_better_than_those_of_a_random_start(source):
+    codes, labels = make_data(n_samples=5000, n_variables=10, rank=5, n_bins=15)
+    starts = [gevd_start(source(codes), 5, random_state=seed) for seed in range(3)]
+    chance = [random_start(codes.n_bins, 5, np.random.default_rng(seed)) for seed in range(3)]
+    assert min(accuracy(start, codes, labels) for start in starts) > 0.97
+    assert max(accuracy(start, codes, labels) for start in chance) < 0.7
+
+
+def test_start_has_no_zeros_and_no_empty_component():
+    # The multiplicative updates could never leave them.
+    codes, _ = make_data(n_samples=300, rank=2, n_bins=15, case="laplace")
+    start = gevd_start(codes, 6, random_state=0)
+    assert_valid(start, codes, 6)
+    assert start.weights.min() > 1e-3
+    assert all((a > 0).all() for a in start.factors)
+
+
+def test_same_seed_same_bits():
+    codes, _ = make_data()
+    one, two, other = (gevd_start(codes, 3, random_state=seed) for seed in (0, 0, 1))
+    assert one.partition == two.partition != other.partition
+    for a, b in zip((one.weights, *one.factors), (two.weights, *two.factors), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@given(
+    st.integers(3, 40),
+    st.integers(2, 10),
+    st.integers(1, 30),
+    st.integers(0, 3),
+)
+def test_random_partition_covers_all_and_leaves_room_for_the_rank(n_variables, n_bins, rank, seed):
+    partition = start_partition(n_variables, n_bins, rank, seed)
+    assert partition == start_partition(n_variables, n_bins, rank, seed)
+    assert sorted(sum(partition, ())) == list(range(n_variables))
+    assert 0 <= len(partition.second) - len(partition.first) <= 1
+    # The pencil takes no variable that the rank needs elsewhere.
+    smallest = min(partition.effective_sizes([n_bins] * n_variables)[:2])
+    assert smallest >= min(rank, min(default_partition(n_variables).effective_sizes([n_bins] * n_variables)[:2]))
+
+
+# --- merging of bins
+
+
+@st.composite
+def shares(draw):
+    counts = draw(st.lists(st.integers(0, 50), min_size=2, max_size=20).filter(any))
+    counts[draw(st.integers(0, len(counts) - 1))] *= draw(st.sampled_from([1, 1, 100]))
+    return np.array(counts) / sum(counts) if sum(counts) else np.full(len(counts), 1 / len(counts))
+
+
+@given(shares(), st.integers(2, 12))
+def test_merged_bins_are_neighbors_and_nearly_as_many_as_asked(share, n_bins):
+    group = coupled_gevd._merge(share, n_bins)
+    assert group.shape == share.shape
+    assert set(np.diff(group)) <= {0, 1}
+    assert group[0] == 0
+    assert 2 <= group.max() + 1 <= max(2, min(n_bins, np.count_nonzero(share)))
+
+
+def test_equal_shares_are_merged_evenly():
+    assert coupled_gevd._merge(np.full(12, 1 / 12), 4).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert coupled_gevd._merge(np.full(5, 0.2), 8).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("position", [0, 3, 7])
+def test_one_full_bin_does_not_use_the_others_up(position):
+    share = np.full(8, 0.1 / 7)
+    share[position] = 0.9
+    assert coupled_gevd._merge(share, 6).max() + 1 >= 5
+
+
+@given(shares(), st.integers(2, 12), st.integers(0, 100))
+def test_spreading_keeps_the_sums_of_merged_bins(share, n_bins, seed):
+    group = coupled_gevd._merge(share, n_bins)
+    column = np.random.default_rng(seed).dirichlet(np.ones(group.max() + 1), 3).T
+    spread = coupled_gevd._spread(column, share, group)
+    assert (spread > 0).all()
+    np.testing.assert_allclose(spread.sum(axis=0), 1.0, rtol=1e-12)
+    for r in range(3):
+        np.testing.assert_allclose(np.bincount(group, spread[:, r]), column[:, r], rtol=1e-12)
+    # The overall histogram, merged and spread, is itself.
+    again = coupled_gevd._spread(np.bincount(group, share)[:, None], share, group)[:, 0]
+    np.testing.assert_allclose(again, share, atol=1e-4)
+
+
+def test_merged_codes_are_counted_like_merged_histograms():
+    codes, _ = make_data(missing=0.2)
+    marginals = count_marginals(codes)
+    groups = [coupled_gevd._merge(share, 4) for share in coupled_gevd._first_moments(codes)]
+    merged = coupled_gevd._merged(marginals, groups)
+    counted = count_marginals(coupled_gevd._merged(codes, groups))
+    assert merged.n_bins == counted.n_bins == merged_sizes(codes, 4)
+    for a, b in zip(merged.counts, counted.counts, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+def test_number_of_merged_bins():
+    codes, _ = make_data(n_bins=15)
+    start = gevd_start(codes, 3, n_bins=4, random_state=0)
+    assert start.start_bins == merged_sizes(codes, 4)
+    assert max(start.start_bins) <= 4
+    assert start.n_bins == codes.n_bins
+    # A merged bin is spread in proportion to the overall histogram.
+    share = np.bincount(codes.values[:, 0], minlength=15) / codes.n_samples
+    group = coupled_gevd._merge(share, 4)
+    for r in range(3):
+        inside = start.factors[0][group == 1, r]
+        np.testing.assert_allclose(inside / inside.sum(), share[group == 1] / share[group == 1].sum(), atol=1e-4)
+
+
+def test_bins_are_not_merged_where_the_rank_needs_them():
+    codes, _ = make_data(n_variables=4, n_bins=12)
+    partition = ((0,), (1, 2), (3,))
+    assert max(gevd_start(codes, 2, partition, random_state=0).start_bins) < 12
+    assert gevd_start(codes, 12, partition, random_state=0).start_bins == codes.n_bins
+    with pytest.raises(AlgebraicStartError, match="allow at most"):
+        gevd_start(codes, 12, partition, n_bins=4, random_state=0)
+
+
+def test_mostly_zeros_keep_enough_bins():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 6000)
+    values = np.where(rng.random((6000, 6)) < 0.8, 0, rng.binomial(7, (0.1 + 0.35 * labels)[:, None], (6000, 6)))
+    codes = Codes.from_array(values, n_bins=8)
+    start = gevd_start(codes, 3, random_state=0)
+    assert min(start.start_bins) >= 4
+    assert_valid(start, codes, 3)
+
+
+def test_constant_variable():
+    codes, labels = make_data(n_bins=8)
+    values = np.column_stack([codes.values, np.full(codes.n_samples, 5)])
+    codes = Codes.from_array(values, n_bins=8)
+    start = gevd_start(codes, 3, ((0, 1, 6), (2, 3), (4, 5)), random_state=0)
+    assert_valid(start, codes, 3)
+    np.testing.assert_allclose(start.factors[6][5], 1.0, atol=1e-4)
+    assert accuracy(start, codes, labels) > 0.9
+
+
+# --- what is kept on the start
+
+
+def test_diagnostics_as_plain_values():
+    codes, _ = make_data(n_variables=5)
+    start = gevd_start(codes, 3, ((4, 0), (1, 2), (3,)), random_state=0)
+    info = start.info()
+    assert info["gevd_partition"] == "4 0; 1 2; 3"
+    assert info["gevd_bins"] == list(start.start_bins)
+    values = info["gevd_singular_values"]
+    assert 3 <= len(values) <= 6
+    assert values == sorted(values, reverse=True)
+    assert values[0] == pytest.approx(1.0 * np.sqrt(2 * 2), rel=1e-6)  # sets of two variables, in one direction
+    assert info["gevd_eigenvector_condition"] >= 1
+    assert 0 < info["gevd_eigenvalue_gap"] < 2
+    assert info["gevd_complex_pair"] in (0, 1)
+    assert all(isinstance(value, str | int | float | list) for value in info.values())
+    assert GevdStart(start.weights, start.factors).info() == {}
+
+
+def test_start_survives_what_factors_are_put_through():
+    codes, _ = make_data()
+    start = gevd_start(codes, 3, random_state=0)
+    for changed in (start.permute([2, 0, 1]), start.sort(), start.smooth(0.1), start.to_numpy()):
+        assert_valid(changed, codes, 3)
+        assert changed.diagnostics is start.diagnostics
+        assert changed.info() == start.info()
+    np.testing.assert_array_equal(start.permute([2, 0, 1]).weights, start.weights[[2, 0, 1]])
+    assert (np.diff(start.sort().weights) <= 0).all()
+    single = replace(start, weights=start.weights.astype("f4"), factors=tuple(a.astype("f4") for a in start.factors))
+    assert isinstance(single.to_numpy(), MixtureFactors)
+    assert single.to_numpy().weights.dtype == np.float64
+
+
+# --- hostile input
+
+EXACT = make_truth((3,) * 5, 2).to_marginals()
+SAMPLES = Codes.from_array(np.random.default_rng(0).integers(0, 3, (50, 5)))
+
+
+@pytest.mark.parametrize("data", [EXACT, SAMPLES], ids=["histograms", "codes"])
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"rank": 0}, InvalidInputError, "rank is 0"),
+        ({"rank": -2}, InvalidInputError, "rank is -2"),
+        ({"rank": 2.0}, InvalidTypeError, "rank is 2.0"),
+        ({"rank": True}, InvalidTypeError, "rank is True"),
+        ({"rank": None}, InvalidTypeError, "rank is None"),
+        ({"rank": 99}, AlgebraicStartError, "rank is 99; .* allow at most"),
+        ({"partition": ((0,), (1,), (2,))}, InvalidInputError, r"leaves variables \[3, 4\] out"),
+        ({"partition": ((0, 1), (2, 3), (5,))}, InvalidInputError, "names variable 5"),
+        ({"partition": ((0, 1), (2, 3), (3, 4))}, InvalidInputError, "more than once"),
+        ({"partition": ((0, 1), (2, 3, 4))}, InvalidTypeError, "three sets"),
+        ({"partition": "abc"}, InvalidTypeError, "three sets"),
+        ({"partition": 3}, InvalidTypeError, "three sets"),
+        ({"n_bins": 1}, InvalidInputError, "n_bins is 1"),
+        ({"n_bins": 0}, InvalidInputError, "n_bins is 0"),
+        ({"n_bins": 2.5}, InvalidTypeError, "n_bins is 2.5"),
+        ({"n_bins": [3] * 5}, InvalidTypeError, "n_bins is"),
+        ({"n_bins": True}, InvalidTypeError, "n_bins is True"),
+        ({"random_state": "seed"}, InvalidTypeError, "random_state"),
+    ],
+)
+def test_bad_arguments_are_named(data, options, error, message):
+    with pytest.raises(error, match=message):
+        gevd_start(data, **{"rank": 2, **options})
+
+
+@pytest.mark.parametrize("data", [None, np.zeros((5, 3)), np.zeros((5, 3), dtype=int), make_truth((3,) * 3, 2), "X"])
+def test_data_of_another_kind(data):
+    with pytest.raises(InvalidTypeError, match="expected Marginals or Codes"):
+        gevd_start(data, 2)
+
+
+def test_fewer_than_three_variables():
+    with pytest.raises(InvalidInputError, match="at least 3 variables"):
+        gevd_start(Codes.from_array([[0, 1], [1, 0]]), 1)
+
+
+def test_variables_without_any_value_are_named():
+    values = np.where(np.arange(5) == 3, -1, SAMPLES.values)
+    with pytest.raises(InvalidInputError, match=r"\['x3'\] have no observed value"):
+        gevd_start(Codes(values, SAMPLES.binning), 2)
+    one = replace(EXACT, counts=EXACT.counts[:1], triples=EXACT.triples[:1], totals=EXACT.totals[:1])
+    with pytest.raises(InvalidInputError, match=r"\['x3', 'x4'\] have .* or are in no triple"):
+        gevd_start(one, 2)
+
+
+def test_sets_that_are_never_observed_together():
+    values = SAMPLES.values.copy()
+    values[:25, :2] = -1
+    values[25:, 2:4] = -1
+    codes = Codes(values, SAMPLES.binning)
+    with pytest.raises(AlgebraicStartError, match="Singular values"):
+        gevd_start(codes, 2, ((0, 1), (2, 3), (4,)), random_state=0)
+
+
+def test_failure_of_linear_algebra_is_an_error_of_its_own(monkeypatch):
+    def fail(*arguments, **options):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(coupled_gevd, "decompose_core", fail)
+    with pytest.raises(AlgebraicStartError, match="SVD did not converge"):
+        gevd_start(SAMPLES, 2, random_state=0)
+
+
+@given(st.data())
+def test_any_codes_give_a_start_or_an_error_of_the_package(data):
+    n_bins = data.draw(st.lists(st.integers(2, 6), min_size=3, max_size=5))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    n_samples = data.draw(st.sampled_from([1, 2, 5, 200]))
+    values = np.column_stack([rng.integers(0, size, n_samples) for size in n_bins])
+    values[rng.random(values.shape) < data.draw(st.sampled_from([0, 0.9]))] = 0
+    values[rng.random(values.shape) < data.draw(st.sampled_from([0, 0.3]))] = -1
+    codes, rank = Codes.from_array(values, n_bins=n_bins), data.draw(st.integers(1, 5))
+    try:
+        start = gevd_start(codes, rank, random_state=0)
+    except InvalidInputError:
+        return
+    assert_valid(start, codes, rank)
