@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import TypeAlias
@@ -60,7 +60,11 @@ class Restarts:
         kept = np.argsort([trace.loss[-1] for _, trace, _ in results], kind="stable")[:N_KEPT].tolist()
         unfinished = [i for i in kept if results[i][2] is StopReason.MAX_SWEEPS]
         rule = replace(self.rule, n_iter_max=self.rule.n_iter_max - n_screen)
-        continued = replace(self, rule=rule)._each([results[i][0] for i in unfinished], n_threads)
+        continued: list[Result] = []
+        try:
+            continued = replace(self, rule=rule)._each([results[i][0] for i in unfinished], n_threads)
+        except KeyboardInterrupt:
+            pass  # before any of them has got on: what the screening found is kept
         # An interrupt leaves some of the kept ones where the screening ended.
         merged = [
             _renamed(result, StopReason.INTERRUPTED if i in unfinished else StopReason.SCREENED)
@@ -93,8 +97,10 @@ class Restarts:
             return result
 
         with ThreadPoolExecutor(n_threads) as pool:
-            futures = [pool.submit(one, state) for state in states]
+            futures: list[Future[Result]] = []
             try:
+                for state in states:  # the first may be interrupted before the last has been handed over
+                    futures.append(pool.submit(one, state))
                 for future in futures:
                     future.result()
             except BaseException as error:
@@ -103,7 +109,7 @@ class Restarts:
                 results = [f.result() for f in futures if not f.cancelled() and f.exception() is None]
                 if not isinstance(error, KeyboardInterrupt) or not results:
                     raise
-                return results
+                return [_renamed(result, StopReason.INTERRUPTED) for result in results]
         return [future.result() for future in futures]
 
     def _state(self, start: MixtureFactors) -> State:

@@ -3,12 +3,14 @@
 import os
 import signal
 import threading
+import time
 import warnings
 
 import numpy as np
 import pytest
 
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.losses import KLLoss
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.restarts import N_KEPT
 from tensorly_smp.factors.solution import StopReason, SweepTrace
@@ -162,21 +164,45 @@ def test_interrupt_after_the_screening_keeps_the_best():
     assert solution.trace.n_sweeps == N_SCREEN + 3
 
 
+def test_interrupt_before_anything_goes_on_keeps_the_screening(monkeypatch):
+    original, calls = KLLoss.weight_block, []
+
+    def interrupted(self, factors):
+        calls.append(1)
+        if len(calls) > n_blocks:
+            raise KeyboardInterrupt
+        return original(self, factors)
+
+    monkeypatch.setattr(KLLoss, "weight_block", interrupted)
+    n_blocks = 10**9
+    at_screening = solve(n_screen=None, n_iter_max=N_SCREEN)
+    n_blocks, calls[:] = len(calls), []
+    solution = solve()
+    assert solution.status is StopReason.INTERRUPTED
+    assert (solution.start_losses == at_screening.start_losses).all()
+
+
 @pytest.mark.parametrize("n_calls", [8, N_INIT * (N_SCREEN + 1) + 6])
 @pytest.mark.parametrize("in_main_thread", [False, True])
 def test_interrupt_in_threads(n_calls, in_main_thread):
-    threads, calls = threading.active_count(), []
+    threads, calls, lock = threading.active_count(), [], threading.Lock()
 
     def callback(cp_tensor, loss):
-        calls.append(loss)
-        if len(calls) == n_calls:
-            if not in_main_thread:
-                raise KeyboardInterrupt
-            os.kill(os.getpid(), signal.SIGINT)  # Python delivers it to the main thread, which waits
+        with lock:
+            calls.append(loss)
+            last = len(calls) == n_calls
+        if last and in_main_thread:
+            os.kill(os.getpid(), signal.SIGINT)  # Python delivers it to the main thread, which waits or hands over
+        elif last:
+            raise KeyboardInterrupt
 
     solution = solve(n_jobs=2, tol=0.0, n_iter_max=10**6, n_screen=N_SCREEN, callback=callback)
     assert solution.status is StopReason.INTERRUPTED
     assert solution.loss == solution.start_losses.min()
+    # A thread that was just being started is not waited for, but ends by itself.
+    deadline = time.monotonic() + 10
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert threading.active_count() <= threads
 
 
