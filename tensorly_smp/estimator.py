@@ -29,7 +29,7 @@ from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.identifiability.concerns import identifiability_concerns
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.labels import Samples, default_names, list_names, read_samples
+from tensorly_smp.labels import Samples, default_names, labelled_samples, list_names, read_samples
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.results import factors_from_dataset, solution_to_dataset
@@ -71,6 +71,9 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     random_state : None, int, Generator or RandomState
     callback : callable, optional
         ``callback(cp_tensor, loss)`` before every sweep; returning True stops.
+    sample_dim : hashable, optional
+        Dimension of the samples in xarray input; where it is not given and neither names nor coordinates tell, fit
+        raises.
 
     Attributes
     ----------
@@ -125,6 +128,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: RandomState = None,
         callback: Callback | None = None,
+        sample_dim: Hashable | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_bins = n_bins
@@ -140,6 +144,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callback = callback
+        self.sample_dim = sample_dim
 
     def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
         """Learn the mixture from samples.
@@ -163,8 +168,9 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             Samples or parameters that cannot be used; the message says what was expected.
         """
         self._check_parameters()
+        given = self.binning.variables if isinstance(self.binning, Binning) else None
         # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
-        samples = read_samples(X, self.binning.variables if isinstance(self.binning, Binning) else None)
+        samples = read_samples(X, given, self.sample_dim)
         n_variables = len(samples.variables)
         if n_variables < 3:
             raise InvalidInputError(
@@ -196,13 +202,16 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             else encode_samples(_counted(samples.values, sample_weight), binning),
         )
         dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
-        dataset = dataset.assign_attrs(density=self.density, n_samples=codes.n_samples)
+        dataset = dataset.assign_attrs(
+            density=self.density, n_samples=codes.n_samples, container=samples.labels.container
+        )
         if not isinstance(self.triples, str):
             dataset["triples"] = (("triple", "mode"), marginals.triples, {"long_name": "variables of the histograms"})
         self._set_fitted(dataset, binning.variables)
         self.labels_ = self.density_.posterior(samples.values).argmax(axis=1)
-        for concern in identifiability_concerns(self.factors_, marginals.triples):
-            warnings.warn(concern, IdentifiabilityWarning, stacklevel=2)
+        concerns = identifiability_concerns(self.factors_, marginals.triples)
+        if concerns:
+            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self
 
     @property
@@ -294,10 +303,23 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         """Mean log-likelihood per sample, in nats."""
         return float(np.mean(np.asarray(self.score_samples(X))))
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw samples (n_samples, n_variables), columns as in ``density_.variables``, and their components."""
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
+        """Draw samples and the components they come from.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : None, int, Generator or RandomState
+
+        Returns
+        -------
+        X : ndarray, DataFrame or DataArray (n_samples, n_variables)
+            Of the kind that the model was fitted to; a DataArray (sample, variable) after a Dataset too.
+        components : ndarray, Series or DataArray of int (n_samples,)
+        """
         check_is_fitted(self)
-        return self.density_.sample(n_samples, random_state)
+        X, components = self.density_.sample(n_samples, random_state)
+        return labelled_samples(X, components, self.binning_.variables, str(self.result_.attrs["container"]))
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
         """Fill missing entries in, by their mean given the observed ones or by a draw; an object like X."""
@@ -321,7 +343,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {expected} features as input: "
                 f"{list_names(self.binning_.variables)}, in this order."
             )
-        return read_samples(X, self.binning_.variables)
+        here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
+        return read_samples(X, self.binning_.variables, here)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "density_")

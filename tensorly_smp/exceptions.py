@@ -20,6 +20,7 @@ __all__ = [
     "InvalidTypeError",
     "MissingDependencyError",
     "NonUniformBinsError",
+    "OutlierWarning",
     "SizeLimitError",
     "SparseHistogramWarning",
     "TensorlySmpError",
@@ -85,6 +86,10 @@ class SparseHistogramWarning(TensorlySmpWarning):
 
 class ConstantVariableWarning(TensorlySmpWarning):
     """A variable takes a single value, so it cannot tell components apart."""
+
+
+class OutlierWarning(TensorlySmpWarning):
+    """A few far values set the range of a variable, so that nearly all others share a few of its bins."""
 
 
 class ClippedMassWarning(TensorlySmpWarning):

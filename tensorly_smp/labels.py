@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,19 @@ SAMPLE_DIMS = (
     *("sample", "samples", "obs", "observation", "observations", "row", "rows", "record", "records"),
     *("index", "time", "date"),
 )
-VARIABLE_DIMS = ("variable", "variables", "var", "feature", "features", "column", "columns")
+VARIABLE_DIMS = (
+    "variable",
+    "variables",
+    "var",
+    "feature",
+    "features",
+    "column",
+    "columns",
+    "sensor",
+    "sensors",
+    "channel",
+    "channels",
+)
 COMPONENT_DIM = "component"
 
 
@@ -42,6 +54,7 @@ class SampleLabels:
 
     n_samples: int
     positions: tuple[int, ...]
+    container: ClassVar[str] = "array"
 
     def wrap(self, values: np.ndarray, name: str | None = None) -> Any:
         """One value per sample, labelled like the input.
@@ -106,6 +119,7 @@ class SampleLabels:
 class FrameLabels(SampleLabels):
     """Labels of a DataFrame."""
 
+    container: ClassVar[str] = "dataframe"
     index: pd.Index
     columns: pd.Index
 
@@ -128,6 +142,7 @@ class FrameLabels(SampleLabels):
 class XarrayLabels(SampleLabels):
     """What DataArray and Dataset share: coordinates along one sample dimension."""
 
+    container: ClassVar[str] = "dataarray"
     sample_dim: Hashable
     template: xr.Dataset  # all coordinates of the input and none of its data
 
@@ -215,9 +230,12 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
         names, labelled columns are taken by position too, unless one of them bears such a name.
         Without it, columns keep their labels or get the default names.
     sample_dim : hashable, optional
-        Dimension of the samples in a DataArray or Dataset; other input ignores it. Without it: the dimension called
-        sample, samples, obs, observation(s), row(s), record(s), index, time or date (the first of these that occurs);
-        else the one beside a dimension called variable(s), var, feature(s) or column(s); else the first.
+        Dimension of the samples in a DataArray or Dataset; other input ignores it. Without it: the one beside the
+        dimension whose coordinate has all `variables`, where these are given; else the dimension called sample,
+        samples, obs, observation(s), row(s), record(s), index, time or date (the first of these that occurs); else the
+        one beside a dimension called variable(s), var, feature(s), column(s), sensor(s) or channel(s); else the one
+        beside the only dimension whose coordinate is strings; else the only one with dates for coordinates; else the
+        first of two dimensions without names of their own. Where none of these tells, it is an error.
 
     Returns
     -------
@@ -245,7 +263,7 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     if isinstance(X, pd.DataFrame):
         values, names, labels = _read_frame(X)
     elif isinstance(X, xr.DataArray):
-        values, names, labels = _read_dataarray(X, sample_dim)
+        values, names, labels = _read_dataarray(X, variables, sample_dim)
     elif isinstance(X, xr.Dataset):
         values, names, labels = _read_dataset(X, sample_dim)
     else:
@@ -261,6 +279,35 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     values = values.view()
     values.flags.writeable = False
     return Samples(values, found, labels)
+
+
+def labelled_samples(
+    X: np.ndarray, components: np.ndarray, variables: Sequence[Hashable], container: str
+) -> tuple[Any, Any]:
+    """New samples and their components, in the kind of object that other samples came in.
+
+    Parameters
+    ----------
+    X : ndarray (n_samples, n_variables)
+    components : ndarray of int (n_samples,)
+    variables : sequence of hashable
+    container : {"array", "dataframe", "dataarray"}
+
+    Returns
+    -------
+    X : ndarray, DataFrame or DataArray
+    components : ndarray, Series or DataArray
+    """
+    if container == "dataframe":
+        columns = pd.Index(list(variables), tupleize_cols=False)
+        return pd.DataFrame(X, columns=columns), pd.Series(components, name=COMPONENT_DIM)
+    if container == "dataarray":
+        names = np.empty(len(variables), dtype=object)
+        names[:] = variables
+        coords = {"variable": names.tolist() if all(isinstance(name, str) for name in variables) else names}
+        dims = (SAMPLE_DIMS[0], "variable")
+        return xr.DataArray(X, coords, dims), xr.DataArray(components, dims=dims[:1], name=COMPONENT_DIM)
+    return X, components
 
 
 def default_names(n_variables: int) -> tuple[str, ...]:
@@ -298,10 +345,10 @@ def _read_frame(X: pd.DataFrame) -> tuple[np.ndarray, tuple[Hashable, ...], Samp
 
 
 def _read_dataarray(
-    X: xr.DataArray, sample_dim: Hashable | None
+    X: xr.DataArray, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
 ) -> tuple[np.ndarray, tuple[Hashable, ...] | None, SampleLabels]:
     _check_shape(X.shape)
-    sample_dim = _infer_sample_dim(X.dims, sample_dim)
+    sample_dim = _infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
     (variable_dim,) = (dim for dim in X.dims if dim != sample_dim)
     matrix = X.transpose(sample_dim, variable_dim)
     names = None
@@ -333,7 +380,7 @@ def _read_dataset(X: xr.Dataset, sample_dim: Hashable | None) -> tuple[np.ndarra
             f"X is a Dataset whose variable(s) {list_names(wrong)} are not one-dimensional or not on the dimension of "
             "the others; expected one-dimensional variables on one shared dimension. Select these, or pass a DataArray."
         )
-    sample_dim = _infer_sample_dim(dims, sample_dim)
+    sample_dim = _infer_sample_dim(dims, sample_dim, X.indexes, None)
     shape = (X.sizes[sample_dim], len(names))
     _check_shape(shape)
     values = np.empty(shape)
@@ -385,7 +432,8 @@ def _object_column(column: np.ndarray, name: Hashable) -> np.ndarray:
     kinds = {type(value) for value in column[present]}
     refused = sorted(kind.__name__ for kind in kinds if not issubclass(kind, numbers.Real | np.bool_))
     if refused:
-        raise _not_numeric(f"objects ({', '.join(refused)})", (name,))
+        row = next(m for m, value in enumerate(column) if present[m] and type(value).__name__ in refused)
+        raise _not_numeric(f"objects ({', '.join(refused)}; the first is {column[row]!r} in row {row})", (name,))
     try:
         values[present] = column[present].astype(np.float64)
     except OverflowError as error:
@@ -431,15 +479,47 @@ def _as_objects(names: Sequence[Hashable]) -> np.ndarray:
     return objects
 
 
-def _infer_sample_dim(dims: tuple[Hashable, ...], sample_dim: Hashable | None) -> Hashable:
+def _guess_sample_dim(
+    dims: tuple[Hashable, ...], coords: Mapping[Hashable, pd.Index], wanted: Sequence[Hashable] | None
+) -> Hashable:
+    """Dimension of the samples by what is known, or an error: a wrong guess would be a wrong model."""
+    if len(dims) == 1 or dims == ("dim_0", "dim_1"):  # xarray's names for what came without: by position, as arrays
+        return dims[0]
+    if wanted is not None:
+        named = [dim for dim in dims if dim in coords and set(coords[dim]) >= set(wanted)]
+        if len(named) == 1:
+            return next(dim for dim in dims if dim != named[0])
+    by_name = {str(dim).lower(): dim for dim in reversed(dims)}
+    as_sample = [by_name[name] for name in SAMPLE_DIMS if name in by_name]
+    if as_sample:
+        return as_sample[0]
+    not_variable = [dim for dim in dims if str(dim).lower() not in VARIABLE_DIMS]
+    if len(not_variable) == 1:
+        return not_variable[0]
+    # Names of variables are strings; samples may have some too, and then this does not tell.
+    worded = [dim for dim in dims if dim in coords and all(isinstance(name, str) for name in coords[dim])]
+    if len(worded) == 1:
+        return next(dim for dim in dims if dim != worded[0])
+    dates = [dim for dim in dims if isinstance(coords.get(dim), pd.DatetimeIndex)]
+    if len(dates) == 1:
+        return dates[0]
+    raise InvalidInputError(
+        f"Which dimension of X holds the samples, {list_names(dims)}? Neither name tells; pass "
+        "sample_dim, or rename it 'sample'."
+    )
+
+
+def _infer_sample_dim(
+    dims: tuple[Hashable, ...],
+    sample_dim: Hashable | None,
+    coords: Mapping[Hashable, pd.Index],
+    wanted: Sequence[Hashable] | None,
+) -> Hashable:
     """Dimension of the samples, by the rule that `read_samples` documents."""
     if sample_dim is not None and sample_dim not in dims:
         raise InvalidInputError(f"sample_dim is {sample_dim!r}; expected one of the dimensions {list_names(dims)}.")
     if sample_dim is None:
-        by_name = {str(dim).lower(): dim for dim in reversed(dims)}
-        as_sample = [by_name[name] for name in SAMPLE_DIMS if name in by_name]
-        not_variable = [dim for dim in dims if str(dim).lower() not in VARIABLE_DIMS]
-        sample_dim = [*as_sample, *not_variable, *dims][0]
+        sample_dim = _guess_sample_dim(dims, coords, wanted)
     if sample_dim == COMPONENT_DIM:
         raise InvalidInputError(
             f"The samples lie along a dimension called {COMPONENT_DIM!r}, which names the mixture components in "

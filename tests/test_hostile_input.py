@@ -170,6 +170,7 @@ PARAMETERS = {
     "n_jobs": ([0, 1.5, "2", True, [1]], "n_jobs"),
     "random_state": ([-1, 1.5, "0", [0], np.random], "random_state"),
     "callback": (["print", 5, True, [print]], "callback"),
+    "sample_dim": ([], ""),  # of xarray input only, see test_labels.py
 }
 
 

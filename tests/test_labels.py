@@ -78,8 +78,23 @@ def test_frame_of_mixed_columns():
 @pytest.mark.parametrize("transposed", [False, True])
 def test_dataarray_dims(dims, sample_dim, transposed):
     X = xr.DataArray(VALUES, {dims[1]: list(NAMES)}, dims)
-    by_first_dim = dims == ("patient", "gene")
-    same(read_samples(X.T if transposed and not by_first_dim else X, sample_dim=sample_dim))
+    same(read_samples(X.T if transposed else X, sample_dim=sample_dim))
+
+
+def test_dates_and_known_names_tell_the_samples():
+    dates = pd.date_range("2026-01-01", periods=len(VALUES))
+    X = xr.DataArray(VALUES, {"a": dates, "b": [1, 2, 3]}, ("a", "b"))
+    assert read_samples(X.T).labels.sample_dim == "a"
+    both_worded = xr.DataArray(VALUES, {"a": [f"s{m}" for m in range(len(VALUES))], "b": list(NAMES)}, ("a", "b"))
+    same(read_samples(both_worded.T, variables=NAMES))
+
+
+@pytest.mark.parametrize("dims", [("station", "gauge"), ("a", "b")])
+def test_a_guess_would_be_a_wrong_model(dims):
+    X = xr.DataArray(np.zeros((4, 3)), dims=dims)
+    with pytest.raises(InvalidInputError, match="pass sample_dim"):
+        read_samples(X)
+    assert read_samples(X, sample_dim=dims[1]).values.shape == (3, 4)
 
 
 def test_dataset():
@@ -107,7 +122,7 @@ def test_default_names_take_labelled_columns_by_position():
         ([["1", "2"]], "x0"),
         (np.array([[1 + 1j, 2]]), "complex"),
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), "datetime64"),
-        (np.array([[1, {}]], dtype=object), r"'x1' hold objects \(dict\)"),
+        (np.array([[1, {}]], dtype=object), r"'x1' hold objects \(dict; the first is \{\} in row 0\)"),
         (pd.DataFrame({"a": [1.0], "b": ["x"]}), "'b'"),
         (pd.DataFrame({"a": [1.0], "b": np.array(["x"], dtype=object)}), "'b'"),
         (pd.DataFrame({"a": [1.0], "b": [1j]}), "'b'"),

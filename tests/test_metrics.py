@@ -313,3 +313,12 @@ def test_wrong_densities():
         kl_divergence_mc(p, SimpleNamespace(logpdf=lambda X: np.full(len(X), np.nan)), 10)
     with pytest.raises(InvalidInputError, match="shapes"):
         kl_divergence_mc(p, SimpleNamespace(logpdf=lambda X: np.zeros(3)), 10)
+
+
+def test_series_are_matched_by_index():
+    truth = pd.Series(["a", "a", "b", "b"], index=[10, 11, 12, 13])
+    found = pd.Series([0, 0, 1, 1], index=truth.index)
+    assert clustering_accuracy(truth.iloc[[2, 0, 3, 1]], found) == 1.0
+    assert clustering_accuracy(truth, found.iloc[::-1]) == 1.0
+    with pytest.raises(InvalidInputError, match="different indexes"):
+        clustering_accuracy(truth, found.set_axis([0, 1, 2, 3]))

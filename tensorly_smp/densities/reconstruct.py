@@ -139,8 +139,9 @@ def _warn_of_clipping(clipped: np.ndarray, binning: Binning, limit: float) -> No
     more = f" and {len(worst) - _SHOWN} more" if len(worst) > _SHOWN else ""
     warnings.warn(
         f"Sinc reconstruction was negative, and was clipped, by more than {limit:.0%} of the mass in {len(worst)} of "
-        f"{clipped.size} conditional densities: {named}{more}. Bins are too wide for so narrow a density, or hold too "
-        'few samples: try more bins or a narrower range, or method="histogram".',
+        f"{clipped.size} conditional densities: {named}{more}. Either the bins are too wide "
+        "for so narrow a density (try more bins, or a narrower range), or they hold too few samples (try fewer); the "
+        'method "histogram" does without.',
         ClippedMassWarning,
         stacklevel=3,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import TypeAlias
@@ -61,10 +62,8 @@ class Restarts:
         unfinished = [i for i in kept if results[i][2] is StopReason.MAX_SWEEPS]
         rule = replace(self.rule, n_iter_max=self.rule.n_iter_max - n_screen)
         continued: list[Result] = []
-        try:
+        with suppress(KeyboardInterrupt):  # before any of them has got on: what the screening found is kept
             continued = replace(self, rule=rule)._each([results[i][0] for i in unfinished], n_threads)
-        except KeyboardInterrupt:
-            pass  # before any of them has got on: what the screening found is kept
         # An interrupt leaves some of the kept ones where the screening ended.
         merged = [
             _renamed(result, StopReason.INTERRUPTED if i in unfinished else StopReason.SCREENED)

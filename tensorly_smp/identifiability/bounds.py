@@ -24,7 +24,9 @@ def max_identifiable_rank(
     criterion: Criterion = "gevd",
     partition: Partition | Sequence[Sequence[int]] | None = None,
 ) -> int:
-    """Highest rank R at which almost every mixture of N product distributions is identifiable from its triples.
+    """Highest rank R up to which a criterion makes almost every mixture identifiable from its triples.
+
+    By default the criterion is that of the algebraic start; "kruskal" and "generic" may allow more.
 
     Parameters
     ----------

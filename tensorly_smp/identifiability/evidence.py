@@ -238,7 +238,7 @@ def _necessary_lines(question: Question, pairs: Sequence[ComponentPair]) -> list
         worst = max((pair for pair in pairs), key=lambda pair: len(pair.equal), default=None)
         apart = len(question.n_bins) - (0 if worst is None else len(worst.equal))
         n_free = max((pair.n_free_directions(question.n_bins) for pair in pairs), default=0)
-        value = f"{apart} or more variables"
+        value = f"all {apart} variables" if apart == len(question.n_bins) else f"{apart} or more variables"
         lines.append(_necessary("distinct", "Any two components differ in", value, ">= 3 variables", n_free))
     return lines
 
@@ -279,7 +279,8 @@ def _local(question: Question, weights: np.ndarray, factors: Sequence[np.ndarray
 def _jacobian_line(local: LocalIdentifiability, verdict: str) -> ReportLine:
     """A full rank proves nothing beyond the neighborhood, so the verdict is that of the other lines then."""
     n_free = local.n_free_directions
-    value = f"rank {local.rank}, smallest singular value {local.smallest_singular_value:.2g} ({local.method})"
+    full = "" if n_free else " (full: no other model nearby)"
+    value = f"rank {local.rank}{full}, smallest singular value {local.smallest_singular_value:.2g} ({local.method})"
     required = f"{local.n_parameters}"
     return ReportLine("jacobian", _JACOBIAN, value, required, not_identifiable(n_free) if n_free else verdict, n_free)
 

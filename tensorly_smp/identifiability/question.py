@@ -129,6 +129,7 @@ def as_factors(subject: Any) -> MixtureFactors:
 
     from tensorly_smp.results import factors_from_dataset
 
+    subject = getattr(subject, "result_", subject)
     if isinstance(subject, xr.Dataset):
         try:
             return factors_from_dataset(subject).to_numpy()
@@ -137,8 +138,9 @@ def as_factors(subject: Any) -> MixtureFactors:
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InvalidInputError(f"The Dataset is none that to_dataset() or fit made: {error}.") from error
     raise InvalidTypeError(
-        f"subject is {type(subject).__name__}; expected a CoupledSolution, MixtureFactors or the Dataset of a fit (an "
-        "estimator's result_), or sizes by name: check_identifiability(n_variables=10, n_bins=15, rank=5)."
+        f"subject is {type(subject).__name__}; expected a fitted SmoothProductMixture, a CoupledSolution, "
+        "MixtureFactors or the Dataset of a fit, or sizes by name: "
+        "check_identifiability(n_variables=10, n_bins=15, rank=5)."
     )
 
 

@@ -308,12 +308,18 @@ def check_identifiability(
     return _assemble(question, gather(question))
 
 
+_SCOPE = (
+    "All this is about exact histograms: whether other factors have the same ones. It says neither how many components "
+    "there are nor how far sampling noise moves them."
+)
+
+
 def _assemble(question: Question, evidence: Evidence) -> IdentifiabilityReport:
     stacked = evidence.at_factors
     return IdentifiabilityReport(
         verdict=evidence.verdict,
         lines=evidence.lines,
-        notes=(*evidence.notes, *_pair_notes(question, evidence.pairs)),
+        notes=(*evidence.notes, *_pair_notes(question, evidence.pairs), *([] if question.is_generic else [_SCOPE])),
         partition=stacked.partition,
         stacked=stacked.stacked,
         max_ranks=evidence.max_ranks,

@@ -1,5 +1,6 @@
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
     NonUniformBinsError,
+    OutlierWarning,
     TensorlySmpError,
 )
 
@@ -208,7 +210,20 @@ def test_coverage_resists_outliers(strategy):
     np.testing.assert_allclose(edges[[0, -1]], np.quantile(x, [0.05, 0.95]))
     assert np.diff(edges).max() < 0.1
     assert choose_binning(x, 10, strategy, coverage=0.9, range=(0, None)).edges[0][0] == 0
-    assert choose_binning(x, 10, strategy, coverage=1) == choose_binning(x, 10, strategy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutlierWarning)
+        assert choose_binning(x, 10, strategy, coverage=1) == choose_binning(x, 10, strategy)
+
+
+def test_far_values_are_named():
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    x[0, 1] = -99
+    with pytest.warns(OutlierWarning, match=r"variable\(s\) 'x1': .* coverage=0.99"):
+        choose_binning(x, 10)
+    # Nothing to say where the range is meant, or the bins do not depend on it.
+    choose_binning(x, 10, range=(-100, 5))
+    choose_binning(x, 10, coverage=0.99)
+    choose_binning(x, 10, "quantile")
 
 
 @pytest.mark.parametrize(
