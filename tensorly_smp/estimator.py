@@ -79,8 +79,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     ----------
     result_ : xarray.Dataset
         weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
-        change and seconds (sweep), start_loss and start_status (start); triples (triple, mode) unless all were counted;
-        attributes of plain types. Components are sorted by decreasing weight.
+        change and seconds (sweep), start_loss and start_status (start); triples (triple, mode) unless all were
+        factorized; attributes of plain types. Components are sorted by decreasing weight.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -109,7 +109,6 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     factors_: MixtureFactors
     _identifiability: IdentifiabilityReport | None
-    _triples: str | np.ndarray
 
     def __init__(
         self,
@@ -168,6 +167,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             Samples or parameters that cannot be used; the message says what was expected.
         """
         self._check_parameters()
+        sample_weight = _aligned_weights(sample_weight, X)
         given = self.binning.variables if isinstance(self.binning, Binning) else None
         # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
         samples = read_samples(X, given, self.sample_dim)
@@ -205,11 +205,9 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         dataset = dataset.assign_attrs(
             density=self.density, n_samples=codes.n_samples, container=samples.labels.container
         )
-        if not isinstance(self.triples, str):
-            dataset["triples"] = (("triple", "mode"), marginals.triples, {"long_name": "variables of the histograms"})
         self._set_fitted(dataset, binning.variables)
         self.labels_ = self.density_.posterior(samples.values).argmax(axis=1)
-        concerns = identifiability_concerns(self.factors_, marginals.triples)
+        concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
         if concerns:
             warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self
@@ -219,7 +217,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         """Report on the uniqueness of the fitted factors; computed when first asked for, up to seconds."""
         check_is_fitted(self)
         if self._identifiability is None:
-            self._identifiability = check_identifiability(self.factors_, triples=self._triples)
+            self._identifiability = check_identifiability(self.result_)
         return self._identifiability
 
     def _check_parameters(self) -> None:
@@ -256,7 +254,6 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         self.density_ = reconstruct_density(factors, method=dataset.attrs["density"])
         self.result_ = dataset
         self._identifiability = None
-        self._triples = dataset["triples"].values if "triples" in dataset else "all"
         self.factors_ = factors
         self.binning_ = factors.binning
         self.weights_ = factors.weights
@@ -359,6 +356,21 @@ def _integer(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
     return int(value)
+
+
+def _aligned_weights(sample_weight: Any, X: Any) -> Any:
+    """Weights in the order of the samples, where both have an index."""
+    if not isinstance(sample_weight, pd.Series) or not isinstance(X, pd.DataFrame | pd.Series):
+        return sample_weight
+    if sample_weight.index.equals(X.index):
+        return sample_weight
+    both_unique = sample_weight.index.is_unique and X.index.is_unique
+    if not both_unique or set(sample_weight.index) != set(X.index):
+        raise InvalidInputError(
+            "sample_weight is a Series whose index differs from that of X; expected the same samples. Pass an array to "
+            "match by position."
+        )
+    return sample_weight.loc[X.index]
 
 
 def _counted(values: np.ndarray, sample_weight: Any) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,10 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
             {"long_name": "why each start stopped"},
         ),
     )
+    possible = comb(solution.factors.n_variables, 3)
+    if solution.triples is not None and len(solution.triples) < possible:
+        note = {"long_name": "variables of the histograms that were factorized"}
+        dataset["triples"] = (("triple", "mode"), np.array(solution.triples), note)
     dataset = dataset.assign_coords(sweep=np.arange(len(trace.loss)), start=np.arange(len(solution.start_losses)))
     return dataset.assign_attrs(
         loss_name=solution.loss_name,

@@ -1,5 +1,7 @@
 """SmoothProductMixture as users and scikit-learn see it."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -698,3 +700,32 @@ def test_sample_dimension_by_name():
     fitted = estimator(sample_dim="station").fit(array.T)
     assert fitted.n_features_in_ == X.shape[1]
     assert fitted.predict(array).dims == ("station",)
+
+
+def test_weights_are_matched_by_index():
+    frame = pd.DataFrame(X)
+    weights = pd.Series(np.random.default_rng(0).integers(1, 4, len(X)), index=frame.index)
+    same_fit(estimator().fit(frame, sample_weight=weights.iloc[::-1]), estimator().fit(frame, sample_weight=weights))
+    with pytest.raises(InvalidInputError, match="index differs"):
+        estimator().fit(frame, sample_weight=weights.set_axis(weights.index + 1))
+
+
+def test_more_components_than_useful_samples():
+    weights = np.zeros(len(X))
+    weights[:3] = 1
+    with pytest.raises(InvalidInputError, match="with 3 samples"):
+        estimator(n_components=5).fit(X, sample_weight=weights)
+
+
+def test_variables_that_are_never_seen_together():
+    rng = np.random.default_rng(0)
+    split = rng.normal(np.where(rng.integers(2, size=600), 2, -2)[:, None], 1, (600, 6))
+    split[::2, :3] = np.nan
+    split[1::2, 3:] = np.nan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = estimator().fit(split)
+    assert any("2 groups" in str(w.message) for w in caught if w.category is IdentifiabilityWarning)
+    assert fitted.identifiability_.n_triples == 2
+    for subject in (fitted, fitted.result_):
+        assert smp.check_identifiability(subject).verdict == "not guaranteed"

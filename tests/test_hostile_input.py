@@ -121,6 +121,7 @@ UNLEARNABLE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.SparseHistogramWarning")
 @pytest.mark.parametrize(("data", "match"), UNLEARNABLE.values(), ids=UNLEARNABLE.keys())
 def test_samples_that_teach_nothing(data, match):
     fitted = estimator()

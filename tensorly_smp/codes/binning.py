@@ -398,7 +398,7 @@ def _quantile_edges(observed: np.ndarray, low: float, high: float, n_bins: int) 
     values, counts = np.unique(observed[(observed >= low) & (observed <= high)], return_counts=True)
     gaps = np.diff(values)
     # Values closer than rounding are ties too: an edge between them would make a bin too narrow to divide by.
-    apart = gaps > max(4 * _EPS * max(abs(low), abs(high)), 4 * _TINY)
+    apart = gaps > np.maximum(4 * _EPS * np.maximum(np.abs(values[:-1]), np.abs(values[1:])), 4 * _TINY)
     if not apart.any():
         return np.linspace(low, high, 3)
     middles = (values[:-1] + gaps / 2)[apart]

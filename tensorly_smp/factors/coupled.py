@@ -73,6 +73,8 @@ class CoupledTensors:
         dtype and device, as of ``tensorly.context``.
     n_samples : int
         0 where unknown.
+    triples : ndarray of int (n_triples, 3)
+        Variables of the tensors, j < k < l, each triple once.
     """
 
     n_bins: tuple[int, ...]
@@ -85,6 +87,7 @@ class CoupledTensors:
     first_moments: tuple[np.ndarray, ...]
     context: dict[str, Any]
     n_samples: int
+    triples: np.ndarray
 
     @property
     def n_variables(self) -> int:
@@ -95,6 +98,13 @@ class CoupledTensors:
 def couple_marginals(marginals: Marginals, weights: str) -> CoupledTensors:
     """Coupled tensors of counted histograms; triples without samples are left out."""
     keep = np.flatnonzero(marginals.totals > 0)
+    covered = set(marginals.triples[keep].ravel().tolist())
+    lost = [name for n, name in enumerate(marginals.binning.variables) if n not in covered]
+    if lost:
+        raise InvalidInputError(
+            f"Variables {lost} have no sample that is complete in any counted triple. Remove them, or add samples in "
+            "which they are observed together with two others."
+        )
     totals = marginals.totals[keep]
     tensors = _Shares([marginals.counts[t] for t in keep], totals)
     omega = _omega(totals, weights)
@@ -254,6 +264,7 @@ def _couple(
         first_moments=tuple(_first_moment(n, tensors, modes, omega, members) for n, members in enumerate(containing)),
         context=context,
         n_samples=n_samples,
+        triples=np.unique(np.sort(modes, axis=1), axis=0),
     )
 
 

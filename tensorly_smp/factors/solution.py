@@ -94,6 +94,8 @@ class CoupledSolution:
         Position of the start that ended lowest.
     start_info : dict
         What the initializer reports about the start, numbers and strings.
+    triples : ndarray of int (n_triples, 3) or None
+        Variables of the histograms that were factorized, j < k < l; None if not recorded.
     """
 
     factors: MixtureFactors
@@ -104,6 +106,7 @@ class CoupledSolution:
     loss_name: str
     best_start: int = 0
     start_info: dict[str, Any] = field(default_factory=dict)
+    triples: np.ndarray | None = None
 
     @property
     def loss(self) -> float:

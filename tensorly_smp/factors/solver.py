@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def coupled_simplex_parafac(
     algebra = _algebra(data, modes, codes) if is_algebraic else None
     starts = _starts(tensors, algebra, rank, init, n_init, random_state)
     results = run.all(starts, _n_threads(n_jobs), screening if is_algebraic else None)
-    return _best(results, starts, loss, binning)
+    return replace(_best(results, starts, loss, binning), triples=tensors.triples)
 
 
 def _coupled(data: Any, modes: Any, weights: str) -> tuple[CoupledTensors, Any]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -160,7 +162,8 @@ def identifiability_concerns(
     -------
     list of str
         A sentence each; empty if there is nothing to say. The rank is above what the numbers of variables and bins
-        allow, or two components (of more than 1e-6 weight) are nearly equal in all but at most two variables.
+        allow, no triple links some variables with the others, or two components (of more than 1e-6 weight) are nearly
+        equal in all but at most two variables.
 
     Raises
     ------
@@ -189,7 +192,7 @@ def identifiability_concerns(
         chosen = resolve_triples(triples, model.n_variables)
     elif triples != "all" and isinstance(triples, str):
         raise InvalidInputError(f'triples is {triples!r}; expected "all", an integer or a list of index triples.')
-    concerns = [*_size_concerns(model.n_bins, model.rank, chosen)]
+    concerns = [*_size_concerns(model.n_bins, model.rank, chosen), *_group_concerns(variable_names(model), chosen)]
     kept = model.weights >= EMPTY_WEIGHT
     numbers = np.flatnonzero(kept)
     pairs = [pair for pair in nearly_parallel_pairs([a[:, kept] for a in model.factors]) if pair.is_near_degenerate]
@@ -198,6 +201,24 @@ def identifiability_concerns(
     if len(pairs) > _SHOWN:
         concerns.append(f"{len(pairs) - _SHOWN} more pairs of components are nearly equal likewise.")
     return concerns
+
+
+def _group_concerns(names: Sequence[Hashable], triples: np.ndarray | None) -> list[str]:
+    """Groups of variables that no triple links: components of one are matched to those of another by weight alone."""
+    if triples is None:
+        return []
+    first, others = np.repeat(triples[:, 0], 2), triples[:, 1:].ravel()
+    links = coo_array((np.ones(len(first)), (first, others)), shape=(len(names),) * 2)
+    n_groups, group = connected_components(links, directed=False)
+    if n_groups == 1:
+        return []
+    groups = [[name for n, name in enumerate(names) if group[n] == g] for g in range(min(n_groups, _SHOWN))]
+    listed = "; ".join(clip_names(members) for members in groups)
+    more = "; ..." if n_groups > _SHOWN else ""
+    return [
+        f"The variables fall into {n_groups} groups that no histogram links ({listed}{more}): which component of one "
+        "goes with which of another is known from their weights alone. Add samples, or triples, across the groups."
+    ]
 
 
 def describe_pair(pair: ComponentPair, names: Sequence[Hashable], numbers: Sequence[int] | np.ndarray) -> str:

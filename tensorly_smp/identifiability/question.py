@@ -104,6 +104,8 @@ def read_question(
         factors = as_factors(subject)
         bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
         names = variable_names(factors)
+    if triples is None:
+        triples = _recorded_triples(subject)
     rng = as_generator(random_state)
     return Question(
         n_bins=bins,
@@ -117,6 +119,15 @@ def read_question(
         parallel_cosine=_checked_cosine(parallel_cosine),
         max_parameters=_checked_integer(max_parameters, "max_parameters", 0),
     )
+
+
+def _recorded_triples(subject: Any) -> Any:
+    """Triples that a fit was made from, where the subject tells."""
+    if isinstance(subject, CoupledSolution):
+        return "all" if subject.triples is None else subject.triples
+    subject = getattr(subject, "result_", subject)
+    names = getattr(subject, "data_vars", ())
+    return subject["triples"].values if "triples" in names else "all"
 
 
 def as_factors(subject: Any) -> MixtureFactors:

@@ -225,7 +225,7 @@ def check_identifiability(
     n_bins: int | Sequence[int] | None = None,
     rank: int | None = None,
     partition: Partition | Sequence[Sequence[int]] | None = None,
-    triples: str | int | Iterable[Sequence[int]] = "all",
+    triples: str | int | Iterable[Sequence[int]] | None = None,
     parallel_cosine: float = PARALLEL_COSINE,
     max_parameters: int = 3000,
     random_state: RandomState = 0,
@@ -247,8 +247,9 @@ def check_identifiability(
         Without a subject: number of components.
     partition : Partition or three collections of variable indices, optional
         Whose stacked factors to look at. By default the partition that proves most.
-    triples : "all", int or list of (j, k, l)
-        The triples whose histograms are known; an int draws so many.
+    triples : None, "all", int or list of (j, k, l)
+        The triples whose histograms are known; an int draws so many. None (default): those that a solution or the
+        Dataset of a fit was made from, else all.
     parallel_cosine : float
         Two columns are called nearly parallel if their cosine is above it.
     max_parameters : int

@@ -44,7 +44,7 @@ class Marginals:
         Sum of each array: the (weighted) number of samples complete in the triple.
     binning : Binning
     n_samples : int
-        Samples seen, complete or not.
+        Samples of positive weight with at least three entries; 0 for exact histograms.
     """
 
     counts: tuple[np.ndarray, ...]
@@ -142,12 +142,13 @@ def count_marginals(
     SizeLimitError
         The histograms would take more than ``max_bytes``.
     InvalidInputError
-        Fewer than three variables, a triple list that is not usable, a variable without any complete triple.
+        Fewer than three variables, a triple list that is not usable.
 
     Warns
     -----
     SparseHistogramWarning
-        A triple has no complete sample: it takes no part in the fit.
+        A triple has no complete sample: it takes no part in the fit. Where that leaves a variable without any triple
+        the solver raises, unless other chunks of samples have been added.
     ConstantVariableWarning
         All samples of a variable are in one bin.
 
@@ -173,7 +174,9 @@ def count_marginals(
     index = resolve_triples(triples, codes.n_variables, random_state)
     _check_list_size(index, codes.n_bins, max_bytes)
     counts = _count(codes.values, index, codes.n_bins, weights)
-    marginals = Marginals(counts, index, np.array([c.sum() for c in counts]), codes.binning, codes.n_samples)
+    useful = (codes.values >= 0).sum(axis=1) >= 3
+    n_samples = int((useful if weights is None else useful & (weights > 0)).sum())
+    marginals = Marginals(counts, index, np.array([c.sum() for c in counts]), codes.binning, n_samples)
     _check_coverage(marginals)
     _check_constant(codes)
     return marginals
@@ -263,15 +266,11 @@ def _check_coverage(marginals: Marginals) -> None:
     names = marginals.binning.variables
     covered = set(marginals.triples[~empty].ravel().tolist())
     lost = [names[n] for n in range(marginals.n_variables) if n not in covered]
-    if lost:
-        raise InvalidInputError(
-            f"Variables {lost} have no sample that is complete in any counted triple. Remove them, or add samples in "
-            "which they are observed together with two others."
-        )
+    also = f" Variables {lost} are in none of the others, so a fit needs more samples." if lost else ""
     listed = [tuple(names[n] for n in triple) for triple in marginals.triples[empty][:5]]
     warnings.warn(
         f"{int(empty.sum())} of {marginals.n_triples} triples have no complete sample and take no part in the fit: "
-        f"{listed}{'...' if empty.sum() > 5 else ''}.",
+        f"{listed}{'...' if empty.sum() > 5 else ''}.{also}",
         SparseHistogramWarning,
         stacklevel=3,
     )

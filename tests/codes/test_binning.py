@@ -364,3 +364,9 @@ def test_any_data_gives_valid_edges_or_an_error_of_ours(x, n_bins, strategy, cov
     if coverage is None:
         assert edges[0] <= np.nanmin(x)
         assert np.nanmax(x) <= edges[-1]
+
+
+def test_quantile_edges_are_not_lost_to_one_far_value():
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    x[0] = 1e16
+    assert choose_binning(x, 15, "quantile").n_bins == (15, 15, 15)

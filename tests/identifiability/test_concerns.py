@@ -71,8 +71,9 @@ def test_rank_above_what_sizes_allow():
     assert "at least 4 directions" in identifiability_concerns(random_model([2, 2, 2], 3))[0]
     (concern,) = identifiability_concerns(random_model([3] * 5, 9))
     assert "Rank 9 is above 5" in concern
-    (concern,) = identifiability_concerns(random_model([4] * 6, 6), triples=[(0, 1, 2), (3, 4, 5)])
-    assert "Rank 6 is above" in concern
+    rank, groups = identifiability_concerns(random_model([4] * 6, 6), triples=[(0, 1, 2), (3, 4, 5)])
+    assert "Rank 6 is above" in rank
+    assert "2 groups" in groups
 
 
 @pytest.mark.parametrize("n_apart", [0, 1, 2, 3])
@@ -134,3 +135,11 @@ def test_long_lists_of_names_are_clipped():
 def test_bad_input(arguments, error):
     with pytest.raises(error):
         identifiability_concerns(*arguments)
+
+
+def test_groups_that_no_triple_links():
+    rng = np.random.default_rng(0)
+    factors = MixtureFactors(np.array([0.4, 0.6]), tuple(rng.dirichlet(np.ones(4), 2).T for _ in range(6)))
+    (concern,) = identifiability_concerns(factors, [(0, 1, 2), (3, 4, 5)])
+    assert "2 groups" in concern
+    assert identifiability_concerns(factors, [(0, 1, 2), (2, 3, 4), (3, 4, 5)]) == []
