@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
+from scipy.special import logsumexp
 
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
@@ -86,6 +87,7 @@ def gevd_start(
     rank: int,
     partition: Partition | Sequence[Any] | None = None,
     *,
+    n_partitions: int = 1,
     n_bins: int | None = None,
     random_state: RandomState = None,
 ) -> GevdStart:
@@ -100,6 +102,9 @@ def gevd_start(
     partition : Partition or three collections of variable indices, optional
         Covering all variables; by default :func:`default_partition` for exact histograms, and for samples a random one
         (:func:`start_partition`).
+    n_partitions : int, default 1
+        Without a given partition: further ones are drawn at random, and the start that explains the data best is kept
+        (of Marginals the composite likelihood, of Codes the likelihood).
     n_bins : int, optional
         Merge the bins of every variable into about this many with equally many samples before the algebra, and spread
         the result over the bins afterwards. By default 6 for data from samples (fewer, fuller bins are less noisy)
@@ -142,12 +147,49 @@ def gevd_start(
     if rank < 1:
         raise InvalidInputError(f"rank is {rank}; expected at least 1.")
     _check_n_bins(n_bins)
+    if isinstance(n_partitions, bool) or not isinstance(n_partitions, Integral):
+        raise InvalidTypeError(f"n_partitions is {n_partitions!r}; expected an integer.")
+    if n_partitions < 1 or (n_partitions > 1 and partition is not None):
+        raise InvalidInputError(f"n_partitions is {n_partitions}; expected 1 with a partition, at least 1 without.")
     rng = as_generator(random_state)
-    if partition is None:
-        partition = default_partition(data.n_variables)
-        if not _is_exact(data):
-            partition = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
-    parts = as_partition(partition, data.n_variables)
+    best, highest = None, -np.inf
+    for position in range(n_partitions):
+        parts = partition
+        if parts is None:
+            parts = default_partition(data.n_variables)
+            if position or not _is_exact(data):
+                parts = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
+        try:
+            start = _decompose_partition(data, int(rank), as_partition(parts, data.n_variables), n_bins, rng)
+        except AlgebraicStartError:
+            if best is None and position == n_partitions - 1:
+                raise
+            continue
+        likelihood = _log_likelihood(start, data) if n_partitions > 1 else 0.0
+        if best is None or likelihood > highest:
+            best, highest = start, likelihood
+    assert best is not None  # else the last partition has raised
+    return best
+
+
+def _log_likelihood(start: MixtureFactors, data: Marginals | Codes) -> float:
+    """Log-likelihood of codes, or the composite one of histograms."""
+    floor = np.finfo(float).tiny
+    if isinstance(data, Codes):
+        return float(logsumexp(start.log_joint(data), axis=1).sum())
+    total = 0.0
+    for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
+        columns = [start.factors[n] for n in triple]
+        # r component; i, j, k bins of the three variables
+        model = np.einsum("r,ir,jr,kr->ijk", start.weights, *columns, optimize=True)
+        total += float((count * np.log(np.maximum(model, floor))).sum())
+    return total
+
+
+def _decompose_partition(
+    data: Marginals | Codes, rank: int, parts: Partition, n_bins: int | None, rng: np.random.Generator
+) -> GevdStart:
+    """The start of one partition."""
     left_out = sorted(set(range(data.n_variables)) - {n for group in parts for n in group})
     if left_out:
         raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")

@@ -75,7 +75,10 @@ def gevd_parafac(
         Naming the condition that failed: singular values (a factor has fewer than `rank` independent columns),
         eigenvalue gap (two components agree in the pencil mode), complex pair (no real CPD of this rank).
     InvalidInputError
-        If the tensor is not third-order, real and finite, or the rank is out of range.
+        If the tensor is not third-order, has masked entries or such that are not finite, a number is out of range, or
+        a weight exceeds the largest number of the tensor's dtype.
+    InvalidTypeError
+        If the tensor does not hold real numbers, or the rank, a mode or a count is no integer.
 
     See Also
     --------
@@ -122,11 +125,13 @@ def gevd_parafac(
     >>> bool(np.allclose(cp.to_tensor(), tensor))
     True
     """
-    array = tl.to_numpy(tensor) if tl.is_tensor(tensor) else np.asarray(tensor)
+    is_masked = np.ma.isMaskedArray(tensor)  # TensorLy would drop the mask
+    array = tl.to_numpy(tensor) if tl.is_tensor(tensor) and not is_masked else tensor
     found = gevd_decomposition(
         array, rank, pencil_mode, n_pencils, n_refinements_max, complex_pairs, random_state=random_state
     )
     context = tl.context(tensor) if tl.is_tensor(tensor) and np.issubdtype(array.dtype, np.floating) else {}
+    _refuse_overflow(found.weights, array.dtype if context else np.dtype(np.float64))
     return CPTensor((tl.tensor(found.weights, **context), [tl.tensor(factor, **context) for factor in found.factors]))
 
 
@@ -157,6 +162,8 @@ def gevd_decomposition(
         As for :func:`gevd_parafac`.
     """
     array, rank, pencil_mode = _checked_tensor(tensor, rank, pencil_mode)
+    n_pencils = _checked_count(n_pencils, "n_pencils", 1)
+    n_refinements_max = _checked_count(n_refinements_max, "n_refinements_max", 0)
     order = [mode for mode in range(3) if mode != pencil_mode] + [pencil_mode]
     array = array.transpose(order)
     magnitude = float(np.abs(array).max())
@@ -180,7 +187,10 @@ def gevd_decomposition(
         factors[mode] = factor
     weights, scaled = unit_columns(factors)
     diagnostics = replace(core.diagnostics, singular_values=(left_values, right_values))
-    return GevdDecomposition(weights * magnitude, scaled, diagnostics)
+    with np.errstate(over="ignore"):
+        weights = weights * magnitude
+    _refuse_overflow(weights, weights.dtype)
+    return GevdDecomposition(weights, scaled, diagnostics)
 
 
 def unit_columns(factors: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -227,7 +237,13 @@ def _leading_subspace(unfolding: np.ndarray, rank: int, mode: int) -> tuple[np.n
 
 
 def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarray, int, int]:
-    array = np.asarray(tensor)
+    try:
+        masked = np.ma.asanyarray(tensor)  # keeps the mask where there is one
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"The tensor cannot be read as an array: {error}") from error
+    if np.ma.is_masked(masked):
+        raise InvalidInputError("The tensor has masked entries; expected a number in every entry.")
+    array = masked.data
     if array.ndim != 3 or array.size == 0:
         raise InvalidInputError(f"The tensor has shape {array.shape}; expected three non-empty modes.")
     if array.dtype.kind not in "fiub":
@@ -235,7 +251,9 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise InvalidInputError("The tensor holds NaN or infinity; expected finite numbers.")
-    if isinstance(pencil_mode, bool) or pencil_mode not in (0, 1, 2):
+    if isinstance(pencil_mode, bool) or not isinstance(pencil_mode, Integral):
+        raise InvalidTypeError(f"pencil_mode is {pencil_mode!r}; expected 0, 1 or 2.")
+    if pencil_mode not in (0, 1, 2):
         raise InvalidInputError(f"pencil_mode is {pencil_mode!r}; expected 0, 1 or 2.")
     if isinstance(rank, bool) or not isinstance(rank, Integral):
         raise InvalidTypeError(f"rank is {rank!r}; expected an integer.")
@@ -252,3 +270,16 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
             "Choose another pencil mode."
         )
     return array, rank, int(pencil_mode)
+
+
+def _checked_count(value: Any, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
+    if value < least:
+        raise InvalidInputError(f"{name} is {value}; expected at least {least}.")
+    return int(value)
+
+
+def _refuse_overflow(weights: np.ndarray, dtype: np.dtype) -> None:
+    if not (weights <= np.finfo(dtype).max).all():
+        raise InvalidInputError(f"Weights exceed the largest {dtype}; divide the tensor by its largest entry.")

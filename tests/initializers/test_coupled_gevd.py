@@ -18,7 +18,7 @@ from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start, merged
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.marginals.partition import default_partition, paper_partition
-from tensorly_smp.metrics import clustering_accuracy, match_components
+from tensorly_smp.metrics import clustering_accuracy, factor_error, match_components
 
 UNEQUAL = (3, 5, 4, 2, 6)
 
@@ -532,3 +532,36 @@ def test_any_codes_give_a_start_or_an_error_of_the_package(data):
     except InvalidInputError:
         return
     assert_valid(start, codes, rank)
+
+
+@pytest.mark.parametrize("as_codes", [False, True])
+def test_the_best_of_several_partitions_is_kept(as_codes):
+    sample = make_smooth_mixture("laplace", 600, 6, 3, random_state=0)
+    codes = encode_samples(sample.X, choose_binning(sample.X, 8))
+    data = codes if as_codes else count_marginals(codes)
+    # One generator draws the same partitions one after the other.
+    rng = np.random.default_rng(0)
+    singles = [gevd_start(data, 3, random_state=rng) for _ in range(4)]
+    best = gevd_start(data, 3, n_partitions=4, random_state=np.random.default_rng(0))
+    likelihoods = [coupled_gevd._log_likelihood(start, data) for start in singles]
+    np.testing.assert_array_equal(best.weights, singles[int(np.argmax(likelihoods))].weights)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"n_partitions": 0}, InvalidInputError),
+        ({"n_partitions": 1.5}, InvalidTypeError),
+        ({"n_partitions": 2, "partition": ((0,), (1,), (2,))}, InvalidInputError),
+    ],
+)
+def test_wrong_numbers_of_partitions(options, error):
+    codes = Codes.from_array(np.random.default_rng(0).integers(0, 3, (50, 3)))
+    with pytest.raises(error, match="n_partitions"):
+        gevd_start(codes, 2, **options)
+
+
+def test_several_partitions_stay_exact():
+    rng = np.random.default_rng(0)
+    truth = MixtureFactors(np.array([0.4, 0.6]), tuple(rng.dirichlet(np.ones(4), 2).T for _ in range(6)))
+    assert factor_error(gevd_start(truth.to_marginals(), 2, n_partitions=3, random_state=0), truth) < 1e-8
