@@ -40,7 +40,7 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
     Raises
     ------
     InvalidInputError
-        No samples, different lengths, or a missing label (NaN, None, pandas NA).
+        No samples, different lengths, or a missing label (NaN, None, pandas NA, masked).
     InvalidTypeError
         Labels that are not hashable.
     SizeLimitError
@@ -267,6 +267,8 @@ def _label_codes(labels: ArrayLike, name: str) -> tuple[np.ndarray, int]:
     """Codes 0, 1, ... of the labels and their number."""
     # Lists go through objects: as an array of one dtype, 1 and "1" would become the same label.
     array = np.asarray(labels) if hasattr(labels, "dtype") else np.asarray(labels, dtype=object)
+    if np.ma.is_masked(labels) or (array.dtype == object and any(each is np.ma.masked for each in array.flat)):
+        raise InvalidInputError(f"{name} has missing labels; expected one for each sample.")
     if array.ndim != 1 or len(array) == 0:
         raise InvalidInputError(f"{name} has shape {array.shape}; expected one label for each sample.")
     if array.dtype != object:

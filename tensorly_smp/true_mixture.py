@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from tensorly_smp.codes.binning import Binning
+from tensorly_smp.densities.arguments import is_all, real_numbers
+from tensorly_smp.densities.products import mix_cdf
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.randomness import RandomState, as_generator
@@ -117,8 +119,8 @@ class TrueMixture:
         Returns
         -------
         ndarray (n_samples,)
-            -inf where no component allows the sample (outside the support of a shifted Gamma), 0 for a sample without
-            any entry.
+            -inf where no component allows the sample (outside the support of a shifted Gamma, or so far out that even
+            the logarithm overflows), 0 for a sample without any entry.
 
         Raises
         ------
@@ -187,7 +189,7 @@ class TrueMixture:
         Parameters
         ----------
         x : array_like (...)
-            Points, in the unit of the variable; no NaN.
+            Points, in the unit of the variable; no NaN. The density is 0 at infinity.
         variable : int
             Position of the variable.
         component : int, "all" or None
@@ -203,7 +205,8 @@ class TrueMixture:
     def cdf_1d(self, x: ArrayLike, variable: int, component: Component = None) -> np.ndarray:
         """Distribution function of one variable, in the mixture or given a component; arguments as in `pdf_1d`."""
         standardized = self._standardize(_points(x), self._variable(variable))
-        return self._of_component(self.standard.cdf(standardized).mean(axis=-1), component)
+        values = self.standard.cdf(standardized).mean(axis=-1)
+        return mix_cdf(values, self.weights) if component is None else self._of_component(values, component)
 
     def bin_probabilities(self, edges: ArrayLike, variable: int, catch_tails: bool = True) -> np.ndarray:
         """Exact probabilities of intervals given each component: the true factor matrix of a variable.
@@ -223,7 +226,7 @@ class TrueMixture:
         ndarray (n_bins, rank)
             Probabilities.
         """
-        edges = _numeric(edges, "edges")
+        edges = real_numbers(edges, "edges")
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise InvalidInputError(
                 f"edges have shape {edges.shape}; expected at least two numbers in strictly increasing order."
@@ -275,23 +278,29 @@ class TrueMixture:
             joint = np.tile(np.log(self.weights), (len(chunk), 1))
             for variable, column in enumerate(chunk.T):
                 observed = ~np.isnan(column)
-                joint[observed] += self._conditional_logpdf(column[observed], variable)
+                with np.errstate(over="ignore"):  # a sum below the range of float64 is -inf
+                    joint[observed] += self._conditional_logpdf(column[observed], variable)
             yield joint
 
     def _standardize(self, x: np.ndarray, variable: int) -> np.ndarray:
         """(x - loc) / scale of every component and part, (..., rank, n_parts)."""
-        return (x[..., None, None] - self.loc[variable]) / self.scale[variable]
+        with np.errstate(over="ignore"):
+            return (x[..., None, None] - self.loc[variable]) / self.scale[variable]
 
     def _conditional_logpdf(self, x: np.ndarray, variable: int) -> np.ndarray:
         """Log f_n(x | r) for every component, (..., rank)."""
-        logs = self.standard.logpdf(self._standardize(x, variable)) - np.log(self.scale[variable])
+        standardized = self._standardize(x, variable)
+        with np.errstate(over="ignore", invalid="ignore"):
+            logs = self.standard.logpdf(standardized) - np.log(self.scale[variable])
+        # Some logarithms of SciPy are infinity minus infinity out there; a density vanishes.
+        logs = np.where(np.isinf(standardized), -np.inf, logs)
         return np.logaddexp.reduce(logs, axis=-1) - np.log(logs.shape[-1])
 
     def _of_component(self, values: np.ndarray, component: Component) -> np.ndarray:
         """Mixture, one component, or all, of values (..., rank)."""
         if component is None:
             return np.asarray(values @ self.weights)
-        if isinstance(component, str) and component == "all":
+        if is_all(component):
             return values
         return values[..., _position(component, "component", self.rank)]
 
@@ -299,24 +308,8 @@ class TrueMixture:
         return _position(variable, "variable", self.n_variables)
 
 
-def _numeric(values: ArrayLike, name: str) -> np.ndarray:
-    """A float64 copy of the values, masked entries as NaN."""
-    try:
-        array = np.asanyarray(values)
-        if array.dtype.kind not in "biufO":
-            raise InvalidTypeError(f"{name} has values of type {array.dtype}; expected real numbers.")
-        if isinstance(array, np.ma.MaskedArray):
-            # np.array would keep the numbers under the mask.
-            array = np.ma.filled(array.astype(float), np.nan)
-        return np.array(array, dtype=float)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidTypeError):
-            raise
-        raise InvalidTypeError(f"{name} cannot be read as an array of numbers: {error}") from error
-
-
 def _finite_array(values: ArrayLike, name: str, n_axes: int) -> np.ndarray:
-    array = _numeric(values, name)
+    array = real_numbers(values, name)
     if array.ndim != n_axes or not np.isfinite(array).all():
         raise InvalidInputError(
             f"{name} has shape {array.shape} and {np.sum(~np.isfinite(array))} values that are NaN or infinite; "
@@ -326,7 +319,7 @@ def _finite_array(values: ArrayLike, name: str, n_axes: int) -> np.ndarray:
 
 
 def _samples(X: ArrayLike, n_variables: int) -> np.ndarray:
-    samples = _numeric(X, "X")
+    samples = real_numbers(X, "X")
     if samples.ndim != 2 or len(samples) == 0 or samples.shape[1] != n_variables:
         raise InvalidInputError(f"X has shape {samples.shape}; expected (n_samples, {n_variables}), n_samples >= 1.")
     if np.isinf(samples).any():
@@ -335,7 +328,7 @@ def _samples(X: ArrayLike, n_variables: int) -> np.ndarray:
 
 
 def _points(x: ArrayLike) -> np.ndarray:
-    points = _numeric(x, "x")
+    points = real_numbers(x, "x")
     if np.isnan(points).any():
         raise InvalidInputError("x has NaN; expected numbers.")
     return points

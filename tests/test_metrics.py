@@ -322,3 +322,11 @@ def test_series_are_matched_by_index():
     assert clustering_accuracy(truth, found.iloc[::-1]) == 1.0
     with pytest.raises(InvalidInputError, match="different indexes"):
         clustering_accuracy(truth, found.set_axis([0, 1, 2, 3]))
+
+
+def test_masked_labels_are_missing():
+    masked = np.ma.array([0, 1], mask=[True, False])
+    for labels in (masked, masked.astype(object), [np.ma.masked, 1]):
+        with pytest.raises(InvalidInputError, match="labels_pred has missing labels"):
+            clustering_accuracy([0, 1], labels)
+    assert clustering_accuracy(np.ma.array([0, 1], mask=[False, False]), [1, 0]) == 1.0

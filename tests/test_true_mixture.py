@@ -311,3 +311,33 @@ def test_wrong_mixture(change, error, message):
     good = {"weights": [0.5, 0.5], "standard": stats.norm(), "loc": np.zeros((3, 2, 1)), "scale": np.ones((3, 2, 1))}
     with pytest.raises(error, match=message):
         TrueMixture(**{**good, **change})
+
+
+@pytest.mark.parametrize("standard", [stats.gamma(5), stats.norm(), stats.weibull_min(2), stats.gumbel_r()])
+def test_far_points_have_density_zero_and_the_weights_as_posterior(standard):
+    mixture = TrueMixture([0.25, 0.75], standard, np.zeros((3, 2, 1)), np.full((3, 2, 1), 0.1))
+    far = [[1e308] * 3, [-1e308] * 3]
+    np.testing.assert_array_equal(mixture.logpdf(far), [-np.inf, -np.inf])
+    np.testing.assert_allclose(mixture.posterior(far), [[0.25, 0.75]] * 2)
+    np.testing.assert_array_equal(mixture.pdf_1d([np.inf, -np.inf], 0), [0.0, 0.0])
+    np.testing.assert_array_equal(mixture.cdf_1d([-np.inf, np.inf], 0), [0.0, 1.0])
+
+
+def test_distribution_function_is_at_most_one():
+    weights = np.random.default_rng(0).dirichlet(np.ones(7), 30)
+    for each in weights:
+        assert TrueMixture(each, stats.norm(), np.zeros((1, 7, 1)), np.ones((1, 7, 1))).cdf_1d(50.0, 0) <= 1.0
+
+
+@pytest.mark.parametrize(
+    "x", ["1", np.array(["1"], dtype=object), [1j], np.array(["2020-01-01"], dtype="datetime64[D]")]
+)
+def test_points_that_are_no_numbers(x):
+    with pytest.raises(InvalidTypeError):
+        truth("gaussian").pdf_1d(x, 0)
+
+
+def test_points_that_are_masked_or_too_large():
+    for x in (np.ma.masked, [np.ma.masked, 1.0], np.ma.array([1.0], mask=[True]), 10**400):
+        with pytest.raises(InvalidInputError):
+            truth("gaussian").pdf_1d(x, 0)

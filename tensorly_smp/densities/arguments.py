@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,14 +13,38 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 Component: TypeAlias = 'int | Literal["all"] | None'
 
 
-def points(x: Any, infinite: bool = False) -> np.ndarray:
-    """Points of one variable as float64; NaN refused, and infinite ones unless allowed."""
+# What an array of objects may hold; None is a missing entry.
+_REAL = (numbers.Real, np.bool_, Decimal, type(None))
+
+
+def real_numbers(x: Any, name: str) -> np.ndarray:
+    """A float64 copy of real numbers, masked entries as NaN; complex numbers, text and dates are refused."""
+    if isinstance(x, list | tuple):  # NumPy warns of the masked entry in a list, and knows no other sign of it
+        x = [np.nan if each is np.ma.masked else each for each in x]
     try:
-        values = np.asarray(x, dtype=np.float64)
+        array = np.ma.asanyarray(x)  # np.asarray would keep the numbers under a mask
+        if array.dtype.kind not in "biufO":
+            raise InvalidTypeError(f"{name} has values of type {array.dtype}; expected real numbers.")
+        if array.dtype.kind == "O":
+            refused = {type(each).__name__ for each in array.ravel().tolist() if not isinstance(each, _REAL)}
+            if refused:
+                raise InvalidTypeError(f"{name} cannot be read as real numbers: it holds {', '.join(sorted(refused))}.")
+            array = np.ma.array(array.filled(np.nan))
+        with np.errstate(over="ignore"):  # of a longer float, to infinity
+            return np.array(array.astype(np.float64).filled(np.nan))
+    except OverflowError as error:
+        raise InvalidInputError(f"{name} has a number that exceeds the largest float64.") from error
     except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"Points are {type(x).__name__} that cannot be read as numbers: {error}.") from error
+        if isinstance(error, InvalidTypeError):
+            raise
+        raise InvalidTypeError(f"{name} cannot be read as an array of numbers: {error}") from error
+
+
+def points(x: Any, infinite: bool = False) -> np.ndarray:
+    """Points of one variable as float64; NaN and masked ones refused, and infinite ones unless allowed."""
+    values = real_numbers(x, "An array of points")
     if np.isnan(values).any() or not (infinite or np.isfinite(values).all()):
-        raise InvalidInputError("Points hold NaN or infinite values; expected finite numbers.")
+        raise InvalidInputError("Points hold NaN, masked or infinite values; expected finite numbers.")
     return values
 
 
@@ -36,6 +61,16 @@ def finite(values: np.ndarray, message: str) -> np.ndarray:
     if not np.isfinite(values).all():
         raise InvalidInputError(message)
     return values
+
+
+def is_one_of(value: Any, names: tuple[str, ...]) -> bool:
+    """Whether a value is one of these words; an array is not compared with them."""
+    return isinstance(value, str) and value in names
+
+
+def is_all(component: Component) -> bool:
+    """Whether every component is asked for; an array is not compared with the word."""
+    return isinstance(component, str) and component == "all"
 
 
 def component_number(component: Component, rank: int) -> int:

@@ -32,7 +32,8 @@ class StudentBackground:
     @classmethod
     def matching(cls, mean: np.ndarray, variance: np.ndarray) -> StudentBackground:
         """Background of given means and variances."""
-        return cls(mean, np.sqrt(variance / _UNIT_VARIANCE))
+        # A variance that has underflowed still needs a scale to divide by.
+        return cls(mean, np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny) / _UNIT_VARIANCE))
 
     def logpdf(self, t: np.ndarray) -> np.ndarray:
         """Log-density (..., rank) at t (...); finite for every finite t."""
@@ -66,10 +67,15 @@ class StudentBackground:
 
 
 def _lower_tail(z: np.ndarray) -> np.ndarray:
-    """Probability below z: (1 - |s|)^2 (2 + |s|)/4 for z < 0, in which nothing cancels."""
-    root = np.hypot(2.0, z)
-    s = np.abs(z) / root
-    tail = ((2.0 / root) ** 2 / (1.0 + s)) ** 2 * (2.0 + s) / 4.0
+    """Probability below z: g^2 (3 - g)/4 with g = 1 - |s| for z < 0.
+
+    With a = |z|/2, g = 1/(1 + a^2 + a sqrt(1 + a^2)): nothing cancels, and every step to it grows with a, so that
+    rounding keeps the order of two points (the factor 3 - g may cost the last digit of the tail).
+    """
+    a = 0.5 * np.abs(z)
+    with np.errstate(over="ignore", under="ignore"):
+        gap = 1.0 / (1.0 + a * a + a * np.sqrt(1.0 + a * a))
+        tail = gap * gap * (3.0 - gap) / 4.0
     return np.where(z < 0, tail, 1.0 - tail)
 
 

@@ -21,6 +21,7 @@ BACKGROUND_SHARE = 0.01
 # Arguments are limited to this many grid units, so that no later product overflows.
 _FARTHEST = 1e300
 _LARGEST = float(np.finfo(np.float64).max)
+_TINY = float(np.finfo(np.float64).tiny)
 # Smallest probability that `quantile` distinguishes from zero.
 _LEAST_PROBABILITY = 1e-300
 
@@ -161,9 +162,13 @@ class GridConditionals:
             As for the class.
         """
         below, above = background.below(knots), background.above(knots)
-        # Difference of the smaller of the two tails: nothing cancels, so no cell ends up with zero.
+        widths = np.diff(knots)[:, None]
+        # Difference of the smaller of the two tails, so that little cancels; in a very narrow cell all of it does, but
+        # there the density is constant.
         inner = np.where(below[1:] <= 0.5, np.diff(below, axis=0), -np.diff(above, axis=0))
-        heights = ((1.0 - share) * probabilities + share * inner) / np.diff(knots)[:, None]
+        middle = widths * np.exp(background.logpdf(knots[:-1] + 0.5 * np.diff(knots)))
+        heights = ((1.0 - share) * probabilities + share * np.where(inner > 0, inner, middle)) / widths
+        heights = np.maximum(heights, _TINY)  # the logarithm of a density stays finite
         return cls(origin, unit, knots, heights, heights, background, share)
 
     @property
@@ -196,14 +201,20 @@ class GridConditionals:
     def cdf(self, x: np.ndarray) -> np.ndarray:
         """Distribution functions (..., rank) at x (...), which may be infinite."""
         t, cell, step, outside = self._locate(x)
-        left = self.left[cell]
-        slope = (self.right[cell] - left) / (self.knots[cell + 1] - self.knots[cell])[..., None]
+        left, right = self.left[cell], self.right[cell]
+        start, end = self._cumulative[cell], self._cumulative[cell + 1]
+        width = (self.knots[cell + 1] - self.knots[cell])[..., None]
         step = step[..., None]
-        values = self._cumulative[cell] + step * (left + 0.5 * step * slope)
-        # Monotone across cells to the last digit.
-        values = np.minimum(values, self._cumulative[cell + 1])
+        rest = width - step
+        half_slope = 0.5 * np.abs(right - left) / width
+        # Monotone to the last digit: mass from the start of the cell where the density rises, and less the mass up to
+        # its end where it falls, is made of steps that rounding keeps in order.
+        rising = start + step * (left + step * half_slope)
+        falling = end - rest * (right + rest * half_slope)
+        values = np.clip(np.where(right >= left, rising, falling), start, end)
         below, above = self.share * self.background.below(t[outside]), self.share * self.background.above(t[outside])
-        values[outside] = np.where(t[outside, None] < self.knots[0], below, 1.0 - above)
+        beyond = np.maximum(1.0 - above, self._cumulative[-1])
+        values[outside] = np.where(t[outside, None] < self.knots[0], below, beyond)
         return np.clip(values, 0.0, 1.0)
 
     def quantile(self, q: np.ndarray, component: int) -> np.ndarray:
@@ -213,10 +224,13 @@ class GridConditionals:
         cell = np.clip(np.searchsorted(cumulative, q, side="right") - 1, 0, len(self.knots) - 2)
         width = self.knots[cell + 1] - self.knots[cell]
         left, right = self.left[cell, component], self.right[cell, component]
-        # Root of left y + (right - left)/(2 width) y^2 = mass, in the form that does not cancel.
-        mass = np.clip(q - cumulative[cell], 0.0, 0.5 * width * (left + right))
-        root = np.sqrt(np.maximum(left * left + 2.0 * (right - left) / width * mass, 0.0))
-        t = np.asarray(self.knots[cell] + np.minimum(2.0 * mass / (left + root), width))
+        # Root of left y + (right - left)/(2 width) y^2 = mass, in the form that does not cancel; densities are relative
+        # to the larger end of the cell, so that the square of a high one does not overflow.
+        top = np.maximum(left, right)
+        start, end = left / top, right / top
+        mass = np.clip(q - cumulative[cell], 0.0, 0.5 * width * (left + right)) / np.maximum(width * top, _TINY)
+        root = np.sqrt(np.maximum(start * start + 2.0 * (end - start) * mass, 0.0))
+        t = np.asarray(self.knots[cell] + width * np.minimum(2.0 * mass / (start + root), 1.0))
         low, high = q < cumulative[0], q > cumulative[-1]
         t[low] = self.background.lower_quantile(np.maximum(q[low], _LEAST_PROBABILITY) / self.share, component)
         t[high] = self.background.upper_quantile((1.0 - q[high]) / self.share, component)
@@ -230,7 +244,8 @@ class GridConditionals:
     def variance(self) -> np.ndarray:
         """Variances (rank,)."""
         first, second = self._central_moments()
-        return self.unit**2 * (second - first**2)
+        # unit^2 alone may overflow or vanish where the product does not
+        return self.unit * (self.unit * (second - first**2))
 
     def _central_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """First and second moment (rank,) about the center of the background, in t."""

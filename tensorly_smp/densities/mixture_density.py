@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
-from tensorly_smp.densities.arguments import Component, component_number, finite, number, points
+from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, is_one_of, number, points
 from tensorly_smp.densities.grid import ConditionalDensities
-from tensorly_smp.densities.products import draw_values, impute, log_joint, signed_pdf
+from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior, signed_pdf
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import list_names, read_samples, repeated_names
 from tensorly_smp.randomness import RandomState, as_generator
 
 _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
+_VARIANCE_UNDERFLOWS = "Variances are below the smallest normal float64; express the variables in a smaller unit."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,7 +191,7 @@ class MixtureDensity:
             Rows sum to one; the weights for a sample without any entry.
         """
         samples = read_samples(X, self.variables)
-        return samples.labels.wrap_components(softmax(self._log_joint(samples.values), axis=1))
+        return samples.labels.wrap_components(posterior(self.conditionals, self.weights, samples.values))
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
         """Fill missing entries in from the observed ones of the same sample.
@@ -210,7 +211,7 @@ class MixtureDensity:
         ndarray, DataFrame, DataArray or Dataset (n_samples, n_variables)
             Like X, float64, a copy. Observed entries are the same bit for bit.
         """
-        if method not in ("mean", "draw"):
+        if not is_one_of(method, ("mean", "draw")):
             raise InvalidInputError(f"method is {method!r}; expected 'mean' or 'draw'.")
         samples = read_samples(X, self.variables)
         rng = as_generator(random_state) if method == "draw" else None
@@ -271,7 +272,10 @@ class MixtureDensity:
     def cdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
         """Distribution function of one variable; arguments as for `pdf_1d`, x may be infinite."""
         conditionals = self._of(variable)
-        return self._select(conditionals.cdf(points(x, infinite=conditionals.is_proper)), component)
+        values = conditionals.cdf(points(x, infinite=conditionals.is_proper))
+        if component is None and conditionals.is_proper:
+            return mix_cdf(values, self.weights)
+        return self._select(values, component)
 
     def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
         """Value below which a share q of one variable lies: the inverse of `cdf_1d`.
@@ -295,9 +299,9 @@ class MixtureDensity:
         conditionals, flat = self._of(variable), shares.ravel()
         if component is None:
             return mixture_quantile(conditionals, self.weights, flat).reshape(shares.shape)
-        chosen = range(self.rank) if component == "all" else [component_number(component, self.rank)]
+        chosen = range(self.rank) if is_all(component) else [component_number(component, self.rank)]
         columns = np.stack([conditionals.quantile(flat, r) for r in chosen], axis=-1)
-        return columns.reshape(*shares.shape, self.rank) if component == "all" else columns.reshape(shares.shape)
+        return columns.reshape(*shares.shape, self.rank) if is_all(component) else columns.reshape(shares.shape)
 
     # ---- moments ----
 
@@ -313,17 +317,19 @@ class MixtureDensity:
     def var(self, component: Component = None) -> np.ndarray:
         """Variance of every variable, ndarray (n_variables,) or (n_variables, rank)."""
         with np.errstate(over="ignore"):
-            within = finite(np.stack([each.variance() for each in self.conditionals]), _VARIANCE_OVERFLOWS)
-            if component is not None:
-                return self._select(within, component)
-            return finite((within + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS)
+            within = self._within()
+            if component is None:
+                return _normal(finite((within + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS))
+            return _normal(self._select(within, component))
 
     def cov(self) -> np.ndarray:
         """Covariance matrix of the mixture, ndarray (n_variables, n_variables); diagonal within a component."""
         deviations = self._deviations()
         with np.errstate(over="ignore", invalid="ignore"):
             between = finite((deviations * self.weights) @ deviations.T, _VARIANCE_OVERFLOWS)
-        return between + np.diag(self.var("all") @ self.weights)
+        covariance = between + np.diag(self._within() @ self.weights)
+        _normal(np.diag(covariance))
+        return covariance
 
     # ---- other mixtures ----
 
@@ -364,7 +370,7 @@ class MixtureDensity:
         row = np.full((1, self.n_variables), np.nan)
         for n, value in zip(positions, given.values(), strict=True):
             row[0, n] = number(value)
-        return self._reduced(softmax(self._log_joint(row), axis=1)[0], rest)
+        return self._reduced(posterior(self.conditionals, self.weights, row)[0], rest)
 
     # ---- inside ----
 
@@ -373,6 +379,11 @@ class MixtureDensity:
 
     def _logpdf(self, values: np.ndarray) -> np.ndarray:
         return logsumexp(self._log_joint(values), axis=1)
+
+    def _within(self) -> np.ndarray:
+        """Variances of the components (n_variables, rank)."""
+        with np.errstate(over="ignore"):
+            return finite(np.stack([each.variance() for each in self.conditionals]), _VARIANCE_OVERFLOWS)
 
     def _deviations(self) -> np.ndarray:
         """Means of the components less that of the mixture (n_variables, rank)."""
@@ -392,7 +403,7 @@ class MixtureDensity:
         """Mixture, one component, or all, of values (..., rank)."""
         if component is None:
             return np.asarray(values @ self.weights)
-        return values if component == "all" else values[..., component_number(component, self.rank)]
+        return values if is_all(component) else values[..., component_number(component, self.rank)]
 
     def _of(self, variable: Hashable) -> ConditionalDensities:
         return self.conditionals[self._position(variable)]
@@ -405,6 +416,13 @@ class MixtureDensity:
         return tuple(variables)
 
     def _position(self, variable: Any) -> int:
-        if variable not in self.variables:
+        if not isinstance(variable, Hashable) or variable not in self.variables:
             raise InvalidInputError(f"Variable {variable!r} is unknown; expected one of {list_names(self.variables)}.")
         return self.variables.index(variable)
+
+
+def _normal(variances: np.ndarray) -> np.ndarray:
+    """The variances, or an error if one has vanished: that of a density is positive."""
+    if (variances < np.finfo(np.float64).tiny).any():
+        raise InvalidInputError(_VARIANCE_UNDERFLOWS)
+    return variances

@@ -44,6 +44,29 @@ def log_joint(conditionals: Sequence[ConditionalDensities], weights: np.ndarray,
     return joint
 
 
+def posterior(conditionals: Sequence[ConditionalDensities], weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Probability (n_samples, rank) of every component; the weights for a sample that no component allows.
+
+    Parameters as for :func:`log_joint`.
+    """
+    joint = log_joint(conditionals, weights, values)
+    with np.errstate(divide="ignore"):
+        joint[np.isneginf(joint).all(axis=1)] = np.log(weights)
+    return softmax(joint, axis=1)
+
+
+def mix_cdf(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Distribution function (...) of a mixture from those of its components (..., rank); never above one.
+
+    Added up in the same order for every point, which a matrix product does not promise, so that rounding keeps the
+    order of two points.
+    """
+    total = np.zeros(values.shape[:-1])
+    for r, weight in enumerate(weights):
+        total += weight * values[..., r]
+    return np.minimum(total, 1.0)
+
+
 def signed_pdf(conditionals: Sequence[ConditionalDensities], weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Sum of products (n_samples,) of functions that may be negative, so that there are no logarithms.
 
@@ -75,14 +98,14 @@ def impute(
     filled = np.array(values)
     missing = np.isnan(filled)
     rows = np.flatnonzero(missing.any(axis=1))
-    posterior = softmax(log_joint(conditionals, weights, filled[rows]), axis=1)
-    components = None if rng is None else _draw_rows(posterior, rng)
+    shares = posterior(conditionals, weights, filled[rows])
+    components = None if rng is None else _draw_rows(shares, rng)
     for n, each in enumerate(conditionals):
         here = missing[rows, n]
         if not here.any():
             continue
         if rng is None or components is None:
-            filled[rows[here], n] = posterior[here] @ each.mean()
+            filled[rows[here], n] = shares[here] @ each.mean()
         else:
             filled[rows[here], n] = draw_values(each, components[here], rng)
     return filled

@@ -31,16 +31,18 @@ def mixture_quantile(conditionals: ConditionalDensities, weights: np.ndarray, q:
     # bisection, so that a poor step costs little and the end is certain.
     quantiles = np.stack([conditionals.quantile(q, r) for r in range(len(weights)) if weights[r] > 0])
     low, high = quantiles.min(axis=0), quantiles.max(axis=0)
-    tolerance = _EPS * (high - low)
+    tolerance = _EPS * high - _EPS * low  # the difference itself may overflow
     x = 0.5 * low + 0.5 * high
     for step in range(_MAX_STEPS):
         excess = conditionals.cdf(x) @ weights - q
         low, high = np.where(excess <= 0, x, low), np.where(excess >= 0, x, high)
         following = 0.5 * low + 0.5 * high
         if step % 2:
-            newton = x - excess / (conditionals.pdf(x) @ weights)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # far out the density is zero
+                newton = x - excess / (conditionals.pdf(x) @ weights)
             following = np.where((newton >= low) & (newton <= high), newton, following)
-        if np.all(np.abs(following - x) <= np.maximum(2.0 * np.spacing(np.abs(x)), tolerance)):
+        # half of x, since the spacing of the largest floats overflows
+        if np.all(np.abs(following - x) <= np.maximum(4.0 * np.spacing(0.5 * np.abs(x)), tolerance)):
             return following
         x = following
     return x

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from tensorly_smp.codes.binning import Binning
+from tensorly_smp.densities.arguments import is_one_of
 from tensorly_smp.densities.band_limited import RawBandLimited, sinc_conditionals
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.histogram import histogram_conditionals
@@ -49,7 +51,7 @@ def reconstruct_density(
         in places and offer `pdf`, `pdf_1d` and `cdf_1d` only. False (default): proper densities close to them; see
         :func:`~tensorly_smp.densities.band_limited.sinc_conditionals`.
     clip_warning : float
-        Warn if more than this mass was negative, and so was clipped, in some conditional density.
+        Warn if more than this mass was negative, and so was clipped, in some conditional density; infinity for never.
 
     Returns
     -------
@@ -88,8 +90,14 @@ def reconstruct_density(
     [-1.0, 1.0]
     """
     factors, binning = _located_factors(solution, binning)
-    if method not in ("sinc", "histogram"):
+    if not is_one_of(method, ("sinc", "histogram")):
         raise InvalidInputError(f"method is {method!r}; expected 'sinc' or 'histogram'.")
+    if not isinstance(raw, bool | np.bool_):
+        raise InvalidTypeError(f"raw is {raw!r}; expected True or False.")
+    if isinstance(clip_warning, bool) or not isinstance(clip_warning, Real):
+        raise InvalidTypeError(f"clip_warning is {clip_warning!r}; expected a number.")
+    if not clip_warning >= 0:
+        raise InvalidInputError(f"clip_warning is {clip_warning}; expected a share of the mass, 0 or more.")
     if method == "histogram":
         if raw:
             raise InvalidInputError("raw=True with method='histogram'; only sinc reconstruction has a raw form.")
@@ -119,6 +127,8 @@ def _located_factors(solution: Any, binning: Binning | None) -> tuple[MixtureFac
             f"solution is {type(solution).__name__}; expected MixtureFactors, or the result of coupled_simplex_parafac."
         )
     binning = factors.binning if binning is None else binning
+    if not isinstance(binning, Binning | None):
+        raise InvalidTypeError(f"binning is {type(binning).__name__}; expected Binning(edges, variables).")
     if binning is None:
         raise InvalidInputError("The factors know no bin edges; pass binning=Binning(edges, variables).")
     model = factors.to_numpy()

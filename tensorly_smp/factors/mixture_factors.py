@@ -113,7 +113,7 @@ class MixtureFactors:
         Parameters
         ----------
         cp_tensor : CPTensor or (weights, factors)
-            Any scaling; ``weights`` may be None.
+            Any scaling, also one whose product leaves the range of floats; ``weights`` may be None.
         binning : Binning, optional
         """
         try:
@@ -121,7 +121,7 @@ class MixtureFactors:
             factors = [_as_tensor(a) for a in factors]
             shapes = [to_numpy(a).shape for a in factors]
             weights = None if weights is None else _as_tensor(weights)
-            total_weight = 1.0 if weights is None else float(to_numpy(weights).sum())
+            given = np.ones(1) if weights is None else to_numpy(weights)
         except (TypeError, ValueError) as error:
             raise InvalidTypeError(
                 f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor or (weights, factors), of numbers."
@@ -130,17 +130,25 @@ class MixtureFactors:
             raise InvalidInputError(f"The factors have shapes {shapes}; expected matrices (n_bins, rank).")
         if weights is None:
             weights = tl.ones(shapes[0][1], **tl.context(factors[0]))
-        if tuple(weights.shape) != shapes[0][1:] or not total_weight > 0:
+        is_valid = np.isfinite(given).all() and (given >= 0).all() and (given > 0).any()
+        if tuple(weights.shape) != shapes[0][1:] or not is_valid:
             raise InvalidInputError(
                 f"The weights are {weights}; expected {shapes[0][1]} that are non-negative and not all zero."
             )
+        with np.errstate(divide="ignore"):  # the weight of an empty component
+            log_weights = tl.log(weights)
         columns = []
         for n, a in enumerate(factors):
-            total = tl.sum(a, axis=0)
-            if not np.isfinite(to_numpy(a)).all() or (to_numpy(a) < 0).any() or (to_numpy(total) <= 0).any():
+            values = to_numpy(a)
+            if not np.isfinite(values).all() or (values < 0).any() or not (values > 0).any(axis=0).all():
                 raise InvalidInputError(f"Factor {n} has a column that is zero, negative or not finite.")
+            peak = tl.max(a, axis=0)
+            a = a / peak  # its sum cannot overflow
+            total = tl.sum(a, axis=0)
             columns.append(a / total)
-            weights = weights * total
+            # Scales are added up as logarithms: the product of a few may leave the range of floats.
+            log_weights = log_weights + tl.log(peak) + tl.log(total)
+        weights = tl.exp(log_weights - tl.max(log_weights))
         return cls(weights / tl.sum(weights), tuple(columns), binning)
 
     def permute(self, order: Sequence[int] | np.ndarray) -> MixtureFactors:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, islice
 from math import comb
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 _CHUNK = 4096
 
@@ -50,7 +51,7 @@ def kruskal_rank(matrix: Any, tol: float | None = None, max_combinations: int = 
         at most `tol`, and a column counts as zero if its norm is at most `tol` times the largest one. Default:
         ``eps ** (2 / 3)`` of the matrix's dtype, 3.7e-11 in double precision: well above rounding, well below noise.
     max_combinations : int
-        Most subsets of columns to look at.
+        Most subsets of columns to look at, 0 or more.
 
     Returns
     -------
@@ -62,7 +63,10 @@ def kruskal_rank(matrix: Any, tol: float | None = None, max_combinations: int = 
     Raises
     ------
     InvalidInputError
-        If the matrix is not two-dimensional, is empty, is complex, or holds NaN or infinity.
+        If the matrix is not two-dimensional, is empty, is complex, or holds NaN, infinity or masked entries; a number
+        out of range.
+    InvalidTypeError
+        If the matrix does not hold numbers, `tol` is no number, or `max_combinations` no integer.
 
     See Also
     --------
@@ -85,7 +89,11 @@ def kruskal_rank(matrix: Any, tol: float | None = None, max_combinations: int = 
     1
     """
     array = _checked_matrix(matrix)
-    tol = _default_tolerance(matrix) if tol is None else float(tol)
+    tol = _default_tolerance(matrix) if tol is None else _checked_tolerance(tol)
+    if isinstance(max_combinations, bool) or not isinstance(max_combinations, Integral):
+        raise InvalidTypeError(f"max_combinations is {max_combinations!r}; expected an integer.")
+    if max_combinations < 0:
+        raise InvalidInputError(f"max_combinations is {max_combinations}; expected 0 or more.")
     array = array / (np.abs(array).max() or 1.0)  # so that squares neither overflow nor vanish
     norms = np.linalg.norm(array, axis=0)
     if norms.min() <= tol * norms.max():
@@ -98,7 +106,7 @@ def kruskal_rank(matrix: Any, tol: float | None = None, max_combinations: int = 
     certified = min(coherence_bound(columns, tol), upper)
     if certified == upper:
         return KruskalRank(upper)
-    return _search(columns, certified, upper, tol, max_combinations)
+    return _search(columns, certified, upper, tol, int(max_combinations))
 
 
 def coherence_bound(columns: np.ndarray, tol: float = 0.0) -> int:
@@ -161,15 +169,31 @@ def _chunks(n_columns: int, size: int) -> Iterator[np.ndarray]:
 
 
 def _checked_matrix(matrix: Any) -> np.ndarray:
-    array = np.asarray(matrix)
+    try:
+        masked = np.ma.asanyarray(matrix)  # keeps the mask where there is one
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"The matrix cannot be read as an array: {error}") from error
+    if np.ma.is_masked(masked):
+        raise InvalidInputError("The matrix has masked entries; expected a number in every entry.")
+    array = masked.data
     if array.ndim != 2 or array.size == 0:
         raise InvalidInputError(f"The matrix has shape {array.shape}; expected a non-empty two-dimensional array.")
     if np.iscomplexobj(array):
         raise InvalidInputError("The matrix is complex; expected real numbers.")
+    if array.dtype.kind not in "fiub":
+        raise InvalidTypeError(f"The matrix is of dtype {array.dtype}; expected real numbers.")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise InvalidInputError("The matrix holds NaN or infinity; expected finite numbers.")
     return array
+
+
+def _checked_tolerance(tol: Any) -> float:
+    if isinstance(tol, bool) or not isinstance(tol, int | float | np.integer | np.floating):
+        raise InvalidTypeError(f"tol is {tol!r}; expected a number.")
+    if not 0 <= tol <= float(np.finfo(np.float64).max):
+        raise InvalidInputError(f"tol is {tol}; expected a finite number, 0 or more.")
+    return float(tol)
 
 
 def _default_tolerance(matrix: Any) -> float:

@@ -258,3 +258,33 @@ def test_grid_of_another_method():
     np.testing.assert_allclose(integral(conditionals), 1.0, atol=1e-7)
     np.testing.assert_allclose(conditionals.mean(), 10.0, atol=1e-12)
     np.testing.assert_allclose(conditionals.variance(), 4.0, rtol=5e-3)
+
+
+def test_cells_far_narrower_than_the_span_keep_a_density():
+    edges = np.array([0.0, 1.0, 2.0, 1e20])
+    narrow = histogram_conditionals(edges, np.array([[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]))
+    knots = (edges - edges[0]) / narrow.unit
+    by_hand = BACKGROUND_SHARE * np.exp(narrow.background.logpdf(knots[:1]))[0] / narrow.unit
+    np.testing.assert_allclose(narrow.pdf(np.array(0.5))[0], by_hand[0], rtol=1e-12)
+    extreme = histogram_conditionals(np.array([0.0, 1e-300, 1.0]), np.eye(2))
+    assert np.isfinite(extreme.logpdf(np.array([0.0, 5e-301, 0.5, 2.0]))).all()
+    assert np.isfinite(extreme.quantile(np.array([1e-300, 0.5]), 0)).all()
+
+
+@pytest.mark.parametrize("method", MAKERS)
+@pytest.mark.parametrize("seed", range(5))
+def test_distribution_function_is_monotone_to_the_last_digit(method, seed):
+    rng = np.random.default_rng(seed)
+    probabilities = rng.dirichlet(np.full(7, 0.4), 3).T
+    conditionals = MAKERS[method](uniform_edges(probabilities), probabilities)
+    points = [rng.uniform(-2.0, 4.0, 2000), conditionals.origin + conditionals.unit * conditionals.knots]
+    for _ in range(4):
+        points += [np.nextafter(each, np.inf) for each in points[-2:]]
+    assert (np.diff(conditionals.cdf(np.sort(np.concatenate(points))), axis=0) >= -1e-18).all()
+
+
+def test_variance_of_a_small_unit():
+    probabilities = np.array([[0.2], [0.5], [0.3]])
+    one = histogram_conditionals(np.arange(4.0), probabilities).variance()
+    small = histogram_conditionals(1e-153 * np.arange(4.0), probabilities).variance()
+    np.testing.assert_allclose(small, one * 1e-306, rtol=1e-12)

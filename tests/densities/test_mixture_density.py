@@ -1,5 +1,9 @@
 """The mixture density against Bayes' rule by hand, quadrature, and the closed forms of a Gaussian mixture."""
 
+from decimal import Decimal
+from fractions import Fraction
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -431,3 +435,104 @@ def test_the_weights_given_stay_the_callers():
     np.testing.assert_array_equal(density.weights, [0.2, 0.3, 0.5])
     assert not density.weights.flags.writeable
     assert repr(density) == "MixtureDensity(3 variables, 3 components)"
+
+
+def test_cells_far_narrower_than_the_span_leave_no_nan():
+    columns = np.eye(3)
+    factors = [columns[:, order] for order in ([0, 2], [2, 0], [0, 2])]
+    edges = np.array([0.0, 1.0, 2.0, 1e20])
+    conditionals = tuple(histogram_conditionals(edges, factor) for factor in factors)
+    density = MixtureDensity([0.5, 0.5], conditionals, ("a", "b", "c"))
+    row = [[0.5, 0.5, NAN]]
+    # The first two variables point to different components, equally strongly.
+    np.testing.assert_allclose(density.posterior(row), [[0.5, 0.5]])
+    np.testing.assert_allclose(density.impute(row), [[0.5, 0.5, density.mean()[2]]])
+    assert density.conditional({"a": 0.5}).weights.argmax() == 0
+
+
+def test_a_sample_that_no_component_allows_has_the_weights_as_posterior():
+    zero = SimpleNamespace(rank=2, is_proper=True, logpdf=lambda x: np.full((*x.shape, 2), -np.inf))
+    density = MixtureDensity([0.25, 0.75], (zero, random_density(0, rank=2).conditionals[0]), ("a", "b"))
+    np.testing.assert_allclose(density.posterior([[0.0, NAN]]), [[0.25, 0.75]])
+    np.testing.assert_allclose(density.conditional({"a": 0.0}).weights, [0.25, 0.75])
+
+
+@pytest.mark.parametrize(
+    ("x", "error"),
+    [
+        (np.ma.masked, InvalidInputError),
+        (np.ma.array([1.0, 2.0], mask=[True, False]), InvalidInputError),
+        ([np.ma.masked, 1.0], InvalidInputError),
+        ([np.ma.array([1.0, 2.0], mask=[True, False])], InvalidInputError),
+        (10**400, InvalidInputError),
+        ([None, 1.0], InvalidInputError),
+        ([1 + 2j], InvalidTypeError),
+        ("1.0", InvalidTypeError),
+        (np.array(["1"], dtype=object), InvalidTypeError),
+        (np.array([1j], dtype=object), InvalidTypeError),
+        (np.array(["2020-01-01"], dtype="datetime64[D]"), InvalidTypeError),
+        (pd.to_datetime(pd.Series(["2020-01-01"])), InvalidTypeError),
+    ],
+)
+@pytest.mark.parametrize("method", ["pdf_1d", "logpdf_1d", "cdf_1d", "quantile_1d", "conditional"])
+def test_points_that_are_no_numbers(method, x, error):
+    density = random_density(0)
+    with pytest.raises(error):
+        density.conditional({"v0": x}) if method == "conditional" else getattr(density, method)(x, "v0")
+
+
+def test_points_of_other_kinds_are_read():
+    density = random_density(0)
+    expected = density.pdf_1d([1.0, 2.0], "v0")
+    unmasked = np.ma.array([1.0, 2.0], mask=[False, False])
+    for x in (
+        unmasked,
+        pd.Series([1, 2]),
+        xr.DataArray([1.0, 2.0]),
+        [Fraction(1), Decimal(2)],
+        np.array([1, 2.0], "O"),
+    ):
+        np.testing.assert_array_equal(density.pdf_1d(x, "v0"), expected)
+
+
+def test_arrays_are_neither_names_nor_options():
+    density, array = random_density(0), np.array([0, 1])
+    for call in (lambda: density.pdf_1d(0.0, array), lambda: density.impute([[0.0, NAN, 0.0]], array)):
+        with pytest.raises(InvalidInputError):
+            call()
+    for call in (lambda: density.pdf_1d(0.0, "v0", array), lambda: density.quantile_1d(0.5, "v0", array)):
+        with pytest.raises(InvalidTypeError, match="'all' or None"):
+            call()
+
+
+def test_underflow_of_variances_is_an_error_not_zero():
+    probabilities = np.full((4, 1), 0.25)
+    tiny = MixtureDensity([1.0], (histogram_conditionals(1e-200 * np.arange(5.0), probabilities),), ("a",))
+    for refused in (tiny.var, tiny.cov, lambda: tiny.var("all"), lambda: tiny.var(0)):
+        with pytest.raises(InvalidInputError, match="smaller unit"):
+            refused()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_distribution_function_of_the_mixture_is_monotone_and_at_most_one(seed):
+    density = random_density(seed, n_variables=1, rank=5)
+    x = np.sort(np.random.default_rng(seed).uniform(-20.0, 20.0, 3000))
+    x = np.sort(np.concatenate([x, np.nextafter(x, np.inf), [-np.inf, np.inf, 1e10, 1e300]]))
+    values = density.cdf_1d(x, "v0")
+    assert (np.diff(values) >= -1e-18).all()
+    assert values[0] == 0.0
+    assert values.max() <= 1.0
+    np.testing.assert_allclose(values, density.cdf_1d(x, "v0", "all") @ density.weights, rtol=1e-13)
+
+
+def test_extreme_quantiles_invert_the_distribution_function():
+    density = random_density(0)
+    q = np.array([1e-300, 1e-290, 1e-100, 1e-20, 0.3, 1 - 1e-16])
+    x = density.quantile_1d(q, "v0")
+    assert (np.diff(x) >= 0).all()
+    np.testing.assert_allclose(density.cdf_1d(x, "v0"), q, rtol=1e-9)
+    huge = MixtureDensity(
+        [0.5, 0.5], (histogram_conditionals(3e307 * np.arange(-2.0, 3.0), np.eye(4)[:, [0, 3]]),), ("a",)
+    )
+    np.testing.assert_allclose(huge.cdf_1d(huge.quantile_1d([0.3, 0.7], "a"), "a"), [0.3, 0.7], rtol=1e-9)
+    assert np.isfinite(huge.quantile_1d([1e-300, 1 - 1e-16], "a")).all()

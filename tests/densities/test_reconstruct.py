@@ -145,3 +145,21 @@ def test_a_thousand_variables_fit_in_memory():
     density = reconstruct_density(MixtureFactors(np.full(10, 0.1), columns, binning), clip_warning=NO_WARNING)
     size = sum(each.left.base.nbytes + each._cumulative.nbytes for each in density.conditionals)
     assert size / 20 * 1000 < 100e6
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"binning": 5}, InvalidTypeError, "binning is int"),
+        ({"clip_warning": "a"}, InvalidTypeError, "clip_warning is 'a'"),
+        ({"clip_warning": None}, InvalidTypeError, "clip_warning is None"),
+        ({"clip_warning": np.nan}, InvalidInputError, "clip_warning is nan"),
+        ({"clip_warning": -0.1}, InvalidInputError, "0 or more"),
+        ({"raw": "False"}, InvalidTypeError, "raw is 'False'"),
+        ({"raw": 1}, InvalidTypeError, "True or False"),
+        ({"method": np.array(["sinc", "sinc"])}, InvalidInputError, "'sinc' or 'histogram'"),
+    ],
+)
+def test_options_of_another_kind(options, error, message):
+    with pytest.raises(error, match=message):
+        reconstruct_density(smooth_factors(), **options)

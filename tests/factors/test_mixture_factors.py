@@ -209,3 +209,16 @@ def test_posterior_does_not_underflow_with_many_variables():
 def test_codes_must_fit():
     with pytest.raises(InvalidInputError, match="bins and factors with"):
         make_factors().posterior(Codes.from_array(np.zeros((2, 3), dtype=int), n_bins=2))
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-200, 1e308, 1e-308])
+def test_scales_whose_product_leaves_the_range_of_floats(scale):
+    rng = np.random.default_rng(0)
+    raw = [rng.random((size, 2)) + 0.1 for size in (4, 3, 5, 2)]
+    plain = MixtureFactors.from_cp_tensor((np.array([0.25, 0.75]), raw))
+    scaled = MixtureFactors.from_cp_tensor((np.array([0.25, 0.75]), [a * scale for a in raw]))
+    assert_same(scaled, plain, rtol=1e-9)
+    heavy = MixtureFactors.from_cp_tensor((np.full(2, 1e308), raw))
+    assert_same(heavy, MixtureFactors.from_cp_tensor((None, raw)), rtol=1e-9)
+    one_empty = MixtureFactors.from_cp_tensor((np.array([0.0, 1e308]), raw))
+    np.testing.assert_array_equal(one_empty.weights, [0.0, 1.0])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.identifiability.kruskal import KruskalRank, coherence_bound, kruskal_rank
 
 small_integers = hnp.arrays(np.int64, st.tuples(st.integers(1, 5), st.integers(1, 6)), elements=st.integers(-2, 2))
@@ -98,3 +98,26 @@ def test_is_an_int_that_pickles_with_its_flag():
 def test_bad_matrices(matrix):
     with pytest.raises(InvalidInputError):
         kruskal_rank(matrix)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "options", "error", "message"),
+    [
+        ([["a"]], {}, InvalidTypeError, "real numbers"),
+        ([[1.0], [1.0, 2.0]], {}, InvalidTypeError, "cannot be read"),
+        (np.ma.array(np.eye(2), mask=np.eye(2)), {}, InvalidInputError, "masked"),
+        (np.eye(2), {"tol": "a"}, InvalidTypeError, "tol is 'a'"),
+        (np.eye(2), {"tol": np.nan}, InvalidInputError, "tol is nan"),
+        (np.eye(2), {"tol": 10**400}, InvalidInputError, "finite"),
+        (np.eye(2), {"max_combinations": "a"}, InvalidTypeError, "max_combinations is 'a'"),
+        (np.eye(2), {"max_combinations": None}, InvalidTypeError, "max_combinations is None"),
+        (np.eye(2), {"max_combinations": -1}, InvalidInputError, "0 or more"),
+    ],
+)
+def test_arguments_of_another_kind(matrix, options, error, message):
+    with pytest.raises(error, match=message):
+        kruskal_rank(matrix, **options)
+
+
+def test_a_mask_that_hides_nothing():
+    assert kruskal_rank(np.ma.array(np.eye(2), mask=np.zeros((2, 2)))) == 2

@@ -225,3 +225,43 @@ def test_degenerate_input_gives_an_error_or_finite_numbers(rank):
 def test_bad_input(tensor, options, error, message):
     with pytest.raises(error, match=message):
         gevd_parafac(tensor, **{"rank": 2, **options})
+
+
+def test_weights_beyond_the_range_are_refused():
+    with pytest.raises(InvalidInputError, match="Weights exceed the largest float64"):
+        gevd_parafac(np.ones((3, 3, 3)) * 1e308, 1)
+    with pytest.raises(InvalidInputError, match="Weights exceed the largest float32"):
+        gevd_parafac(np.full((3, 3, 3), 1e38, dtype=np.float32), 1)
+    large = gevd_parafac(np.full((3, 3, 3), 1e307), 1)
+    np.testing.assert_allclose(large[0], [np.sqrt(27) * 1e307])
+
+
+def test_masked_entries_are_refused():
+    tensor = np.ma.ones((3, 3, 3))
+    np.testing.assert_allclose(gevd_parafac(tensor, 1)[0], [np.sqrt(27)])
+    tensor[0, 0, 0] = np.ma.masked
+    with pytest.raises(InvalidInputError, match="masked"):
+        gevd_parafac(tensor, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"n_pencils": 1.5}, InvalidTypeError),
+        ({"n_pencils": None}, InvalidTypeError),
+        ({"n_pencils": 0}, InvalidInputError),
+        ({"n_refinements_max": "a"}, InvalidTypeError),
+        ({"n_refinements_max": -1}, InvalidInputError),
+        ({"pencil_mode": np.array([0, 1])}, InvalidTypeError),
+        ({"pencil_mode": 1.0}, InvalidTypeError),
+        ({"pencil_mode": 3}, InvalidInputError),
+    ],
+)
+def test_options_of_another_kind(options, error):
+    with pytest.raises(error, match=next(iter(options))):
+        gevd_parafac(np.ones((3, 3, 3)), 1, **options)
+
+
+def test_ragged_tensor():
+    with pytest.raises(InvalidTypeError, match="cannot be read"):
+        gevd_parafac([[[1.0], [1.0, 2.0]]], 1)
