@@ -1,7 +1,9 @@
 """Settings that all tests share."""
 
 import os
+import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No display is needed to draw.
@@ -21,3 +23,11 @@ settings.register_profile(
     "thorough", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("bounded")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def keyboard_interrupts():
+    """Ctrl-C raises KeyboardInterrupt even where the tests were started in the background, with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

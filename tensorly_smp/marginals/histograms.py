@@ -174,8 +174,7 @@ def count_marginals(
     index = resolve_triples(triples, codes.n_variables, random_state)
     _check_list_size(index, codes.n_bins, max_bytes)
     counts = _count(codes.values, index, codes.n_bins, weights)
-    useful = (codes.values >= 0).sum(axis=1) >= 3
-    n_samples = int((useful if weights is None else useful & (weights > 0)).sum())
+    n_samples = _count_useful(codes.values, weights)
     marginals = Marginals(counts, index, np.array([c.sum() for c in counts]), codes.binning, n_samples)
     _check_coverage(marginals)
     _check_constant(codes)
@@ -205,6 +204,16 @@ def _count(
             counts[position] += found[:-1]
     shapes = [(n_bins[j], n_bins[k], n_bins[m]) for j, k, m in triples]
     return tuple(c.reshape(shape) for c, shape in zip(counts, shapes, strict=True))
+
+
+def _count_useful(values: np.ndarray, weights: np.ndarray | None) -> int:
+    """Samples of positive weight with at least three entries."""
+    total = 0
+    for start in range(0, len(values), CHUNK_SIZE):
+        part = slice(start, start + CHUNK_SIZE)
+        useful = np.count_nonzero(values[part] >= 0, axis=1) >= 3
+        total += int(np.count_nonzero(useful if weights is None else useful & (weights[part] > 0)))
+    return total
 
 
 def _checked_weights(sample_weight: np.ndarray | None, n_samples: int) -> np.ndarray | None:
