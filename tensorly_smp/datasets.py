@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.randomness import RandomState, spawn_generators
-from tensorly_smp.true_mixture import TrueMixture, check_count
+from tensorly_smp.true_mixture import TrueMixture
 
 __all__ = ["SmoothMixtureSample", "TrueMixture", "make_smooth_mixture"]
 
@@ -106,7 +107,10 @@ def make_smooth_mixture(
     """
     truth_rng, sample_rng, missing_rng = spawn_generators(random_state, 3)
     mixture = _draw_mixture(
-        kind, check_count(n_variables, "n_variables"), check_count(n_components, "n_components"), truth_rng
+        kind,
+        checked_integer(n_variables, "n_variables", 1),
+        checked_integer(n_components, "n_components", 1),
+        truth_rng,
     )
     X, labels = mixture.sample(n_samples, sample_rng)
     if _share(missing, "missing"):

@@ -14,6 +14,7 @@ import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tensorly_smp.checks import checked_integer
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.reconstruct import reconstruct_density
@@ -232,9 +233,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             raise InvalidTypeError(f"callback is {type(self.callback).__name__}; expected a function, or None.")
         # The solver checks these too, but knows them by other names.
         for name, least in (("n_components", 1), ("max_iter", 0)):
-            if _integer(getattr(self, name), name) < least:
-                raise InvalidInputError(f"{name} is {getattr(self, name)}; expected at least {least}.")
-        if self.n_jobs is not None and _integer(self.n_jobs, "n_jobs") == 0:
+            checked_integer(getattr(self, name), name, least)
+        if self.n_jobs is not None and checked_integer(self.n_jobs, "n_jobs") == 0:
             raise InvalidInputError("n_jobs is 0; expected at least 1, or -1 for all processors.")
 
     def _chosen_binning(self, samples: Samples, sample_weight: Any) -> Binning:
@@ -350,12 +350,6 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _integer(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
-    return int(value)
 
 
 def _aligned_weights(sample_weight: Any, X: Any) -> Any:

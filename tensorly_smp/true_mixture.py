@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
+from tensorly_smp.checks import checked_integer
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.densities.arguments import is_all, real_numbers
 from tensorly_smp.densities.products import mix_cdf
@@ -174,7 +175,7 @@ class TrueMixture:
         labels : ndarray of int (n_samples,)
             Components, 0 to rank - 1.
         """
-        n_samples = check_count(n_samples, "n_samples")
+        n_samples = checked_integer(n_samples, "n_samples", 1)
         rng = as_generator(random_state)
         labels = rng.choice(self.rank, size=n_samples, p=self.weights)
         parts = rng.integers(self.loc.shape[2], size=(n_samples, self.n_variables))
@@ -336,15 +337,6 @@ def _points(x: ArrayLike) -> np.ndarray:
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def check_count(value: Any, name: str) -> int:
-    """An integer of at least 1."""
-    if not _is_integer(value):
-        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
-    if value < 1:
-        raise InvalidInputError(f"{name} is {value}; expected at least 1.")
-    return int(value)
 
 
 def _position(value: Any, name: str, size: int) -> int:

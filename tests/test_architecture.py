@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "tensorly_smp"
 # A stage imports itself and earlier ones.
 STAGES = ("codes", "marginals", "factors", "initializers", "identifiability", "likelihood", "densities")
 # Imported by any stage; they import each other only. Who may import `labels` is a rule of its own, below.
-FOUNDATIONS = ("exceptions", "randomness", "labels")
+FOUNDATIONS = ("exceptions", "checks", "randomness", "labels")
 
 # importing module: stages or modules that it imports against the order, inside its functions only, with the reason.
 LAZY = {

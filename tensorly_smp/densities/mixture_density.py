@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from tensorly_smp.checks import checked_integer
 from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, is_one_of, number, points
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior, signed_pdf
@@ -235,12 +235,9 @@ class MixtureDensity:
         labels : ndarray of int (n_samples,)
             Components, 0 to rank - 1.
         """
-        if isinstance(n_samples, bool) or not isinstance(n_samples, numbers.Integral):
-            raise InvalidTypeError(f"n_samples is {n_samples!r}; expected an integer.")
-        if n_samples < 1:
-            raise InvalidInputError(f"n_samples is {n_samples}; expected at least 1.")
+        n_samples = checked_integer(n_samples, "n_samples", 1)
         rng = as_generator(random_state)
-        labels = rng.choice(self.rank, size=int(n_samples), p=self.weights)
+        labels = rng.choice(self.rank, size=n_samples, p=self.weights)
         return np.stack([draw_values(each, labels, rng) for each in self.conditionals], axis=1), labels
 
     # ---- one variable ----

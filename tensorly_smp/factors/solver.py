@@ -11,6 +11,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp.checks import checked_integer
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
@@ -144,20 +145,20 @@ def coupled_simplex_parafac(
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback is {callback!r}; expected a function of a CPTensor and a loss, or None.")
     tensors, binning = _coupled(data, modes, weights)
-    rank = _positive_int(rank, "rank")
+    rank = checked_integer(rank, "rank", 1)
     if 0 < tensors.n_samples < rank:
         raise InvalidInputError(f"rank is {rank} with {tensors.n_samples} samples; expected at most one per sample.")
     run = Restarts(
         tensors=tensors,
         loss=_named(loss, LOSSES, "loss"),
         solver=_solver_name(solver, loss),
-        n_inner=None if n_inner is None else _positive_int(n_inner, "n_inner"),
-        rule=StoppingRule(_tolerance(tol), _positive_int(n_iter_max, "n_iter_max", least=0)),
+        n_inner=None if n_inner is None else checked_integer(n_inner, "n_inner", 1),
+        rule=StoppingRule(_tolerance(tol), checked_integer(n_iter_max, "n_iter_max", 0)),
         extrapolate=bool(extrapolate),
         callback=callback,
     )
-    n_init = _positive_int(n_init, "n_init")
-    screening = None if n_screen is None else _positive_int(n_screen, "n_screen")
+    n_init = checked_integer(n_init, "n_init", 1)
+    screening = None if n_screen is None else checked_integer(n_screen, "n_screen", 1)
     is_algebraic = isinstance(init, str) and init == "gevd"
     _check_codes(codes, tensors.n_bins)
     algebra = _algebra(data, modes, codes) if is_algebraic else None
@@ -198,17 +199,9 @@ def _algebra(data: Any, modes: Any, codes: Codes | None) -> Marginals | Codes:
 
 def _n_threads(n_jobs: Any) -> int:
     """Number of threads, as joblib counts them: None is 1 (or what parallel_config says), -1 is all processors."""
-    if n_jobs is not None and _positive_int(n_jobs, "n_jobs", least=-(2**31)) == 0:
+    if n_jobs is not None and checked_integer(n_jobs, "n_jobs") == 0:
         raise InvalidInputError("n_jobs is 0; expected a positive number, -1 for all processors, or None.")
     return int(effective_n_jobs(n_jobs))
-
-
-def _positive_int(value: Any, name: str, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
-    if value < least:
-        raise InvalidInputError(f"{name} is {value}; expected at least {least}.")
-    return int(value)
 
 
 def _tolerance(tol: Any) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
+from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
 
@@ -161,10 +162,7 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
     >>> min_bins_for_rank(10, 57), min_bins_for_rank(3, 5, "generic")
     (15, 8)
     """
-    if isinstance(rank, bool) or not isinstance(rank, Integral):
-        raise InvalidTypeError(f"rank is {rank!r}; expected an integer.")
-    if rank < 1:
-        raise InvalidInputError(f"rank is {rank}; expected at least 1.")
+    rank = checked_integer(rank, "rank", 1)
 
     def enough(bins: int) -> bool:
         return max_identifiable_rank(n_variables, bins, criterion) >= rank
@@ -335,8 +333,7 @@ def _fill(order: list[int], gains: list[int], targets: list[int]) -> list[list[i
 
 
 def _checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
-    if isinstance(n_variables, bool) or not isinstance(n_variables, Integral):
-        raise InvalidTypeError(f"n_variables is {n_variables!r}; expected an integer.")
+    n_variables = checked_integer(n_variables, "n_variables")
     if n_variables < 3:
         raise InvalidInputError(f"n_variables is {n_variables}; identifiability from triples needs at least 3.")
     try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, islice
 from math import comb
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from tensorly_smp.checks import checked_integer, unmasked_array
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 _CHUNK = 4096
@@ -90,8 +90,7 @@ def kruskal_rank(matrix: Any, tol: float | None = None, max_combinations: int = 
     """
     array = _checked_matrix(matrix)
     tol = _default_tolerance(matrix) if tol is None else _checked_tolerance(tol)
-    if isinstance(max_combinations, bool) or not isinstance(max_combinations, Integral):
-        raise InvalidTypeError(f"max_combinations is {max_combinations!r}; expected an integer.")
+    max_combinations = checked_integer(max_combinations, "max_combinations")
     if max_combinations < 0:
         raise InvalidInputError(f"max_combinations is {max_combinations}; expected 0 or more.")
     array = array / (np.abs(array).max() or 1.0)  # so that squares neither overflow nor vanish
@@ -169,13 +168,7 @@ def _chunks(n_columns: int, size: int) -> Iterator[np.ndarray]:
 
 
 def _checked_matrix(matrix: Any) -> np.ndarray:
-    try:
-        masked = np.ma.asanyarray(matrix)  # keeps the mask where there is one
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"The matrix cannot be read as an array: {error}") from error
-    if np.ma.is_masked(masked):
-        raise InvalidInputError("The matrix has masked entries; expected a number in every entry.")
-    array = masked.data
+    array = unmasked_array(matrix, "matrix")
     if array.ndim != 2 or array.size == 0:
         raise InvalidInputError(f"The matrix has shape {array.shape}; expected a non-empty two-dimensional array.")
     if np.iscomplexobj(array):

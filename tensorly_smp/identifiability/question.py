@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
@@ -117,7 +118,7 @@ def read_question(
         factors=None if factors is None else factors.factors,
         drawn=_draw(bins, components, rng),
         parallel_cosine=_checked_cosine(parallel_cosine),
-        max_parameters=_checked_integer(max_parameters, "max_parameters", 0),
+        max_parameters=checked_integer(max_parameters, "max_parameters", 0),
     )
 
 
@@ -180,25 +181,17 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
         if one:
             raise InvalidInputError(f"n_bins is {n_bins} and n_variables is not given; pass n_variables too.")
         n_variables = len(sizes)
-    n_variables = _checked_integer(n_variables, "n_variables", 3)
+    n_variables = checked_integer(n_variables, "n_variables", 3)
     if n_variables > _MAX_VARIABLES:
         raise SizeLimitError(f"n_variables is {n_variables}; expected at most {_MAX_VARIABLES}.")
     sizes = sizes * n_variables if one else sizes
     if len(sizes) != n_variables:
         raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
-    checked = tuple(_checked_integer(size, "n_bins", 2) for size in sizes)
-    rank = _checked_integer(rank, "rank", 1)
+    checked = tuple(checked_integer(size, "n_bins", 2) for size in sizes)
+    rank = checked_integer(rank, "rank", 1)
     if max(sum(checked), rank) > _MAX_SIZE:
         raise SizeLimitError(f"{sum(checked)} bins and rank {rank}; expected at most {_MAX_SIZE} of each.")
     return checked, rank
-
-
-def _checked_integer(value: Any, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
-    if value < least:
-        raise InvalidInputError(f"{name} is {value}; expected at least {least}.")
-    return int(value)
 
 
 def _checked_cosine(value: Any) -> float:

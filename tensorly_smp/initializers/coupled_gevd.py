@@ -19,6 +19,7 @@ import scipy.sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 from scipy.special import logsumexp
 
+from tensorly_smp.checks import checked_integer
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
@@ -144,13 +145,9 @@ def gevd_start(
     """
     if not isinstance(data, Marginals | Codes):
         raise InvalidTypeError(f"data is {type(data).__name__}; expected Marginals or Codes.")
-    if isinstance(rank, bool) or not isinstance(rank, Integral):
-        raise InvalidTypeError(f"rank is {rank!r}; expected an integer.")
-    if rank < 1:
-        raise InvalidInputError(f"rank is {rank}; expected at least 1.")
+    rank = checked_integer(rank, "rank", 1)
     _check_n_bins(n_bins)
-    if isinstance(n_partitions, bool) or not isinstance(n_partitions, Integral):
-        raise InvalidTypeError(f"n_partitions is {n_partitions!r}; expected an integer.")
+    n_partitions = checked_integer(n_partitions, "n_partitions")
     if n_partitions < 1 or (n_partitions > 1 and partition is not None):
         raise InvalidInputError(f"n_partitions is {n_partitions}; expected 1 with a partition, at least 1 without.")
     rng = as_generator(random_state)
@@ -162,7 +159,7 @@ def gevd_start(
             if position or not _is_exact(data):
                 parts = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
         try:
-            start = _decompose_partition(data, int(rank), as_partition(parts, data.n_variables), n_bins, rng)
+            start = _decompose_partition(data, rank, as_partition(parts, data.n_variables), n_bins, rng)
         except AlgebraicStartError:
             if best is None and position == n_partitions - 1:
                 raise

@@ -11,6 +11,7 @@ import scipy.linalg
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp.checks import checked_integer, unmasked_array
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.initializers.core import SINGULAR_RATIO, ComplexPairs, GevdDiagnostics, decompose_core
 from tensorly_smp.randomness import RandomState
@@ -162,8 +163,8 @@ def gevd_decomposition(
         As for :func:`gevd_parafac`.
     """
     array, rank, pencil_mode = _checked_tensor(tensor, rank, pencil_mode)
-    n_pencils = _checked_count(n_pencils, "n_pencils", 1)
-    n_refinements_max = _checked_count(n_refinements_max, "n_refinements_max", 0)
+    n_pencils = checked_integer(n_pencils, "n_pencils", 1)
+    n_refinements_max = checked_integer(n_refinements_max, "n_refinements_max", 0)
     order = [mode for mode in range(3) if mode != pencil_mode] + [pencil_mode]
     array = array.transpose(order)
     magnitude = float(np.abs(array).max())
@@ -237,13 +238,7 @@ def _leading_subspace(unfolding: np.ndarray, rank: int, mode: int) -> tuple[np.n
 
 
 def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarray, int, int]:
-    try:
-        masked = np.ma.asanyarray(tensor)  # keeps the mask where there is one
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"The tensor cannot be read as an array: {error}") from error
-    if np.ma.is_masked(masked):
-        raise InvalidInputError("The tensor has masked entries; expected a number in every entry.")
-    array = masked.data
+    array = unmasked_array(tensor, "tensor")
     if array.ndim != 3 or array.size == 0:
         raise InvalidInputError(f"The tensor has shape {array.shape}; expected three non-empty modes.")
     if array.dtype.kind not in "fiub":
@@ -255,9 +250,7 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
         raise InvalidTypeError(f"pencil_mode is {pencil_mode!r}; expected 0, 1 or 2.")
     if pencil_mode not in (0, 1, 2):
         raise InvalidInputError(f"pencil_mode is {pencil_mode!r}; expected 0, 1 or 2.")
-    if isinstance(rank, bool) or not isinstance(rank, Integral):
-        raise InvalidTypeError(f"rank is {rank!r}; expected an integer.")
-    rank = int(rank)
+    rank = checked_integer(rank, "rank")
     limit = min(size for mode, size in enumerate(array.shape) if mode != pencil_mode)
     if not 1 <= rank <= limit:
         raise InvalidInputError(
@@ -270,14 +263,6 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
             "Choose another pencil mode."
         )
     return array, rank, int(pencil_mode)
-
-
-def _checked_count(value: Any, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
-    if value < least:
-        raise InvalidInputError(f"{name} is {value}; expected at least {least}.")
-    return int(value)
 
 
 def _refuse_overflow(weights: np.ndarray, dtype: np.dtype) -> None:

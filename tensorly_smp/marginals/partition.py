@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.randomness import RandomState, as_generator
 
@@ -218,10 +219,9 @@ def _variable_indices(group: Any, name: str) -> tuple[int, ...]:
 
 
 def _checked_n_variables(n_variables: int) -> int:
-    if isinstance(n_variables, bool) or not isinstance(n_variables, Integral):
-        raise InvalidTypeError(f"n_variables is {n_variables!r}; expected an integer.")
+    n_variables = checked_integer(n_variables, "n_variables")
     if n_variables < 3:
         raise InvalidInputError(
             f"n_variables is {n_variables}; three disjoint non-empty sets need at least 3 variables."
         )
-    return int(n_variables)
+    return n_variables
