@@ -2,9 +2,9 @@
 
 The first two modes, stacked over many variables, are compressed to ``rank`` by the leading singular vectors of the pair
 block Y12 (the sum of Y over the bins of one variable of the third mode), each cell divided by the square root of its
-probability, as in correspondence analysis: that evens out the sampling noise. What is left is one rank x rank slice per
-bin of the third mode, which :func:`decompose_core` diagonalizes together. From codes neither Y nor Y12 is formed: the
-products with one-hot codes are sums over samples.
+probability, as in correspondence analysis: that evens out the sampling noise (``pair_block``). What is left is one
+rank x rank slice per bin of the third mode, which :func:`decompose_core` diagonalizes together. Samples are decomposed
+at fewer, fuller bins (``merging``).
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-from scipy.sparse.linalg import ArpackError, LinearOperator, svds
+from scipy.sparse.linalg import ArpackError
 from scipy.special import logsumexp
 
 from tensorly_smp.checks import checked_integer
-from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.core import SINGULAR_RATIO, GevdDiagnostics, decompose_core
-from tensorly_smp.marginals.block_tensor import stack_blocks
+from tensorly_smp.initializers.merging import first_moments, merge_bins, merge_data, spread_bins, sum_groups
+from tensorly_smp.initializers.pair_block import PairBlock, compress_codes, compress_marginals
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
 from tensorly_smp.randomness import RandomState, as_generator
@@ -34,8 +33,6 @@ from tensorly_smp.randomness import RandomState, as_generator
 START_BINS = 6
 #: Share of the overall histogram in every column of a start from samples, in place of the zeros of clipping.
 SMOOTHING = 0.02
-#: Above this size of the pair block only its leading singular vectors are computed.
-DENSE_PAIR = 600
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -67,20 +64,6 @@ class GevdStart(MixtureFactors):
             "gevd_partition": "; ".join(" ".join(str(n) for n in group) for group in self.partition),
             "gevd_bins": list(self.start_bins),
         }
-
-
-@dataclass(frozen=True)
-class _PairBlock:
-    """What the two sources of a start, histograms and codes, have in common."""
-
-    n_bins: tuple[int, ...]
-    partition: Partition
-    left: np.ndarray
-    right: np.ndarray
-    singular_values: np.ndarray
-    slices: np.ndarray
-    left_scale: np.ndarray
-    right_scale: np.ndarray
 
 
 def gevd_start(
@@ -192,12 +175,16 @@ def _decompose_partition(
     left_out = sorted(set(range(data.n_variables)) - {n for group in parts for n in group})
     if left_out:
         raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
-    shares = _first_moments(data)
+    shares = first_moments(data)
     groups = _merged_bins(data, shares, parts, rank, n_bins)
-    coarse = data if groups is None else _merged(data, groups)
+    coarse = data if groups is None else merge_data(data, groups)
     _check_rank(parts, coarse.n_bins, rank)
     try:
-        block = _compress_codes(coarse, parts, rank) if isinstance(coarse, Codes) else _compress(coarse, parts, rank)
+        block = (
+            compress_codes(coarse, parts, rank)
+            if isinstance(coarse, Codes)
+            else compress_marginals(coarse, parts, rank)
+        )
         weights, columns, diagnostics = _decompose(block, rank, rng)
     except (np.linalg.LinAlgError, ArpackError) as error:
         raise AlgebraicStartError(
@@ -205,11 +192,11 @@ def _decompose_partition(
         ) from error
     factors = [columns[n] for n in range(data.n_variables)]
     if not _is_exact(data):
-        coarse_shares = shares if groups is None else [_sum_groups(s, g) for s, g in zip(shares, groups, strict=True)]
+        coarse_shares = shares if groups is None else [sum_groups(s, g) for s, g in zip(shares, groups, strict=True)]
         factors = [(1 - SMOOTHING) * a + SMOOTHING * s[:, None] for a, s in zip(factors, coarse_shares, strict=True)]
         weights = 0.9 * weights + 0.1 / rank
     if groups is not None:
-        factors = [_spread(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
+        factors = [spread_bins(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
     return GevdStart(weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
 
 
@@ -241,11 +228,6 @@ def start_partition(n_variables: int, n_bins: int, rank: int, random_state: Rand
     return Partition(tuple(order[:n_first]), tuple(order[n_first:middle]), tuple(order[middle:]))
 
 
-def merged_sizes(data: Marginals | Codes, n_bins: int) -> tuple[int, ...]:
-    """Bins per variable that :func:`gevd_start` decomposes with this ``n_bins``."""
-    return tuple(int(_merge(share, n_bins).max()) + 1 for share in _first_moments(data))
-
-
 def _is_exact(data: Marginals | Codes) -> bool:
     return isinstance(data, Marginals) and data.n_samples == 0
 
@@ -265,7 +247,7 @@ def _merged_bins(
     """Merged bin of every bin of each variable; None where bins are not to be merged."""
     if n_bins is None and _is_exact(data):
         return None
-    groups = [_merge(share, START_BINS if n_bins is None else n_bins) for share in shares]
+    groups = [merge_bins(share, START_BINS if n_bins is None else n_bins) for share in shares]
     sizes = [int(group.max()) + 1 for group in groups]
     return None if n_bins is None and min(partition.effective_sizes(sizes)[:2]) < rank else groups
 
@@ -279,138 +261,8 @@ def _check_rank(partition: Partition, n_bins: tuple[int, ...], rank: int) -> Non
         )
 
 
-def _first_moments(data: Marginals | Codes) -> list[np.ndarray]:
-    """Overall histogram of every variable."""
-    counts = [np.zeros(size) for size in data.n_bins]
-    if isinstance(data, Codes):
-        for count, column in zip(counts, data.values.T, strict=True):
-            count += np.bincount(column[column >= 0], minlength=len(count))
-    else:
-        for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
-            for axis, n in enumerate(triple):
-                counts[n] += count.sum(axis=tuple({0, 1, 2} - {axis}))
-    unknown = [name for name, count in zip(data.binning.variables, counts, strict=True) if not count.sum() > 0]
-    if unknown:
-        raise InvalidInputError(
-            f"Variables {unknown[:5]}{'...' if len(unknown) > 5 else ''} have no observed value, or are in no triple "
-            "that has been counted."
-        )
-    return [count / count.sum() for count in counts]
-
-
-def _merge(share: np.ndarray, n_bins: int) -> np.ndarray:
-    """Merged bin of every bin: consecutive bins, about equally many samples each; empty bins join a neighbor."""
-    target = min(n_bins, int(np.count_nonzero(share)))
-    # Bins that hold more than an equal part count as one part, so that the others share what they leave.
-    descending = np.sort(share)[::-1]
-    rest = np.cumsum(descending[::-1])[::-1]
-    for k in range(target):
-        part = rest[k] / (target - k)
-        if descending[k] <= part:
-            break
-    held = np.minimum(share, part)
-    group = np.minimum(((np.cumsum(held) - held / 2) / part).astype(int), target - 1)
-    # Numbers without gaps: a part may hold the middle of no bin.
-    group = np.unique(group, return_inverse=True)[1]
-    if target == 1:  # a constant; there are no variables of one bin
-        group[-1] = 1
-    return group
-
-
-def _sum_groups(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    return np.bincount(group, values, minlength=int(group.max()) + 1)
-
-
-def _spread(column: np.ndarray, share: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Merged bins back to bins, in proportion to the overall histogram."""
-    total = _sum_groups(share, group)
-    within = share / np.where(total == 0, 1.0, total)[group] + 1e-6  # not zero where by chance no sample fell
-    within /= _sum_groups(within, group)[group]
-    return column[group] * within[:, None]
-
-
-def _merged(data: Marginals | Codes, groups: list[np.ndarray]) -> Marginals | Codes:
-    sizes = [int(group.max()) + 1 for group in groups]
-    binning = Binning.from_n_bins(sizes, data.binning.variables)
-    if isinstance(data, Codes):
-        values = np.stack([np.append(g, -1)[c] for g, c in zip(groups, data.values.T, strict=True)], axis=1)
-        return Codes(values, binning)
-    indicator = [np.eye(size)[group] for size, group in zip(sizes, groups, strict=True)]
-    counts = tuple(
-        # a b c bins, i j k merged bins
-        np.einsum("abc,ai,bj,ck->ijk", count, *(indicator[n] for n in triple), optimize=True)
-        for triple, count in zip(data.triples.tolist(), data.counts, strict=True)
-    )
-    return replace(data, counts=counts, binning=binning)
-
-
-def _compress(marginals: Marginals, partition: Partition, rank: int) -> _PairBlock:
-    """Pair block and slices from histograms."""
-    tensor = stack_blocks(marginals, partition)
-    first_bins = marginals.n_bins[partition.third[0]]
-    pair = tensor[:, :, :first_bins].sum(axis=2)
-    left_scale = _cell_scale(pair.sum(axis=1) / len(partition.second))
-    right_scale = _cell_scale(pair.sum(axis=0) / len(partition.first))
-    left, values, right = np.linalg.svd(left_scale[:, None] * pair * right_scale, full_matrices=False)
-    left, right = left[:, :rank], right[:rank].T
-    # i j cells of the first two modes, k third mode, a b compressed
-    slices = np.einsum(
-        "ijk,ia,jb->kab", tensor, left_scale[:, None] * left, right_scale[:, None] * right, optimize=True
-    )
-    return _PairBlock(marginals.n_bins, partition, left, right, values, slices, left_scale, right_scale)
-
-
-def _compress_codes(codes: Codes, partition: Partition, rank: int) -> _PairBlock:
-    """Pair block and slices from codes, without forming either tensor or pair block when they are large."""
-    observed = (codes.values >= 0).mean(axis=0)
-    first, second = (_one_hot(codes, group, observed) for group in partition.sets[:2])
-    n_samples = codes.n_samples
-    left_scale, right_scale = (_cell_scale(np.asarray(hot.sum(axis=0)).ravel() / n_samples) for hot in (first, second))
-    first, second = first @ scipy.sparse.diags_array(left_scale), second @ scipy.sparse.diags_array(right_scale)
-    shape = (first.shape[1], second.shape[1])
-    n_values = min(rank + 3, min(shape) - 1)  # the iterative method cannot find them all
-    if max(shape) <= DENSE_PAIR or n_values < rank:
-        left, values, right = np.linalg.svd((first.T @ second).toarray() / n_samples, full_matrices=False)
-    else:
-        operator = LinearOperator(
-            shape,
-            matvec=lambda v: first.T @ (second @ v) / n_samples,
-            rmatvec=lambda v: second.T @ (first @ v) / n_samples,
-            matmat=lambda v: first.T @ (second @ v) / n_samples,
-            dtype=float,
-        )
-        left, values, right = svds(operator, k=n_values, v0=np.random.default_rng(0).standard_normal(min(shape)))
-        order = np.argsort(-values)
-        left, values, right = left[:, order], values[order], right[order]
-    left, right = left[:, :rank], right[:rank].T
-    first_scores, second_scores = first @ left, second @ right
-    slices = []
-    for n in partition.third:
-        column = codes.values[:, n]
-        for i in range(codes.n_bins[n]):
-            chosen = column == i
-            slices.append(first_scores[chosen].T @ second_scores[chosen] / (n_samples * observed[n]))
-    return _PairBlock(codes.n_bins, partition, left, right, values, np.stack(slices), left_scale, right_scale)
-
-
-def _one_hot(codes: Codes, group: Sequence[int], observed: np.ndarray) -> Any:
-    """Sparse (n_samples, stacked bins); missing entries are zero, and observed ones weighted up for them."""
-    values = codes.values[:, list(group)].astype(np.int64)
-    starts = np.concatenate([[0], np.cumsum([codes.n_bins[n] for n in group])])
-    present = values >= 0
-    columns = (values + starts[:-1])[present]
-    weights = np.broadcast_to(1.0 / observed[list(group)], values.shape)[present]
-    rows = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-    return scipy.sparse.csr_array((weights, columns, rows), shape=(codes.n_samples, int(starts[-1])))
-
-
-def _cell_scale(probability: np.ndarray) -> np.ndarray:
-    """Reciprocal root of every cell's probability; 1 for cells that are empty."""
-    return 1.0 / np.sqrt(np.where(probability > 0, probability, 1.0))
-
-
 def _decompose(
-    block: _PairBlock, rank: int, rng: np.random.Generator
+    block: PairBlock, rank: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, dict[int, np.ndarray], GevdDiagnostics]:
     values = block.singular_values
     if values[rank - 1] <= SINGULAR_RATIO * values[0]:

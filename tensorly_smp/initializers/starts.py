@@ -12,7 +12,8 @@ import numpy as np
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, merged_sizes, start_partition
+from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, start_partition
+from tensorly_smp.initializers.merging import merged_sizes
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, default_partition

@@ -14,7 +14,8 @@ from tensorly_smp.exceptions import AlgebraicStartWarning, ConvergenceWarning, I
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.initializers import starts as starts_module
-from tensorly_smp.initializers.coupled_gevd import GevdStart, merged_sizes
+from tensorly_smp.initializers.coupled_gevd import GevdStart
+from tensorly_smp.initializers.merging import merged_sizes
 from tensorly_smp.initializers.starts import BIN_NUMBERS, RANDOM_EVERY, gevd_starts, random_starts
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.metrics import clustering_accuracy, factor_error
