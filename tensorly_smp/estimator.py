@@ -30,10 +30,11 @@ from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.identifiability.concerns import identifiability_concerns
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.labels import Samples, default_names, labelled_samples, list_names, read_samples
+from tensorly_smp.labels import default_names, labelled_samples, list_names
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.results import factors_from_dataset, solution_to_dataset
+from tensorly_smp.samples import Samples, read_samples
 
 
 class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):

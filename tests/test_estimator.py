@@ -24,7 +24,7 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     OutlierWarning,
 )
-from tensorly_smp.labels import read_samples
+from tensorly_smp.samples import read_samples
 
 NAMES = ["length", "depth", "mass", "age"]
 DATA = smp.datasets.make_smooth_mixture("gaussian", n_samples=500, n_variables=4, n_components=2, random_state=1)

@@ -5,7 +5,7 @@ import scipy.sparse
 import xarray as xr
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.labels import read_samples
+from tensorly_smp.samples import read_samples
 
 VALUES = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, np.nan], [10.0, 11.0, 12.0]])
 NAMES = ("a", "b", "c")

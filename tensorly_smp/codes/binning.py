@@ -17,7 +17,8 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     OutlierWarning,
 )
-from tensorly_smp.labels import Samples, default_names, list_names, read_samples, repeated_names
+from tensorly_smp.labels import default_names, list_names, repeated_names
+from tensorly_smp.samples import Samples, read_samples
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)

@@ -10,7 +10,8 @@ import numpy as np
 
 from tensorly_smp.codes.binning import Binning, resolve_n_bins
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.labels import SampleLabels, list_names, read_samples
+from tensorly_smp.labels import SampleLabels, list_names
+from tensorly_smp.samples import read_samples
 
 MISSING = -1
 _BLOCK = 8192  # values at a time, so that the intermediate arrays stay in the processor's cache

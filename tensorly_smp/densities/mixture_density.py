@@ -16,8 +16,9 @@ from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior, signed_pdf
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.labels import list_names, read_samples, repeated_names
+from tensorly_smp.labels import list_names, repeated_names
 from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.samples import read_samples
 
 _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
 _VARIANCE_UNDERFLOWS = "Variances are below the smallest normal float64; express the variables in a smaller unit."
