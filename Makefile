@@ -2,9 +2,11 @@
 #   make test PYTHON=python3.13            another interpreter (by default the first suitable one on the path)
 #   make test VENV=/tmp/venv               another place for the environment
 #   make test PYTEST_ARGS="-k sinc -x"     arguments for pytest
+#   make bench-paper BENCH_ARGS="--quick --jobs 2"    arguments for the two long benchmarks (--help lists them)
 VENV ?= .venv
 PYTHON ?=
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 SPHINX_ARGS ?= -W --keep-going
 
 PY := $(VENV)/bin/python
@@ -14,10 +16,10 @@ STAMP := $(VENV)/.installed-$(firstword $(shell pwd | cksum))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test lint format bench docs clean distclean
+.PHONY: help install demo test lint format bench bench-paper bench-real docs clean distclean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 install: $(STAMP)-dev  ## environment with all development tools
 
@@ -40,6 +42,12 @@ bench: $(STAMP)-bench  ## run every benchmarks/bench_*.py
 	@set -e; for script in benchmarks/bench_*.py; do \
 	    if [ -e "$$script" ]; then echo "== $$script"; $(PY) "$$script"; else echo "There is no $$script."; fi; \
 	done
+
+bench-paper: $(STAMP)-bench  ## the paper's experiments beside other methods: hours; goes on where it was stopped
+	@$(PY) benchmarks/paper.py $(BENCH_ARGS)
+
+bench-real: $(STAMP)-bench  ## real labelled data beside other methods: minutes to an hour; goes on likewise
+	@$(PY) benchmarks/real.py $(BENCH_ARGS)
 
 docs: $(STAMP)-docs  ## build the documentation into docs/_build/html, warnings are errors
 	@$(PY) -m sphinx -b html $(SPHINX_ARGS) docs docs/_build/html

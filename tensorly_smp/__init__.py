@@ -15,6 +15,7 @@ from tensorly_smp.identifiability.kruskal import kruskal_rank
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start
 from tensorly_smp.initializers.gevd import gevd_parafac
+from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
 from tensorly_smp.marginals.block_tensor import block_tensor
 from tensorly_smp.marginals.histograms import Marginals, count_marginals
 from tensorly_smp.marginals.partition import Partition, default_partition, paper_partition
@@ -29,6 +30,7 @@ __all__ = [
     "CoupledSolution",
     "GevdStart",
     "IdentifiabilityReport",
+    "LikelihoodSolution",
     "Marginals",
     "MixtureDensity",
     "MixtureFactors",
@@ -54,4 +56,5 @@ __all__ = [
     "min_bins_for_rank",
     "paper_partition",
     "reconstruct_density",
+    "refine_em",
 ]

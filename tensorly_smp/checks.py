@@ -44,3 +44,45 @@ def unmasked_array(values: Any, name: str) -> np.ndarray:
     if np.ma.is_masked(masked):
         raise InvalidInputError(f"The {name} has masked entries; expected a number in every entry.")
     return masked.data
+
+
+def checked_tolerance(tol: Any) -> float:
+    """The tolerance as a float.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not a number.
+    InvalidInputError
+        Not from 0 to below 1.
+    """
+    if isinstance(tol, bool) or not isinstance(tol, int | float | np.floating | np.integer):
+        raise InvalidTypeError(f"tol is {tol!r}; expected a number.")
+    if not 0 <= tol < 1:
+        raise InvalidInputError(f"tol is {tol}; expected a number from 0 to below 1.")
+    return float(tol)
+
+
+def checked_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray | None:
+    """The weights as an array (n_samples,), or None.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not numbers.
+    InvalidInputError
+        Another shape, or weights that are negative, not finite or all zero.
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"sample_weight must be numbers: {error}.") from error
+    if weights.shape != (n_samples,):
+        raise InvalidInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},).")
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = weights.sum()
+    if not (weights >= 0).all() or not 0 < total < np.inf:
+        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
+    return weights

@@ -15,26 +15,55 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp.checks import checked_integer
+from tensorly_smp.codes.bin_number import auto_n_bins
 from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.codes.encoding import encode_samples
+from tensorly_smp.codes.encoding import Codes, encode_samples
+from tensorly_smp.codes.spectrum import nyquist_concerns
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.exceptions import (
+    ConvergenceWarning,
     IdentifiabilityWarning,
     InvalidInputError,
     InvalidTypeError,
     NonUniformBinsError,
+    NyquistWarning,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import StopReason
+from tensorly_smp.factors.solution import CoupledSolution, StopReason
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.identifiability.concerns import identifiability_concerns
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.labels import default_names, labelled_samples, list_names
+from tensorly_smp.likelihood.cells import Support, lay_cells
+from tensorly_smp.likelihood.em import refine_em
 from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.triples import cells_of_all_triples
+from tensorly_smp.multistart import refine_starts
 from tensorly_smp.randomness import RandomState
-from tensorly_smp.results import factors_from_dataset, solution_to_dataset
+from tensorly_smp.results import (
+    factors_from_dataset,
+    solution_to_dataset,
+    spline_density,
+    with_likelihood_trace,
+    with_smooth_fit,
+)
 from tensorly_smp.samples import Samples, read_samples
+
+#: Cells of all histograms up to which loss="auto" takes the KL loss.
+MOST_CELLS_FOR_KL = 2_000_000
+#: Variables up to which n_init="auto" takes several starts.
+MOST_VARIABLES_FOR_STARTS = 100
+#: Sweeps after which the likelihood takes over with refine="smooth".
+START_SWEEPS = 10
+#: Pseudo-counts per bin with refine="em"; see `refine_em`.
+EM_SMOOTHING = 0.1
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "loss": ("auto", "kl", "frobenius"),
+    "refine": ("smooth", "em", None),
+    "density": ("auto", "logspline", "sinc", "histogram"),
+    "penalty": ("reml", "aic", "bic"),
+}
 
 
 class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
@@ -48,8 +77,10 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     ----------
     n_components : int, default 2
         Number of mixture components, R.
-    n_bins : int, sequence of int or mapping by variable name, default 15
-        Bins per variable. Fewer bins need fewer samples; more bins follow narrower densities.
+    n_bins : int, sequence of int, mapping by variable name, or "auto", default 15
+        Bins per variable. Fewer bins need fewer samples; more bins follow narrower densities. "auto" chooses by the
+        number of samples per component and the spectrum of every variable. With ``refine="smooth"`` little depends on
+        it; the paper's way, bins by validated likelihood, is ``GridSearchCV(model, {"n_bins": [5, 10]})``.
     binning : {"uniform", "quantile"} or Binning, default "uniform"
         How bins are chosen, or the bins. "sinc" needs uniform ones.
     coverage : float, optional
@@ -57,17 +88,34 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         against far outliers; by default the whole range.
     triples : "all", int or list of (j, k, l), default "all"
         Histograms that are counted: all, this many random ones, or these.
-    loss : {"kl", "frobenius"}, default "kl"
+    loss : {"auto", "kl", "frobenius"}, default "auto"
+        "auto" is "kl" as long as the histograms have at most two million cells, else "frobenius", which does without
+        histograms where they would be larger still.
     init : {"gevd", "random"} or MixtureFactors, default "gevd"
         "gevd" starts from algebra (:func:`gevd_start`), every fourth start at random; all "random" starts are.
-    n_init : int, default 5
+    n_init : int or "auto", default "auto"
         Starts; the best is kept. Of algebraic ones only the two that are lowest after 20 sweeps run to their end.
-    density : {"sinc", "histogram"}, default "sinc"
-        How factors become densities.
+        "auto" is 5, and 1 for more than a hundred variables, which leave little to chance.
+    refine : {"smooth", "em"} or None, default "smooth"
+        None is the paper's algorithm: the coupled CPD is the result. "em" goes on from there to the maximum likelihood
+        of the binned samples (:func:`refine_em`). "smooth" follows every start for a few sweeps only, and goes on from
+        there by smoothed EM: penalized likelihood with log-spline densities in place of histograms, so that neither the
+        width of the bins nor ringing limits them.
+    density : {"auto", "logspline", "sinc", "histogram"}, default "auto"
+        How factors become densities; "auto" is "logspline" with ``refine="smooth"``, which that needs, else "sinc".
+    penalty : {"reml", "aic", "bic"}, default "reml"
+        How ``refine="smooth"`` chooses the smoothness of every density.
+    support : mapping by variable name, optional
+        Bounds of variables, such as ``{"price": (0, None)}``, for densities that may end there with a cliff; for
+        ``refine="smooth"``.
+    discrete : sequence of names, optional
+        Variables that keep a histogram with ``refine="smooth"``; by default those with few distinct values, see
+        ``result_.discrete``.
     max_iter : int, default 1000
-        Sweeps per start.
+        Sweeps per start, and passes of the refinement.
     tol : float, default 1e-6
-        Relative decrease of the loss per sweep below which a start has converged.
+        Relative decrease of the loss per sweep below which a start has converged; and gain per pass of EM, in nats
+        per sample, ten times that for smoothed EM.
     n_jobs : int, optional
         Starts at a time; the result does not depend on it.
     random_state : None, int, Generator or RandomState
@@ -82,7 +130,9 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     result_ : xarray.Dataset
         weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
         change and seconds (sweep), start_loss and start_status (start); triples (triple, mode) unless all were
-        factorized; attributes of plain types. Components are sorted by decreasing weight.
+        factorized; attributes of plain types. Components are sorted by decreasing weight. With ``refine="smooth"``
+        also the splines of the log densities, their penalties, which variables are discrete, and the log-likelihood
+        (em_pass); weights and factors are the refined ones.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -116,14 +166,18 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         self,
         n_components: int = 2,
         *,
-        n_bins: int | Sequence[int] | Mapping[Any, int] = 15,
+        n_bins: int | str | Sequence[int] | Mapping[Any, int] = 15,
         binning: str | Binning = "uniform",
         coverage: float | None = None,
         triples: str | int | Iterable[Sequence[int]] = "all",
-        loss: str = "kl",
+        loss: str = "auto",
         init: str | MixtureFactors = "gevd",
-        n_init: int = 5,
-        density: str = "sinc",
+        n_init: int | str = "auto",
+        refine: str | None = "smooth",
+        density: str = "auto",
+        penalty: str = "reml",
+        support: Mapping[Any, tuple[float | None, float | None]] | None = None,
+        discrete: Sequence[Hashable] | None = None,
         max_iter: int = 1000,
         tol: float = 1e-6,
         n_jobs: int | None = None,
@@ -139,7 +193,11 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         self.loss = loss
         self.init = init
         self.n_init = n_init
+        self.refine = refine
         self.density = density
+        self.penalty = penalty
+        self.support = support
+        self.discrete = discrete
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
@@ -180,32 +238,22 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
                 "variables leave the factors undetermined."
             )
         binning = self._chosen_binning(samples, sample_weight)
-        if self.density == "sinc":
+        density = self._density_name()
+        if density == "sinc":
             try:
                 binning.require_uniform()
             except NonUniformBinsError as error:
                 raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
+            if concerns := nyquist_concerns(samples.values, binning, sample_weight):
+                warnings.warn(" ".join(concerns), NyquistWarning, stacklevel=2)
         codes = encode_samples(samples.values, binning)
-        marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
-        solution = coupled_simplex_parafac(
-            marginals,
-            self.n_components,
-            loss=self.loss,
-            init=self.init,
-            n_init=self.n_init,
-            n_iter_max=self.max_iter,
-            tol=self.tol,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            callback=self.callback,
-            # Without all triples there is no block tensor, but the algebra can do without histograms.
-            codes=None
-            if isinstance(self.triples, str)
-            else encode_samples(_counted(samples.values, sample_weight), binning),
-        )
-        dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
+        solution = self._coupled_solution(codes, sample_weight)
+        dataset = self._refined(solution, samples, codes, sample_weight)
         dataset = dataset.assign_attrs(
-            density=self.density, n_samples=codes.n_samples, container=samples.labels.container
+            density=density,
+            refine=str(self.refine).lower(),
+            n_samples=codes.n_samples,
+            container=samples.labels.container,
         )
         self._set_fitted(dataset, binning.variables)
         self.labels_ = self.density_.posterior(samples.values).argmax(axis=1)
@@ -213,6 +261,100 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         if concerns:
             warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self
+
+    def _coupled_solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
+        """The coupled CPD: to its end, or as far as the refinement needs it."""
+        n_cells = cells_of_all_triples(codes.n_bins)
+        loss = self.loss if self.loss != "auto" else ("kl" if n_cells <= MOST_CELLS_FOR_KL else "frobenius")
+        short = self.refine == "smooth"
+        settings: dict[str, Any] = dict(
+            loss=loss,
+            init=self.init,
+            n_init=self._n_starts(codes.n_variables),
+            n_iter_max=min(self.max_iter, START_SWEEPS) if short else self.max_iter,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            callback=self.callback,
+        )
+        with warnings.catch_warnings():
+            if short:
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            every = isinstance(self.triples, str) and self.triples == "all"
+            if every and n_cells > MOST_CELLS_FOR_KL:
+                return coupled_simplex_parafac(codes, self.n_components, sample_weight=sample_weight, **settings)
+            marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
+            # Without all triples there is no block tensor, but the algebra can do without histograms.
+            counted = None if every else Codes(_counted(codes.values, sample_weight), codes.binning)
+            return coupled_simplex_parafac(marginals, self.n_components, codes=counted, **settings)
+
+    def _refined(self, solution: CoupledSolution, samples: Samples, codes: Codes, sample_weight: Any) -> xr.Dataset:
+        """The Dataset of the solution, refined as asked for."""
+        factors = solution.factors.to_numpy()
+        if self.refine == "em":
+            refined = refine_em(
+                factors,
+                codes,
+                sample_weight=sample_weight,
+                smoothing=EM_SMOOTHING,
+                n_iter_max=self.max_iter,
+                tol=self.tol,
+            )
+            dataset = solution_to_dataset(replace(solution, factors=refined.factors.sort()))
+            return with_likelihood_trace(dataset, refined)
+        dataset = solution_to_dataset(replace(solution, factors=factors.sort()))
+        if self.refine is None:
+            return dataset
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        support, bounded = self._bounds(samples)
+        discrete = self._discrete(samples)
+        cells = lay_cells(samples.values, self.n_components, codes.binning.edges, discrete, support, weights)
+        starts = refine_starts(
+            samples.values,
+            codes,
+            solution.start_factors,
+            cells,
+            sample_weight=weights,
+            criterion=self.penalty,
+            n_iter_max=self.max_iter,
+            tol=10.0 * self.tol,
+            n_jobs=self.n_jobs,
+        )
+        if not starts.fit.status.is_converged:
+            warnings.warn(
+                f"Smoothed EM stopped after {len(starts.fit.trace) - 1} passes: {starts.fit.status.explanation}; "
+                f"{starts.fit.status.remedy}.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        dataset = with_smooth_fit(dataset, starts.fit, bounded)
+        note = {"long_name": "log-likelihood less effective parameters, in nats; NaN where clusters repeat"}
+        dataset["start_criterion"] = ("start", starts.criteria, note)
+        return dataset.assign_attrs(best_start=starts.best)
+
+    def _n_starts(self, n_variables: int) -> Any:
+        if isinstance(self.n_init, str) and self.n_init == "auto":
+            return 5 if n_variables <= MOST_VARIABLES_FOR_STARTS else 1
+        return self.n_init
+
+    def _density_name(self) -> str:
+        if self.density == "auto":
+            return "logspline" if self.refine == "smooth" else "sinc"
+        return self.density
+
+    def _discrete(self, samples: Samples) -> list[int] | None:
+        """Positions of the variables that are declared discrete."""
+        if self.discrete is None:
+            return None
+        return [_position(name, samples.variables, "discrete") for name in self.discrete]
+
+    def _bounds(self, samples: Samples) -> tuple[list[Support], np.ndarray]:
+        """Bounds of every variable, and which of them there are (n_variables, 2)."""
+        support: list[Support] = [(None, None)] * len(samples.variables)
+        for name, pair in (self.support or {}).items():
+            n = _position(name, samples.variables, "support")
+            support[n] = _checked_bounds(name, pair, samples.values[:, n])
+        return support, np.array([[low is not None, high is not None] for low, high in support])
 
     @property
     def identifiability_(self) -> IdentifiabilityReport:
@@ -224,12 +366,27 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Refuse what no later stage would, or only after the work is done."""
+        if isinstance(self.n_bins, str) and self.n_bins != "auto":
+            raise InvalidInputError(f'n_bins is {self.n_bins!r}; expected numbers of bins, or "auto".')
         if not isinstance(self.binning, str | Binning):
             raise InvalidTypeError(
                 f'binning is {type(self.binning).__name__}; expected "uniform", "quantile" or a Binning.'
             )
-        if str(self.density) not in ("sinc", "histogram"):
-            raise InvalidInputError(f'density is {self.density!r}; expected "sinc" or "histogram".')
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if not isinstance(value, str | None) or value not in choices:
+                raise InvalidInputError(f"{name} is {value!r}; expected one of {list(choices)}.")
+        if self.density == "logspline" and self.refine != "smooth":
+            raise InvalidInputError(
+                f'density="logspline" with refine={self.refine!r}; expected refine="smooth", which fits them. For log-'
+                'splines from other factors: reconstruct_density(factors, method="logspline", samples=X).'
+            )
+        if not isinstance(self.support, Mapping | None):
+            raise InvalidTypeError(
+                f"support is {type(self.support).__name__}; expected a mapping {{name: (low, high)}}."
+            )
+        if isinstance(self.discrete, str) or not isinstance(self.discrete, Sequence | None):
+            raise InvalidTypeError(f"discrete is {self.discrete!r}; expected a list of names, or None.")
         if self.callback is not None and not callable(self.callback):
             raise InvalidTypeError(f"callback is {type(self.callback).__name__}; expected a function, or None.")
         # The solver checks these too, but knows them by other names.
@@ -244,7 +401,11 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         # Names for the messages, and for n_bins by name; as objects, or pandas would make something else of tuples.
         names = pd.Index(samples.variables, dtype=object, tupleize_cols=False)
         frame = pd.DataFrame(_counted(samples.values, sample_weight), columns=names)
-        return choose_binning(frame, self.n_bins, self.binning, coverage=self.coverage)
+        n_bins = self.n_bins
+        if isinstance(n_bins, str):
+            choose_binning(frame, 2, self.binning, coverage=self.coverage)  # refuses unusable values by their names
+            n_bins = auto_n_bins(samples.values, self.n_components, sample_weight, self.coverage)
+        return choose_binning(frame, n_bins, self.binning, coverage=self.coverage)
 
     def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
         """Everything that a fitted model has, from its Dataset alone, so that load repeats fit to the last bit."""
@@ -252,7 +413,9 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         if factors.binning is None:
             raise InvalidInputError("The Dataset has no bin edges, so it is not of a fitted model.")
         # Not self.density: the parameters of a fitted model may have been set to something else since.
-        self.density_ = reconstruct_density(factors, method=dataset.attrs["density"])
+        method = dataset.attrs["density"]
+        is_spline = method == "logspline"
+        self.density_ = spline_density(dataset, factors) if is_spline else reconstruct_density(factors, method=method)
         self.result_ = dataset
         self._identifiability = None
         self.factors_ = factors
@@ -351,6 +514,31 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _position(name: Any, variables: Sequence[Hashable], parameter: str) -> int:
+    if not isinstance(name, Hashable) or name not in variables:
+        raise InvalidInputError(f"{parameter} names {name!r}; expected variables among {list_names(variables)}.")
+    return list(variables).index(name)
+
+
+def _checked_bounds(name: Any, pair: Any, values: np.ndarray) -> Support:
+    """Bounds that are in order, and that the values respect."""
+    try:
+        low, high = (None if bound is None else float(bound) for bound in pair)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(
+            f"support of {name!r} is {pair!r}; expected (low, high), each a number or None."
+        ) from error
+    least, most = np.nanmin(values), np.nanmax(values)
+    if any(bound is not None and not np.isfinite(bound) for bound in (low, high)):
+        raise InvalidInputError(f"support of {name!r} is {pair!r}; expected finite bounds, or None for no bound.")
+    if (low is not None and least < low) or (high is not None and most > high) or (low is not None and low == high):
+        raise InvalidInputError(
+            f"support of {name!r} is {pair!r}, but its values reach from {least:.6g} to {most:.6g}; expected bounds "
+            "that contain them."
+        )
+    return low, high
 
 
 def _aligned_weights(sample_weight: Any, X: Any) -> Any:

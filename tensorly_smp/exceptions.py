@@ -20,6 +20,7 @@ __all__ = [
     "InvalidTypeError",
     "MissingDependencyError",
     "NonUniformBinsError",
+    "NyquistWarning",
     "OutlierWarning",
     "SizeLimitError",
     "SparseHistogramWarning",
@@ -94,3 +95,7 @@ class OutlierWarning(TensorlySmpWarning):
 
 class ClippedMassWarning(TensorlySmpWarning):
     """A noticeable share of a reconstructed density was negative and was clipped."""
+
+
+class NyquistWarning(TensorlySmpWarning):
+    """Bins that are too coarse for sinc reconstruction: a noticeable share of a spectrum lies beyond pi / width."""

@@ -10,9 +10,16 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp.codes.binning import Binning
+from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.densities.histogram import histogram_conditionals
+from tensorly_smp.densities.logspline import background_share, log_spline_conditionals
+from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
+from tensorly_smp.likelihood.em import LikelihoodSolution
+from tensorly_smp.likelihood.log_spline import spline_basis
+from tensorly_smp.likelihood.smooth_em import SmoothFit
 
 
 def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
@@ -121,6 +128,123 @@ def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | No
         binning = Binning(tuple(e[: i + 1] for e, i in zip(edges, n_bins, strict=True)), tuple(names), strategy)
     columns = tuple(np.array(a[:i], order="C") for a, i in zip(padded, n_bins, strict=True))
     return MixtureFactors(np.array(dataset["weights"].values), columns, binning)
+
+
+def with_likelihood_trace(dataset: xr.Dataset, solution: LikelihoodSolution) -> xr.Dataset:
+    """The Dataset of a fit whose factors EM has refined, with the record of EM: ``log_likelihood`` (em_pass)."""
+    trace = solution.trace
+    note = {"long_name": "penalized log-likelihood per sample, in nats, of bin probabilities"}
+    dataset = dataset.assign(log_likelihood=("em_pass", trace.penalized, note))
+    return dataset.assign_coords(em_pass=np.arange(len(trace.penalized))).assign_attrs(
+        status=solution.status.name.lower(),
+        status_explanation=solution.status.explanation,
+        n_passes=trace.n_passes,
+    )
+
+
+def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounded: np.ndarray) -> xr.Dataset:
+    """The Dataset of a fit, with what smoothed EM has made of it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As of :func:`solution_to_dataset`, with edges.
+    fit : SmoothFit
+    bounded : ndarray of bool (n_variables, 2)
+        Whether the variables have a lower, an upper bound.
+
+    Returns
+    -------
+    Dataset
+        Weights and factors are those of the refined mixture, by decreasing weight. New are ``spline`` (variable, basis,
+        component), ``penalty`` (variable, component), ``background`` (component), ``interval`` and ``bounded``
+        (variable, end), ``discrete`` (variable), and ``log_likelihood`` and ``round`` (em_pass).
+    """
+    cells, rank, n_variables = fit.cells, fit.mixture.rank, dataset.sizes["variable"]
+    order = np.argsort(-fit.mixture.log_weights, kind="stable")
+    spline = np.full((n_variables, cells.basis.n_basis, rank), np.nan)
+    penalty, interval = np.full((n_variables, rank), np.nan), np.full((n_variables, 2), np.nan)
+    smooth, discrete = list(cells.smooth), list(cells.discrete)
+    spline[smooth] = fit.mixture.coefficients.transpose(1, 0, 2)[:, :, order]
+    penalty[smooth] = fit.penalty[:, order]
+    interval[smooth] = np.stack([cells.low, cells.high], axis=1)[smooth]
+    factors = np.full(dataset["factors"].shape, np.nan)
+    row = 0
+    for n, edges in zip(discrete, cells.edges, strict=True):
+        table = np.exp(fit.mixture.tables[row : row + len(edges) - 1, order])
+        factors[n, : len(table)] = table / table.sum(axis=0)
+        row += len(table)
+    weights = np.exp(fit.mixture.log_weights[order])
+    names = {
+        "spline": "coefficients of the cubic B-splines of the log density",
+        "penalty": "of third differences of these, per sample of the component",
+        "interval": "where the splines live, in the unit of the variable",
+        "bounded": "whether the end of the interval is a bound of the variable",
+        "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
+        "discrete": "whether the variable keeps a histogram",
+        "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
+        "round": "penalties were chosen anew before each round",
+    }
+    contents = {
+        "spline": (("variable", "basis", "component"), spline),
+        "penalty": (("variable", "component"), penalty),
+        "interval": (("variable", "end"), interval),
+        "bounded": (("variable", "end"), bounded.astype(np.int8)),
+        "background": ("component", background_share(weights * fit.total_weight)),
+        "discrete": ("variable", np.isin(np.arange(n_variables), discrete).astype(np.int8)),
+        "log_likelihood": ("em_pass", fit.trace),
+        "round": ("em_pass", fit.rounds),
+    }
+    dataset = dataset.assign({name: (*content, {"long_name": names[name]}) for name, content in contents.items()})
+    dataset = dataset.assign_coords(
+        basis=np.arange(cells.basis.n_basis), end=["low", "high"], em_pass=np.arange(len(fit.trace))
+    )
+    dataset["weights"] = dataset["weights"].copy(data=weights / weights.sum())
+    conditionals = _spline_conditionals(dataset, smooth)
+    for n in smooth:
+        edges = dataset["edges"].values[n, 1 : int(dataset["n_bins"].values[n])]
+        below = conditionals[n].cdf(edges)
+        factors[n, : len(edges) + 1] = np.diff(below, axis=0, prepend=0.0, append=1.0)
+    dataset["factors"] = dataset["factors"].copy(data=factors)
+    return dataset.assign_attrs(
+        status=fit.status.name.lower(),
+        status_explanation=fit.status.explanation,
+        n_passes=len(fit.trace) - 1,
+        total_log_likelihood=fit.log_likelihood,
+        n_parameters=fit.n_parameters,
+    )
+
+
+def spline_density(dataset: xr.Dataset, factors: MixtureFactors) -> MixtureDensity:
+    """The density of a Dataset of :func:`with_smooth_fit`, whose factors these are."""
+    binning = factors.binning
+    if binning is None or "spline" not in dataset:
+        raise InvalidInputError("The Dataset has no splines, or no bin edges; it is not of a refined model.")
+    discrete = np.flatnonzero(dataset["discrete"].values).tolist()
+    smooth = [n for n in range(factors.n_variables) if n not in discrete]
+    conditionals = _spline_conditionals(dataset, smooth)
+    for n in discrete:
+        conditionals[n] = histogram_conditionals(binning.edges[n], factors.factors[n])
+    return MixtureDensity(
+        factors.weights, tuple(conditionals[n] for n in range(factors.n_variables)), binning.variables
+    )
+
+
+def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int, ConditionalDensities]:
+    basis = spline_basis(dataset.sizes["basis"])
+    spline = dataset["spline"].transpose("variable", "basis", "component").values
+    interval = dataset["interval"].transpose("variable", "end").values.tolist()
+    share = dataset["background"].values
+    if not np.isfinite(spline[list(smooth)]).all() or not ((share > 0) & (share < 1)).all():
+        raise InvalidInputError("Splines or background of the Dataset are out of range.")
+    bounded = dataset["bounded"].transpose("variable", "end").values.astype(bool).tolist()
+    conditionals: dict[int, ConditionalDensities] = {}
+    for n in smooth:
+        (low, high), (has_low, has_high) = interval[n], bounded[n]
+        if not low < high:
+            raise InvalidInputError(f"The splines of variable {n} live between {low} and {high}; expected an interval.")
+        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, (has_low, has_high))
+    return conditionals
 
 
 def _plain_attribute(value: Any) -> Any:

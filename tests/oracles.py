@@ -33,3 +33,56 @@ def coupled_loss(tensors, modes, omega, weights, factors, loss):
             total += share * (tensor[positive] * np.log(tensor[positive] / model[positive])).sum()
             total += share * (model.sum() - tensor.sum())
     return total
+
+
+def mixture_expectation(values, weights, factors, sample_weight=None):
+    """E-step one sample at a time: posteriors, weighted log-likelihood, expected counts per bin and per component."""
+    posterior = np.zeros((len(values), len(weights)))
+    counts = [np.zeros_like(factor) for factor in factors]
+    component_counts = np.zeros(len(weights))
+    log_likelihood = 0.0
+    for m, row in enumerate(values):
+        share = 1.0 if sample_weight is None else sample_weight[m]
+        joint = np.array(weights, dtype=float)
+        for n, code in enumerate(row):
+            if code >= 0:
+                joint *= factors[n][code]
+        posterior[m] = joint / joint.sum()
+        log_likelihood += share * np.log(joint.sum())
+        component_counts += share * posterior[m]
+        for n, code in enumerate(row):
+            if code >= 0:
+                counts[n][code] += share * posterior[m]
+    return posterior, log_likelihood, counts, component_counts
+
+
+def pair_sums(values, sample_weight, factors, n):
+    """Linear part and Gram matrix of the Frobenius block of variable n, triple by triple and sample by sample.
+
+    Not normalized, without the weights of the components: (n_bins[n], rank) and (rank, rank).
+    """
+    linear, gram = np.zeros(factors[n].shape), 0.0
+    others = [k for k in range(len(factors)) if k != n]
+    for k in others:
+        for m in (m for m in others if m > k):
+            for row, weight in zip(values, sample_weight, strict=True):
+                if min(row[n], row[k], row[m]) >= 0:
+                    linear[row[n]] += weight * factors[k][row[k]] * factors[m][row[m]]
+                    gram = gram + weight * (factors[k].T @ factors[k]) * (factors[m].T @ factors[m])
+    return linear, gram
+
+
+def triple_sums(values, sample_weight, factors):
+    """The same of the block of the component weights, (rank,) and (rank, rank); and the weight of all triples."""
+    linear, gram, total = 0.0, 0.0, 0.0
+    n_variables = len(factors)
+    for j in range(n_variables):
+        for k in range(j + 1, n_variables):
+            for m in range(k + 1, n_variables):
+                for row, weight in zip(values, sample_weight, strict=True):
+                    if min(row[j], row[k], row[m]) >= 0:
+                        linear = linear + weight * factors[j][row[j]] * factors[k][row[k]] * factors[m][row[m]]
+                        grams = [factors[variable].T @ factors[variable] for variable in (j, k, m)]
+                        gram = gram + weight * grams[0] * grams[1] * grams[2]
+                        total += weight
+    return linear, gram, total

@@ -20,7 +20,15 @@ LAZY = {
     "identifiability.question": {"results"},  # takes the Dataset of a fit
 }
 # The numerical code has never heard of labels. These modules take samples in from users, or give results out.
-LABELS = {"codes.binning", "codes.encoding", "densities.mixture_density", "estimator", "selection", "plotting"}
+LABELS = {
+    "codes.binning",
+    "codes.encoding",
+    "densities.mixture_density",
+    "densities.reconstruct",
+    "estimator",
+    "selection",
+    "plotting",
+}
 LABELS_LAZY = {"factors.solution", "factors.mixture_factors"}
 
 

@@ -165,7 +165,26 @@ PARAMETERS = {
     "loss": (["mse", "", "KL", None, 5, ["kl"], np.ones(2)], "loss"),
     "init": (["kmeans", "", None, 5, np.zeros((2, 2)), ([1.0], []), {"a": 1}, np.ones], "init|CP tensor|factors"),
     "n_init": ([0, -1, 2.0, "2", None, True, [2]], "n_init"),
-    "density": (["gaussian", "", "SINC", None, 5, ["sinc"], np.ones(2)], "density"),
+    "density": (["gaussian", "spline", "", "SINC", None, 5, ["sinc"], np.ones(2)], "density"),
+    "refine": (["EM", "", "sinc", 5, True, ["em"], np.ones(2)], "refine"),
+    "penalty": (["cv", "", None, 5, ["reml"]], "penalty"),
+    "support": (
+        [
+            {"x9": (0, None)},
+            {"x0": (0, 1e-3)},
+            {"x0": 5},
+            {"x0": (1, 2, 3)},
+            {"x0": ("a", None)},
+            {"x0": (np.nan, None)},
+            {"x0": (-np.inf, None)},
+            {"x0": (1e3, -1e3)},
+            [(0, None)] * 4,
+            "x0",
+            5,
+        ],
+        "support",
+    ),
+    "discrete": ([["x9"], "x0", 5, [["x0"]], {"x0": True}, [0]], "discrete"),
     "max_iter": ([-1, 2.0, "2", None, True, np.inf], "max_iter"),
     "tol": ([-1e-3, 1, np.nan, np.inf, "1e-3", None, True, [0.1]], "tol"),
     "n_jobs": ([0, 1.5, "2", True, [1]], "n_jobs"),
@@ -202,7 +221,9 @@ def test_bins_of_other_variables(model):
     named = smp.choose_binning(frame, 8)
     refused(estimator(binning=named).fit, frame.rename(columns={"d": "e"}), match="missing 'd'")
     uneven = smp.Binning([[0, 1, 3, 9]] * 4)
-    assert isinstance(refused(estimator(binning=uneven).fit, X, match='density="histogram"'), NonUniformBinsError)
+    assert isinstance(
+        refused(estimator(binning=uneven, refine=None).fit, X, match='density="histogram"'), NonUniformBinsError
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ _LARGEST = float(np.finfo(np.float64).max)
 _TINY = float(np.finfo(np.float64).tiny)
 # Smallest probability that `quantile` distinguishes from zero.
 _LEAST_PROBABILITY = 1e-300
+# Beyond a bound: for any moment of interest outside everything, and finite.
+_BEYOND = 1e150
 
 
 class ConditionalDensities(Protocol):
@@ -87,8 +89,11 @@ class GridConditionals:
         Density at the two ends of every cell, per unit of t; positive.
     background : StudentBackground
         In t.
-    share : float
+    share : float or ndarray (rank,)
         Share of the background, positive.
+    bounded : (bool, bool)
+        Whether the variable has a bound at the first, and at the last knot: there is nothing beyond it, so the density
+        there is zero (its logarithm that of the smallest float, to be finite).
     """
 
     origin: float
@@ -97,13 +102,14 @@ class GridConditionals:
     left: np.ndarray
     right: np.ndarray
     background: StudentBackground
-    share: float = BACKGROUND_SHARE
+    share: float | np.ndarray = BACKGROUND_SHARE
+    bounded: tuple[bool, bool] = (False, False)
     _cumulative: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         mass = 0.5 * np.diff(self.knots)[:, None] * (self.left + self.right)
         cumulative = np.empty((len(self.knots), self.rank))
-        cumulative[0] = self._outside()[0]
+        cumulative[0] = _outside(self.background, self.share, self.knots, self.bounded)[0]
         np.cumsum(mass, axis=0, out=cumulative[1:])
         cumulative[1:] += cumulative[0]
         object.__setattr__(self, "_cumulative", cumulative)
@@ -116,7 +122,8 @@ class GridConditionals:
         knots: np.ndarray,
         values: np.ndarray,
         background: StudentBackground,
-        share: float = BACKGROUND_SHARE,
+        share: float | np.ndarray = BACKGROUND_SHARE,
+        bounded: tuple[bool, bool] = (False, False),
     ) -> GridConditionals:
         """Densities that are continuous on the grid.
 
@@ -128,15 +135,16 @@ class GridConditionals:
         values : ndarray (n_knots, rank)
             The part g at the knots, non-negative; any positive multiple of a density.
         background : StudentBackground
-        share : float
+        share : float or ndarray (rank,)
+        bounded : (bool, bool)
             As for the class.
         """
         widths = np.diff(knots)[:, None]
         inside = values * ((1.0 - share) / _trapezoid(values, widths)) + share * np.exp(background.logpdf(knots))
         # Linear pieces change the integral of the background a little.
-        low, high = share * background.below(knots[:1])[0], share * background.above(knots[-1:])[0]
+        low, high = _outside(background, share, knots, bounded)
         inside *= (1.0 - low - high) / _trapezoid(inside, widths)
-        return cls(origin, unit, knots, inside[:-1], inside[1:], background, share)
+        return cls(origin, unit, knots, inside[:-1], inside[1:], background, share, bounded)
 
     @classmethod
     def from_cells(
@@ -196,6 +204,8 @@ class GridConditionals:
         if outside.any():
             values[outside] = np.log(self.share) + self.background.logpdf(t[outside])
         values -= np.log(self.unit)
+        if any(self.bounded):
+            values[self._beyond(t)] = np.log(_TINY)
         return values
 
     def cdf(self, x: np.ndarray) -> np.ndarray:
@@ -215,6 +225,9 @@ class GridConditionals:
         below, above = self.share * self.background.below(t[outside]), self.share * self.background.above(t[outside])
         beyond = np.maximum(1.0 - above, self._cumulative[-1])
         values[outside] = np.where(t[outside, None] < self.knots[0], below, beyond)
+        if any(self.bounded):
+            nothing = self._beyond(t)
+            values[nothing] = np.where(t[nothing, None] < self.knots[0], 0.0, 1.0)
         return np.clip(values, 0.0, 1.0)
 
     def quantile(self, q: np.ndarray, component: int) -> np.ndarray:
@@ -232,8 +245,10 @@ class GridConditionals:
         root = np.sqrt(np.maximum(start * start + 2.0 * (end - start) * mass, 0.0))
         t = np.asarray(self.knots[cell] + width * np.minimum(2.0 * mass / (start + root), 1.0))
         low, high = q < cumulative[0], q > cumulative[-1]
-        t[low] = self.background.lower_quantile(np.maximum(q[low], _LEAST_PROBABILITY) / self.share, component)
-        t[high] = self.background.upper_quantile((1.0 - q[high]) / self.share, component)
+        share = np.broadcast_to(self.share, (self.rank,))[component]
+        t[low] = self.background.lower_quantile(np.maximum(q[low], _LEAST_PROBABILITY) / share, component)
+        t[high] = self.background.upper_quantile((1.0 - q[high]) / share, component)
+        t = np.clip(t, *self._reach())
         with np.errstate(over="ignore"):
             return np.clip(self.origin + self.unit * t, -_LARGEST, _LARGEST)
 
@@ -256,13 +271,21 @@ class GridConditionals:
         inner_second = width**3 * (self.left + 3.0 * self.right) / 12.0
         first = (start * mass + inner_first).sum(axis=0)
         second = (start**2 * mass + 2.0 * start * inner_first + inner_second).sum(axis=0)
-        tail_first, tail_second = self.background.tail_moments(self.knots[0], self.knots[-1])
+        low, high = self.bounded
+        tail_first, tail_second = self.background.tail_moments(
+            -_BEYOND if low else self.knots[0], _BEYOND if high else self.knots[-1]
+        )
         return first + self.share * tail_first, second + self.share * tail_second
 
-    def _outside(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probability (rank,) below and above the grid."""
-        below, above = self.background.below(self.knots[:1])[0], self.background.above(self.knots[-1:])[0]
-        return self.share * below, self.share * above
+    def _reach(self) -> tuple[float, float]:
+        """Bounds in t, infinite where there are none."""
+        low, high = self.bounded
+        return (self.knots[0] if low else -np.inf), (self.knots[-1] if high else np.inf)
+
+    def _beyond(self, t: np.ndarray) -> np.ndarray:
+        """Whether points lie beyond a bound."""
+        low, high = self._reach()
+        return (t < low) | (t > high)
 
     def _locate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Position in t, cell of the grid, distance from the start of the cell, whether outside; each like x.
@@ -280,3 +303,11 @@ class GridConditionals:
 def _trapezoid(values: np.ndarray, widths: np.ndarray) -> np.ndarray:
     """Integral (rank,) of a piecewise linear function."""
     return 0.5 * (widths * (values[1:] + values[:-1])).sum(axis=0)
+
+
+def _outside(
+    background: StudentBackground, share: float | np.ndarray, knots: np.ndarray, bounded: tuple[bool, bool]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probability (rank,) below and above the grid."""
+    below, above = background.below(knots[:1])[0], background.above(knots[-1:])[0]
+    return share * below * (not bounded[0]), share * above * (not bounded[1])

@@ -10,7 +10,7 @@ part is in the Gram matrix).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -73,8 +73,8 @@ class CoupledTensors:
         dtype and device, as of ``tensorly.context``.
     n_samples : int
         0 where unknown.
-    triples : ndarray of int (n_triples, 3)
-        Variables of the tensors, j < k < l, each triple once.
+    triples : ndarray of int (n_triples, 3) or None
+        Variables of the tensors, j < k < l, each triple once; None for all of samples.
     """
 
     n_bins: tuple[int, ...]
@@ -87,7 +87,7 @@ class CoupledTensors:
     first_moments: tuple[np.ndarray, ...]
     context: dict[str, Any]
     n_samples: int
-    triples: np.ndarray
+    triples: np.ndarray | None
 
     @property
     def n_variables(self) -> int:
@@ -98,18 +98,23 @@ class CoupledTensors:
 def couple_marginals(marginals: Marginals, weights: str) -> CoupledTensors:
     """Coupled tensors of counted histograms; triples without samples are left out."""
     keep = np.flatnonzero(marginals.totals > 0)
-    covered = set(marginals.triples[keep].ravel().tolist())
-    lost = [name for n, name in enumerate(marginals.binning.variables) if n not in covered]
-    if lost:
-        raise InvalidInputError(
-            f"Variables {lost} have no sample that is complete in any counted triple. Remove them, or add samples in "
-            "which they are observed together with two others."
-        )
+    require_coverage(marginals.triples[keep], marginals.binning.variables)
     totals = marginals.totals[keep]
     tensors = _Shares([marginals.counts[t] for t in keep], totals)
     omega = _omega(totals, weights)
     context = {"dtype": tl.backend.float64}
     return _couple(tensors, marginals.triples[keep], omega, marginals.n_bins, context, marginals.n_samples)
+
+
+def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None:
+    """Refuse data in which a variable is not among those, by index, that some complete triple contains."""
+    found = set(covered.ravel().tolist())
+    lost = [name for n, name in enumerate(variables) if n not in found]
+    if lost:
+        raise InvalidInputError(
+            f"Variables {lost} have no sample that is complete in any counted triple. Remove them, or add samples in "
+            "which they are observed together with two others."
+        )
 
 
 def couple_tensors(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]], weights: str) -> CoupledTensors:
@@ -156,12 +161,17 @@ def _floating_context(tensor: Tensor) -> dict[str, Any]:
 
 def _omega(totals: np.ndarray, weights: str) -> np.ndarray:
     """Weights of the triples, one on average, so that complete data gives the paper's plain sum."""
+    check_weights(weights)
     if weights == "uniform":
         return np.ones(len(totals))
-    if weights == "count":
-        # Not zero: a variable in no other triple would be left without a factor.
-        return np.maximum(totals / totals.mean(), SMALLEST_OMEGA)
-    raise InvalidInputError(f'weights is {weights!r}; expected "count" or "uniform".')
+    # Not zero: a variable in no other triple would be left without a factor.
+    return np.maximum(totals / totals.mean(), SMALLEST_OMEGA)
+
+
+def check_weights(weights: Any) -> None:
+    """Refuse a name of weights that is none."""
+    if not isinstance(weights, str) or weights not in ("count", "uniform"):
+        raise InvalidInputError(f'weights is {weights!r}; expected "count" or "uniform".')
 
 
 def _checked_tensor(tensor: Tensor, position: int) -> np.ndarray:

@@ -49,6 +49,8 @@ class CoupledSimplexCP(DecompositionMixin):
         n_init: int = 1,
         n_screen: int | None = 20,
         weights: str = "count",
+        histograms: str = "auto",
+        sample_weight: Any = None,
         n_iter_max: int = 1000,
         tol: float = 1e-6,
         n_inner: int | None = None,
@@ -66,6 +68,8 @@ class CoupledSimplexCP(DecompositionMixin):
         self.n_init = n_init
         self.n_screen = n_screen
         self.weights = weights
+        self.histograms = histograms
+        self.sample_weight = sample_weight
         self.n_iter_max = n_iter_max
         self.tol = tol
         self.n_inner = n_inner
@@ -75,8 +79,8 @@ class CoupledSimplexCP(DecompositionMixin):
         self.callback = callback
         self.codes = codes
 
-    def fit_transform(self, data: Marginals | Sequence[Any]) -> CPTensor:
-        """Decompose Marginals or a list of third-order tensors; returns the CPTensor (weights, factors)."""
+    def fit_transform(self, data: Marginals | Codes | Sequence[Any]) -> CPTensor:
+        """Decompose Marginals, Codes or a list of third-order tensors; returns the CPTensor (weights, factors)."""
         parameters = {name: value for name, value in vars(self).items() if not name.endswith("_")}
         self.solution_ = solver_module.coupled_simplex_parafac(data, **parameters)
         self.decomposition_ = self.solution_.to_cp_tensor()

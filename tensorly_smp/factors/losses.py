@@ -146,11 +146,16 @@ class Loss(Protocol):
     def resolution(self) -> float:
         """Size of the terms whose difference the loss is."""
 
+    @property
+    def level_error(self) -> float:
+        """Standard error of what all losses have in common: 0 unless the constant part is estimated."""
+
 
 class KLLoss:
     """sum over triples of omega KL(X || model)."""
 
     name = "kl"
+    level_error = 0.0
 
     def __init__(self, tensors: CoupledTensors) -> None:
         self.tensors = tensors
@@ -179,6 +184,7 @@ class FrobeniusLoss:
     """sum over triples of omega ||X - model||^2."""
 
     name = "frobenius"
+    level_error = 0.0
 
     def __init__(self, tensors: CoupledTensors) -> None:
         self.tensors = tensors

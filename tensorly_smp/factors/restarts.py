@@ -16,7 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from tensorly_smp.factors.arrays import floor
 from tensorly_smp.factors.coupled import CoupledTensors
-from tensorly_smp.factors.losses import LOSSES
+from tensorly_smp.factors.implicit import CoupledCodes, ImplicitLoss
+from tensorly_smp.factors.losses import LOSSES, Loss
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason, SweepTrace
 from tensorly_smp.factors.sweeps import Callback, State, StoppingRule, Sweeper
@@ -32,7 +33,7 @@ Result: TypeAlias = tuple[State, SweepTrace, StopReason]
 class Restarts:
     """Everything that the starts have in common."""
 
-    tensors: CoupledTensors
+    tensors: CoupledTensors | CoupledCodes
     loss: str
     solver: str
     n_inner: int | None
@@ -124,8 +125,13 @@ class Restarts:
         solver_class = BLOCK_SOLVERS[self.loss][self.solver]
         solver = solver_class() if self.n_inner is None else solver_class(self.n_inner)
         extrapolate = self.extrapolate and self.solver != "mirror"
-        sweeper = Sweeper(LOSSES[self.loss](self.tensors), solver, self.rule, extrapolate)
-        return sweeper.run(state, self.callback)
+        return Sweeper(self._new_loss(), solver, self.rule, extrapolate).run(state, self.callback)
+
+    def _new_loss(self) -> Loss:
+        """The loss, of one start alone: it may remember where that start is."""
+        if isinstance(self.tensors, CoupledCodes):
+            return ImplicitLoss(self.tensors)
+        return LOSSES[self.loss](self.tensors)
 
 
 def _renamed(result: Result, status: StopReason) -> Result:

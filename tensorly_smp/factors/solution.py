@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 class StopReason(Enum):
     """Why an iteration ended; each member says what it means and what to do about it."""
 
-    CONVERGED = ("the relative decrease of the loss fell below the tolerance", "nothing to do")
+    CONVERGED = ("the improvement per sweep fell below the tolerance", "nothing to do")
     EXACT = ("the loss is down to rounding error: the model explains the histograms exactly", "nothing to do")
-    MAX_SWEEPS = ("the largest number of sweeps was reached first", "raise n_iter_max, or the tolerance tol")
+    MAX_SWEEPS = (
+        "the largest number of sweeps was reached first",
+        "raise n_iter_max (max_iter of the estimator), or the tolerance tol",
+    )
     SCREENED = (
         "other starts were lower after the sweeps of the screening",
         "to run all to their end: n_screen=None",
@@ -94,6 +97,8 @@ class CoupledSolution:
         Position of the start that ended lowest.
     start_info : dict
         What the initializer reports about the start, numbers and strings.
+    start_factors : tuple of MixtureFactors
+        Where every start ended, in their order.
     triples : ndarray of int (n_triples, 3) or None
         Variables of the histograms that were factorized, j < k < l; None if not recorded.
     """
@@ -106,6 +111,7 @@ class CoupledSolution:
     loss_name: str
     best_start: int = 0
     start_info: dict[str, Any] = field(default_factory=dict)
+    start_factors: tuple[MixtureFactors, ...] = ()
     triples: np.ndarray | None = None
 
     @property

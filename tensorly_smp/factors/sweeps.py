@@ -11,6 +11,7 @@ import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex
+from tensorly_smp.factors.extrapolation import SquaredExtrapolation
 from tensorly_smp.factors.losses import Block, Loss
 from tensorly_smp.factors.solution import StopReason, SweepTrace
 from tensorly_smp.factors.updates import BlockSolver
@@ -26,11 +27,15 @@ class StoppingRule:
     tol: float
     n_iter_max: int
 
-    def reason(self, losses: list[float], rounding: float) -> StopReason | None:
-        """Why to stop after these losses, or None; below ``rounding`` no loss can be told from zero."""
-        if losses[-1] <= rounding:
+    def reason(self, losses: list[float], rounding: float, level_error: float = 0.0) -> StopReason | None:
+        """Why to stop after these losses, or None.
+
+        Below ``rounding`` no loss can be told from zero. Losses that are known but for a constant, with an error, are
+        not compared with zero, and their decrease is not held against less than that error.
+        """
+        if losses[-1] <= rounding and not level_error:
             return StopReason.EXACT
-        if len(losses) > 2 and losses[-3] - losses[-1] <= 2 * self.tol * abs(losses[-1]):
+        if len(losses) > 2 and losses[-3] - losses[-1] <= 2 * self.tol * max(abs(losses[-1]), level_error):
             return StopReason.CONVERGED
         if len(losses) > self.n_iter_max:
             return StopReason.MAX_SWEEPS
@@ -55,33 +60,23 @@ class State:
 
 @dataclass
 class Extrapolation:
-    """Squared extrapolation (SQUAREM, Varadhan and Roland 2008) over pairs of sweeps.
+    """Squared extrapolation over pairs of sweeps.
 
-    From three iterates a, b, c the next start is a + 2 s (b - a) + s^2 (c - 2 b + a) with s = |b - a| / |c - 2 b + a|,
-    in logarithms for a loss whose optimum is positive, else followed by the projection. The loop keeps it only where
+    In logarithms for a loss whose optimum is positive, else followed by the projection. The loop keeps it only where
     the loss did not rise, and says so by ``reject``.
     """
 
     in_logarithms: bool
-    largest_step: float = 4.0
-    history: list[Tensor] = field(default_factory=list)
+    squared: SquaredExtrapolation = field(default_factory=SquaredExtrapolation)
 
     def propose(self, before: State, after: State) -> State | None:
         """The next start, or None where it would be no step ahead."""
-        self.history.append(before.stack())
-        if len(self.history) < 2:
-            return None
-        a, b, c = (*self.history, after.stack())
-        self.history = []
-        if self.in_logarithms:
-            a, b, c = (tl.log(tl.clip(x, floor(x))) for x in (a, b, c))
-        first, second = b - a, c - 2.0 * b + a
-        step = float(tl.norm(first)) / max(float(tl.norm(second)), 1e-300)
-        if step <= 1.0:
-            return None
-        if step >= self.largest_step:
-            step, self.largest_step = self.largest_step, 2.0 * self.largest_step
-        return self._on_simplex(a + 2.0 * step * first + step * step * second, after)
+        proposal = self.squared.propose(self._coordinates(before), self._coordinates(after))
+        return None if proposal is None else self._on_simplex(proposal, after)
+
+    def _coordinates(self, state: State) -> Tensor:
+        x = state.stack()
+        return tl.log(tl.clip(x, floor(x))) if self.in_logarithms else x
 
     def _on_simplex(self, stacked: Tensor, like: State) -> State:
         if self.in_logarithms:
@@ -95,9 +90,8 @@ class Extrapolation:
         return State(normalize(weights, 0) if self.in_logarithms else project_simplex(weights, 0), parts)
 
     def reject(self) -> None:
-        """Take back the last proposal: shorter steps from now on."""
-        self.largest_step = max(2.0, self.largest_step / 2.0)
-        self.history = []
+        """Take back the last proposal."""
+        self.squared.reject()
 
 
 class Sweeper:
@@ -160,7 +154,7 @@ class Sweeper:
         # bool(): a comparison of NumPy numbers is not the object True.
         if callback is not None and bool(callback(CPTensor((state.weights, list(state.factors))), losses[-1])):
             return StopReason.CALLBACK
-        return self.rule.reason(losses, rounding)
+        return self.rule.reason(losses, rounding, self.loss.level_error)
 
     def _sweep(self, weight_block: Block, row: Tensor, factors: list[Tensor]) -> State:
         weights = self.solver(weight_block, row, key=-1)[0]

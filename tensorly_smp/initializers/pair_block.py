@@ -72,15 +72,18 @@ def compress_codes(codes: Codes, partition: Partition, rank: int) -> PairBlock:
             matmat=lambda v: first.T @ (second @ v) / n_samples,
             dtype=float,
         )
-        left, values, right = svds(operator, k=n_values, v0=np.random.default_rng(0).standard_normal(min(shape)))
+        start = np.random.default_rng(0).standard_normal(min(shape))
+        # The noise of the samples is far above this tolerance; to rounding would take twice as long.
+        left, values, right = svds(operator, k=n_values, v0=start, tol=1e-2)
         order = np.argsort(-values)
         left, values, right = left[:, order], values[order], right[order]
     left, right = left[:, :rank], right[:rank].T
     first_scores, second_scores = first @ left, second @ right
     slices = []
+    n_bins = codes.n_bins
     for n in partition.third:
         column = codes.values[:, n]
-        for i in range(codes.n_bins[n]):
+        for i in range(n_bins[n]):
             chosen = column == i
             slices.append(first_scores[chosen].T @ second_scores[chosen] / (n_samples * observed[n]))
     return PairBlock(codes.n_bins, partition, left, right, values, np.stack(slices), left_scale, right_scale)
@@ -89,7 +92,7 @@ def compress_codes(codes: Codes, partition: Partition, rank: int) -> PairBlock:
 def _one_hot(codes: Codes, group: Sequence[int], observed: np.ndarray) -> Any:
     """Sparse (n_samples, stacked bins); missing entries are zero, and observed ones weighted up for them."""
     values = codes.values[:, list(group)].astype(np.int64)
-    starts = np.concatenate([[0], np.cumsum([codes.n_bins[n] for n in group])])
+    starts = np.concatenate([[0], np.cumsum(np.array(codes.n_bins)[list(group)])])
     present = values >= 0
     columns = (values + starts[:-1])[present]
     weights = np.broadcast_to(1.0 / observed[list(group)], values.shape)[present]

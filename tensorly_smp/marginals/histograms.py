@@ -9,6 +9,7 @@ from math import comb
 
 import numpy as np
 
+from tensorly_smp.checks import checked_sample_weight
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
@@ -168,7 +169,7 @@ def count_marginals(
         raise InvalidTypeError(
             f"codes is {type(codes).__name__}; expected Codes, from encode_samples(X, choose_binning(X))."
         )
-    weights = _checked_weights(sample_weight, codes.n_samples)
+    weights = checked_sample_weight(sample_weight, codes.n_samples)
     max_bytes = _checked_limit(max_bytes)
     _check_size(triples, codes.n_bins, max_bytes)
     index = resolve_triples(triples, codes.n_variables, random_state)
@@ -177,7 +178,7 @@ def count_marginals(
     n_samples = _count_useful(codes.values, weights)
     marginals = Marginals(counts, index, np.array([c.sum() for c in counts]), codes.binning, n_samples)
     _check_coverage(marginals)
-    _check_constant(codes)
+    check_constant(codes)
     return marginals
 
 
@@ -214,22 +215,6 @@ def _count_useful(values: np.ndarray, weights: np.ndarray | None) -> int:
         useful = np.count_nonzero(values[part] >= 0, axis=1) >= 3
         total += int(np.count_nonzero(useful if weights is None else useful & (weights[part] > 0)))
     return total
-
-
-def _checked_weights(sample_weight: np.ndarray | None, n_samples: int) -> np.ndarray | None:
-    if sample_weight is None:
-        return None
-    try:
-        weights = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"sample_weight must be numbers: {error}.") from error
-    if weights.shape != (n_samples,):
-        raise InvalidInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},).")
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = weights.sum()
-    if not (weights >= 0).all() or not 0 < total < np.inf:
-        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
-    return weights
 
 
 def _checked_limit(max_bytes: float) -> float:
@@ -285,7 +270,8 @@ def _check_coverage(marginals: Marginals) -> None:
     )
 
 
-def _check_constant(codes: Codes) -> None:
+def check_constant(codes: Codes) -> None:
+    """Warn of variables all of whose samples are in one bin."""
     constant = []
     for n, name in enumerate(codes.binning.variables):
         column = codes.values[:, n]

@@ -18,6 +18,12 @@ def all_triples(n_variables: int) -> np.ndarray:
     return np.fromiter(indices, dtype=np.intp, count=3 * comb(n_variables, 3)).reshape(-1, 3)
 
 
+def cells_of_all_triples(n_bins: Sequence[int]) -> float:
+    """Cells of the histograms of all triples: the third elementary symmetric polynomial of the numbers of bins."""
+    p1, p2, p3 = (sum(float(size) ** power for size in n_bins) for power in (1, 2, 3))
+    return (p1**3 - 3.0 * p1 * p2 + 2.0 * p3) / 6.0
+
+
 def sample_triples(n_variables: int, n_triples: int, random_state: RandomState = None) -> np.ndarray:
     """Random triples that use every variable (almost) equally often.
 

@@ -129,7 +129,7 @@ def test_unequal_widths_are_for_histograms():
 
 def test_refusals():
     factors = smooth_factors()
-    with pytest.raises(InvalidInputError, match="'sinc' or 'histogram'"):
+    with pytest.raises(InvalidInputError, match="expected 'sinc', 'histogram' or 'logspline'"):
         reconstruct_density(factors, "kernel")
     with pytest.raises(InvalidInputError, match="raw form"):
         reconstruct_density(factors, "histogram", raw=True)
@@ -157,7 +157,7 @@ def test_a_thousand_variables_fit_in_memory():
         ({"clip_warning": -0.1}, InvalidInputError, "0 or more"),
         ({"raw": "False"}, InvalidTypeError, "raw is 'False'"),
         ({"raw": 1}, InvalidTypeError, "True or False"),
-        ({"method": np.array(["sinc", "sinc"])}, InvalidInputError, "'sinc' or 'histogram'"),
+        ({"method": np.array(["sinc", "sinc"])}, InvalidInputError, "expected 'sinc', 'histogram' or 'logspline'"),
     ],
 )
 def test_options_of_another_kind(options, error, message):

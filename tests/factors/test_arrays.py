@@ -7,7 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from tensorly_smp.factors.arrays import divide, floor, index_tensor, normalize, project_simplex, take, tiny, to_numpy
+from tensorly_smp.factors import arrays as arrays_module
+from tensorly_smp.factors.arrays import (
+    ScatterAdd,
+    add_outer,
+    code_tensor,
+    divide,
+    floor,
+    index_tensor,
+    multiply_into,
+    normalize,
+    project_simplex,
+    take,
+    take_into,
+    tiny,
+    to_numpy,
+    weighted_squares,
+)
 
 
 def project_line(values):
@@ -86,6 +102,47 @@ def test_take_picks_rows():
     matrix = np.arange(6.0).reshape(3, 2)
     index = index_tensor(np.array([2, 0, 2]), tl.context(matrix))
     assert take(matrix, index).tolist() == [[4.0, 5.0], [0.0, 1.0], [4.0, 5.0]]
+
+
+def test_codes_stay_small_and_pick_rows_into_an_array():
+    matrix, out = np.arange(6.0).reshape(3, 2), np.empty((3, 2))
+    index = code_tensor(np.array([2, 0, 2], dtype=np.uint8), tl.context(matrix))
+    assert index.dtype == np.uint8
+    assert take_into(matrix, index, out) is out
+    assert out.tolist() == [[4.0, 5.0], [0.0, 1.0], [4.0, 5.0]]
+    assert multiply_into(out, out, out) is out
+    assert out.tolist() == [[16.0, 25.0], [0.0, 1.0], [16.0, 25.0]]
+
+
+def test_scatter_add_is_a_loop():
+    rng = np.random.default_rng(0)
+    values, weights = rng.random((20, 3)), rng.random(20)
+    scatter_add = ScatterAdd(weights, 5)
+    for _ in range(2):  # the second call must not see the first
+        index = rng.integers(0, 4, 20).astype(np.uint8)
+        expected = np.zeros((5, 3))
+        for m in range(20):
+            expected[index[m]] += weights[m] * values[m]
+        np.testing.assert_allclose(scatter_add(values, index), expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (4, 3)])
+def test_add_outer_overwrites_its_matrix(shape):
+    rng = np.random.default_rng(0)
+    matrix, column, row = rng.random(shape), rng.random(shape[0]), rng.random(shape[1])
+    expected = matrix + np.outer(column, row)
+    changed = add_outer(matrix, column, row)
+    np.testing.assert_allclose(changed, expected)
+    assert np.shares_memory(changed, matrix)
+    np.testing.assert_allclose(add_outer(changed, column, row), expected + np.outer(column, row))
+
+
+@pytest.mark.parametrize("cached", [1, 7, 1000])
+def test_weighted_squares_in_pieces(monkeypatch, cached):
+    monkeypatch.setattr(arrays_module, "CACHED", cached)
+    rng = np.random.default_rng(0)
+    weights, matrix = rng.random(10), rng.random((10, 3))
+    np.testing.assert_allclose(weighted_squares(weights, matrix), weights @ matrix**2)
 
 
 def test_divide():

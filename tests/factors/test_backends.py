@@ -149,6 +149,18 @@ def test_marginals_give_factors_of_the_backend(backend):
     assert solution.to_cp_tensor().weights is solution.factors.weights
 
 
+def test_codes_without_histograms(backend):
+    values = np.random.default_rng(0).integers(-1, 3, (100, 4))
+    options = {"modes": None, "loss": "frobenius", "histograms": "implicit", "n_iter_max": 4, "n_inner": 2}
+    solution = solve(Codes.from_array(values, n_bins=3), **options)
+    with tl.backend_context("numpy"):
+        expected = solve(Codes.from_array(values, n_bins=3), **options)
+    assert_of_backend(solution.factors, "float64")
+    np.testing.assert_allclose(solution.trace.loss, expected.trace.loss, rtol=1e-12)
+    for a, b in zip(parts(solution.factors.to_numpy()), parts(expected.factors), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
 def test_callback_gets_the_arrays_of_the_backend(backend, dtype):
     def callback(cp_tensor, loss):
         assert tl.is_tensor(cp_tensor.weights)

@@ -1,0 +1,446 @@
+"""How much of a variable's spectrum bins of a given width lose: the Nyquist check of sinc reconstruction.
+
+Proposition 1 of Kargas and Sidiropoulos (AISTATS 2019): a density whose characteristic function phi vanishes beyond
+pi/T is recovered exactly from its distribution function sampled T apart. What lies beyond is lost, and folded back
+into the rest. Its share of the energy, the integral of |phi|^2, is estimated here from the samples alone.
+
+The squared empirical characteristic function of M samples is too large by the noise, E|phi_M|^2 = |phi|^2 (1 - q) + q
+with q = 1/M (with normalized weights w, q = sum w^2), so that (|phi_M|^2 - q)/(1 - q) is unbiased. It is the mean of
+cos t(x - x') over all pairs of different samples, and every integral of it is a U-statistic, whose standard error
+follows from the same transforms.
+
+All of it takes one histogram on a fine grid and a few Fourier transforms, O(M + n log n) a variable: 0.1 s for a
+million samples. The grid is periodic: at the frequencies of its transform a value and its images are the same, so that
+values far away need no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from tensorly_smp.checks import unmasked_array
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+
+#: Share of the energy beyond pi/T from which bins are called too coarse. KL(f || sinc density) of a variable, from the
+#: true bin probabilities (benchmarks/bin_numbers.py --shares), the paper's cases, 5 components, 5 to 30 bins:
+#:   share     to 0.01 %  0.1 %  0.3 %    1 %    3 %   10 %
+#:   Gaussian      0.001  0.010  0.030  0.059  0.070  0.122
+#:   GMM           0.002  0.009  0.022  0.049  0.100  0.156
+#:   Gamma         0.004  0.011  0.025  0.033  0.078  0.138
+#:   Laplace           -  0.007  0.010  0.018  0.042  0.119
+#: Learning 15 probabilities from the 200 samples of a component (M = 1000) costs 0.03: from about 1 % on, the width of
+#: the bins is what hurts.
+SHARE_THRESHOLD = 0.01
+#: Standard errors by which a share must exceed the threshold: one false alarm in 700 variables that are on it.
+SIGNIFICANCE = 3.0
+#: Fewer samples (in effect, where they have weights) give no verdict.
+FEWEST_SAMPLES = 20
+
+# Frequencies count up to this multiple of pi/T. Noise grows with the square root of it; a spectrum that falls like
+# t^-4 (Laplace, with its corner) has 4 % of its tail beyond, one with jumps (t^-2) a third.
+_HIGHEST = 3
+# Where a spectrum that does not decay is told, from 6 to 12 pi/T.
+_FAR = 6
+# Cells of the grid a bin: at 12 pi/T, rounding to cells takes 0.7 % of the energy. (At 48 pi/T, where repeated values
+# are looked for with four times the bins, 11 %.)
+_CELLS_PER_BIN = 128
+# Frequencies up to pi/T. Steps of pi/(range) suffice for the whole energy, 16 or more for where a share begins; and of
+# more than 256 bins, neighbors differ by nothing.
+_FEWEST_STEPS, _MOST_STEPS = 16, 256
+# Bins searched for a number that would do: up to this multiple of the given one.
+_MOST_TIMES = 4
+_FARTHEST = 1e12  # in widths; rounding has eaten the position there, and nothing overflows
+_LEAST_SPREAD = 1e-6  # in widths; values closer together are a single one, around which the bins were put
+_MOST_NOISE = 1.0 - 1e-12  # one sample has all the weight: nothing is known, but nothing is divided by zero
+_LEAST_TIES = 0.5 * SHARE_THRESHOLD  # share of the energy below which repeated values are an accident
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class SpectrumShare:
+    """Share of a variable's energy at frequencies that its bins cannot carry.
+
+    Attributes
+    ----------
+    share : float
+        Integral of |phi|^2 over pi/T .. 3 pi/T, over that from 0 to 3 pi/T. Free of noise on average, therefore
+        sometimes a little below zero.
+    standard_error : float
+        Of `share`, over repeated samples of the same size.
+    n_effective : float
+        Number of observed values; with weights (sum w)^2 / sum w^2.
+    is_tied : bool
+        The energy is that of repeated values (discrete, or rounded no finer than the bins, or one value that many
+        samples share): such a spectrum does not decay, and finer bins do not help.
+    """
+
+    share: float
+    standard_error: float
+    n_effective: float
+    is_tied: bool
+
+    def exceeds(self, threshold: float = SHARE_THRESHOLD) -> bool:
+        """Whether the share is above the threshold by three standard errors, on at least 20 samples."""
+        enough = self.n_effective * (1.0 + 1e-9) >= FEWEST_SAMPLES  # a sum of squares, rounded
+        return enough and self.share - SIGNIFICANCE * self.standard_error > threshold
+
+
+@dataclass(frozen=True, eq=False)
+class EnergySpectrum:
+    """Squared characteristic function of one variable, without its noise, on an even grid of frequencies.
+
+    Attributes
+    ----------
+    transform : ndarray of complex (n_cells // 2 + 1,)
+        Empirical characteristic function (conjugate) at the multiples of the step.
+    noise : float
+        q, the expected square of the transform where the density has none.
+    """
+
+    transform: np.ndarray
+    noise: float
+
+    @classmethod
+    def of(cls, positions: np.ndarray, weights: np.ndarray, n_cells: int) -> EnergySpectrum:
+        """Of values given in cells of a periodic grid.
+
+        Parameters
+        ----------
+        positions : ndarray (n_values,)
+            In cells, from anywhere; the step of the frequencies is 2 pi / `n_cells`.
+        weights : ndarray (n_values,)
+            Sum to one.
+        n_cells : int
+            Even.
+        """
+        # The nearest cell, not the one below: values on a lattice then keep to its points in spite of rounding.
+        cells = np.rint(np.clip(positions, -_FARTHEST, _FARTHEST)).astype(np.int64) % n_cells
+        counts = np.bincount(cells, weights, n_cells)
+        return cls(np.fft.rfft(counts), min(float(weights @ weights), _MOST_NOISE))
+
+    def energies(self, n_frequencies: int) -> np.ndarray:
+        """Unbiased |phi|^2 at 0, 1, ..., n_frequencies - 1 steps, (n_frequencies,); 1 at 0, negative in places."""
+        power = np.abs(self.transform[:n_frequencies]) ** 2
+        return (power - self.noise) / (1.0 - self.noise)
+
+    def share(self, first: int, last: int) -> float:
+        """Energy between two frequencies (in steps, trapezoid rule), over that from 0 to `last`."""
+        return float(_trapezoid(first, last) @ self.energies(last + 1) / self.total(last))
+
+    def share_error(self, first: int, last: int) -> float:
+        """Standard error of `share`.
+
+        Both energies are U-statistics with kernel K(x, x') = sum_k m_k cos(t_k (x - x')), and the ratio is one to first
+        order, with m = (m_tail - share m_total) / total. Its variance is 4 q zeta_1 + 2 q^2 zeta_2: zeta_1 that of the
+        kernel's mean over x', zeta_2 that of the kernel (Hoeffding, 1948).
+        """
+        n_cells = 2 * (len(self.transform) - 1)
+        mask = (_trapezoid(first, last) - self.share(first, last) * _trapezoid(0, last)) / self.total(last)
+        # Half of the cosine's weight belongs to the negative frequency, but for zero, which is its own.
+        half = np.zeros(len(self.transform))
+        half[: last + 1] = mask * np.where(np.arange(last + 1) == 0, 1.0, 0.5)
+        counts = np.fft.irfft(self.transform, n_cells)
+        pairs = np.fft.irfft(np.abs(self.transform) ** 2, n_cells)  # by distance, with every sample's pair with itself
+        kernel = n_cells * np.fft.irfft(half, n_cells)
+        means = n_cells * np.fft.irfft(half * self.transform, n_cells)
+        zeta_1 = float(counts @ means**2 - (counts @ means) ** 2)
+        pairs[0] -= self.noise
+        pairs /= 1.0 - self.noise
+        zeta_2 = max(float(pairs @ kernel**2 - (pairs @ kernel) ** 2), 0.0)
+        # The means over x' are those over the samples; their own noise is not of the density.
+        zeta_1 = max(zeta_1 - self.noise * zeta_2, 0.0)
+        return float(np.sqrt(4.0 * self.noise * zeta_1 + 2.0 * self.noise**2 * zeta_2))
+
+    def total(self, last: int) -> float:
+        """Energy from 0 to `last` steps, at least the half of the first step that every density has."""
+        return max(float(_trapezoid(0, last) @ self.energies(last + 1)), 0.5)
+
+
+def spectrum_beyond(values: np.ndarray, width: float, sample_weight: np.ndarray | None = None) -> SpectrumShare:
+    """Share of a variable's spectrum beyond pi / width: what bins of this width cannot carry.
+
+    What is observed is the characteristic function of the variable in the whole mixture, the weighted sum of those of
+    the components, which may cancel each other; a single component usually has a larger share at high frequencies than
+    the mixture. So a large share says that the bins are too coarse for at least one component, and a small one is
+    necessary for all of them to be fine, but no proof.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples,)
+        NaN = missing, skipped.
+    width : float
+        Width T of the bins, in the unit of the values.
+    sample_weight : ndarray (n_samples,), optional
+        Non-negative.
+
+    Returns
+    -------
+    SpectrumShare
+        Fewer than 20 samples give numbers, but no verdict (`exceeds`).
+
+    Raises
+    ------
+    InvalidInputError
+        Fewer than two observed values of positive weight, infinite values, or weights or a width that cannot be used.
+    InvalidTypeError
+        Unreadable arrays, or a width that is no number.
+
+    References
+    ----------
+    N. Kargas, N. D. Sidiropoulos, "Learning Mixtures of Smooth Product Distributions: Identifiability and Algorithm",
+    AISTATS 2019, Proposition 1. The noise of the empirical characteristic function: S.-T. Chiu, "Bandwidth selection
+    for kernel density estimation", Annals of Statistics 19 (1991) 1883-1905.
+
+    Examples
+    --------
+    A Gaussian has erfc(pi sigma / T) of its energy beyond pi/T: 2.6 % for bins twice as wide as its standard
+    deviation, nothing for bins as wide.
+
+    >>> import numpy as np
+    >>> from tensorly_smp.codes.spectrum import spectrum_beyond
+    >>> values = np.random.default_rng(0).normal(size=100_000)
+    >>> wide, narrow = spectrum_beyond(values, 2.0), spectrum_beyond(values, 1.0)
+    >>> round(wide.share, 2), round(narrow.share, 2), wide.exceeds(), narrow.exceeds()
+    (0.03, 0.0, True, False)
+    """
+    if isinstance(width, bool) or not isinstance(width, Real):
+        raise InvalidTypeError(f"width is {width!r}; expected a number.")
+    if not 0 < width < np.inf:
+        raise InvalidInputError(f"width is {width}; expected a positive, finite number.")
+    observed, weights = observed_values(values, sample_weight)
+    if len(observed) < 2:
+        raise InvalidInputError(f"{len(observed)} observed value(s) of positive weight; expected at least two.")
+    with np.errstate(over="ignore"):
+        n_steps = int(np.clip(np.ceil(_spread(observed) / width), _FEWEST_STEPS, _MOST_STEPS))
+    spectrum = bin_spectrum(observed, weights, observed.min(), float(width), n_steps)
+    return _share_of(spectrum, n_steps, observed, weights)
+
+
+def nyquist_concerns(
+    values: np.ndarray,
+    binning: Binning,
+    sample_weight: np.ndarray | None = None,
+    threshold: float = SHARE_THRESHOLD,
+) -> list[str]:
+    """Variables whose bins are too coarse for sinc reconstruction, in words.
+
+    Named are variables with a share of the spectrum beyond pi/T that is larger than the threshold, by three standard
+    errors, on at least 20 samples; see :func:`spectrum_beyond` for what this proves. Variables of a single value, and
+    those with bins of unequal width, which sinc reconstruction does not take, are passed over.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+    binning : Binning
+        Of as many variables.
+    sample_weight : ndarray (n_samples,), optional
+        Non-negative.
+    threshold : float
+        Share from which the bins are too coarse.
+
+    Returns
+    -------
+    list of str
+        Empty if there is nothing to say. Else one sentence on the variables that need more bins, with the number that
+        would do, and one on those whose repeated values no number of bins makes smooth.
+
+    Raises
+    ------
+    InvalidInputError
+        Shapes that disagree, infinite values, weights that cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> from tensorly_smp.codes.spectrum import nyquist_concerns
+    >>> X = np.random.default_rng(0).laplace(size=(20_000, 1))
+    >>> print(*nyquist_concerns(X, smp.choose_binning(X, n_bins=8, coverage=0.999)))
+    Bins are too coarse for sinc reconstruction, which loses what the spectrum has beyond pi / width: of variable(s) \
+'x0' (5.7 % lost with 8 bins; 16 would do).
+    >>> nyquist_concerns(X, smp.choose_binning(X, n_bins=30, coverage=0.999))
+    []
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != binning.n_variables:
+        raise InvalidInputError(
+            f"Values have shape {values.shape}; expected (n_samples, {binning.n_variables}), as the binning has."
+        )
+    coarse, tied = [], []
+    for column, name, edges, even in zip(values.T, binning.variables, binning.edges, binning.is_uniform, strict=True):
+        observed, weights = observed_values(column, sample_weight)
+        if not even or len(observed) < 2 or _spread(observed) < _LEAST_SPREAD * (edges[1] - edges[0]):
+            continue
+        lost = _loss(observed, weights, edges, threshold)
+        if lost == "":
+            tied.append(f"{name!r}")
+        elif lost is not None:
+            coarse.append(f"{name!r} ({lost})")
+    return _sentences(coarse, tied)
+
+
+def bin_spectrum(
+    observed: np.ndarray, weights: np.ndarray, origin: float, width: float, n_steps: int
+) -> EnergySpectrum:
+    """Spectrum on a grid of frequencies that has pi / width at `n_steps` steps, good up to 12 times that.
+
+    Parameters
+    ----------
+    observed, weights : ndarray (n_values,)
+        As of :func:`observed_values`.
+    origin : float
+        Any number near the values.
+    width : float
+        Positive.
+    n_steps : int
+
+    Returns
+    -------
+    EnergySpectrum
+    """
+    with np.errstate(over="ignore"):  # limited by `of`
+        positions = (observed - origin) / width * _CELLS_PER_BIN
+    return EnergySpectrum.of(positions, weights, 2 * n_steps * _CELLS_PER_BIN)
+
+
+def observed_values(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Values that are observed and have a positive weight, and those weights with sum one.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples,)
+        NaN = missing.
+    sample_weight : ndarray (n_samples,) or None
+
+    Returns
+    -------
+    observed, weights : ndarray (n_observed,)
+    """
+    values = _numbers(values, "values")
+    if values.ndim != 1 or np.isinf(values).any():
+        raise InvalidInputError(f"Values have shape {values.shape}; expected one dimension, and no infinite value.")
+    kept = ~np.isnan(values)
+    if sample_weight is None:
+        observed = values[kept]
+        return observed, np.full(len(observed), 1.0 / max(len(observed), 1))
+    given = _numbers(sample_weight, "sample_weight")
+    if given.shape != values.shape or not np.isfinite(given).all() or (given < 0).any():
+        raise InvalidInputError(
+            f"sample_weight has shape {given.shape}; expected {values.shape}, finite and non-negative."
+        )
+    kept &= given > 0
+    weights = given[kept] / given[kept].max(initial=0.0) if kept.any() else given[kept]
+    return values[kept], weights / weights.sum() if len(weights) else weights
+
+
+def _numbers(values: np.ndarray, name: str) -> np.ndarray:
+    try:
+        return np.asarray(unmasked_array(values, name), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"The {name} are not real numbers: {error}") from error
+
+
+def value_weights(observed: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Different values in ascending order, and the weight of each."""
+    if len(weights) and weights.min() == weights.max():  # twice as fast
+        distinct, counts = np.unique(observed, return_counts=True)
+        return distinct, counts / len(observed)
+    distinct, inverse = np.unique(observed, return_inverse=True)
+    return distinct, np.bincount(inverse, weights, len(distinct))
+
+
+def _trapezoid(first: int, last: int) -> np.ndarray:
+    """Weights (last + 1,) of the trapezoid rule from `first` to `last`, zero below."""
+    weights = np.zeros(last + 1)
+    weights[first:] = 1.0
+    weights[[first, last]] = 0.5
+    return weights
+
+
+def _share_of(
+    spectrum: EnergySpectrum, n_steps: int, observed: np.ndarray | None = None, weights: np.ndarray | None = None
+) -> SpectrumShare:
+    """Share beyond `n_steps`; with the values, whether repeated ones explain it."""
+    last = _HIGHEST * n_steps
+    share, error = spectrum.share(n_steps, last), spectrum.share_error(n_steps, last)
+    tied = observed is not None and weights is not None and _is_tied(spectrum, n_steps, observed, weights)
+    return SpectrumShare(share, error, 1.0 / spectrum.noise, tied)
+
+
+def _is_tied(spectrum: EnergySpectrum, n_steps: int, observed: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether the energy beyond `n_steps` is that of repeated values.
+
+    Two samples agree with probability tau. To this level the spectrum falls where single values are repeated, and
+    stays there; and it is the mean of a spectrum that comes back, as that of a lattice does at every 2 pi / spacing.
+    So the tail is due to repeated values if its level is about tau, and if it is still so where a shape has long died
+    away; a finer lattice has not come back by then.
+    """
+    _, shares = value_weights(observed, weights)
+    ties = float(shares @ shares - spectrum.noise) / (1.0 - spectrum.noise)
+    last = _HIGHEST * n_steps
+    level = ties * (last - n_steps)
+    if level <= _LEAST_TIES * spectrum.total(last):
+        return False
+    tail = float(_trapezoid(n_steps, last) @ spectrum.energies(last + 1))
+    far = spectrum.energies(2 * _FAR * n_steps)[_FAR * n_steps :]
+    return bool(0.25 * level <= tail <= 2.0 * level and far.mean() >= 0.5 * ties)
+
+
+def _spread(observed: np.ndarray) -> float:
+    with np.errstate(over="ignore"):  # infinity is large enough for all that is asked
+        return float(observed.max() - observed.min())
+
+
+def _loss(observed: np.ndarray, weights: np.ndarray, edges: np.ndarray, threshold: float) -> str | None:
+    """What is lost with these bins, and how many would do; empty if repeated values are to blame, None if little is."""
+    n_bins = len(edges) - 1
+    n_steps = min(n_bins * -(-_FEWEST_STEPS // n_bins), _MOST_STEPS)
+    spectrum = bin_spectrum(observed, weights, edges[0], (edges[-1] - edges[0]) / n_bins, n_steps)
+    lost = _share_of(spectrum, n_steps)
+    if not lost.exceeds(threshold):
+        return None
+    # Repeated values are looked for (they must be sorted) only here, where there is something to explain; and once more
+    # with the finest bins tried: rounding shows when the bins are as fine.
+    if _is_tied(spectrum, n_steps, observed, weights):
+        return ""
+    enough = _sufficient(spectrum, n_steps, n_bins, threshold)
+    if enough is None and _is_tied(spectrum, _MOST_TIMES * n_steps, observed, weights):
+        return ""
+    remedy = f"even {_MOST_TIMES * n_bins} would not do" if enough is None else f"{enough} would do"
+    return f"{100 * lost.share:.1f} % lost with {n_bins} bins; {remedy}"
+
+
+def _sufficient(spectrum: EnergySpectrum, n_steps: int, n_bins: int, threshold: float) -> int | None:
+    """Smallest number of bins over the same range with a share up to the threshold, among up to four times as many."""
+    for number in range(n_bins + 1, _MOST_TIMES * n_bins + 1):
+        steps = round(number * n_steps / n_bins)
+        if spectrum.share(steps, _HIGHEST * steps) <= threshold:
+            return number
+    return None
+
+
+def _sentences(coarse: Sequence[str], tied: Sequence[str]) -> list[str]:
+    found = []
+    if coarse:
+        found.append(
+            "Bins are too coarse for sinc reconstruction, which loses what the spectrum has beyond pi / width: of "
+            f"variable(s) {_listed(coarse)}."
+        )
+    if tied:
+        found.append(
+            f"Variable(s) {_listed(tied)} repeat values, as discrete or rounded numbers do, so that their spectrum "
+            "does not decay and no number of bins makes sinc reconstruction exact; histogram densities take them as "
+            "they are."
+        )
+    return found
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return ", ".join(items[:_SHOWN]) + more

@@ -1,0 +1,1 @@
+"""The coupled factors as a start for the likelihood of the samples."""

@@ -1,0 +1,383 @@
+"""Maximum likelihood of the factors by EM on bins, accelerated and monotone."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning, InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.extrapolation import SquaredExtrapolation
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import StopReason
+from tensorly_smp.factors.solver import EMPTY_WEIGHT
+from tensorly_smp.likelihood.expectation import SMALLEST_PROBABILITY, Expectation, expectation, log_floored
+
+#: Called with the current factors and the penalized log-likelihood per sample; returning True stops.
+Callback = Callable[[MixtureFactors, float], bool | None]
+
+#: Gain in nats per sample and pass above which nothing is extrapolated. EM is not slow there, and which maximum it will
+#: reach is still open: from coupled solutions of small samples (M = 1000, R = 10, Laplace and pairs of Gaussians) long
+#: steps in these passes led to lower maxima more often than EM itself does, and later ones did not.
+_FAST_GAIN = 1e-3
+#: Pseudo-counts per bin and unit of sample weight at most, so that the counts of the samples are not rounded away.
+_LARGEST_SMOOTHING = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodTrace:
+    """Record of an iteration, one entry per pass and one for the start: n_passes + 1 entries each.
+
+    Attributes
+    ----------
+    log_likelihood : ndarray (n_passes + 1,)
+        Weighted mean over samples of log Pr(observed codes), in nats.
+    penalized : ndarray (n_passes + 1,)
+        The same plus the logarithm of the prior, which EM maximizes: never falls. Equal to `log_likelihood` without
+        smoothing.
+    seconds : ndarray (n_passes + 1,)
+        Since the start.
+    """
+
+    log_likelihood: np.ndarray
+    penalized: np.ndarray
+    seconds: np.ndarray
+
+    @property
+    def n_passes(self) -> int:
+        """Number of passes that are kept in the result."""
+        return len(self.log_likelihood) - 1
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LikelihoodSolution:
+    """Result of :func:`refine_em`.
+
+    Attributes
+    ----------
+    factors : MixtureFactors
+        NumPy arrays, with the binning of the codes. No entry is exactly zero.
+    trace : LikelihoodTrace
+    status : StopReason
+    """
+
+    factors: MixtureFactors
+    trace: LikelihoodTrace
+    status: StopReason
+
+    @property
+    def log_likelihood(self) -> float:
+        """Final log-likelihood per sample, in nats."""
+        return float(self.trace.log_likelihood[-1])
+
+    def __repr__(self) -> str:
+        return (
+            f"LikelihoodSolution(log-likelihood {self.log_likelihood:.6g} per sample after {self.trace.n_passes} "
+            f"passes, {self.status.name.lower()})\n  {self.factors!r}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Likelihood:
+    """The likelihood of the codes. Its argument is all logarithms in one matrix, those of the weights in the last row.
+
+    Attributes
+    ----------
+    hot : csr_array (n_samples, n_rows)
+    sample_weight : ndarray (n_samples,) or None
+        One on average, so that the number of samples is their total weight.
+    pseudo_count : float
+        Of every bin, in samples of average weight.
+    n_bins : tuple of int
+    """
+
+    hot: csr_array
+    sample_weight: np.ndarray | None
+    pseudo_count: float
+    n_bins: tuple[int, ...]
+
+    @cached_property
+    def first_rows(self) -> np.ndarray:
+        """Row of the first bin of every variable."""
+        return np.concatenate([[0], np.cumsum(self.n_bins[:-1])])
+
+    def expect(self, logs: np.ndarray) -> tuple[Expectation, float, float]:
+        """The E-step, and the log-likelihood per sample without and with the prior."""
+        result = expectation(self.hot, logs[-1], logs[:-1], self.sample_weight)
+        penalty = self.pseudo_count * float(logs[:-1].sum()) if self.pseudo_count else 0.0
+        n_samples = self.hot.shape[0]
+        return result, result.log_likelihood / n_samples, (result.log_likelihood + penalty) / n_samples
+
+    def maximize(self, result: Expectation, logs: np.ndarray) -> np.ndarray:
+        """The M-step: shares of the expected counts. A column without counts stays as it was: any would do."""
+        counts = result.counts + self.pseudo_count
+        totals = self._per_row(np.add.reduceat(counts, self.first_rows, axis=0))
+        tables = np.where(totals > 1e-300, counts / np.maximum(totals, 1e-300), np.exp(logs[:-1]))
+        weights = result.component_counts / result.component_counts.sum()
+        return log_floored(np.vstack([tables, weights]))
+
+    def feasible(self, logs: np.ndarray) -> np.ndarray:
+        """Any matrix as logarithms of probabilities that sum to one, none below the smallest."""
+        lowest = np.log(SMALLEST_PROBABILITY)
+        # The largest of each column (for the weights of the row) at zero: no exponential overflows.
+        tables = logs[:-1] - self._per_row(np.maximum.reduceat(logs[:-1], self.first_rows, axis=0))
+        tables = np.exp(np.maximum(tables, lowest))
+        weights = np.exp(np.maximum(logs[-1] - logs[-1].max(), lowest))
+        tables /= self._per_row(np.add.reduceat(tables, self.first_rows, axis=0))
+        return log_floored(np.vstack([tables, weights / weights.sum()]))
+
+    def _per_row(self, per_variable: np.ndarray) -> np.ndarray:
+        return np.repeat(per_variable, self.n_bins, axis=0)
+
+
+class _Iteration:
+    """The passes of EM from one start, recorded and stopped."""
+
+    def __init__(self, likelihood: _Likelihood, tol: float, n_iter_max: int, extrapolate: bool) -> None:
+        self.likelihood = likelihood
+        self.tol = tol
+        self.n_iter_max = n_iter_max
+        self.extrapolation = SquaredExtrapolation() if extrapolate else None
+
+    def run(
+        self, logs: np.ndarray, callback: Callable[[np.ndarray, float], bool | None] | None
+    ) -> tuple[np.ndarray, LikelihoodTrace, StopReason]:
+        """Last accepted logarithms, the record, and why it ended."""
+        accepted, fallback = logs, None
+        n_accepted = 0
+        record: list[tuple[float, float, float]] = []
+        status = StopReason.INTERRUPTED
+        began = time.perf_counter()
+        try:
+            while True:
+                # The E-step that the next step needs anyway tells how good the point is.
+                result, log_likelihood, penalized = self.likelihood.expect(logs)
+                if record and not penalized >= record[-1][1]:
+                    if fallback is None:  # EM itself climbs, but for rounding
+                        status = StopReason.CONVERGED
+                        break
+                    self._reject()
+                    logs, fallback = fallback, None
+                    continue
+                record.append((log_likelihood, penalized, time.perf_counter() - began))
+                accepted, n_accepted, fallback = logs, len(record), None
+                status_now = self._status(logs, [entry[1] for entry in record[-3:]], len(record) - 1, callback)
+                if status_now is not None:
+                    status = status_now
+                    break
+                logs = self.likelihood.maximize(result, accepted)
+                proposal = self._proposal(accepted, logs, record)
+                if proposal is not None:
+                    fallback, logs = logs, proposal
+        except KeyboardInterrupt:
+            if not n_accepted:
+                raise
+        # An interrupt may have come between the record of a point and its acceptance.
+        return accepted, LikelihoodTrace(*np.array(record[:n_accepted]).T), status
+
+    def _status(
+        self, logs: np.ndarray, values: list[float], n_passes: int, callback: Callable[..., bool | None] | None
+    ) -> StopReason | None:
+        if callback is not None and bool(callback(logs, values[-1])):
+            return StopReason.CALLBACK
+        if len(values) > 2 and values[-1] - values[-3] <= 2 * self.tol:
+            return StopReason.CONVERGED
+        return StopReason.MAX_SWEEPS if n_passes >= self.n_iter_max else None
+
+    def _proposal(
+        self, before: np.ndarray, after: np.ndarray, record: list[tuple[float, float, float]]
+    ) -> np.ndarray | None:
+        if self.extrapolation is None:
+            return None
+        if len(record) < 2 or record[-1][1] - record[-2][1] > _FAST_GAIN:
+            self.extrapolation.history = []  # the three iterates are consecutive ones
+            return None
+        proposal = self.extrapolation.propose(before, after)
+        return None if proposal is None else self.likelihood.feasible(proposal)
+
+    def _reject(self) -> None:
+        if self.extrapolation is not None:
+            self.extrapolation.reject()
+
+
+def refine_em(
+    factors: MixtureFactors,
+    codes: Codes,
+    *,
+    sample_weight: Any = None,
+    smoothing: float = 0.0,
+    mixing: float = 0.01,
+    n_iter_max: int = 500,
+    tol: float = 1e-6,
+    extrapolate: bool = True,
+    callback: Callback | None = None,
+) -> LikelihoodSolution:
+    """Raise the likelihood of the samples from given factors, by EM on the bins.
+
+    The coupled CPD fits histograms of three variables at a time; the likelihood takes all entries of a sample together,
+    and missing ones are integrated out. It has many maxima, and factors from :func:`coupled_simplex_parafac` are a good
+    start: EM ends at the maximum that they lie below.
+
+    Parameters
+    ----------
+    factors : MixtureFactors
+        The start, never modified; of any backend.
+    codes : Codes
+        Samples as bin indices, with as many bins as the factors have rows. Entries may be missing in any pattern, if at
+        random; a sample without entries has no say.
+    sample_weight : array_like (n_samples,), optional
+        Non-negative and finite; a sample of weight 2 counts twice.
+    smoothing : float, default 0
+        Pseudo-counts: this many samples in every bin of every column, on top of those that the component has there.
+        Columns are then the mode of the posterior under the prior Dirichlet(1 + smoothing), the same in every bin.
+        0 is maximum likelihood, in which bins that no sample of a component is in are impossible. With few samples
+        per bin and component 0.1 to 0.3 predicts new samples better (see Notes).
+    mixing : float, default 0.01
+        Share of the uniform distribution that is mixed into every column, and into the weights, of the start: the
+        coupled CPD leaves exact zeros, and EM cannot leave a zero (nor, soon, the 1e-60 that stands for it here).
+    n_iter_max : int, default 500
+        Passes over the samples (not counting extrapolations that are taken back).
+    tol : float, default 1e-6
+        Stop when the gain per pass, over two passes, is at most this many nats per sample. Not relative: binned
+        log-likelihoods differ by a constant that depends on the bins.
+    extrapolate : bool, default True
+        Extrapolate over pairs of passes (SQUAREM) once they gain little, and keep the result only where the objective
+        does not fall. It never falls from one recorded pass to the next.
+    callback : callable, optional
+        ``callback(factors, penalized)`` at the start and after every pass, with the penalized log-likelihood per
+        sample; returning True stops.
+
+    Returns
+    -------
+    LikelihoodSolution
+        Factors in NumPy arrays with the binning of the codes, the record of every pass beginning with the start after
+        the mixing, and why it stopped. After a keyboard interrupt, the best factors so far.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Input that cannot be used, such as codes of other bins than the factors; the message says what was expected.
+
+    Warns
+    -----
+    ConvergenceWarning
+        `n_iter_max` was reached first.
+    EmptyComponentWarning
+        A component has next to no weight.
+
+    See Also
+    --------
+    MixtureFactors.posterior : Probabilities of the components, given the codes of a sample.
+
+    Notes
+    -----
+    No probability is let fall below 1e-60, so that logarithms stay finite; sums are not affected.
+
+    A column is a histogram of M w_r samples, so the same prior in every bin weighs more in smaller components. Pseudo-
+    counts in proportion to the histogram of all samples were tried instead. They put mass where the other components
+    are, and next to none in tails that happen to be empty, which is where it is missing. For samples of 300, 1000 and
+    5000, 5 components and the four densities of ``make_smooth_mixture``, the best uniform amount predicted new samples
+    better in 9 of 12 cases, and was 0.1 or 0.3 in all but one of them.
+
+    References
+    ----------
+    A. P. Dempster, N. M. Laird, D. B. Rubin, "Maximum likelihood from incomplete data via the EM algorithm", Journal
+    of the Royal Statistical Society B 39, 1977.
+
+    R. Varadhan, C. Roland, "Simple and globally convergent methods for accelerating the convergence of any EM
+    algorithm", Scandinavian Journal of Statistics 35, 2008.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> from tensorly_smp.likelihood.em import refine_em
+    >>> X, labels, truth = smp.datasets.make_smooth_mixture("laplace", 1000, n_components=3, random_state=0)
+    >>> codes = smp.encode_samples(X, smp.choose_binning(X, n_bins=15))
+    >>> marginals = smp.count_marginals(codes)
+    >>> start = smp.coupled_simplex_parafac(marginals, rank=3, loss="frobenius", random_state=0).factors
+    >>> solution = refine_em(start, codes, smoothing=0.1)
+    >>> solution.status.name
+    'CONVERGED'
+    >>> before, after = (f.posterior(codes).argmax(axis=1) for f in (start, solution.factors))
+    >>> accuracy = smp.metrics.clustering_accuracy
+    >>> bool(accuracy(labels, after) > accuracy(labels, before) > 0.95)
+    True
+    """
+    _check_start(factors, codes, callback)
+    n_iter_max, tol = checked_integer(n_iter_max, "n_iter_max", 0), checked_tolerance(tol)
+    mixing = _checked_number(mixing, "mixing", 1.0)
+    likelihood = _likelihood(codes, checked_sample_weight(sample_weight, codes.n_samples), smoothing)
+    start = factors.to_numpy().smooth(mixing)
+    start_weights = (1 - mixing) * start.weights + mixing / start.rank
+    logs = log_floored(np.vstack([*start.factors, start_weights]))
+
+    def as_factors(logs: np.ndarray) -> MixtureFactors:
+        tables = np.split(np.exp(logs[:-1]), likelihood.first_rows[1:])
+        return MixtureFactors(np.exp(logs[-1]), tuple(tables), codes.binning)
+
+    def call(logs: np.ndarray, penalized: float) -> bool | None:
+        return None if callback is None else callback(as_factors(logs), penalized)
+
+    iteration = _Iteration(likelihood, tol, n_iter_max, bool(extrapolate))
+    logs, trace, status = iteration.run(logs, call)
+    solution = LikelihoodSolution(as_factors(logs), trace, status)
+    _warn(solution)
+    return solution
+
+
+def _check_start(factors: Any, codes: Any, callback: Any) -> None:
+    if not isinstance(factors, MixtureFactors):
+        raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors, as in solution.factors.")
+    if not isinstance(codes, Codes):
+        raise InvalidTypeError(f"codes is {type(codes).__name__}; expected Codes, as of encode_samples.")
+    if codes.n_bins != factors.n_bins:
+        raise InvalidInputError(f"Codes with {codes.n_bins} bins and factors with {factors.n_bins} rows.")
+    if callback is not None and not callable(callback):
+        raise InvalidTypeError(f"callback is {callback!r}; expected a function of factors and a number, or None.")
+
+
+def _likelihood(codes: Codes, weights: np.ndarray | None, smoothing: Any) -> _Likelihood:
+    average = 1.0
+    if weights is not None:
+        peak = float(weights.max())
+        weights = weights / peak  # its mean cannot underflow
+        average = float(weights.mean())
+        weights = weights / average
+        average *= peak
+    smoothing = _checked_number(smoothing, "smoothing", _LARGEST_SMOOTHING * codes.n_samples * average)
+    return _Likelihood(one_hot(codes), weights, smoothing / average if smoothing else 0.0, codes.n_bins)
+
+
+def _checked_number(value: Any, name: str, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
+        raise InvalidTypeError(f"{name} is {value!r}; expected a number.")
+    if not 0 <= value <= most:
+        raise InvalidInputError(f"{name} is {value}; expected a number from 0 to {most:.3g}.")
+    return float(value)
+
+
+def _warn(solution: LikelihoodSolution) -> None:
+    if solution.status is StopReason.MAX_SWEEPS:
+        warnings.warn(
+            f"EM stopped after {solution.trace.n_passes} passes: {solution.status.explanation}; "
+            f"{solution.status.remedy}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    empty = np.flatnonzero(solution.factors.weights < EMPTY_WEIGHT)
+    if len(empty):
+        warnings.warn(
+            f"Components {empty.tolist()} are empty (weight below {EMPTY_WEIGHT}), so their columns are arbitrary. Try "
+            "a smaller rank or another start.",
+            EmptyComponentWarning,
+            stacklevel=3,
+        )

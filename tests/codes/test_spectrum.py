@@ -1,0 +1,385 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import erfc
+
+from tensorly_smp.codes.binning import Binning, choose_binning
+from tensorly_smp.codes.spectrum import (
+    FEWEST_SAMPLES,
+    EnergySpectrum,
+    bin_spectrum,
+    nyquist_concerns,
+    observed_values,
+    spectrum_beyond,
+    value_weights,
+)
+from tensorly_smp.exceptions import ConstantVariableWarning, InvalidInputError, InvalidTypeError
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def band_limited(n_samples, generator):
+    """Samples of (1 - cos x) / (pi x^2), whose characteristic function is the triangle 1 - |t| on [-1, 1]."""
+    x = generator.standard_cauchy(4 * n_samples)
+    # (1 - cos x)(1 + x^2)/x^2 is at most 2.6
+    accepted = x[2.6 * generator.random(len(x)) < (1 - np.cos(x)) / x**2 * (1 + x**2)]
+    assert len(accepted) >= n_samples
+    return accepted[:n_samples]
+
+
+# What the share should be, of the energy up to three times the limit.
+
+
+def gaussian_share(limit):
+    return (erfc(limit) - erfc(3 * limit)) / (1 - erfc(3 * limit))
+
+
+def triangle_share(limit):
+    return max(1 - limit, 0.0) ** 3 / (1 - max(1 - 3 * limit, 0.0) ** 3)
+
+
+def laplace_share(limit):
+    below, above = (0.5 * (t / (1 + t**2) + np.arctan(t)) for t in (limit, 3 * limit))
+    return 1 - below / above
+
+
+CASES = {
+    "gaussian": (lambda size, generator: generator.normal(size=size), gaussian_share, (1.5, 2.0, 3.0)),
+    "triangle": (band_limited, triangle_share, (0.9 * np.pi, 1.5 * np.pi, 2 * np.pi)),
+    "laplace": (lambda size, generator: generator.laplace(size=size), laplace_share, (1.0, 2.0)),
+}
+
+
+# ---- the share ----
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_share_of_known_densities(kind):
+    draw, share, widths = CASES[kind]
+    values = draw(100_000, rng())
+    for width in widths:
+        found = spectrum_beyond(values, width)
+        # the trapezoid rule, where a spectrum is steep, is good to 0.0005
+        assert abs(found.share - share(np.pi / width)) < 4 * found.standard_error + 5e-4
+        assert found.standard_error < 0.005
+
+
+@pytest.mark.parametrize(("kind", "width"), [("gaussian", 2.0), ("triangle", 2 * np.pi), ("laplace", 2.0)])
+@pytest.mark.parametrize("n_samples", [50, 500])
+def test_unbiased_and_errors_cover(kind, width, n_samples):
+    draw, share, _ = CASES[kind]
+    truth, generator = share(np.pi / width), rng()
+    found = [spectrum_beyond(draw(n_samples, generator), width) for _ in range(300)]
+    shares, errors = np.array([(each.share, each.standard_error) for each in found]).T
+    assert abs(shares.mean() - truth) < 4 * shares.std() / np.sqrt(300) + 0.1 * shares.std()
+    assert shares.std() == pytest.approx(errors.mean(), rel=0.2)
+    assert np.mean(np.abs(shares - truth) < 2 * errors) > 0.88
+    assert np.mean(shares - truth > 3 * errors) < 0.015
+
+
+def test_nothing_beyond_the_band_but_noise():
+    found = [spectrum_beyond(band_limited(2000, np.random.default_rng(seed)), np.pi / 1.1) for seed in range(50)]
+    shares = np.array([each.share for each in found])
+    assert abs(shares.mean()) < 4 * shares.std() / np.sqrt(50)
+    assert not any(each.exceeds(0.0) for each in found)
+    assert not any(each.is_tied for each in found)
+
+
+def test_energies_are_the_mean_cosine_over_pairs():
+    values = rng().gamma(3.0, size=40)
+    width, n_steps = 0.7, 16
+    observed, weights = observed_values(values, rng().random(40))
+    energies = bin_spectrum(observed, weights, 0.3, width, n_steps).energies(3 * n_steps)
+    for k in range(0, len(energies), 5):
+        cosines, total = 0.0, 0.0
+        for i in range(40):
+            for j in range(40):
+                if i != j:
+                    frequency = k * np.pi / (n_steps * width)
+                    cosines += weights[i] * weights[j] * np.cos(frequency * (observed[i] - observed[j]))
+                    total += weights[i] * weights[j]
+        assert energies[k] == pytest.approx(cosines / total, abs=0.01)  # cells are as wide as 0.07 radians at most
+
+
+def test_standard_error_by_loops():
+    # On cells, so that nothing is rounded: Hoeffding's variance of the U-statistic of the ratio's kernel.
+    n_cells, first, last = 64, 4, 12
+    cells = rng().integers(0, 20, 30)
+    spectrum = EnergySpectrum.of(cells.astype(float), np.full(30, 1 / 30), n_cells)
+    tail, whole = np.zeros(last + 1), np.ones(last + 1)
+    whole[[0, last]] = 0.5
+    tail[first:] = 1.0
+    tail[[first, last]] = 0.5
+    total, share = whole @ spectrum.energies(last + 1), spectrum.share(first, last)
+    assert share == pytest.approx(tail @ spectrum.energies(last + 1) / total)
+    kernel = np.zeros((30, 30))
+    for i in range(30):
+        for j in range(30):
+            cosines = np.cos(2 * np.pi * np.arange(last + 1) * (cells[i] - cells[j]) / n_cells)
+            kernel[i, j] = (tail - share * whole) @ cosines / total
+    pairs = kernel[~np.eye(30, dtype=bool)]
+    # 30 * 29 / 2 pairs: kernel.mean(axis=1) includes the pair with itself, which is the same for all
+    zeta_1, zeta_2 = kernel.mean(axis=1).var(), pairs.var()
+    variance = 4 / 30 * max(zeta_1 - zeta_2 / 30, 0) + 2 / 30**2 * zeta_2
+    assert spectrum.share_error(first, last) == pytest.approx(np.sqrt(variance))
+
+
+@given(
+    st.sampled_from([1e-12, 1e-3, 1.0, 7.0, 1e12, 1e200]), st.sampled_from([0.0, 1.0, -30.0]), st.integers(0, 2**32 - 1)
+)
+def test_scale_shift_and_order_do_not_matter(scale, shift, seed):
+    values = np.random.default_rng(seed).laplace(size=300)
+    plain = spectrum_beyond(values, 1.5)
+    moved = spectrum_beyond(scale * (values[::-1] + shift), scale * 1.5)
+    assert moved.share == pytest.approx(plain.share, abs=1e-3)  # a value on the edge of a cell may change sides
+    assert moved.standard_error == pytest.approx(plain.standard_error, rel=0.05)
+    assert moved.is_tied == plain.is_tied
+
+
+def test_reflection_and_permutation_are_exact():
+    values = rng().integers(0, 1000, 500) / 64.0
+    found = spectrum_beyond(values, 1.0)
+    other = spectrum_beyond(rng().permutation(values), 1.0)
+    assert other.share == pytest.approx(found.share, rel=1e-12)
+    assert spectrum_beyond(-values, 1.0).share == pytest.approx(found.share, rel=1e-9)
+
+
+def test_missing_values_are_skipped():
+    values = rng().normal(size=200)
+    holed = np.insert(values, [0, 5, 5, 200], np.nan)
+    assert spectrum_beyond(holed, 1.0) == spectrum_beyond(values, 1.0)
+
+
+def test_weights():
+    values = rng().normal(size=400)
+    plain = spectrum_beyond(values, 2.0)
+    assert spectrum_beyond(values, 2.0, np.full(400, 1e300)).share == pytest.approx(plain.share)
+    masked = spectrum_beyond(np.append(values, 1e9), 2.0, np.append(np.ones(400), 0.0))
+    assert masked.share == pytest.approx(plain.share)
+    uneven = spectrum_beyond(values, 2.0, np.where(np.arange(400) < 100, 1.0, 1e-6))
+    assert uneven.n_effective == pytest.approx(100, rel=1e-3)
+    assert uneven.share == pytest.approx(spectrum_beyond(values[:100], 2.0).share, abs=1e-3)
+    assert uneven.standard_error > 1.5 * plain.standard_error
+
+
+def test_errors_cover_with_weights():
+    generator, shares, errors = rng(), [], []
+    for _ in range(300):
+        found = spectrum_beyond(generator.normal(size=400), 2.0, generator.gamma(0.5, size=400))
+        shares.append(found.share)
+        errors.append(found.standard_error)
+    assert np.std(shares) == pytest.approx(np.mean(errors), rel=0.2)
+    assert np.mean(shares) == pytest.approx(gaussian_share(np.pi / 2), abs=0.005)
+
+
+# ---- repeated values ----
+
+
+@pytest.mark.parametrize("spacing", [0.8, 1.0, 1.7, 3.0])
+def test_lattice_as_coarse_as_the_bins_is_tied(spacing):
+    assert spectrum_beyond(spacing * np.round(5 * rng().normal(size=2000) / spacing), 1.0).is_tied
+
+
+@pytest.mark.parametrize("spacing", [1e-3, 0.05, 0.2])
+def test_fine_rounding_is_not(spacing):
+    found = spectrum_beyond(spacing * np.round(rng().normal(size=5000) / spacing), 1.0)
+    assert not found.is_tied
+    assert not found.exceeds()
+
+
+@pytest.mark.parametrize("spacing", [0.02, 0.05, 0.1])
+def test_finely_rounded_values_still_have_a_shape(spacing):
+    values = spacing * np.round(rng().laplace(size=20_000) / spacing)
+    found = spectrum_beyond(values, 2.0)
+    assert found.exceeds()
+    assert not found.is_tied
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_an_atom_is_tied(share):
+    values = rng().normal(size=5000)
+    values[: int(share * 5000)] = 0.0
+    found = spectrum_beyond(values, 0.5)
+    assert found.exceeds()
+    assert found.is_tied
+
+
+def test_few_accidental_ties_are_not():
+    values = rng().laplace(size=5000)
+    values[:5] = values[5:10]
+    assert not spectrum_beyond(values, 2.0).is_tied
+
+
+def test_value_weights_by_loops():
+    values, weights = rng().integers(0, 5, 30).astype(float), rng().random(30)
+    for given_weights in (weights, np.full(30, 1 / 30)):
+        distinct, shares = value_weights(values, given_weights)
+        assert distinct.tolist() == sorted(set(values))
+        for value, share in zip(distinct, shares, strict=True):
+            assert share == pytest.approx(
+                sum(w for x, w in zip(values, given_weights, strict=True) if x == value), abs=1e-12
+            )
+
+
+# ---- hostile input ----
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.0, 1e300],
+        [-1.7e308, 1.7e308],
+        [1e12, 1e12 + 1e-4],
+        [5e-324, 0.0],
+        [3.0] * 50,
+        [0.0] * 49 + [1e200],
+        [1e-300, 2e-300, 3e-300],
+    ],
+)
+@pytest.mark.parametrize("width", [1e-300, 1e-12, 1.0, 1e300])
+def test_all_numbers_are_finite(values, width):
+    found = spectrum_beyond(np.array(values), width)
+    assert np.isfinite([found.share, found.standard_error, found.n_effective]).all()
+    assert found.standard_error >= 0
+
+
+def test_one_sample_with_all_the_weight():
+    found = spectrum_beyond(np.array([0.0, 1.0, 2.0]), 1.0, np.array([1.0, 1e-200, 1e-200]))
+    assert np.isfinite([found.share, found.standard_error]).all()
+    assert not found.exceeds()
+
+
+def test_no_verdict_on_few_samples():
+    values = np.repeat([0.0, 1e6], (FEWEST_SAMPLES - 1, 0))
+    assert not spectrum_beyond(values, 1.0).exceeds()
+    assert spectrum_beyond(np.append(values, 0.0), 1.0).exceeds()
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "weight", "error", "match"),
+    [
+        ([1.0, 2.0], 0.0, None, InvalidInputError, "width"),
+        ([1.0, 2.0], np.inf, None, InvalidInputError, "width"),
+        ([1.0, 2.0], np.nan, None, InvalidInputError, "width"),
+        ([1.0, 2.0], "1", None, InvalidTypeError, "width"),
+        ([1.0, np.nan], 1.0, None, InvalidInputError, "at least two"),
+        ([1.0, np.inf], 1.0, None, InvalidInputError, "infinite"),
+        ([[1.0, 2.0]], 1.0, None, InvalidInputError, "one dimension"),
+        ([1.0, 2.0], 1.0, [1.0], InvalidInputError, "sample_weight"),
+        ([1.0, 2.0], 1.0, [1.0, -1.0], InvalidInputError, "non-negative"),
+        ([1.0, 2.0], 1.0, [1.0, np.nan], InvalidInputError, "finite"),
+        ([1.0, 2.0], 1.0, [0.0, 0.0], InvalidInputError, "at least two"),
+    ],
+)
+def test_refused(values, width, weight, error, match):
+    with pytest.raises(error, match=match):
+        spectrum_beyond(np.array(values), width, weight)
+
+
+# ---- the concerns ----
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    generator = rng()
+    columns = [
+        generator.normal(size=5000),
+        generator.laplace(size=5000),
+        generator.poisson(2.0, 5000),
+        np.full(5000, 3.0),
+        generator.normal(size=5000),
+    ]
+    X = np.stack(columns, axis=1).astype(float)
+    X[generator.random(X.shape) < 0.1] = np.nan
+    return X
+
+
+def binned(X, n_bins, names="abcde", **options):
+    with pytest.warns(ConstantVariableWarning):
+        binning = choose_binning(X, n_bins, **options)
+    return Binning(binning.edges, tuple(names), binning.strategy)
+
+
+def test_names_what_is_coarse_and_what_is_tied(mixed):
+    coarse, tied = nyquist_concerns(mixed, binned(mixed, [12, 8, 12, 12, 3]))
+    assert "'b'" in coarse
+    assert "'e'" in coarse
+    assert "'a'" not in coarse + tied
+    assert "'d'" not in coarse + tied
+    assert "'c'" in tied
+    assert "8 bins" in coarse
+    assert "3 bins" in coarse
+
+
+def test_number_that_would_do_does(mixed):
+    (coarse,) = nyquist_concerns(mixed[:, :1], choose_binning(mixed[:, :1], 3))
+    number = int(coarse.split(" would do")[0].split()[-1])
+    assert 3 < number <= 12
+    width = np.ptp(mixed[~np.isnan(mixed[:, 0]), 0]) / number
+    assert spectrum_beyond(mixed[:, 0], width).share < 0.012
+    assert spectrum_beyond(mixed[:, 0], width * number / (number - 1)).share > 0.008
+    assert nyquist_concerns(mixed[:, :1], choose_binning(mixed[:, :1], number)) == []
+
+
+def test_cliff_that_no_number_follows():
+    X = rng().exponential(size=(5000, 1))
+    (coarse,) = nyquist_concerns(X, choose_binning(X, 10))
+    assert "even 40 would not do" in coarse
+
+
+def test_rounding_finer_than_the_bins_is_told_from_a_rough_density():
+    # Bins are three lattice points wide, so that ties show only with finer ones.
+    X = np.round(np.repeat([0.0, 20.0], 1000) + rng().normal(0, 1, 2000))[:, None]
+    (tied,) = nyquist_concerns(X, choose_binning(X, 8))
+    assert "repeat values" in tied
+    smooth = np.repeat([0.0, 20.0], 1000) + rng().normal(0, 1, 2000)
+    (coarse,) = nyquist_concerns(smooth[:, None], choose_binning(smooth[:, None], 8))
+    assert "would do" in coarse
+
+
+def test_few_samples_and_bins_of_unequal_width_get_no_verdict(mixed):
+    X = mixed[:, :2]
+    assert nyquist_concerns(X[:10], choose_binning(X, 2)) == []
+    assert nyquist_concerns(X, choose_binning(X, 3, "quantile")) == []
+    assert len(nyquist_concerns(X, choose_binning(X, 3))) == 1
+
+
+def test_weights_choose_the_samples():
+    generator = rng()
+    X = np.concatenate([generator.normal(0, 3, 2000), generator.normal(0, 0.1, 2000)])[:, None]
+    binning = choose_binning(X, 15)
+    assert len(nyquist_concerns(X, binning)) == 1
+    assert nyquist_concerns(X, binning, np.repeat([1.0, 0.0], 2000)) == []
+
+
+def test_threshold():
+    X = rng().laplace(size=(20_000, 1))
+    binning = choose_binning(X, 10, coverage=0.999)
+    assert len(nyquist_concerns(X, binning, threshold=0.01)) == 1
+    assert nyquist_concerns(X, binning, threshold=0.2) == []
+
+
+@pytest.mark.parametrize("n_bins", [2, 3, 7, 15, 100, 1000])
+def test_any_number_of_bins(n_bins):
+    X = rng().normal(size=(2000, 1))
+    assert bool(nyquist_concerns(X, choose_binning(X, n_bins))) == (n_bins < 5)
+
+
+def test_far_values_need_no_room():
+    X = np.append(rng().normal(size=5000), [1e9, -1e300])[:, None]
+    binning = choose_binning(X, 12, range=(-4, 4))
+    assert nyquist_concerns(X, binning) == []
+
+
+def test_long_lists_are_cut():
+    X = np.tile(rng().laplace(size=(2000, 1)), 30)
+    (coarse,) = nyquist_concerns(X, choose_binning(X, 6))
+    assert coarse.endswith("and 20 more.")
+
+
+def test_concerns_refuse_other_shapes():
+    with pytest.raises(InvalidInputError, match="shape"):
+        nyquist_concerns(np.zeros((5, 2)), choose_binning(np.arange(6.0)[:, None], 3))

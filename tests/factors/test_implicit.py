@@ -1,0 +1,408 @@
+"""All triples from samples: every block against loops, whole runs against counted histograms, the estimated level."""
+
+import warnings
+from dataclasses import replace
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import count_triple, coupled_loss, pair_sums, triple_sums
+
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    ConvergenceWarning,
+    EmptyComponentWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    SparseHistogramWarning,
+)
+from tensorly_smp.factors import triple_sample
+from tensorly_smp.factors.coupled import couple_marginals
+from tensorly_smp.factors.implicit import MOST_UPDATES, ImplicitLoss, couple_codes
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import StopReason
+from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.marginals.histograms import count_marginals
+
+SEEDS = st.integers(0, 2**31)
+N_BINS = (3, 5, 2, 4, 3, 6)
+#: Missing entries and sample weights.
+EVERY_KIND = pytest.mark.parametrize(
+    ("missing", "weighted"), [(0.0, False), (0.0, True), (0.3, False), (0.3, True)], ids=str
+)
+
+
+def make_codes(rng, n_samples, n_bins, missing):
+    """Codes of two groups of samples; entries missing one by one, and the rest of some rows."""
+    labels = rng.integers(0, 2, n_samples)
+    values = np.column_stack([rng.binomial(size - 1, 0.2 + 0.6 * labels) for size in n_bins])
+    values[rng.random(values.shape) < missing] = -1
+    if missing:
+        values[rng.random(n_samples) < 0.2, 2:] = -1  # fewer than three entries: in no triple
+    return values
+
+
+def make_factors(rng, n_bins, rank=3):
+    return rng.dirichlet(np.ones(rank)), [rng.dirichlet(np.ones(size), rank).T for size in n_bins]
+
+
+def make_start(seed, n_bins=N_BINS, rank=3):
+    return MixtureFactors(*make_factors(np.random.default_rng(seed), n_bins, rank))
+
+
+def quiet(function, *arguments, **options):
+    """The result, without a word about data that are made up, or runs that are cut short."""
+    with warnings.catch_warnings():
+        for category in (SparseHistogramWarning, ConstantVariableWarning, ConvergenceWarning, EmptyComponentWarning):
+            warnings.simplefilter("ignore", category)
+        return function(*arguments, **options)
+
+
+def solve(codes, rank=3, **options):
+    options = {"loss": "frobenius", "histograms": "implicit", "init": "random", "random_state": 0, **options}
+    return quiet(coupled_simplex_parafac, codes, rank, **options)
+
+
+def arrays(solution):
+    return [solution.factors.weights, *solution.factors.factors]
+
+
+# --- blocks
+
+
+@st.composite
+def problems(draw):
+    """Samples, their weights, and numbers of bins, with any pattern of missing entries in which a fit is possible."""
+    n_bins = draw(st.lists(st.integers(2, 4), min_size=3, max_size=5))
+    rng = np.random.default_rng(draw(SEEDS))
+    n_samples = draw(st.integers(1, 8))
+    values = np.column_stack([rng.integers(0, size, n_samples) for size in n_bins])
+    values[rng.random(values.shape) < draw(st.sampled_from([0.0, 0.2, 0.5, 0.8]))] = -1
+    values[0] = 0  # complete, so that every variable is in a triple
+    weights = rng.integers(0, 3, n_samples) + rng.random(n_samples) if draw(st.booleans()) else np.ones(n_samples)
+    return values, weights, tuple(n_bins), rng
+
+
+@given(problems())
+def test_blocks_are_those_of_the_loops(problem):
+    values, sample_weight, n_bins, rng = problem
+    codes = Codes.from_array(values, n_bins=n_bins)
+    loss = ImplicitLoss(quiet(couple_codes, codes, sample_weight))
+    weights, factors = make_factors(rng, n_bins)
+    linear, gram, total = triple_sums(values, sample_weight, factors)
+    tensors = [
+        count_triple(values, t, n_bins, sample_weight) for t in triple_sample.resolve_triples("all", len(n_bins))
+    ]
+    mean = total / sum(t.sum() > 0 for t in tensors)
+    block = loss.weight_block(factors)
+    np.testing.assert_allclose(block.linear, linear[None, :] / mean, rtol=1e-10)
+    np.testing.assert_allclose(block.gram, gram / mean, rtol=1e-10)
+    for n in range(len(n_bins)):
+        linear, gram = pair_sums(values, sample_weight, factors, n)
+        block = loss.factor_block(n, factors, weights)
+        np.testing.assert_allclose(block.linear, linear * weights / mean, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(block.gram, gram * np.outer(weights, weights) / mean, rtol=1e-10, atol=1e-14)
+
+
+@given(problems())
+def test_loss_is_that_of_the_loops(problem):
+    values, sample_weight, n_bins, rng = problem
+    loss = ImplicitLoss(quiet(couple_codes, Codes.from_array(values, n_bins=n_bins), sample_weight))
+    weights, factors = make_factors(rng, n_bins)
+    modes = triple_sample.resolve_triples("all", len(n_bins)).tolist()
+    counts = {tuple(mode): count_triple(values, mode, n_bins, sample_weight) for mode in modes}
+    counts = {mode: count for mode, count in counts.items() if count.sum() > 0}
+    totals = np.array([count.sum() for count in counts.values()])
+    shares = [count / count.sum() for count in counts.values()]
+    expected = coupled_loss(shares, list(counts), totals / totals.mean(), weights, factors, "frobenius")
+    found = loss.total(loss.weight_block(factors), weights[None, :])
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(problems(), st.lists(st.tuples(st.integers(-1, 4), st.sets(st.integers(0, 4), max_size=5)), max_size=12))
+def test_sums_follow_whatever_factors_change_between_blocks(problem, steps):
+    values, sample_weight, n_bins, rng = problem
+    loss = ImplicitLoss(quiet(couple_codes, Codes.from_array(values, n_bins=n_bins), sample_weight))
+    weights, factors = make_factors(rng, n_bins)
+    for n, changes in steps:
+        for k in changes:
+            if k < len(n_bins):
+                factors = [rng.dirichlet(np.ones(len(a)), 3).T if m == k else a for m, a in enumerate(factors)]
+        fresh = ImplicitLoss(loss.coupled)
+        if n < 0:
+            block, expected = loss.weight_block(factors), fresh.weight_block(factors)
+        else:
+            n = n % len(n_bins)
+            block, expected = (one.factor_block(n, factors, weights) for one in (loss, fresh))
+        np.testing.assert_allclose(block.linear, expected.linear, rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(block.gram, expected.gram, rtol=1e-9, atol=1e-13)
+
+
+def test_rounding_does_not_pile_up():
+    rng = np.random.default_rng(0)
+    coupled = couple_codes(Codes.from_array(make_codes(rng, 300, N_BINS, 0.0), n_bins=N_BINS))
+    loss = ImplicitLoss(coupled)
+    weights, factors = make_factors(rng, N_BINS)
+    for _ in range(20 * MOST_UPDATES):
+        for n, a in enumerate(factors):
+            loss.factor_block(n, factors, weights)
+            factors = [*factors[:n], rng.dirichlet(np.ones(len(a)), 3).T, *factors[n + 1 :]]
+        block = loss.weight_block(factors)
+    expected = ImplicitLoss(coupled).weight_block(factors)
+    np.testing.assert_allclose(block.linear, expected.linear, rtol=1e-13)
+    np.testing.assert_allclose(block.gram, expected.gram, rtol=1e-13)
+
+
+# --- whole runs
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("solver", ["projected-gradient", "mirror"])
+def test_twenty_sweeps_are_those_of_counted_histograms(missing, weighted, solver):
+    rng = np.random.default_rng(1)
+    codes = Codes.from_array(make_codes(rng, 400, N_BINS, missing), n_bins=N_BINS)
+    sample_weight = rng.random(400) * 3 if weighted else None
+    options = {"init": make_start(2), "n_iter_max": 20, "tol": 0.0, "solver": solver}
+    expected = solve(count_marginals(codes, "all", sample_weight), histograms="auto", **options)
+    for form in ("implicit", "counted"):
+        solution = solve(codes, histograms=form, sample_weight=sample_weight, **options)
+        assert solution.start_info["histograms"] == form
+        np.testing.assert_allclose(solution.trace.loss, expected.trace.loss, rtol=1e-10)
+        np.testing.assert_allclose(solution.trace.change, expected.trace.change, atol=1e-9)
+        for a, b in zip(arrays(solution), arrays(expected), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
+        assert solution.factors.binning is codes.binning
+        assert solution.triples is None
+
+
+def test_random_starts_and_endings_are_those_of_counted_histograms():
+    codes = Codes.from_array(make_codes(np.random.default_rng(1), 400, N_BINS, 0.2), n_bins=N_BINS)
+    implicit, counted = (solve(codes, n_init=3, tol=1e-5, histograms=form) for form in ("implicit", "counted"))
+    np.testing.assert_allclose(implicit.start_losses, counted.start_losses, rtol=1e-6)
+    assert implicit.start_statuses == counted.start_statuses
+    assert implicit.best_start == counted.best_start
+
+
+def test_algebraic_starts_are_the_same_in_both_forms():
+    codes = Codes.from_array(make_codes(np.random.default_rng(1), 400, N_BINS, 0.1), n_bins=N_BINS)
+    options = {"init": "gevd", "n_init": 2, "n_iter_max": 3}
+    implicit, counted = (solve(codes, 2, histograms=form, **options) for form in ("implicit", "counted"))
+    np.testing.assert_allclose(implicit.start_losses, counted.start_losses, rtol=1e-9)
+    assert "gevd_partition" in implicit.start_info
+
+
+def test_patterns_without_a_sample_in_some_triples():
+    # The first two variables are never seen together: as counted histograms, such triples take no part.
+    values = make_codes(np.random.default_rng(0), 200, N_BINS, 0.0)
+    values[::2, 0] = -1
+    values[1::2, 1] = -1
+    codes = Codes.from_array(values, n_bins=N_BINS)
+    with pytest.warns(SparseHistogramWarning, match="4 of 20 triples have no complete sample"):
+        coupled = couple_codes(codes)
+    with pytest.warns(SparseHistogramWarning):
+        expected = couple_marginals(count_marginals(codes), "count")
+    np.testing.assert_allclose(coupled.energy, expected.energy, rtol=1e-12)
+    assert coupled.triples.tolist() == expected.triples.tolist()
+    assert solve(codes, n_iter_max=1).triples.tolist() == expected.triples.tolist()
+    assert solve(codes, n_iter_max=1, histograms="counted").triples.tolist() == expected.triples.tolist()
+
+
+def test_samples_of_weight_zero_do_not_matter_and_of_weight_two_count_twice():
+    values = make_codes(np.random.default_rng(0), 100, N_BINS, 0.2)
+    sample_weight = np.random.default_rng(1).integers(0, 3, 100)
+    options = {"init": make_start(3), "n_iter_max": 10, "tol": 0.0}
+    weighted = solve(Codes.from_array(values, n_bins=N_BINS), sample_weight=sample_weight, **options)
+    repeated = solve(Codes.from_array(np.repeat(values, sample_weight, axis=0), n_bins=N_BINS), **options)
+    np.testing.assert_allclose(weighted.trace.loss, repeated.trace.loss, rtol=1e-10)
+    for a, b in zip(arrays(weighted), arrays(repeated), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+    algebraic = [
+        solve(Codes.from_array(values[sample_weight > 0], n_bins=N_BINS), 2, init="gevd", n_iter_max=0),
+        solve(Codes.from_array(values, n_bins=N_BINS), 2, init="gevd", n_iter_max=0, sample_weight=sample_weight > 0),
+    ]
+    assert algebraic[0].start_info == algebraic[1].start_info
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e-3, 1e250])
+def test_common_scale_of_the_weights_does_not_matter(scale):
+    codes = Codes.from_array(make_codes(np.random.default_rng(0), 100, N_BINS, 0.2), n_bins=N_BINS)
+    sample_weight = np.random.default_rng(1).random(100)
+    plain, scaled = (solve(codes, sample_weight=w, n_iter_max=5) for w in (sample_weight, scale * sample_weight))
+    np.testing.assert_allclose(scaled.trace.loss, plain.trace.loss, rtol=1e-10)
+
+
+def test_many_variables_of_many_bins():
+    # 1.3 million triples of 20 to 40 bins: the histograms would take 280 GB.
+    rng = np.random.default_rng(0)
+    n_bins = tuple(rng.integers(20, 40, 200).tolist())
+    labels = rng.integers(0, 2, 300)
+    values = np.column_stack([rng.integers(0, size // 2, 300) + labels * (size // 4) for size in n_bins])
+    values[rng.random(values.shape) < 0.1] = -1
+    codes = Codes.from_array(values, n_bins=n_bins)
+    solution = solve(codes, 2, n_iter_max=30, n_inner=2)
+    assert solution.triples is None
+    assert (np.diff(solution.trace.loss) <= 0).all()
+    found = solution.factors.posterior(codes).argmax(axis=1)
+    assert (found == labels).all() or (found == 1 - labels).all()
+
+
+def test_starts_are_the_same_in_threads():
+    codes = Codes.from_array(make_codes(np.random.default_rng(1), 300, N_BINS, 0.2), n_bins=N_BINS)
+    one, two = (solve(codes, n_init=4, n_iter_max=15, n_jobs=jobs) for jobs in (1, 2))
+    assert (one.start_losses == two.start_losses).all()
+    assert all((a == b).all() for a, b in zip(arrays(one), arrays(two), strict=True))
+
+
+def test_samples_are_left_alone():
+    codes = Codes.from_array(make_codes(np.random.default_rng(1), 100, N_BINS, 0.2), n_bins=N_BINS)
+    before, weights = codes.values.copy(), np.ones(100)
+    solve(codes, sample_weight=weights, n_iter_max=2)
+    assert (codes.values == before).all()
+    assert (weights == 1).all()
+
+
+def test_which_form_it_was_is_kept_in_the_dataset():
+    codes = Codes.from_array(make_codes(np.random.default_rng(1), 100, N_BINS, 0.0), n_bins=N_BINS)
+    for form in ("implicit", "counted"):
+        assert solve(codes, n_iter_max=1, histograms=form).to_dataset().attrs["histograms"] == form
+
+
+# --- the level of the loss where it is estimated
+
+
+@pytest.fixture
+def few_triples_counted(monkeypatch):
+    """As if six variables had too many triples."""
+    monkeypatch.setattr(triple_sample, "MOST_COUNTED", 5)
+    monkeypatch.setattr(triple_sample, "N_DRAWN", 12)
+    monkeypatch.setattr(triple_sample, "FEWEST_DRAWN", 12)
+
+
+@EVERY_KIND
+def test_estimates_of_the_level_are_right_on_average(missing, weighted):
+    rng = np.random.default_rng(2)
+    codes = Codes.from_array(make_codes(rng, 200, N_BINS, missing), n_bins=N_BINS)
+    exact = couple_codes(codes, rng.random(200) if weighted else None)
+    model = make_start(0)
+    # All triples in every possible place of a part of seven.
+    parts = [np.roll(exact.drawn, -i, axis=0)[:7] for i in range(len(exact.drawn))]
+    estimates = [replace(exact, drawn=part).calibrated(model) for part in parts]
+    np.testing.assert_allclose(np.mean([e.energy for e in estimates]), exact.energy, rtol=1e-10)
+    assert all(e.energy_error > 0 for e in estimates)
+    deviation = np.std([e.energy for e in estimates])
+    assert 0.3 < np.mean([e.energy_error for e in estimates]) / deviation < 3
+
+
+def test_a_model_near_the_data_makes_the_estimate_better():
+    rng = np.random.default_rng(2)
+    codes = Codes.from_array(make_codes(rng, 2000, N_BINS, 0.0), n_bins=N_BINS)
+    near = solve(codes, 2).factors
+    coupled = replace(couple_codes(codes), drawn=couple_codes(codes).drawn[::2])
+    errors = [coupled.calibrated(model).energy_error for model in (make_start(0, rank=2), near)]
+    assert errors[1] < errors[0] / 20
+    assert abs(coupled.calibrated(near).energy - couple_codes(codes).energy) < 5 * errors[1]
+
+
+def test_estimated_level_moves_all_losses_by_the_same_amount_and_leaves_the_sweeps(few_triples_counted):
+    codes = Codes.from_array(make_codes(np.random.default_rng(1), 400, N_BINS, 0.2), n_bins=N_BINS)
+    options = {"n_init": 3, "n_iter_max": 20, "tol": 0.0}
+    implicit, counted = (solve(codes, histograms=form, **options) for form in ("implicit", "counted"))
+    shift = implicit.loss - counted.loss
+    assert shift != 0
+    np.testing.assert_allclose(implicit.trace.loss - counted.trace.loss, shift, atol=1e-11)
+    np.testing.assert_allclose(implicit.start_losses - counted.start_losses, shift, atol=1e-8)
+    for a, b in zip(arrays(implicit), arrays(counted), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-8)
+    # The level is that of the triples drawn, at the factors that were found.
+    coupled = couple_codes(codes)
+    sample = triple_sample.TripleSample(coupled.columns, coupled.weights, N_BINS, coupled.drawn)
+    expected = comb(len(N_BINS), 3) * sample.squared_distances(implicit.factors).mean()
+    np.testing.assert_allclose(implicit.loss, expected, rtol=1e-9)
+
+
+def test_a_level_below_zero_is_no_exact_fit(few_triples_counted):
+    # A poor first model and samples with little noise: the level is off by more than the loss.
+    values = make_codes(np.random.default_rng(1), 3000, N_BINS, 0.0)
+    levels = []
+
+    def callback(cp_tensor, loss):
+        levels.append(loss)
+
+    for seed in range(3):
+        start = make_start(seed, rank=2)
+        solution = solve(Codes.from_array(values, n_bins=N_BINS), 2, init=start, callback=callback)
+        assert solution.status is StopReason.CONVERGED
+        assert (solution.trace.loss > 0).all()
+    assert min(levels) < 0
+
+
+def test_share_of_triples_without_samples_is_estimated(few_triples_counted):
+    values = make_codes(np.random.default_rng(0), 200, N_BINS, 0.0)
+    values[::2, 0] = -1
+    values[1::2, 1] = -1
+    with pytest.warns(SparseHistogramWarning, match=r"About \d+\.\d% of all triples"):
+        assert couple_codes(Codes.from_array(values, n_bins=N_BINS)).triples is None
+
+
+# --- hostile input
+
+
+def test_constant_variable_is_announced():
+    values = make_codes(np.random.default_rng(0), 50, N_BINS, 0.0)
+    values[:, 3] = 1
+    with pytest.warns(ConstantVariableWarning, match=r"\['x3'\] are in one bin"):
+        couple_codes(Codes.from_array(values, n_bins=N_BINS))
+
+
+@pytest.mark.parametrize("form", ["implicit", "counted"])
+def test_variable_in_no_complete_triple(form):
+    values = make_codes(np.random.default_rng(0), 50, N_BINS, 0.0)
+    values[:, 3] = -1
+    values[0] = [0, -1, -1, 0, -1, -1]
+    with pytest.raises(InvalidInputError, match=r"Variables \['x3'\] have no sample that is complete"):
+        solve(Codes.from_array(values, n_bins=N_BINS), histograms=form)
+
+
+@pytest.mark.parametrize("form", ["implicit", "counted"])
+def test_no_sample_with_three_entries(form):
+    values = np.full((20, 4), -1)
+    values[:, :2] = 0
+    with pytest.raises(InvalidInputError, match="have no sample that is complete"):
+        solve(Codes.from_array(values, n_bins=3), histograms=form)
+
+
+@pytest.mark.parametrize("form", ["implicit", "counted"])
+@pytest.mark.parametrize(
+    ("sample_weight", "error", "message"),
+    [
+        (np.ones(3), InvalidInputError, r"shape \(3,\); expected \(50,\)"),
+        (np.zeros(50), InvalidInputError, "not all zero"),
+        (-np.ones(50), InvalidInputError, "non-negative"),
+        (np.full(50, np.nan), InvalidInputError, "finite"),
+        (["a"] * 50, InvalidTypeError, "must be numbers"),
+    ],
+)
+def test_bad_sample_weights(form, sample_weight, error, message):
+    codes = Codes.from_array(make_codes(np.random.default_rng(0), 50, N_BINS, 0.0), n_bins=N_BINS)
+    with pytest.raises(error, match=message):
+        solve(codes, sample_weight=sample_weight, histograms=form, init="gevd")
+
+
+@pytest.mark.parametrize("form", ["implicit", "counted"])
+def test_two_variables_and_more_components_than_samples(form):
+    with pytest.raises(InvalidInputError, match="at least three are needed"):
+        solve(Codes.from_array([[0, 1], [1, 0]]), histograms=form)
+    values = make_codes(np.random.default_rng(0), 10, N_BINS, 0.0)
+    with pytest.raises(InvalidInputError, match="rank is 11 with 10 samples"):
+        solve(Codes.from_array(values, n_bins=N_BINS), 11, histograms=form)
+
+
+@pytest.mark.parametrize("rank", [1, 9])
+def test_one_and_many_components(rank):
+    codes = Codes.from_array(make_codes(np.random.default_rng(0), 12, N_BINS, 0.0), n_bins=N_BINS)
+    solution = solve(codes, rank, n_iter_max=30)
+    assert np.isfinite(solution.trace.loss).all()
+    assert all(np.isfinite(a).all() for a in arrays(solution))

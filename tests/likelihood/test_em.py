@@ -1,0 +1,339 @@
+"""EM on bins: ascent, fixed points, weights, missing entries, symmetries, zeros, priors, endings, hostile input."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import mixture_expectation
+
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning, InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import StopReason
+from tensorly_smp.likelihood.em import _Iteration, refine_em
+from tensorly_smp.metrics import factor_error
+
+N_BINS = (4, 3, 5, 4, 3)
+
+
+def make_factors(seed, rank=3, n_bins=N_BINS, concentration=1.0):
+    rng = np.random.default_rng(seed)
+    columns = [rng.dirichlet(np.full(size, concentration), rank).T for size in n_bins]
+    return MixtureFactors(rng.dirichlet(np.full(rank, 5.0)), columns)
+
+
+def make_codes(truth, n_samples=300, missing=0.0, seed=0):
+    """Samples of the mixture; some rows lose all their entries where many are missing."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(truth.rank, n_samples, p=truth.weights)
+    values = np.empty((n_samples, truth.n_variables), dtype=int)
+    for n, a in enumerate(truth.factors):
+        values[:, n] = (rng.random(n_samples)[:, None] > np.cumsum(a, axis=0).T[labels, :-1]).sum(axis=1)
+    values[rng.random(values.shape) < missing] = -1
+    return Codes.from_array(values, n_bins=truth.n_bins)
+
+
+def refine(factors, codes, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", EmptyComponentWarning)
+        return refine_em(factors, codes, **options)
+
+
+def all_cells(truth):
+    """Every cell as a sample, with its probability as weight: samples without sampling error."""
+    values = np.stack(np.meshgrid(*(np.arange(size) for size in truth.n_bins), indexing="ij"), axis=-1)
+    codes = Codes.from_array(values.reshape(-1, truth.n_variables), n_bins=truth.n_bins)
+    return codes, np.exp(truth.log_joint(codes)).sum(axis=1)
+
+
+def assert_on_the_simplex(factors):
+    for array in (factors.weights, *factors.factors):
+        assert np.isfinite(array).all()
+        assert (array > 0).all()
+        np.testing.assert_allclose(array.sum(axis=0), 1.0, rtol=1e-12)
+
+
+def assert_same(one, other, tolerance):
+    for a, b in zip((one.weights, *one.factors), (other.weights, *other.factors), strict=True):
+        np.testing.assert_allclose(a, b, atol=tolerance)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    rank=st.integers(1, 6),
+    missing=st.sampled_from([0.0, 0.3, 0.8]),
+    smoothing=st.sampled_from([0.0, 0.1, 2.0]),
+    is_weighted=st.booleans(),
+)
+def test_never_falls(seed, rank, missing, smoothing, is_weighted):
+    codes = make_codes(make_factors(seed), 60, missing, seed)
+    weights = np.random.default_rng(seed).exponential(size=60) if is_weighted else None
+    start = make_factors(seed + 1, rank, concentration=0.2)
+    solution = refine(start, codes, sample_weight=weights, smoothing=smoothing, tol=0, n_iter_max=150)
+    trace = solution.trace
+    assert (np.diff(trace.penalized) >= 0).all()
+    assert (np.diff(trace.seconds) >= 0).all()
+    assert trace.n_passes + 1 == len(trace.log_likelihood) == len(trace.penalized) == len(trace.seconds)
+    assert_on_the_simplex(solution.factors)
+    # The record is that of the factors.
+    model = solution.factors
+    value = mixture_expectation(codes.values, model.weights, model.factors, weights)[1]
+    total = 60 if weights is None else weights.sum()
+    np.testing.assert_allclose(solution.log_likelihood, value / total, rtol=1e-10, atol=1e-12)
+    penalty = smoothing * sum(np.log(a).sum() for a in model.factors)
+    np.testing.assert_allclose(trace.penalized[-1], (value + penalty) / total, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("extrapolate", [True, False])
+def test_one_pass_is_the_step_of_em(extrapolate):
+    truth, start = make_factors(0), make_factors(1)
+    codes, weights = make_codes(truth, 80, 0.2), np.random.default_rng(0).exponential(size=80)
+    options = {"sample_weight": weights, "smoothing": 0.4, "mixing": 0.0, "n_iter_max": 1, "extrapolate": extrapolate}
+    with pytest.warns(ConvergenceWarning, match="after 1 passes"):
+        found = refine_em(start, codes, **options).factors
+    _, _, counts, component_counts = mixture_expectation(codes.values, start.weights, start.factors, weights)
+    columns = [(c + 0.4) / (c + 0.4).sum(axis=0) for c in counts]
+    assert_same(found, MixtureFactors(component_counts / weights.sum(), columns), 1e-12)
+
+
+def test_truth_is_a_fixed_point_of_exact_data():
+    truth = make_factors(2)
+    codes, weights = all_cells(truth)
+    solution = refine_em(truth, codes, sample_weight=weights, mixing=0.0, tol=1e-12)
+    assert solution.status is StopReason.CONVERGED
+    assert_same(solution.factors, truth, 1e-9)
+
+
+def test_truth_is_reached_from_exact_zeros():
+    truth = make_factors(3, concentration=3.0)
+    codes, weights = all_cells(truth)
+    columns = [np.where(a == a.min(axis=0), 0.0, a) for a in truth.factors]
+    start = MixtureFactors(truth.weights, [a / a.sum(axis=0) for a in columns])
+    found = refine_em(start, codes, sample_weight=weights, tol=1e-13, n_iter_max=5000).factors
+    assert factor_error(found, truth) < 1e-4
+
+
+def test_zeros_hold_without_mixing():
+    truth = make_factors(3, concentration=3.0)
+    codes, weights = all_cells(truth)
+    columns = [a.copy() for a in truth.factors]
+    columns[0][:, 0] = [0.0, 0.5, 0.25, 0.25]  # other components keep every sample possible
+    start = MixtureFactors(truth.weights, columns)
+    mixed, stuck = (refine_em(start, codes, sample_weight=weights, mixing=share, tol=1e-9) for share in (0.01, 0.0))
+    assert stuck.factors.factors[0][0, 0] < 1e-20
+    assert stuck.log_likelihood < mixed.log_likelihood
+
+
+def test_weight_of_two_is_the_sample_twice():
+    truth, start = make_factors(4), make_factors(5)
+    codes = make_codes(truth, 100, 0.2)
+    weights = np.random.default_rng(0).integers(0, 4, 100)
+    repeated = Codes.from_array(np.repeat(codes.values, weights, axis=0), n_bins=N_BINS)
+    options = {"smoothing": 0.1, "tol": 1e-7}
+    one = refine_em(start, codes, sample_weight=weights, **options)
+    other = refine_em(start, repeated, **options)
+    np.testing.assert_allclose(one.trace.penalized, other.trace.penalized, rtol=1e-8)
+    assert_same(one.factors, other.factors, 1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_scale_of_the_sample_weights_is_that_of_the_smoothing_only(scale):
+    codes, start = make_codes(make_factors(4), 50, 0.2), make_factors(5)
+    weights = np.random.default_rng(0).exponential(size=50)
+    one = refine_em(start, codes, sample_weight=weights, smoothing=0.1)
+    other = refine_em(start, codes, sample_weight=weights * scale, smoothing=0.1 * scale)
+    assert_same(one.factors, other.factors, 1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_maximum_is_that_of_plain_em(smoothing):
+    truth = make_factors(6, concentration=0.5)
+    codes = make_codes(truth, 500, 0.1)
+    fast = refine_em(truth, codes, smoothing=smoothing, tol=1e-10, n_iter_max=5000)
+    plain = refine_em(truth, codes, smoothing=smoothing, tol=1e-13, n_iter_max=20_000, extrapolate=False)
+    assert fast.status is plain.status is StopReason.CONVERGED
+    assert fast.trace.n_passes < plain.trace.n_passes / 2
+    assert abs(fast.trace.penalized[-1] - plain.trace.penalized[-1]) < 1e-7
+    assert_same(fast.factors, plain.factors, 1e-2)
+
+
+def test_order_of_components_changes_nothing():
+    codes, start = make_codes(make_factors(7), 200, 0.2), make_factors(8)
+    one, other = (refine_em(f, codes).factors for f in (start, start.permute([2, 0, 1])))
+    assert_same(one.permute([2, 0, 1]), other, 1e-6)
+
+
+def test_order_of_variables_changes_nothing():
+    codes, start = make_codes(make_factors(7), 200, 0.2), make_factors(8)
+    order = [3, 0, 4, 1, 2]
+    shuffled = Codes.from_array(codes.values[:, order], n_bins=[N_BINS[n] for n in order])
+    one = refine_em(start, codes).factors
+    other = refine_em(MixtureFactors(start.weights, [start.factors[n] for n in order]), shuffled).factors
+    assert_same(MixtureFactors(one.weights, [one.factors[n] for n in order]), other, 1e-6)
+
+
+def test_samples_without_entries_leave_the_maximum_where_it_is():
+    codes, start = make_codes(make_factors(9), 200), make_factors(10)
+    more = Codes.from_array(np.vstack([codes.values, np.full((40, 5), -1)]), n_bins=N_BINS)
+    one, other = (refine_em(start, c, tol=1e-11, n_iter_max=5000) for c in (codes, more))
+    assert abs(one.log_likelihood * 200 - other.log_likelihood * 240) < 1e-4
+
+
+def test_without_any_entry_the_start_stays():
+    start = make_factors(11)
+    codes = Codes.from_array(np.full((20, 5), -1), n_bins=N_BINS)
+    solution = refine_em(start, codes, mixing=0.0)
+    assert_same(solution.factors, start, 1e-12)
+    assert abs(solution.log_likelihood) < 1e-12
+
+
+def test_empty_component_keeps_columns_on_the_simplex():
+    columns = [np.full((size, 2), 1 / size) for size in N_BINS]
+    for a in columns:  # the second component has every sample in a bin that holds none
+        a[:, 1] = np.eye(len(a))[-1]
+    values = np.random.default_rng(0).integers(0, 2, (200, 5))
+    codes = Codes.from_array(values, n_bins=N_BINS)
+    with pytest.warns(EmptyComponentWarning, match=r"Components \[1\]"):
+        solution = refine_em(MixtureFactors([0.5, 0.5], columns), codes, mixing=0.0)
+    assert_on_the_simplex(solution.factors)
+    assert solution.factors.weights[1] < 1e-50
+
+
+def test_constant_variables_and_empty_bins():
+    values = np.random.default_rng(0).integers(0, 2, (50, 5))
+    values[:, [0, 3]] = 2
+    solution = refine(make_factors(12), Codes.from_array(values, n_bins=(4, 3, 5, 4, 3)), tol=0)
+    assert_on_the_simplex(solution.factors)
+    np.testing.assert_allclose(solution.factors.factors[0][2], 1.0)
+    assert solution.factors.factors[3][[0, 1, 3]].max() <= 1.0001e-60
+
+
+def test_smoothing_of_one_component_is_the_dirichlet_mode():
+    codes = make_codes(make_factors(13), 40, 0.3)
+    found = refine_em(make_factors(14, rank=1), codes, smoothing=0.5).factors
+    for n, size in enumerate(N_BINS):
+        counts = np.bincount(codes.values[codes.values[:, n] >= 0, n], minlength=size) + 0.5
+        np.testing.assert_allclose(found.factors[n][:, 0], counts / counts.sum())
+
+
+def test_smoothing_predicts_small_samples_better():
+    truth = make_factors(15, rank=2, n_bins=(12,) * 6, concentration=2.0)
+    codes, test = make_codes(truth, 100, seed=0), make_codes(truth, 2000, seed=1)
+    rough, smooth = (refine(truth, codes, smoothing=s).factors for s in (0.0, 0.3))
+    held_out = [mixture_expectation(test.values, f.weights, f.factors)[1] for f in (rough, smooth)]
+    assert held_out[0] < held_out[1]
+
+
+def test_start_is_recorded_and_not_modified():
+    codes, start = make_codes(make_factors(16)), make_factors(17)
+    before = [a.copy() for a in start.factors]
+    solution = refine(start, codes, mixing=0.0, n_iter_max=0)
+    assert solution.status is StopReason.MAX_SWEEPS
+    assert solution.trace.n_passes == 0
+    assert_same(solution.factors, start, 1e-14)
+    refine_em(start, codes)
+    assert all((a == b).all() for a, b in zip(start.factors, before, strict=True))
+
+
+def test_mixing_is_that_of_columns_and_weights():
+    codes, start = make_codes(make_factors(16)), make_factors(17)
+    found = refine(start, codes, mixing=0.2, n_iter_max=0).factors
+    weights = 0.8 * start.weights + 0.2 / 3
+    assert_same(found, MixtureFactors(weights, [0.8 * a + 0.2 / len(a) for a in start.factors]), 1e-12)
+
+
+def test_binning_is_that_of_the_codes():
+    binning = Binning([np.linspace(0, 1, size + 1) for size in N_BINS])
+    codes = Codes(make_codes(make_factors(18)).values, binning)
+    assert refine_em(make_factors(19), codes).factors.binning is binning
+
+
+def test_callback_sees_every_pass_and_stops():
+    codes, seen = make_codes(make_factors(20)), []
+
+    def callback(factors, penalized):
+        seen.append((factors, penalized))
+        return len(seen) == 4
+
+    solution = refine_em(make_factors(21), codes, smoothing=0.1, callback=callback)
+    assert solution.status is StopReason.CALLBACK
+    assert [value for _, value in seen] == solution.trace.penalized.tolist()
+    assert_same(seen[-1][0], solution.factors, 0)
+
+
+def test_interrupt_returns_the_best_so_far():
+    codes, seen = make_codes(make_factors(20)), []
+
+    def callback(factors, penalized):
+        seen.append((factors, penalized))
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    solution = refine_em(make_factors(21), codes, callback=callback)
+    assert solution.status is StopReason.INTERRUPTED
+    assert solution.trace.penalized.tolist() == [value for _, value in seen]
+    assert_same(seen[-1][0], solution.factors, 0)
+
+
+def test_interrupt_before_the_first_value_is_raised(monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorly_smp.likelihood.em.expectation", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        refine_em(make_factors(21), make_codes(make_factors(20)))
+
+
+def test_fast_passes_are_those_of_plain_em():
+    codes, start = make_codes(make_factors(22, concentration=0.3), 500), make_factors(23)
+    fast, plain = (refine_em(start, codes, extrapolate=e).trace.log_likelihood for e in (True, False))
+    n_fast = int(np.argmax(np.diff(plain) < 1e-3))
+    assert n_fast > 3
+    np.testing.assert_allclose(fast[: n_fast + 1], plain[: n_fast + 1], rtol=1e-12)
+    assert len(fast) < len(plain)
+
+
+def test_a_fast_pass_parts_the_extrapolated_ones():
+    iteration = _Iteration(None, tol=0.0, n_iter_max=9, extrapolate=True)
+    slow, fast = [(0.0, 0.0, 0.0), (0.0, 1e-9, 0.0)], [(0.0, 0.0, 0.0), (0.0, 1.0, 0.0)]
+    points = [np.array([0.9**k]) for k in range(4)]
+    # Were the first and the last pair taken together, there would be a proposal (and an error: no likelihood).
+    for k, record in enumerate([slow, fast, slow]):
+        assert iteration._proposal(points[k], points[k + 1], record) is None
+
+
+def test_repr_tells_the_outcome():
+    solution = refine_em(make_factors(21), make_codes(make_factors(20)))
+    assert f"after {solution.trace.n_passes} passes, converged" in repr(solution)
+
+
+BAD = {
+    "codes are values": ((None, np.zeros((3, 5))), {}, InvalidTypeError, "codes is ndarray"),
+    "factors are arrays": (([np.eye(3)], None), {}, InvalidTypeError, "factors is list"),
+    "other bins": ((make_factors(0, n_bins=(4, 3, 5, 4, 2)), None), {}, InvalidInputError, "rows"),
+    "fewer variables": ((make_factors(0, n_bins=(4, 3)), None), {}, InvalidInputError, "rows"),
+    "weights short": ((None, None), {"sample_weight": [1.0]}, InvalidInputError, "sample_weight has shape"),
+    "weights negative": ((None, None), {"sample_weight": -np.ones(300)}, InvalidInputError, "non-negative"),
+    "weights zero": ((None, None), {"sample_weight": np.zeros(300)}, InvalidInputError, "not all zero"),
+    "smoothing negative": ((None, None), {"smoothing": -0.1}, InvalidInputError, "smoothing is -0.1"),
+    "smoothing NaN": ((None, None), {"smoothing": np.nan}, InvalidInputError, "smoothing is nan"),
+    "smoothing infinite": ((None, None), {"smoothing": np.inf}, InvalidInputError, "smoothing is inf"),
+    "smoothing text": ((None, None), {"smoothing": "a"}, InvalidTypeError, "smoothing is 'a'"),
+    "mixing above one": ((None, None), {"mixing": 1.5}, InvalidInputError, "mixing is 1.5"),
+    "passes negative": ((None, None), {"n_iter_max": -1}, InvalidInputError, "n_iter_max is -1"),
+    "passes fractional": ((None, None), {"n_iter_max": 2.5}, InvalidTypeError, "n_iter_max is 2.5"),
+    "tolerance negative": ((None, None), {"tol": -1.0}, InvalidInputError, "tol is -1.0"),
+    "callback": ((None, None), {"callback": 3}, InvalidTypeError, "callback is 3"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    (factors, codes), options, error, message = BAD[case]
+    truth = make_factors(0)
+    with pytest.raises(error, match=message):
+        refine_em(truth if factors is None else factors, make_codes(truth) if codes is None else codes, **options)

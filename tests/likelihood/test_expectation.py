@@ -1,0 +1,97 @@
+"""The E-step: its plain-loop twin, conservation of weight, missing entries, blocks of samples, zero probabilities."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import mixture_expectation
+
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.likelihood import expectation as module
+from tensorly_smp.likelihood.expectation import SMALLEST_PROBABILITY, expectation, log_floored, log_joint
+
+
+def make_problem(seed, rank=3, n_samples=30, missing=0.3, n_bins=(3, 2, 5, 4)):
+    rng = np.random.default_rng(seed)
+    values = np.column_stack([rng.integers(0, size, n_samples) for size in n_bins])
+    values[rng.random(values.shape) < missing] = -1
+    columns = [rng.dirichlet(np.ones(size), rank).T for size in n_bins]
+    model = MixtureFactors(rng.dirichlet(np.ones(rank)), columns)
+    return Codes.from_array(values, n_bins=n_bins), model, rng.exponential(size=n_samples)
+
+
+def run(codes, model, sample_weight=None):
+    return expectation(
+        one_hot(codes), log_floored(model.weights), log_floored(np.concatenate(model.factors)), sample_weight
+    )
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    rank=st.integers(1, 5),
+    missing=st.sampled_from([0.0, 0.3, 0.9, 1.0]),
+    is_weighted=st.booleans(),
+)
+def test_agrees_with_loops(seed, rank, missing, is_weighted):
+    codes, model, weights = make_problem(seed, rank, missing=missing)
+    weights = weights if is_weighted else None
+    result = run(codes, model, weights)
+    posterior, log_likelihood, counts, component_counts = mixture_expectation(
+        codes.values, model.weights, model.factors, weights
+    )
+    np.testing.assert_allclose(result.posterior, posterior, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(result.log_likelihood, log_likelihood, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(result.counts, np.concatenate(counts), rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(result.component_counts, component_counts, rtol=1e-10)
+
+
+def test_joint_is_that_of_the_factors():
+    codes, model, _ = make_problem(0)
+    joint = log_joint(one_hot(codes), np.log(model.weights), np.log(np.concatenate(model.factors)))
+    np.testing.assert_allclose(joint, model.log_joint(codes), rtol=1e-12)
+
+
+def test_counts_are_conserved():
+    codes, model, weights = make_problem(1)
+    result = run(codes, model, weights)
+    np.testing.assert_allclose(result.counts.sum(axis=1), one_hot(codes).T @ weights)
+    np.testing.assert_allclose(result.component_counts.sum(), weights.sum())
+    np.testing.assert_allclose(result.posterior.sum(axis=1), 1.0)
+
+
+def test_sample_without_entries_has_no_say():
+    _, model, _ = make_problem(2)
+    result = run(Codes.from_array([[-1, -1, -1, -1]], n_bins=model.n_bins), model)
+    np.testing.assert_allclose(result.posterior[0], model.weights)
+    assert abs(result.log_likelihood) < 1e-14
+    assert not result.counts.any()
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_blocks_of_samples_change_nothing(monkeypatch, is_weighted):
+    codes, model, weights = make_problem(3)
+    weights = weights if is_weighted else None
+    whole = run(codes, model, weights)
+    monkeypatch.setattr(module, "_BLOCK", 7)
+    parts = run(codes, model, weights)
+    for name in ("posterior", "log_likelihood", "counts", "component_counts"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12)
+
+
+def test_impossible_samples_and_many_variables_stay_finite():
+    # 2000 variables at the smallest probability: the product would be 1e-120000.
+    tables = np.tile([[0.0, 0.0], [1.0, 1.0]], (2000, 1))
+    codes = Codes.from_array(np.zeros((3, 2000), dtype=int), n_bins=2)
+    result = expectation(one_hot(codes), np.log([0.25, 0.75]), log_floored(tables))
+    np.testing.assert_allclose(result.log_likelihood, 3 * 2000 * np.log(SMALLEST_PROBABILITY))
+    np.testing.assert_allclose(result.posterior, [[0.25, 0.75]] * 3, rtol=1e-9)
+
+
+def test_arguments_are_left_alone():
+    codes, model, weights = make_problem(4)
+    arguments = [one_hot(codes), np.log(model.weights), np.log(np.concatenate(model.factors)), weights]
+    before = [array.copy() for array in arguments]
+    expectation(*arguments)
+    assert all(abs(now - then).max() == 0 for now, then in zip(arguments, before, strict=True))
