@@ -54,8 +54,9 @@ from tensorly_smp.samples import Samples, read_samples
 MOST_CELLS_FOR_KL = 2_000_000
 #: Variables up to which n_init="auto" takes several starts.
 MOST_VARIABLES_FOR_STARTS = 100
-#: Sweeps after which the likelihood takes over with refine="smooth".
-START_SWEEPS = 10
+#: Sweeps after which the likelihood takes over with refine="smooth"; fewer where they are over all triples of many
+#: variables, which are within a percent of their end then.
+START_SWEEPS, START_SWEEPS_OF_MANY = 10, 5
 #: Pseudo-counts per bin with refine="em"; see `refine_em`.
 EM_SMOOTHING = 0.1
 CHOICES: dict[str, tuple[str | None, ...]] = {
@@ -267,11 +268,12 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         n_cells = cells_of_all_triples(codes.n_bins)
         loss = self.loss if self.loss != "auto" else ("kl" if n_cells <= MOST_CELLS_FOR_KL else "frobenius")
         short = self.refine == "smooth"
+        sweeps = START_SWEEPS if n_cells <= MOST_CELLS_FOR_KL else START_SWEEPS_OF_MANY
         settings: dict[str, Any] = dict(
             loss=loss,
             init=self.init,
             n_init=self._n_starts(codes.n_variables),
-            n_iter_max=min(self.max_iter, START_SWEEPS) if short else self.max_iter,
+            n_iter_max=min(self.max_iter, sweeps) if short else self.max_iter,
             tol=self.tol,
             n_jobs=self.n_jobs,
             random_state=self.random_state,

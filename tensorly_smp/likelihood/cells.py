@@ -25,8 +25,11 @@ LEAST_REPEATED = 3.0
 #: is in the outermost cells. With few samples such quantiles say nothing.
 FARTHEST = 4.0
 FEWEST_FOR_OUTLIERS = 50.0
+#: Values closer than this, relative to the range of the central ones, are equal but for rounding errors.
+ROUNDING = 1e-9
 #: A share of distinct values below this means that values are rounded, and repeat for that reason.
 TIED = 0.8
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +103,7 @@ class Cells:
             columns.append(column + offset)
             shares.append(share)
         for edges, n, offset in zip(self.edges, self.discrete, offsets[len(self.smooth) :], strict=False):
-            column = np.searchsorted(edges[1:-1], values[:, n], side="right")[:, None]
+            column = np.searchsorted(edges[1:-1], values[:, n], side="right").astype(np.int32)[:, None]
             columns.append(column + offset)
             shares.append(np.ones(column.shape))
         for n, share in zip((*self.smooth, *self.discrete), shares, strict=True):
@@ -110,23 +113,24 @@ class Cells:
         kept = all_shares > 0
         starts = np.concatenate([[0], np.cumsum(np.sum(sizes, axis=0))])
         shape = (len(values), offsets[-1])
-        return csr_array((all_shares[kept], all_columns[kept].astype(np.int32), starts), shape=shape)
+        return csr_array((all_shares[kept], all_columns[kept], starts), shape=shape)
 
+    @np.errstate(over="ignore")
     def _smooth_cells(self, n: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cells (n_samples, n_shares) of the values of one variable, and the share of each."""
         n_cells = self.basis.n_cells
-        with np.errstate(over="ignore"):
-            position = (values - self.low[n]) / (self.high[n] - self.low[n]) * n_cells
+        position = (values - self.low[n]) / (self.high[n] - self.low[n]) * n_cells
         position = np.clip(np.nan_to_num(position), 0.0, np.nextafter(n_cells, 0.0))
         half = 0.5 * self.resolution[n] / (self.high[n] - self.low[n]) * n_cells
         if half == 0.0:
-            return position.astype(np.int64)[:, None], np.ones((len(values), 1))
+            return position.astype(np.int32)[:, None], np.ones((len(values), 1))
         start, end = np.clip(position - half, 0.0, n_cells)[:, None], np.clip(position + half, 0.0, n_cells)[:, None]
-        cells = np.floor(start).astype(np.int64) + np.arange(int(np.ceil(2.0 * half)) + 1)
+        cells = start.astype(np.int32) + np.arange(int(np.ceil(2.0 * half)) + 1, dtype=np.int32)
         overlap = np.clip(np.minimum(cells + 1.0, end) - np.maximum(cells, start), 0.0, None)
         return np.minimum(cells, n_cells - 1), overlap / overlap.sum(axis=1, keepdims=True)
 
 
+@np.errstate(over="ignore")  # infinite lengths of an absurd support are as good as any
 def lay_cells(
     values: np.ndarray,
     rank: int,
@@ -200,11 +204,14 @@ class _Observed:
         """Values closer than rounding errors are taken for one; samples of no weight do not count."""
         weights = np.ones(len(values)) if sample_weight is None else sample_weight
         kept = ~np.isnan(values) & (weights > 0)
+        if not kept.any():
+            weights, kept = np.ones(len(values)), ~np.isnan(values)
         order = np.argsort(values[kept], kind="stable")
         ordered, weights = values[kept][order], weights[kept][order]
-        with np.errstate(over="ignore"):
-            gaps = np.diff(ordered) > 1e-9 * (ordered[-1] - ordered[0])
-        starts = np.flatnonzero(np.concatenate([[True], gaps]))
+        # Not of the range, which a single far value may stretch.
+        low, high = _central(ordered, weights)
+        spread = high - low if high > low else ordered[-1] - ordered[0]
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > ROUNDING * spread]))
         return cls(ordered[starts], np.add.reduceat(weights, starts))
 
     @property
@@ -215,14 +222,13 @@ class _Observed:
         """Ends of the cells: the bounds, or a margin beyond the values, but not out to single ones far away."""
         least, most = self.distinct[0], self.distinct[-1]
         if self.total >= FEWEST_FOR_OUTLIERS:
-            below = np.cumsum(self.counts) / self.total
-            q01, q99 = self.distinct[np.searchsorted(below, [0.01, 0.99 - 1e-9])]
-            reach = FARTHEST * (q99 - q01)
-            if reach > 0:
+            q01, q99 = _central(self.distinct, self.counts)
+            if q99 > q01:
+                reach = FARTHEST * (q99 - q01)
                 least, most = max(least, q01 - reach), min(most, q99 + reach)
         margin = MARGIN * (most - least)
-        low = least - margin if support[0] is None else support[0]
-        high = most + margin if support[1] is None else support[1]
+        low = max(least - margin, -_LARGEST) if support[0] is None else support[0]
+        high = min(most + margin, _LARGEST) if support[1] is None else support[1]
         return float(low), float(high)
 
     def narrowest(self, rank: int) -> float:
@@ -237,3 +243,10 @@ class _Observed:
         if not inside.any():
             return float(self.distinct[-1] - self.distinct[0])
         return float((self.distinct[last[inside]] - self.distinct[inside]).min())
+
+
+def _central(ordered: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Ends of the central 98 % of the values."""
+    below = np.cumsum(weights)
+    low, high = ordered[np.searchsorted(below / below[-1], [0.01, 0.99 - 1e-9])]
+    return low, high

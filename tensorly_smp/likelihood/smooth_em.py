@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from tensorly_smp.checks import checked_integer
+from tensorly_smp.factors.extrapolation import SquaredExtrapolation
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.expectation import Expectation, expectation
@@ -26,8 +28,9 @@ from tensorly_smp.likelihood.log_spline import (
 PRIOR_SAMPLES = 0.01
 #: Penalties are chosen anew after each of these rounds of passes.
 N_ROUNDS = 3
+#: ... unless fewer than this share of them change.
+FEW_CHANGES = 0.02
 _LEAST_WEIGHT = 1e-12
-_LONGEST_STEP = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,7 @@ class _Problem:
 
     cells: Cells
     membership: csr_array
-    sample_weight: np.ndarray | None
+    sample_weight: np.ndarray
     total_weight: float
     prior: np.ndarray  # (n_rows, 1), what PRIOR_SAMPLES add to the counts
     log_volume: float  # sum over entries of the logarithm of their cell's width
@@ -148,6 +151,15 @@ class _Problem:
         totals = columns.sum(axis=0)
         return columns / totals, totals
 
+    def normalized(self, mixture: SmoothMixture) -> SmoothMixture:
+        """The mixture with tables that sum to one, as they do not after an extrapolation."""
+        tables, first = mixture.tables.copy(), 0
+        for edges in self.cells.edges:
+            rows = slice(first, first + len(edges) - 1)
+            tables[rows] -= logsumexp(tables[rows], axis=0)
+            first = rows.stop
+        return replace(mixture, tables=tables)
+
     def maximize(self, expected: Expectation, mixture: SmoothMixture) -> SmoothMixture:
         """M-step: one Newton step for every density, which raises what the E-step has found, not more."""
         basis = self.cells.basis
@@ -169,19 +181,31 @@ class _Problem:
         parts = [np.log(smoothed[a:b] / smoothed[a:b].sum(axis=0)) for a, b in pairwise(offsets)]
         return np.concatenate([np.empty((0, counts.shape[1])), *parts])
 
-    def choose(self, expected: Expectation, criterion: str, near: np.ndarray | None) -> SmoothMixture:
-        """Penalties for the counts of an E-step, and the densities with them.
+    def choose(
+        self, expected: Expectation, criterion: str, before: SmoothMixture | None = None
+    ) -> tuple[np.ndarray, SmoothMixture]:
+        """Penalties for the counts of an E-step, not per sample, and the mixture with them.
 
-        Those within a factor of ten of `near` (n_densities,) are compared, or all.
+        Given a mixture, penalties within a factor of ten of the present ones are compared, from its densities on;
+        otherwise all.
         """
         basis, rank = self.cells.basis, expected.posterior.shape[1]
         shares, totals = self.shares(expected.counts)
-        candidates = PENALTIES if near is None else near * np.array([0.1, 1.0, 10.0])[:, None]
-        candidates = np.clip(candidates, PENALTIES[0], PENALTIES[-1])
-        rho, coefficients = choose_penalties(basis, shares, totals, candidates, criterion)
-        self.penalty = rho * totals
+        candidates = start = None
+        if before is not None:
+            near = self.penalty / totals * np.array([0.1, 1.0, 10.0])[:, None]
+            candidates = np.clip(near, PENALTIES[0], PENALTIES[-1])
+            start = before.coefficients.reshape(basis.n_basis, -1)
+        rho, coefficients = choose_penalties(basis, shares, totals, candidates, criterion, start)
         stacked = coefficients.reshape(basis.n_basis, len(self.cells.smooth), rank)
-        return SmoothMixture(self.log_weights(expected), stacked, self.bin_tables(expected.counts))
+        return rho * totals, SmoothMixture(self.log_weights(expected), stacked, self.bin_tables(expected.counts))
+
+    def freedom(self, expected: Expectation, mixture: SmoothMixture) -> float:
+        """Effective number of parameters. A bin that is empty in all components is none."""
+        basis, rho = self.cells.basis, self.penalty / self.shares(expected.counts)[1]
+        smooth = effective_parameters(basis, mixture.coefficients.reshape(basis.n_basis, -1), rho).sum()
+        filled = [np.count_nonzero(self.prior[a:b]) for a, b in pairwise(self.cells.offsets[len(self.cells.smooth) :])]
+        return float(smooth) + mixture.rank * sum(number - 1 for number in filled) + mixture.rank - 1
 
 
 def smooth_em(
@@ -210,12 +234,14 @@ def smooth_em(
     cells : Cells
         See :func:`tensorly_smp.likelihood.cells.lay_cells`.
     sample_weight : ndarray (n_samples,), optional
+        A sample of weight 2 counts twice: the weights also say how many samples there are, by which the penalties go.
     criterion : {"reml", "aic", "bic"}
         How penalties are chosen, one per density; see :func:`tensorly_smp.likelihood.log_spline.choose_penalties`.
     n_rounds : int
-        How often penalties are chosen.
+        How often penalties are chosen, at most; not again where next to all stay.
     n_iter_max : int
-        Passes over the samples, of all rounds together.
+        Passes over the samples, of all rounds together, not counting extrapolations that are taken back. A round that
+        is begun has one at least.
     tol : float
         A round ends when a pass raises the penalized log-likelihood by less than this, in nats per sample.
 
@@ -223,33 +249,45 @@ def smooth_em(
     -------
     SmoothFit
 
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Another criterion, or a number of rounds or passes that is no positive integer.
+
     References
     ----------
     M. Levine, D. R. Hunter, D. Chauveau, "Maximum smoothed likelihood for multivariate mixtures", Biometrika 98, 2011.
     """
+    n_rounds, n_iter_max = checked_integer(n_rounds, "n_rounds", 1), checked_integer(n_iter_max, "n_iter_max", 1)
     problem = _problem(values, cells, sample_weight)
     expected = _given(problem, posterior)
+    problem.penalty, mixture = problem.choose(expected, criterion)
     trace: list[float] = []
     rounds: list[int] = []
-    near: np.ndarray | None = None
-    status = StopReason.CONVERGED
     for number in range(n_rounds):
-        mixture = problem.choose(expected, criterion, near)
-        left = n_iter_max - len(trace)
-        mixture, expected, values_of_round, converged = _passes(problem, mixture, max(left, 1), tol)
+        if number:
+            penalty, proposed = problem.choose(expected, criterion, mixture)
+            n_changed = np.count_nonzero(np.abs(np.log(penalty / problem.penalty)) > 1.0)
+            if n_changed <= FEW_CHANGES * penalty.size:
+                break
+            problem.penalty, mixture = penalty, proposed
+        left = max(n_iter_max - len(trace), 1)
+        mixture, expected, values_of_round, converged = _passes(problem, mixture, left, tol)
         trace += values_of_round
         rounds += [number] * len(values_of_round)
         if not converged:
-            status = StopReason.MAX_SWEEPS
             break
-        near = problem.penalty / problem.shares(expected.counts)[1]
-    return _fit(
-        problem,
-        mixture,
-        expected,
-        (np.array(trace) - problem.log_volume) / problem.total_weight,
-        np.array(rounds),
-        status,
+    return SmoothFit(
+        mixture=mixture,
+        cells=cells,
+        penalty=(problem.penalty / problem.shares(expected.counts)[1]).reshape(len(cells.smooth), mixture.rank),
+        log_likelihood=expected.log_likelihood - problem.log_volume,
+        n_parameters=problem.freedom(expected, mixture),
+        posterior=expected.posterior,
+        trace=(np.array(trace) - problem.log_volume) / problem.total_weight,
+        rounds=np.array(rounds),
+        status=StopReason.CONVERGED if converged else StopReason.MAX_SWEEPS,
+        total_weight=problem.total_weight,
     )
 
 
@@ -269,7 +307,7 @@ def smooth_densities(
         Of the samples.
     """
     problem = _problem(values, cells, sample_weight)
-    return problem.choose(_given(problem, posterior), criterion, None), problem.total_weight
+    return problem.choose(_given(problem, posterior), criterion)[1], problem.total_weight
 
 
 def _problem(values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None) -> _Problem:
@@ -278,83 +316,44 @@ def _problem(values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None)
     weights = np.where(np.isnan(values).all(axis=1), 0.0, 1.0 if sample_weight is None else sample_weight)
     overall = membership.T @ weights
     prior = np.empty((len(overall), 1))
-    offsets = cells.offsets
-    for a, b in pairwise(offsets):
-        prior[a:b, 0] = PRIOR_SAMPLES * overall[a:b] / overall[a:b].sum()
+    for a, b in pairwise(cells.offsets):
+        # Alike in all cells where only samples of no weight have the variable.
+        found = overall[a:b] if overall[a:b].any() else np.ones(b - a)
+        prior[a:b, 0] = PRIOR_SAMPLES * found / found.sum()
     return _Problem(cells, membership, weights, float(weights.sum()), prior, float(overall @ cells.log_widths))
 
 
 def _given(problem: _Problem, posterior: np.ndarray) -> Expectation:
     """What an E-step would have returned with these posteriors."""
-    weighted = posterior if problem.sample_weight is None else posterior * problem.sample_weight[:, None]
+    weighted = posterior * problem.sample_weight[:, None]
     return Expectation(posterior, np.nan, problem.membership.T @ weighted, weighted.sum(axis=0))
 
 
 def _passes(
     problem: _Problem, mixture: SmoothMixture, n_passes: int, tol: float
 ) -> tuple[SmoothMixture, Expectation, list[float], bool]:
-    """Passes with fixed penalties, extrapolated (SQUAREM); the last mixture, its E-step, the trace, whether converged.
+    """Passes with fixed penalties; the last mixture, its E-step, the trace, and whether it converged.
 
-    An extrapolation that turns out lower than where it came from is taken back, so that the trace never falls.
+    Extrapolated over pairs of passes. What turns out lower is taken back, so that the trace never falls.
     """
-    trace: list[float] = []
-    history: list[np.ndarray] = []
-    fallback: SmoothMixture | None = None
-    longest = _LONGEST_STEP
-    accepted, accepted_expected = mixture, None
-    for _ in range(2 * n_passes):
-        expected, value = problem.expect(mixture)
-        if fallback is not None and not value >= trace[-1]:
-            mixture, fallback, history, longest = fallback, None, [], max(2.0, longest / 2.0)
-            continue
-        fallback = None
-        gain = value - trace[-1] if trace else np.inf
+    squared = SquaredExtrapolation()
+    expected, value = problem.expect(mixture)
+    trace = [value]
+    while len(trace) < n_passes:
+        proposed = after = problem.maximize(expected, mixture)
+        point = squared.propose(mixture.pack(), after.pack())
+        if point is not None:
+            proposed = problem.normalized(mixture.unpack(point))
+        found, reached = problem.expect(proposed)
+        if point is not None and not reached >= value:
+            squared.reject()
+            proposed = after
+            found, reached = problem.expect(proposed)
+        if not reached >= value:  # EM itself climbs, but for rounding
+            return mixture, expected, trace, True
+        gain = reached - value
+        mixture, expected, value = proposed, found, reached
         trace.append(value)
-        accepted, accepted_expected = mixture, expected
         if gain <= tol * problem.total_weight:
-            return accepted, accepted_expected, trace, True
-        if len(trace) >= n_passes:
-            break
-        history.append(mixture.pack())
-        mixture = problem.maximize(expected, mixture)
-        if len(history) == 2:
-            proposal = _extrapolated(history, mixture.pack(), longest)
-            history = []
-            if proposal is not None:
-                fallback, mixture = mixture, mixture.unpack(proposal)
-    assert accepted_expected is not None
-    return accepted, accepted_expected, trace, False
-
-
-def _extrapolated(history: list[np.ndarray], last: np.ndarray, longest: float) -> np.ndarray | None:
-    """The point ahead of three iterates (Varadhan and Roland 2008), or None where it is not ahead."""
-    first = history[1] - history[0]
-    second = last - 2.0 * history[1] + history[0]
-    step = min(float(np.linalg.norm(first)) / max(float(np.linalg.norm(second)), 1e-300), longest)
-    return None if step <= 1.0 else history[0] + 2.0 * step * first + step * step * second
-
-
-def _fit(
-    problem: _Problem,
-    mixture: SmoothMixture,
-    expected: Expectation,
-    trace: np.ndarray,
-    rounds: np.ndarray,
-    status: StopReason,
-) -> SmoothFit:
-    cells, basis, rank = problem.cells, problem.cells.basis, mixture.rank
-    rho = problem.penalty / problem.shares(expected.counts)[1]
-    freedom = effective_parameters(basis, mixture.coefficients.reshape(basis.n_basis, -1), rho).sum()
-    freedom += rank * sum(len(edges) - 2 for edges in cells.edges) + rank - 1
-    return SmoothFit(
-        mixture=mixture,
-        cells=cells,
-        penalty=rho.reshape(len(cells.smooth), rank),
-        log_likelihood=expected.log_likelihood - problem.log_volume,
-        n_parameters=float(freedom),
-        posterior=expected.posterior,
-        trace=trace,
-        rounds=rounds,
-        status=status,
-        total_weight=problem.total_weight,
-    )
+            return mixture, expected, trace, True
+    return mixture, expected, trace, False

@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorly_smp.likelihood.cells import FARTHEST, lay_cells, looks_discrete
+
+
+def cells_of(columns, **options):
+    values = np.column_stack(columns).astype(float)
+    edges = [np.linspace(np.nanmin(c), np.nanmax(c) + 1e-9, 6) for c in values.T]
+    return lay_cells(values, 2, edges, **options), values
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20)
+def test_every_observed_entry_has_shares_of_one(seed):
+    rng = np.random.default_rng(seed)
+    n = 60
+    columns = [rng.normal(size=n), np.round(rng.normal(size=n), 1), rng.integers(0, 3, n), np.full(n, 2.5)]
+    cells, values = cells_of(columns)
+    values[rng.random(values.shape) < 0.3] = np.nan
+    membership = cells.membership(values)
+    assert membership.shape == (n, cells.offsets[-1])
+    order = (*cells.smooth, *cells.discrete)
+    for position, variable in enumerate(order):
+        first, last = cells.offsets[position : position + 2]
+        np.testing.assert_allclose(membership[:, first:last].sum(axis=1), ~np.isnan(values[:, variable]), atol=1e-12)
+    assert set(cells.discrete) == {2, 3}
+
+
+def test_a_value_is_in_its_cell():
+    cells, values = cells_of([np.linspace(0.0, 1.0, 101) ** 2])
+    width = (cells.high[0] - cells.low[0]) / cells.basis.n_cells
+    found = cells.membership(values).indices
+    left = cells.low[0] + found * width
+    assert ((left <= values[:, 0] + 1e-12) & (values[:, 0] <= left + width + 1e-12)).all()
+    outside = cells.membership(np.array([[-1e9], [1e9], [np.nan]]))
+    assert outside.indices.tolist() == [0, cells.basis.n_cells - 1]
+
+
+def test_rounded_values_are_spread_over_their_step():
+    rng = np.random.default_rng(0)
+    cells, _ = cells_of([np.round(rng.uniform(0, 4, 500), 1)])
+    assert cells.resolution[0] == pytest.approx(0.1)
+    row = cells.membership(np.array([[2.0]])).toarray()[0]
+    width = (cells.high[0] - cells.low[0]) / cells.basis.n_cells
+    centers = cells.low[0] + (np.arange(len(row)) + 0.5) * width
+    assert row @ centers == pytest.approx(2.0, abs=1e-9)
+    assert row.max() == pytest.approx(width / 0.1)
+    assert cells.resolution[0] * 0.99 < np.count_nonzero(row) * width < cells.resolution[0] + 2 * width
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.repeat([0.0, 1.0], 50), True),
+        (np.tile([1.0, 2.0, 3.0, 4.0, 5.0], 20), True),
+        (np.round(np.random.default_rng(0).normal(5.8, 0.8, 150), 1), False),  # like iris
+        (np.arange(100.0), False),
+        (np.array([1.0, 2.0, 3.0]), False),  # too few samples to say
+        (np.tile(np.arange(15) + 0.5, 10), False),
+        (np.tile(np.arange(15.0), 10), True),
+    ],
+)
+def test_what_looks_discrete(values, expected):
+    assert looks_discrete(np.unique(values), len(values)) is expected
+
+
+def test_declared_and_constant_variables():
+    rng = np.random.default_rng(0)
+    columns = [rng.integers(0, 3, 90), rng.normal(size=90), np.zeros(90)]
+    assert cells_of(columns, discrete=[1])[0].discrete == (1, 2)
+    assert cells_of(columns, discrete=[])[0].discrete == (2,)
+    assert cells_of(columns)[0].discrete == (0, 2)
+
+
+def test_support_ends_the_cells():
+    values = np.random.default_rng(0).exponential(size=200)
+    bounded, _ = cells_of([values], support=[(0.0, None)])
+    assert bounded.low[0] == 0.0
+    assert bounded.high[0] > values.max()
+    free, _ = cells_of([values])
+    assert free.low[0] < values.min()
+
+
+def test_one_far_value_does_not_stretch_the_cells():
+    values = np.random.default_rng(0).normal(size=500)
+    values[0] = 1e9
+    cells, _ = cells_of([values])
+    assert cells.high[0] < 3 * FARTHEST * 5
+    assert cells.membership(np.array([[1e9]])).indices.tolist() == [cells.basis.n_cells - 1]
+
+
+def test_weights_are_repeated_samples():
+    rng = np.random.default_rng(0)
+    values = np.column_stack([rng.normal(size=80), np.round(rng.normal(size=80), 1), rng.integers(0, 4, 80)])
+    weights = rng.integers(0, 4, 80)
+    edges = [np.linspace(-5, 5, 8)] * 3
+    weighted = lay_cells(values, 3, edges, sample_weight=weights.astype(float))
+    repeated = lay_cells(np.repeat(values, weights, axis=0), 3, edges)
+    for name in ("low", "high", "resolution", "discrete"):
+        np.testing.assert_array_equal(getattr(weighted, name), getattr(repeated, name))
+    assert weighted.basis.n_basis == repeated.basis.n_basis
+
+
+def test_narrow_components_get_more_functions():
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=1000)
+    narrow = np.concatenate([rng.normal(0, 1e-3, 500), rng.normal(1, 1e-3, 500)])
+    assert cells_of([narrow])[0].basis.n_basis > cells_of([wide])[0].basis.n_basis
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-12, 1e12, 1e200])
+def test_scale_changes_nothing(scale):
+    values = np.random.default_rng(0).normal(size=100)
+    cells, _ = cells_of([values])
+    scaled, moved = cells_of([scale * values])
+    np.testing.assert_allclose(scaled.low, scale * cells.low, rtol=1e-9)
+    same = cells.membership(values[:, None]).indices == scaled.membership(moved).indices
+    assert same.mean() > 0.97
+    np.testing.assert_allclose(scaled.log_widths, cells.log_widths + np.log(scale), atol=1e-6)

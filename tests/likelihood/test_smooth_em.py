@@ -1,0 +1,168 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensorly_smp as smp
+from tensorly_smp.factors.solution import StopReason
+from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.log_spline import log_probabilities
+from tensorly_smp.likelihood.smooth_em import smooth_densities, smooth_em
+
+
+def laid(values, rank, **options):
+    edges = [np.linspace(np.nanmin(c) - 1e-9, np.nanmax(c) + 1e-9, 6) for c in values.T]
+    return lay_cells(values, rank, edges, **options)
+
+
+def fit(values, posterior, sample_weight=None, **options):
+    cells = laid(values, posterior.shape[1], sample_weight=sample_weight)
+    return smooth_em(values, posterior, cells, sample_weight=sample_weight, **options)
+
+
+def check(result):
+    """What holds of every result."""
+    for number in np.unique(result.rounds):
+        trace = result.trace[result.rounds == number]
+        assert (np.diff(trace) >= -1e-11 * np.abs(trace[1:])).all()
+    mixture = result.mixture
+    assert np.exp(mixture.log_weights).sum() == pytest.approx(1.0)
+    for part in (mixture.coefficients, mixture.tables, result.penalty, result.posterior, result.trace):
+        assert np.isfinite(part).all()
+    np.testing.assert_allclose(result.posterior.sum(axis=1), 1.0)
+    assert np.isfinite([result.log_likelihood, result.n_parameters]).all()
+
+
+def mixed_values(rng, n_samples):
+    """Smooth, rounded, binary and integer variables of two clusters."""
+    shift = np.repeat([0.0, 3.0], [n_samples // 2, n_samples - n_samples // 2])
+    columns = [
+        rng.normal(shift),
+        np.round(rng.normal(-shift, 2.0), 0),
+        (rng.random(n_samples) < 0.2 + 0.2 * shift).astype(float),
+        rng.exponential(1.0 + shift),
+    ]
+    return np.column_stack(columns)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_penalized_likelihood_never_falls(seed, rank, weighted):
+    rng = np.random.default_rng(seed)
+    values = mixed_values(rng, 60)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    weights = rng.uniform(0, 3, 60) if weighted else None
+    check(fit(values, rng.dirichlet(np.ones(rank), 60), weights))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "gmm", "gamma", "laplace"])
+def test_stays_near_the_truth(kind):
+    X, _, truth = smp.datasets.make_smooth_mixture(kind, 1000, 5, 3, random_state=0)
+    result = fit(X, truth.posterior(X))
+    check(result)
+    assert result.status is StopReason.CONVERGED
+    agreement = (result.posterior.argmax(axis=1) == truth.predict(X)).mean()
+    assert agreement > 0.9
+    np.testing.assert_allclose(np.exp(result.mixture.log_weights), truth.weights, atol=0.08)
+
+
+def test_a_sample_of_weight_two_is_the_sample_twice():
+    rng = np.random.default_rng(1)
+    values, posterior = mixed_values(rng, 80), rng.dirichlet([1, 1], 80)
+    weights = rng.integers(0, 4, 80)
+    one = fit(values, posterior, weights.astype(float))
+    other = fit(np.repeat(values, weights, axis=0), np.repeat(posterior, weights, axis=0))
+    np.testing.assert_allclose(one.mixture.coefficients, other.mixture.coefficients, rtol=1e-5, atol=1e-6)
+    assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-8)
+
+
+def test_order_of_components_and_samples_changes_nothing():
+    rng = np.random.default_rng(2)
+    values, posterior = mixed_values(rng, 100), rng.dirichlet([2, 1, 1], 100)
+    order, rows = [2, 0, 1], rng.permutation(100)
+    # To the end: what rounding does to an iteration that stops early is as large as its tolerance.
+    one = fit(values, posterior, tol=1e-11, n_iter_max=5000)
+    other = fit(values[rows], posterior[rows][:, order], tol=1e-11, n_iter_max=5000)
+    np.testing.assert_allclose(other.mixture.log_weights, one.mixture.log_weights[order], atol=1e-5)
+    assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-8)
+
+
+def test_samples_without_entries_say_nothing():
+    rng = np.random.default_rng(3)
+    values, posterior = mixed_values(rng, 60), rng.dirichlet([1, 1], 60)
+    one = fit(values, posterior)
+    cells = laid(values, 2)
+    more = smooth_em(np.vstack([values, np.full((5, 4), np.nan)]), np.vstack([posterior, np.full((5, 2), 0.5)]), cells)
+    np.testing.assert_allclose(more.mixture.log_weights, one.mixture.log_weights, atol=1e-9)
+    assert more.log_likelihood == pytest.approx(one.log_likelihood)
+    np.testing.assert_allclose(more.posterior[60:], np.exp(more.mixture.log_weights)[None].repeat(5, 0))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        lambda rng: [rng.integers(0, 2, 90).astype(float) for _ in range(3)],
+        lambda rng: [np.zeros(90), rng.normal(size=90), rng.normal(size=90)],
+        lambda rng: [1e12 * (rng.random(90) < 0.5) + rng.normal(size=90) for _ in range(3)],
+        lambda rng: [1e-12 * rng.normal(size=90) + 1.0 for _ in range(3)],
+        lambda rng: [np.where(rng.random(90) < 0.5, 0.0, rng.normal(size=90)) for _ in range(3)],
+        lambda rng: [rng.standard_cauchy(90) for _ in range(3)],
+    ],
+    ids=["all discrete", "one constant", "1e12 apart", "1e-12 wide", "half equal", "Cauchy"],
+)
+def test_difficult_variables(columns):
+    rng = np.random.default_rng(4)
+    values = np.column_stack(columns(rng))
+    check(fit(values, rng.dirichlet([1, 1, 1], 90)))
+
+
+def test_component_of_three_samples_and_of_none():
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(100, 3))
+    values[:3] = 40.0 + rng.normal(size=(3, 3))
+    posterior = np.zeros((100, 3))
+    posterior[:3, 0] = 1.0
+    posterior[3:, 1] = 1.0
+    result = fit(values, posterior)
+    check(result)
+    assert result.posterior[:3, 0].min() > 0.99
+    equal = np.where(np.arange(100)[:, None] < 3, 40.0, values)
+    check(fit(equal, posterior))
+
+
+def test_few_samples_and_few_passes():
+    rng = np.random.default_rng(6)
+    check(fit(rng.normal(size=(4, 3)), rng.dirichlet([1, 1], 4)))
+    short = fit(rng.normal(size=(100, 3)), rng.dirichlet([1, 1], 100), n_iter_max=1)
+    check(short)
+    assert short.status is StopReason.MAX_SWEEPS
+    assert len(short.trace) == 1
+
+
+def test_one_component_is_the_density_of_all_samples():
+    values = np.random.default_rng(7).normal(size=(2000, 3))
+    result = fit(values, np.ones((2000, 1)))
+    cells = result.cells
+    p = np.exp(log_probabilities(cells.basis, result.mixture.coefficients[:, 0]))[:, 0]
+    centers = cells.low[0] + cells.basis.centers * (cells.high[0] - cells.low[0])
+    assert p @ centers == pytest.approx(values[:, 0].mean(), abs=1e-3)
+    assert p @ centers**2 == pytest.approx((values[:, 0] ** 2).mean(), rel=0.01)
+    assert 6.0 - 1e-6 <= result.n_parameters < 12.0
+
+
+def test_likelihood_is_of_densities():
+    # On other cells, and in other units, up to the change of units.
+    values = np.random.default_rng(8).normal(size=(500, 3))
+    one, other = fit(values, np.ones((500, 1))), fit(1e3 * values, np.ones((500, 1)))
+    assert other.log_likelihood == pytest.approx(one.log_likelihood - 1500 * np.log(1e3), rel=1e-9)
+    expected = 1500 * (-0.5 * np.log(2 * np.pi * np.e))
+    assert one.log_likelihood == pytest.approx(expected, rel=0.03)
+
+
+def test_densities_of_given_posteriors():
+    rng = np.random.default_rng(9)
+    values = mixed_values(rng, 200)
+    posterior = np.repeat(np.eye(2), 100, axis=0)
+    mixture, total = smooth_densities(values, posterior, laid(values, 2))
+    assert total == 200
+    np.testing.assert_allclose(np.exp(mixture.log_weights), 0.5)
