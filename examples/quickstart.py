@@ -7,7 +7,6 @@ output/quickstart.nc (the fitted model) and output/quickstart.png (its densities
 the package palmerpenguins; the classes are used to judge the result, never to find it.
 """
 
-import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -17,7 +16,6 @@ from palmerpenguins import load_penguins_raw
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer
 from sklearn.mixture import GaussianMixture
-from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.preprocessing import StandardScaler
 
 import tensorly_smp as smp
@@ -33,13 +31,12 @@ def main():
     print("\nBreast cancer: 569 tumors, 30 variables, benign or malignant")
     data = load_breast_cancer(as_frame=True)
     tumors, diagnosis = data.data, data.target.map(dict(enumerate(data.target_names)))
-    # 30 variables have 4060 triples; 400 of them, spread evenly over the variables, are enough and faster.
-    model = fit_with_chosen_bins(smp.SmoothProductMixture(2, triples=400, n_init=2, random_state=0), tumors)
+    model = smp.SmoothProductMixture(2, random_state=0).fit(tumors)
     compare(model, tumors, diagnosis)
 
     print("\nPenguins: 344 birds of three species, six measurements, some of them missing")
     birds, species = penguins()
-    model = fit_with_chosen_bins(smp.SmoothProductMixture(3, random_state=0), birds)
+    model = smp.SmoothProductMixture(3, random_state=0).fit(birds)
     compare(model, birds, species)
     show_imputed(model, birds)
 
@@ -52,7 +49,7 @@ def main():
     print("\nWhere the model does not fit: the four body measurements alone. They are dependent within a species")
     print("(large birds are large in all of them); the best three components split the Gentoo birds by sex instead.")
     body = birds.iloc[:, :4]
-    compare(fit_with_chosen_bins(smp.SmoothProductMixture(3, random_state=0), body), body, species)
+    compare(smp.SmoothProductMixture(3, random_state=0).fit(body), body, species)
 
 
 def penguins():
@@ -69,24 +66,10 @@ def penguins():
     return raw[list(columns)].rename(columns=columns), raw["Species"].str.split().str[0]
 
 
-def fit_with_chosen_bins(model, X):
-    """Choose the number of bins by the density of held-out samples, which needs no classes; then fit to all samples.
-
-    The histogram of three variables has n_bins ** 3 cells, so a few hundred samples need fewer than the default 15
-    bins; with too few bins, on the other hand, the densities are blurred.
-    """
-    search = GridSearchCV(model, {"n_bins": [4, 6, 8, 10, 12]}, cv=KFold(3, shuffle=True, random_state=0))
-    with warnings.catch_warnings():
-        # Candidates with bins too wide for the narrowest densities say so; here the score judges them.
-        warnings.simplefilter("ignore", smp.exceptions.ClippedMassWarning)
-        search.fit(X)
-    return search.best_estimator_
-
-
 def compare(model, X, classes):
     """Print weights, and the share of samples in the right cluster, beside two other ways of clustering."""
     weights = ", ".join(f"{weight:.2f}" for weight in model.weights_)
-    print(f"  bins {model.n_bins}, weights {weights}")
+    print(f"  weights {weights}")
     complete = X.notna().all(axis=1)
     standardized = StandardScaler().fit_transform(X[complete])
     n_components = model.n_components

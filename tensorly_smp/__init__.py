@@ -1,6 +1,6 @@
 """Mixtures of smooth product distributions, learned by coupled tensor decomposition of three-way histograms."""
 
-from tensorly_smp import datasets, exceptions, metrics
+from tensorly_smp import datasets, exceptions, metrics, plotting
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.densities.mixture_density import MixtureDensity
@@ -19,6 +19,7 @@ from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
 from tensorly_smp.marginals.block_tensor import block_tensor
 from tensorly_smp.marginals.histograms import Marginals, count_marginals
 from tensorly_smp.marginals.partition import Partition, default_partition, paper_partition
+from tensorly_smp.selection import select_n_components
 from tensorly_smp.storage import load
 
 __version__ = "0.1.0"
@@ -55,6 +56,8 @@ __all__ = [
     "metrics",
     "min_bins_for_rank",
     "paper_partition",
+    "plotting",
     "reconstruct_density",
     "refine_em",
+    "select_n_components",
 ]

@@ -72,7 +72,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     Nothing is assumed about the shape of the conditional densities but smoothness. Variables are cut into bins, the
     histograms of all variable triples are factorized jointly, and the factors become continuous densities (Kargas &
-    Sidiropoulos, AISTATS 2019). Samples may be incomplete: NaN, None, pandas NA and masked entries are missing.
+    Sidiropoulos, AISTATS 2019); by default the likelihood of the samples then refines these. Samples may be incomplete:
+    NaN, None, pandas NA and masked entries are missing.
 
     Parameters
     ----------
@@ -95,8 +96,9 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
     init : {"gevd", "random"} or MixtureFactors, default "gevd"
         "gevd" starts from algebra (:func:`gevd_start`), every fourth start at random; all "random" starts are.
     n_init : int or "auto", default "auto"
-        Starts; the best is kept. Of algebraic ones only the two that are lowest after 20 sweeps run to their end.
-        "auto" is 5, and 1 for more than a hundred variables, which leave little to chance.
+        Starts; the best is kept. "auto" is 5, and 1 for more than a hundred variables, which leave little to chance.
+        With ``refine="smooth"`` the likelihood chooses among all of them after a few sweeps; otherwise, of algebraic
+        ones, only the two that are lowest after 20 sweeps run to their end.
     refine : {"smooth", "em"} or None, default "smooth"
         None is the paper's algorithm: the coupled CPD is the result. "em" goes on from there to the maximum likelihood
         of the binned samples (:func:`refine_em`). "smooth" follows every start for a few sweeps only, and goes on from
@@ -132,8 +134,9 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
         change and seconds (sweep), start_loss and start_status (start); triples (triple, mode) unless all were
         factorized; attributes of plain types. Components are sorted by decreasing weight. With ``refine="smooth"``
-        also the splines of the log densities, their penalties, which variables are discrete, and the log-likelihood
-        (em_pass); weights and factors are the refined ones.
+        also the splines of the log densities, their penalties, which variables are discrete, the log-likelihood
+        (em_pass) and what starts were compared by (start_criterion); weights and factors are the refined ones, and
+        loss, change and seconds are of the start that was lowest after its sweeps.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning

@@ -226,8 +226,8 @@ class GridConditionals:
         beyond = np.maximum(1.0 - above, self._cumulative[-1])
         values[outside] = np.where(t[outside, None] < self.knots[0], below, beyond)
         if any(self.bounded):
-            nothing = self._beyond(t)
-            values[nothing] = np.where(t[nothing, None] < self.knots[0], 0.0, 1.0)
+            low, high = self._reach()
+            values[t <= low], values[t >= high] = 0.0, 1.0
         return np.clip(values, 0.0, 1.0)
 
     def quantile(self, q: np.ndarray, component: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from tensorly_smp.likelihood.log_spline import SplineBasis
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
 # each component, over three times its standard deviation. KL(true || learned) with the true posteriors, mean of two
-# truths, R = 5, by benchmarks/density_shares.py --splines:
+# truths, R = 5, by benchmarks/penalty_criteria.py with other values of the two constants:
 #                   1000 samples                  5000 samples
 #             Gaussian  GMM   Gamma Laplace   Gaussian Gamma Laplace
 #   1e-4 x 1    0.073  0.176  0.203  0.309     0.0197  0.0499  0.0826

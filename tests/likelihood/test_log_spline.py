@@ -1,3 +1,5 @@
+"""Penalized log-splines against dense algebra, a general optimizer, and their limits."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.log_spline import (
     CRITERIA,
     PENALTIES,
@@ -180,3 +183,46 @@ def test_shares_in_few_cells_stay_finite(cells):
         logs = log_probabilities(SMALL, coefficients)
         assert np.isfinite(logs).all()
         assert np.exp(logs).sum() == pytest.approx(1.0)
+
+
+def test_hessian_is_the_slope_of_the_gradient():
+    rng = np.random.default_rng(7)
+    shares, coefficients = random_shares(SMALL, 7, 1), 0.3 * rng.standard_normal((12, 1)) - 3.0
+    fit = _Fit.at(SMALL, SMALL.transposed @ shares, np.array([0.5]), coefficients)
+    bands = fit.hessian()[0]
+    for k in range(12):
+        step = np.zeros((12, 1))
+        step[k] = 1e-5
+        slope = (fit.moved(step).gradient() - fit.moved(-step).gradient())[:, 0] / 2e-5
+        below = np.minimum(12 - k, 4)
+        np.testing.assert_allclose(-slope[k : k + below], bands[k, :below], atol=1e-6)
+
+
+@given(st.integers(0, 10**6), st.floats(-300.0, 300.0), st.sampled_from([0.0, 1.0, 30.0]))
+def test_f_never_ends_lower_than_at_the_start(seed, constant, distance):
+    rng = np.random.default_rng(seed)
+    shares, rho = random_shares(SMALL, seed, 2), 10.0 ** rng.uniform(-5, 5, 2)
+    start = constant + distance * rng.standard_normal((12, 2))
+    before = start.copy()
+
+    def best_constant(coefficients):
+        return _Fit.at(SMALL, SMALL.transposed @ shares, rho, SMALL.normalized(coefficients)).value
+
+    for n_steps in (1, 5):
+        fitted = fit_log_splines(SMALL, shares, rho, start, n_steps=n_steps)
+        assert (best_constant(fitted) >= best_constant(start) - 1e-9 * (1 + np.abs(best_constant(start)))).all()
+    np.testing.assert_array_equal(start, before)
+
+
+def test_the_largest_penalty_leaves_a_gaussian():
+    basis = spline_basis(40)
+    shares = np.exp(-0.5 * ((basis.centers[:, None] - 0.5) / [0.04, 0.08]) ** 2)
+    shares /= shares.sum(axis=0)
+    rho = largest_penalties(basis, shares)
+    found = effective_parameters(basis, fit_log_splines(basis, shares, rho), rho)
+    assert ((found > 2.005) & (found < 2.03)).all()  # whatever the standard deviation
+
+
+def test_other_criteria_are_refused():
+    with pytest.raises(InvalidInputError, match="expected one of reml, aic, bic"):
+        choose_penalties(SMALL, random_shares(SMALL, 8), np.ones(3), criterion="gcv")

@@ -1,13 +1,16 @@
+"""Smoothed EM: ascent, identities, symmetries, difficult variables, hostile input."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorly_smp as smp
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.likelihood.cells import lay_cells
 from tensorly_smp.likelihood.log_spline import log_probabilities
-from tensorly_smp.likelihood.smooth_em import smooth_densities, smooth_em
+from tensorly_smp.likelihood.smooth_em import _given, _problem, smooth_densities, smooth_em
 
 
 def laid(values, rank, **options):
@@ -166,3 +169,150 @@ def test_densities_of_given_posteriors():
     mixture, total = smooth_densities(values, posterior, laid(values, 2))
     assert total == 200
     np.testing.assert_allclose(np.exp(mixture.log_weights), 0.5)
+
+
+@given(st.integers(0, 10**6), st.floats(0.0, 3.0), st.booleans())
+def test_every_m_step_climbs(seed, distance, weighted):
+    # From any mixture, also one that no M-step has made: the guard in the passes is for rounding errors only.
+    rng = np.random.default_rng(seed)
+    values = mixed_values(rng, 60)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    problem = _problem(values, laid(values, 3), rng.uniform(0, 3, 60) if weighted else None)
+    problem.penalty, mixture = problem.choose(_given(problem, rng.dirichlet(np.ones(3), 60)), "reml")
+    vector = mixture.pack()
+    mixture = problem.normalized(mixture.unpack(vector + distance * rng.standard_normal(vector.shape)))
+    for _ in range(4):
+        expected, before = problem.expect(mixture)
+        mixture = problem.maximize(expected, mixture)
+        assert problem.expect(mixture)[1] >= before - 1e-9 * abs(before)
+
+
+def test_an_extrapolated_mixture_is_one():
+    rng = np.random.default_rng(10)
+    values = mixed_values(rng, 60)
+    problem = _problem(values, laid(values, 2), None)
+    mixture = problem.choose(_given(problem, rng.dirichlet(np.ones(2), 60)), "reml")[1]
+    vector = mixture.pack()
+    again = mixture.unpack(vector)
+    for name in ("log_weights", "coefficients", "tables"):
+        np.testing.assert_allclose(getattr(again, name), getattr(mixture, name), atol=1e-12)
+    moved = problem.normalized(mixture.unpack(vector + rng.standard_normal(vector.shape)))
+    offsets, tables = problem.cells.offsets, np.exp(problem.log_tables(moved))
+    np.testing.assert_allclose(np.add.reduceat(tables, offsets[:-1], axis=0), 1.0)
+    assert np.exp(moved.log_weights).sum() == pytest.approx(1.0)
+
+
+def test_extrapolated_passes_end_where_plain_ones_do():
+    rng = np.random.default_rng(11)
+    values = np.concatenate([rng.normal(size=(200, 3)), rng.normal([1.5, 1.5, -1.5], size=(200, 3))])
+    posterior = np.repeat([[0.7, 0.3], [0.3, 0.7]], 200, axis=0)
+    result = fit(values, posterior, n_rounds=1, n_iter_max=2000, tol=1e-10)
+    problem = _problem(values, result.cells, None)
+    problem.penalty, mixture = problem.choose(_given(problem, posterior), "reml")
+    plain = []
+    while len(plain) < 2 or plain[-1] - plain[-2] > 1e-10 * 400:
+        expected, value = problem.expect(mixture)
+        plain.append(value)
+        mixture = problem.maximize(expected, mixture)
+    assert len(result.trace) < len(plain)
+    assert result.trace[-1] == pytest.approx((plain[-1] - problem.log_volume) / 400, abs=1e-6)
+
+
+def test_order_of_variables_changes_nothing():
+    rng = np.random.default_rng(12)
+    values, posterior, order = mixed_values(rng, 100), rng.dirichlet([2, 1, 1], 100), [3, 1, 2, 0]
+    one, other = fit(values, posterior), fit(values[:, order], posterior)
+    assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-8)
+    np.testing.assert_allclose(other.posterior, one.posterior, atol=1e-3)
+
+
+def hostile_column(kind, rng, n):
+    z = rng.normal(size=n)
+    return {
+        "normal": z,
+        "rounded": np.round(z, 1),
+        "constant": np.full(n, 3.7),
+        "binary": np.round(rng.random(n)),
+        "far apart": 1e12 * np.round(rng.random(n)) + z,
+        "close": 1.0 + 1e-12 * z,
+        "many equal": np.where(rng.random(n) < 0.9, 0.0, 1e9 * z),
+        "heavy": rng.standard_cauchy(n),
+        "huge": 8e307 * np.tanh(z),
+        "tiny": 1e-320 * np.round(100 * z),
+        "cliff": rng.gamma(0.2, size=n),
+    }[kind]
+
+
+KINDS = [
+    "normal",
+    "rounded",
+    "constant",
+    "binary",
+    "far apart",
+    "close",
+    "many equal",
+    "heavy",
+    "huge",
+    "tiny",
+    "cliff",
+]
+
+
+@given(
+    kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=4),
+    n_samples=st.sampled_from([2, 3, 5, 40, 150]),
+    rank=st.sampled_from([1, 2, 8]),
+    missing=st.sampled_from([0.0, 0.3, 0.8]),
+    weighted=st.booleans(),
+    criterion=st.sampled_from(["reml", "aic", "bic"]),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=40)
+def test_hostile_input(kinds, n_samples, rank, missing, weighted, criterion, seed):
+    rng = np.random.default_rng(seed)
+    values = np.column_stack([hostile_column(kind, rng, n_samples) for kind in kinds])
+    lost = rng.random(values.shape) < missing
+    lost[rng.integers(n_samples), lost.all(axis=0)] = False  # every variable has a value
+    values[lost] = np.nan
+    weights = rng.integers(0, 3, n_samples).astype(float) if weighted else None
+    if weighted:
+        weights[~lost.all(axis=1)] += 0.1
+    posterior = rng.dirichlet(np.full(rank, 0.1), n_samples)
+    edges = [np.linspace(np.nanmin(c), max(np.nanmax(c), 1.1 * np.nanmin(c), 1e-300), 6) for c in values.T]
+    cells = lay_cells(values, rank, edges, sample_weight=weights)
+    result = smooth_em(values, posterior, cells, sample_weight=weights, criterion=criterion, n_iter_max=20)
+    check(result)
+    n_smooth, n_bins = len(cells.smooth), sum(len(e) - 1 for e in cells.edges)
+    least, most = 2 * n_smooth, (cells.basis.n_basis - 1) * n_smooth + n_bins
+    assert rank * least - 1e-3 <= result.n_parameters - (rank - 1) <= rank * most
+
+
+def test_bins_that_are_empty_are_no_parameters():
+    values = np.column_stack([np.repeat([0.0, 4.0], 30), np.repeat([1.0, 2.0, 3.0], 20), np.full(60, 2.0)])
+    cells = lay_cells(values, 2, [np.linspace(0, 5, 11)] * 3)
+    result = smooth_em(values, np.random.default_rng(13).dirichlet([1, 1], 60), cells)
+    assert result.n_parameters == 1 + 2 * (1 + 2)
+    assert result.mixture.coefficients.size == 0
+    check(result)
+
+
+def test_a_variable_that_only_samples_of_no_weight_have():
+    rng = np.random.default_rng(14)
+    values, weights = rng.normal(size=(50, 2)), np.repeat([1.0, 0.0], 25)
+    values[:25, 1] = np.nan
+    cells = laid(values, 2, sample_weight=weights)
+    check(smooth_em(values, rng.dirichlet([1, 1], 50), cells, sample_weight=weights))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"criterion": "gcv"}, InvalidInputError, "expected one of reml, aic, bic"),
+        ({"n_rounds": 0}, InvalidInputError, "n_rounds is 0"),
+        ({"n_iter_max": 0}, InvalidInputError, "n_iter_max is 0"),
+        ({"n_iter_max": 2.5}, InvalidTypeError, "n_iter_max is 2.5"),
+    ],
+)
+def test_refuses(options, error, message):
+    with pytest.raises(error, match=message):
+        fit(np.random.default_rng(15).normal(size=(20, 2)), np.ones((20, 1)), **options)

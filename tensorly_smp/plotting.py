@@ -1,0 +1,168 @@
+"""Pictures of results, with matplotlib (extra ``plot``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_selection", "plot_singular_values"]
+
+# Distinguishable with any kind of color vision (Okabe and Ito), and by marker and line besides.
+BLUE, ORANGE, GRAY = "#0072B2", "#E69F00", "0.45"
+CRITERION_NAMES = {"bic": "BIC", "icl": "ICL", "cv": "held-out samples"}
+#: Differences of criteria, on the scale of -2 log-likelihood, below which the axis is linear. Above ten the evidence is
+#: very strong: R. E. Kass, A. E. Raftery, "Bayes factors", JASA 90, 1995.
+LINEAR_BELOW = 10.0
+
+
+def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
+    """Draw how much worse every number of components is than the best one.
+
+    The axis is linear up to 10, logarithmic above, since a component too few usually costs a hundred times as much as
+    one too many. Information criteria that have not decided are drawn thinly. Bars, for held-out samples, are two
+    standard errors of the difference from the best.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Of :func:`tensorly_smp.select_n_components`.
+    ax : matplotlib Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Not such a Dataset.
+    MissingDependencyError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=1).X
+    >>> table = smp.select_n_components(X, range(1, 4), random_state=0)
+    >>> smp.plotting.plot_selection(table).get_xlabel()
+    'number of components'
+    """
+    _require(dataset, ("criterion", "bic", "icl", "failure"), ("best", "criterion_name"), "select_n_components")
+    ax = _axes(ax)
+    numbers, decisive = dataset["n_components"].values, str(dataset.attrs["criterion_name"])
+    for name, line in (("bic", "--"), ("icl", ":")):
+        if name != decisive:
+            above = _above_least(dataset[name].values)
+            ax.plot(numbers, above, color=GRAY, marker=".", linestyle=line, label=CRITERION_NAMES[name])
+    above = _above_least(dataset["criterion"].values)
+    ax.plot(numbers, above, color=BLUE, marker="o", linewidth=2.0, zorder=3, label=CRITERION_NAMES[decisive])
+    if "heldout_gap_error" in dataset:
+        # Per sample and in nats, to the scale of -2 log-likelihood of all samples, and two of them.
+        bars = 4.0 * float(dataset.attrs["total_weight"]) * dataset["heldout_gap_error"].values
+        ax.errorbar(numbers, above, bars, fmt="none", ecolor=BLUE, capsize=3.0, zorder=3)
+    best = int(dataset.attrs["best"])
+    ring: dict[str, Any] = dict(
+        marker="o", markersize=13, markerfacecolor="none", markeredgewidth=2.0, linestyle="none", zorder=4
+    )
+    ax.plot(best, above[numbers == best], color=ORANGE, label=f"chosen: {best}", **ring)
+    failed = numbers[dataset["failure"].values != ""]
+    if len(failed):
+        top = np.full(len(failed), 0.97)
+        transform = ax.get_xaxis_transform()  # whatever the values are
+        ax.plot(failed, top, color="black", marker="x", linestyle="none", transform=transform, label="failed")
+    ax.set_yscale("symlog", linthresh=LINEAR_BELOW)
+    ax.set_ylim(bottom=-0.1 * LINEAR_BELOW)
+    ax.axhline(0.0, color=GRAY, linewidth=0.6, zorder=0)
+    ax.set_xlabel("number of components")
+    ax.set_ylabel("criterion above its least value")
+    _integer_ticks(ax)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_singular_values(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
+    """Draw the singular values of the pair block beside those of shuffled samples, without the trivial first.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Of :func:`tensorly_smp.select_n_components`; its Notes say how to read them.
+    ax : matplotlib Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Not such a Dataset.
+    MissingDependencyError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=1).X
+    >>> table = smp.select_n_components(X, range(1, 4), random_state=0)
+    >>> smp.plotting.plot_singular_values(table).get_yscale()
+    'log'
+    """
+    needed = ("singular_values", "shuffled_singular_values")
+    _require(dataset, needed, ("n_above_noise",), "select_n_components")
+    ax = _axes(ax)
+    order, (found, shuffled) = dataset["order"].values, (dataset[name].values for name in needed)
+    level = shuffled[1] if len(shuffled) > 1 else np.nan
+    above = (found > level) & (order > 1)
+    ax.plot(order[1:], found[1:], color=BLUE, marker="o", markerfacecolor="white", label="singular values")
+    ax.plot(order[above], found[above], color=BLUE, marker="o", linestyle="none")
+    ax.plot(order[1:], shuffled[1:], color=GRAY, marker=".", linewidth=0.8, label="shuffled samples")
+    n_above = int(dataset.attrs["n_above_noise"])
+    ax.axhline(level, color=GRAY, linestyle="--", linewidth=0.8, label=f"noise; {n_above} above, with the first")
+    ax.set_yscale("log")
+    ax.set_xlabel("order")
+    ax.set_ylabel("singular value of the pair block")
+    _integer_ticks(ax)
+    ax.legend(frameon=False)
+    return ax
+
+
+def _above_least(values: np.ndarray) -> np.ndarray:
+    """Differences to the least value; NaN stays."""
+    return values - np.nanmin(values) if np.isfinite(values).any() else values
+
+
+def _require(dataset: Any, names: tuple[str, ...], attributes: tuple[str, ...], source: str) -> None:
+    if not isinstance(dataset, xr.Dataset):
+        raise InvalidTypeError(f"dataset is {type(dataset).__name__}; expected the Dataset of {source}.")
+    lacking = [name for name in names if name not in dataset] + [
+        name for name in attributes if name not in dataset.attrs
+    ]
+    if lacking:
+        raise InvalidInputError(f"The Dataset lacks {lacking}; expected one of {source}.")
+
+
+def _axes(ax: Axes | None) -> Axes:
+    """These, or those of a new figure."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingDependencyError(
+            'Pictures need matplotlib: install the extra, pip install "tensorly_smp[plot]".'
+        ) from error
+    return plt.figure(layout="constrained").add_subplot() if ax is None else ax
+
+
+def _integer_ticks(ax: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))

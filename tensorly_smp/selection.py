@@ -1,0 +1,363 @@
+"""How many components: fits of several numbers of them, judged by an information criterion or by held-out samples."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from inspect import signature
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import tensorly as tl
+import xarray as xr
+from joblib import Parallel, delayed
+from scipy.sparse.linalg import ArpackError
+
+from tensorly_smp.candidates import CandidateFit, Job, fit_whole, fit_without
+from tensorly_smp.checks import checked_integer, checked_sample_weight
+from tensorly_smp.codes.binning import Binning, choose_binning
+from tensorly_smp.codes.encoding import encode_samples
+from tensorly_smp.estimator import SmoothProductMixture, _aligned_weights
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.initializers.pair_values import PairValues, pair_singular_values
+from tensorly_smp.randomness import RandomState, seed_sequence
+from tensorly_smp.samples import read_samples
+
+CRITERIA = ("bic", "icl", "cv")
+#: Bins per variable of the pair block, of about equally many samples: the fewer, the less noise in its singular values.
+PAIR_BINS = 6
+
+
+def select_n_components(
+    X: Any,
+    n_components: Collection[int] | int = range(1, 11),
+    criterion: str = "bic",
+    *,
+    n_folds: int = 5,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+    random_state: RandomState = None,
+    sample_dim: Hashable | None = None,
+    **parameters: Any,
+) -> xr.Dataset:
+    """Fit mixtures with several numbers of components, and tell which number the samples support.
+
+    Every number gets a fit of its own, the one that ``SmoothProductMixture`` makes of the same samples, parameters and
+    seed. All criteria are on the scale of -2 log-likelihood, summed over samples: lower is better.
+
+    Parameters
+    ----------
+    X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+        As for :meth:`SmoothProductMixture.fit`: at least three variables, NaN = missing.
+    n_components : collection of int, or int, default range(1, 11)
+        Numbers to compare, all different; an int n stands for 1, ..., n.
+    criterion : {"bic", "icl", "cv"}, default "bic"
+        "bic", -2 log-likelihood + n_parameters log(n_samples), asks for the mixture that is the best description of
+        the density. "icl", BIC with twice the entropy of the posteriors added, asks for clusters that are apart: two
+        components that overlap may count as one. "cv", -2 log-likelihood of samples that the fit has not seen, needs
+        no count of parameters, but `n_folds` fits more for every number; see Notes.
+    n_folds : int, default 5
+        Parts of the samples that are held out in turn; for "cv".
+    sample_weight : array_like (n_samples,), optional
+        Counts: a sample of weight 2 is two samples, also in log(n_samples). Weights of another kind are to be scaled,
+        so that they sum to the number of samples that they are worth.
+    n_jobs : int, optional
+        Fits at a time, in processes; the result, seconds apart, does not depend on it.
+    random_state : None, int, Generator or RandomState
+        The seed of every fit is an int, this one or one drawn from it; it is ``attrs["random_state"]`` of the result.
+    sample_dim : hashable, optional
+        Dimension of the samples in xarray input.
+    **parameters
+        Of :class:`SmoothProductMixture`, such as ``n_bins`` or ``support``.
+
+    Returns
+    -------
+    Dataset
+        Over the dimension ``n_components``, in increasing order: ``criterion`` (what decides), ``log_likelihood`` (of
+        the fitted density at all samples, nats), ``n_parameters`` (effective number, from the smoothers), ``entropy``
+        (of the posteriors, summed over samples, nats), ``bic``, ``icl``, ``seconds`` (of all fits of that number),
+        ``failure`` (why there is none; figures are NaN then) and ``warnings`` (names of the classes). For "cv" also
+        ``heldout_log_likelihood`` (n_components, fold), per sample, with ``heldout_mean`` over all samples,
+        ``heldout_spread`` (standard deviation over folds), ``heldout_gap`` (to the best mean) and ``heldout_gap_error``
+        (standard error of that gap, from the same samples under both fits).
+
+        Over the dimension ``order``: ``singular_values`` of the pair block, and ``shuffled_singular_values``, the
+        largest of samples whose variables were shuffled against each other; see Notes.
+
+        Attributes of plain types: ``best`` (the number chosen), ``criterion_name``, ``random_state``, ``n_samples``,
+        ``total_weight``, ``n_above_noise``, and ``n_folds`` for "cv". Where `best` is the largest candidate, larger
+        ones are worth trying. Pictures: ``smp.plotting.plot_selection`` and ``plot_singular_values``.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Arguments that cannot be used. If all fits fail, whatever the first one raised.
+
+    Warns
+    -----
+    TensorlySmpWarning
+        Every class of warning that fits have given once, with the numbers of components that it concerns.
+
+    Notes
+    -----
+    The number of parameters is, with ``refine="smooth"``, the trace of each smoother less one, summed over densities,
+    and the free weights: a Gaussian counts 2 however many spline coefficients describe it. Otherwise it is the number
+    of bin probabilities that are free, and the log-likelihood is that of the densities reconstructed from them, which
+    is not maximal.
+
+    "cv" chooses the smallest number whose gap to the best is within one standard error: a component too many, of a few
+    samples, changes the held-out log-likelihood by no more than chance.
+
+    **Singular values.** The variables are parted into two sets and one left out, each variable is cut into six bins of
+    equally many samples; the pair block holds the joint probabilities of a bin of the first set and one of the second,
+    divided by the root of the product of their own. Without noise it has as many positive singular values as there are
+    components (fewer where these depend on each other in a set), the first of them trivial. Noise adds small ones:
+    values count if they exceed all those of shuffled samples beyond their trivial first, which is their number
+    ``n_above_noise``. It needs no fit and tends to be too small, never decides, and says where to look.
+
+    Measured by ``benchmarks/bench_selection.py``; five components, ten variables, 5000 samples, ten truths a case,
+    candidates 3 to 7: how often the number chosen is five.
+
+    References
+    ----------
+    G. Schwarz, "Estimating the dimension of a model", Annals of Statistics 6, 1978. C. Biernacki, G. Celeux,
+    G. Govaert, "Assessing a mixture model for clustering with the integrated completed likelihood", IEEE TPAMI 22,
+    2000.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=1).X
+    >>> table = smp.select_n_components(X, range(1, 4), random_state=0)
+    >>> table.attrs["best"]
+    2
+    >>> model = smp.SmoothProductMixture(table.attrs["best"], random_state=table.attrs["random_state"]).fit(X)
+    >>> bool(abs(table.log_likelihood.sel(n_components=2) - model.score(X) * len(X)) < 1e-6)
+    True
+    """
+    candidates = _checked_candidates(n_components)
+    if criterion not in CRITERIA:
+        raise InvalidInputError(f"criterion is {criterion!r}; expected one of {list(CRITERIA)}.")
+    if n_jobs is not None and checked_integer(n_jobs, "n_jobs") == 0:
+        raise InvalidInputError("n_jobs is 0; expected at least 1, or -1 for all processors.")
+    job = _read_job(X, sample_weight, sample_dim, random_state, parameters)
+    folds = _folds(job, n_folds) if criterion == "cv" else None
+    # Processes, not threads: warnings, which every fit catches, are caught for all threads of a process at once.
+    with Parallel(n_jobs=n_jobs, prefer="processes") as run:
+        # The largest number takes longest, so that it begins first.
+        fits = run(delayed(fit_whole)(job, rank) for rank in candidates[::-1])[::-1]
+        heldout = [] if folds is None else _fit_folds(run, job, folds, fits)
+    dataset = _figures(job, candidates, fits, criterion)
+    if folds is not None:
+        dataset = _with_heldout(dataset, job, folds, fits, heldout)
+    _give_warnings(candidates, fits, heldout)
+    dataset = _decided(dataset, [*fits, *heldout])
+    return _with_singular_values(dataset, job).assign_attrs(
+        criterion_name=criterion,
+        random_state=job.seed,
+        n_samples=int(job.counted.sum()),
+        total_weight=job.total_weight,
+        **({} if folds is None else {"n_folds": n_folds}),
+    )
+
+
+# ---- what is asked ----
+
+
+def _checked_candidates(n_components: Any) -> list[int]:
+    if not isinstance(n_components, Collection) or isinstance(n_components, str | bytes | Mapping):
+        return list(range(1, checked_integer(n_components, "n_components", 1) + 1))
+    candidates = sorted(checked_integer(number, "A number of components", 1) for number in n_components)
+    if not candidates:
+        raise InvalidInputError("n_components is empty; expected numbers to compare, such as range(1, 11).")
+    if repeated := sorted({a for a, b in pairwise(candidates) if a == b}):
+        raise InvalidInputError(f"n_components holds {repeated} more than once; expected different numbers.")
+    return candidates
+
+
+def _read_job(
+    X: Any, sample_weight: Any, sample_dim: Hashable | None, random_state: RandomState, parameters: dict[str, Any]
+) -> Job:
+    known = [name for name in signature(SmoothProductMixture).parameters if name != "n_components"]
+    if unknown := [name for name in parameters if name not in known]:
+        raise InvalidTypeError(f"Unknown parameter(s) {unknown}; expected some of {known}.")
+    binning = parameters.get("binning")
+    given = binning.variables if isinstance(binning, Binning) else None
+    samples = read_samples(X, given, sample_dim)
+    weights = checked_sample_weight(_aligned_weights(sample_weight, X), len(samples.values))
+    seed = _seed(random_state)
+    job = Job(samples.values, samples.variables, weights, seed, dict(parameters), tl.get_backend())
+    if job.total_weight < 2:
+        raise InvalidInputError(
+            f"Samples that count, or their weights, sum to {job.total_weight:g}; expected at least 2. Scale weights to "
+            "sum to the number of samples that they are worth."
+        )
+    return job
+
+
+def _seed(random_state: RandomState) -> int:
+    """The integer itself, so that a fit with it is the same; else one drawn."""
+    sequence = seed_sequence(random_state)  # refuses what is none
+    return int(random_state) if isinstance(random_state, int | np.integer) else int(sequence.generate_state(1)[0])
+
+
+def _folds(job: Job, n_folds: Any) -> np.ndarray:
+    """Fold (n_samples,) of every sample, of about equally many each; -1 of those that do not count."""
+    n_folds, counted = checked_integer(n_folds, "n_folds", 2), np.flatnonzero(job.counted)
+    if len(counted) < 2 * n_folds:
+        raise InvalidInputError(
+            f"{len(counted)} samples with entries and a positive weight are too few for {n_folds} folds; expected at "
+            f'least {2 * n_folds}. Take criterion="bic".'
+        )
+    # A stream apart from those of the fits, which have the seed itself.
+    rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(1,)))
+    folds = np.full(len(job.values), -1)
+    folds[rng.permutation(counted)] = np.arange(len(counted)) % n_folds
+    return folds
+
+
+# ---- fits ----
+
+
+def _fit_folds(run: Parallel, job: Job, folds: np.ndarray, fits: Sequence[CandidateFit]) -> list[CandidateFit]:
+    """The fits without a fold, of every candidate that could be fitted at all, fold after fold."""
+    tasks = [(fit, fold) for fit in fits if fit.error is None for fold in range(folds.max() + 1)]
+    return run(delayed(fit_without)(job, fit, folds == fold, fold) for fit, fold in tasks)
+
+
+def _give_warnings(candidates: Sequence[int], fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit]) -> None:
+    """Each class of warning once, with the message of the smallest number that it concerns."""
+    messages: dict[type[Warning], dict[int, str]] = {}
+    for fit in [*fits, *heldout]:
+        for category, message in fit.caught:
+            messages.setdefault(category, {}).setdefault(fit.rank, message)
+    for category, by_rank in messages.items():
+        ranks = sorted(by_rank)
+        numbers = ", ".join(map(str, ranks))
+        where = "All fits" if ranks == list(candidates) else f"n_components = {numbers}"
+        warnings.warn(f"{where}: {by_rank[ranks[0]]}", category, stacklevel=3)
+
+
+# ---- figures ----
+
+
+def _figures(job: Job, candidates: list[int], fits: Sequence[CandidateFit], criterion: str) -> xr.Dataset:
+    """What the fits of all samples say."""
+    likelihood = np.array([np.nan if fit.error else job.weights @ fit.log_densities for fit in fits])
+    parameters, entropy = (np.array([getattr(fit, name) for fit in fits]) for name in ("n_parameters", "entropy"))
+    bic = -2.0 * likelihood + parameters * np.log(job.total_weight)
+    icl = bic + 2.0 * entropy
+    classes = [" ".join(sorted({category.__name__ for category, _ in fit.caught})) for fit in fits]
+    figures: dict[str, tuple[Any, dict[str, str]]] = {
+        "criterion": ({"bic": bic, "icl": icl}.get(criterion, np.full(len(fits), np.nan)), {"long_name": criterion}),
+        "log_likelihood": (likelihood, {"long_name": "log-likelihood of all samples", "units": "nats"}),
+        "n_parameters": (parameters, {"long_name": "effective number of parameters"}),
+        "entropy": (entropy, {"long_name": "entropy of the posteriors, summed over samples", "units": "nats"}),
+        "bic": (bic, {"long_name": "-2 log-likelihood + n_parameters log(n_samples); lower is better"}),
+        "icl": (icl, {"long_name": "bic + 2 entropy; lower is better"}),
+        "seconds": (np.array([fit.seconds for fit in fits]), {"long_name": "time of the fits", "units": "s"}),
+        "failure": (np.array([fit.failure for fit in fits]), {"long_name": "why there is no fit"}),
+        "warnings": (np.array(classes), {"long_name": "classes of the warnings of the fit of all samples"}),
+    }
+    coords = {"n_components": ("n_components", candidates, {"long_name": "number of components"})}
+    return xr.Dataset({name: ("n_components", *content) for name, content in figures.items()}, coords)
+
+
+def _with_heldout(
+    dataset: xr.Dataset, job: Job, folds: np.ndarray, fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit]
+) -> xr.Dataset:
+    """The figures with what held-out samples say; one fold that fails leaves a number of components without."""
+    numbers, weights, n_folds = [fit.rank for fit in fits], job.weights, folds.max() + 1
+    log_densities = np.full((len(numbers), len(folds)), np.nan)
+    failure, seconds = dataset["failure"].values.tolist(), dataset["seconds"].values.copy()
+    for fit in heldout:
+        row = numbers.index(fit.rank)
+        seconds[row] += fit.seconds
+        if fit.error is None:
+            log_densities[row, folds == fit.fold] = fit.log_densities
+        elif not failure[row]:
+            failure[row] = f"Without fold {fit.fold}: {fit.failure}"
+    counted = folds >= 0
+    by_fold = np.stack(
+        [
+            log_densities[:, folds == fold] @ weights[folds == fold] / weights[folds == fold].sum()
+            for fold in range(n_folds)
+        ],
+        axis=1,
+    )
+    sums = log_densities[:, counted] @ weights[counted]
+    gap, error = _gaps(log_densities[:, counted], weights[counted])
+    notes = {
+        "criterion": "-2 log-likelihood of all samples, each when held out",
+        "heldout_log_likelihood": "log-likelihood per sample of the fold that was held out",
+        "heldout_mean": "log-likelihood per sample, each when held out",
+        "heldout_spread": "standard deviation over folds of the log-likelihood per sample",
+        "heldout_gap": "heldout_mean below that of the best number",
+        "heldout_gap_error": "standard error of heldout_gap, from differences of the same samples",
+        "seconds": "time of the fits, added up",
+        "failure": "why there is no fit, or none without one of the folds",
+    }
+    figures = {
+        "criterion": -2.0 * sums,
+        "heldout_log_likelihood": by_fold,
+        "heldout_mean": sums / job.total_weight,
+        "heldout_spread": by_fold.std(axis=1, ddof=1),
+        "heldout_gap": gap,
+        "heldout_gap_error": error,
+        "seconds": seconds,
+        "failure": np.array(failure),
+    }
+    units = {"seconds": {"units": "s"}, "failure": {}}
+    for name, values in figures.items():
+        dims = ("n_components", "fold")[: values.ndim]
+        dataset[name] = (dims, values, {"long_name": notes[name], **units.get(name, {"units": "nats"})})
+    return dataset.assign_coords(fold=np.arange(n_folds))
+
+
+def _gaps(log_densities: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far each candidate is below the best, per sample, and the standard errors; NaN where one has failed."""
+    means = log_densities @ weights / weights.sum()
+    if np.isnan(means).all():
+        return means, means
+    below = log_densities[int(np.nanargmax(means))] - log_densities
+    gap = below @ weights / weights.sum()
+    return gap, np.sqrt((below - gap[:, None]) ** 2 @ weights**2) / weights.sum()
+
+
+def _decided(dataset: xr.Dataset, fits: Sequence[CandidateFit]) -> xr.Dataset:
+    """The Dataset with the number chosen."""
+    values = dataset["criterion"].values
+    if np.isnan(values).all():
+        raise next(fit.error for fit in fits if fit.error is not None)
+    good = values == np.nanmin(values)
+    if "heldout_gap" in dataset:
+        good = dataset["heldout_gap"].values <= dataset["heldout_gap_error"].values
+    return dataset.assign_attrs(best=int(dataset["n_components"].values[good][0]))
+
+
+# ---- singular values ----
+
+
+def _with_singular_values(dataset: xr.Dataset, job: Job) -> xr.Dataset:
+    """Those of the pair block, and the largest of shuffled samples."""
+    values = job.values[job.counted]
+    most = int(dataset["n_components"].values[-1]) + 3
+    # n stacked variables of I bins have rank n (I - 1) + 1.
+    stacked = (len(job.variables) - 1) // 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fits have said what is strange about the samples
+        binning = choose_binning(values, max(PAIR_BINS, -(-most // stacked) + 1), "quantile")
+    try:
+        pair = pair_singular_values(encode_samples(values, binning), most)
+    except (np.linalg.LinAlgError, ArpackError):  # no reason to lose the fits
+        unknown = np.full(most, np.nan)
+        pair = PairValues(unknown, unknown, 0)
+    note = {"long_name": "singular values of the pair block; the first is trivial"}
+    times = f"the largest of {pair.n_shuffles} shuffles" if pair.n_shuffles > 1 else "a shuffle"
+    shuffled_note = {"long_name": f"the same of samples shuffled against each other; {times}"}
+    dataset = dataset.assign(
+        singular_values=("order", pair.found, note), shuffled_singular_values=("order", pair.shuffled, shuffled_note)
+    )
+    dataset = dataset.assign_coords(order=np.arange(1, len(pair.found) + 1))
+    return dataset.assign_attrs(n_above_noise=pair.n_above_noise)

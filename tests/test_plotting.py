@@ -1,0 +1,107 @@
+"""Pictures: what is drawn is what the Dataset says."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+
+PLOTS = [smp.plotting.plot_selection, smp.plotting.plot_singular_values]
+
+
+def table(criterion="bic", failed=False):
+    """A Dataset as of select_n_components; the numbers are made up."""
+    bic = np.array([900.0, 400.0, 412.0, 500.0])
+    if failed:
+        bic[3] = np.nan
+    contents = {
+        "bic": ("n_components", bic),
+        "icl": ("n_components", bic + np.array([0, 5, 90, 200])),
+        "failure": ("n_components", np.array(["", "", "", "ValueError: no" if failed else ""])),
+        "singular_values": ("order", np.array([2.0, 0.9, 0.1, 0.05])),
+        "shuffled_singular_values": ("order", np.array([2.0, 0.2, 0.15, 0.1])),
+    }
+    attrs = {"best": 2, "criterion_name": criterion, "total_weight": 100.0, "n_above_noise": 2}
+    if criterion == "cv":
+        contents["criterion"] = ("n_components", bic - 50.0)
+        contents["heldout_gap_error"] = ("n_components", np.array([0.5, 0.0, 0.1, 0.2]))
+    else:
+        contents["criterion"] = contents[criterion]
+    return xr.Dataset(contents, {"n_components": [1, 2, 3, 4], "order": [1, 2, 3, 4]}, attrs)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def lines(ax):
+    return {line.get_label(): line for line in ax.get_lines()}
+
+
+@pytest.mark.parametrize(("criterion", "name"), [("bic", "BIC"), ("icl", "ICL"), ("cv", "held-out samples")])
+def test_criterion_above_its_least_value(criterion, name):
+    dataset = table(criterion)
+    drawn = lines(smp.plotting.plot_selection(dataset))
+    np.testing.assert_array_equal(drawn[name].get_xdata(), [1, 2, 3, 4])
+    np.testing.assert_array_equal(drawn[name].get_ydata(), dataset.criterion - dataset.criterion.min())
+    np.testing.assert_array_equal(drawn["BIC"].get_ydata(), [500.0, 0.0, 12.0, 100.0])
+    assert "ICL" in drawn
+    chosen = drawn["chosen: 2"]
+    assert (chosen.get_xdata()[0], chosen.get_ydata()[0]) == (2, 0.0)
+
+
+def test_bars_are_two_standard_errors_on_the_scale_of_the_criterion():
+    ax = smp.plotting.plot_selection(table("cv"))
+    (bars,) = ax.collections
+    heights = [float(np.ptp(path.vertices[:, 1])) for path in bars.get_paths()]
+    # -2 log-likelihood of 100 samples; two standard errors up, and two down.
+    np.testing.assert_allclose(heights, 2 * 2 * (2 * 100 * np.array([0.5, 0.0, 0.1, 0.2])))
+    assert not smp.plotting.plot_selection(table()).collections
+
+
+def test_failed_fits_are_marked():
+    drawn = lines(smp.plotting.plot_selection(table(failed=True)))
+    assert drawn["failed"].get_xdata().tolist() == [4]
+    assert np.isnan(drawn["BIC"].get_ydata()[3])
+    assert "failed" not in lines(smp.plotting.plot_selection(table()))
+
+
+def test_singular_values_without_the_first():
+    ax = smp.plotting.plot_singular_values(table())
+    drawn = lines(ax)
+    np.testing.assert_array_equal(drawn["singular values"].get_ydata(), [0.9, 0.1, 0.05])
+    np.testing.assert_array_equal(drawn["shuffled samples"].get_xdata(), [2, 3, 4])
+    assert drawn["noise; 2 above, with the first"].get_ydata()[0] == 0.2
+    filled = [line for line in ax.get_lines() if line.get_linestyle() == "None"]
+    assert [line.get_xdata().tolist() for line in filled] == [[2]]
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_axes_are_used_or_made(plot):
+    _, ax = plt.subplots()
+    assert plot(table(), ax) is ax
+    assert plot(table()) is not ax
+    ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_wrong_datasets(plot):
+    with pytest.raises(InvalidTypeError, match="dict; expected the Dataset of select_n_components"):
+        plot({})
+    with pytest.raises(InvalidInputError, match="lacks"):
+        plot(xr.Dataset())
+    with pytest.raises(InvalidInputError, match="lacks"):
+        plot(table().drop_attrs())
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_without_matplotlib(plot, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(MissingDependencyError, match=r"tensorly_smp\[plot\]"):
+        plot(table())

@@ -1,0 +1,244 @@
+"""What holds of every refined model: densities that are densities, on easy and on difficult data."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import tensorly_smp as smp
+from tensorly_smp.densities.grid import GridConditionals
+from tensorly_smp.exceptions import TensorlySmpWarning
+
+DATA = smp.datasets.make_smooth_mixture("gmm", 400, 4, 2, random_state=0)
+X = DATA.X
+BEST = smp.metrics.clustering_accuracy(DATA.labels, DATA.mixture.predict(X))
+
+
+def estimator(n_components=2, **parameters):
+    return smp.SmoothProductMixture(n_components, **{"n_init": 1, "random_state": 0, **parameters})
+
+
+def fit(values, n_components=2, sample_weight=None, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TensorlySmpWarning)  # data of this file deserve some
+        return estimator(n_components, **parameters).fit(values, sample_weight=sample_weight)
+
+
+def integral(conditionals):
+    """Over the cells of the grid, by Gauss-Legendre with two points, and the tails from the distribution function."""
+    knots = conditionals.origin + conditionals.unit * conditionals.knots
+    nodes = knots[:-1, None] + np.diff(knots)[:, None] * (0.5 + np.array([-0.5, 0.5]) / np.sqrt(3))
+    inside = (0.5 * np.diff(knots)[:, None] * conditionals.pdf(nodes).sum(axis=1)).sum(axis=0)
+    return inside + conditionals.cdf(knots[:1])[0] + 1.0 - conditionals.cdf(knots[-1:])[0]
+
+
+def check(model):
+    density = model.density_
+    for name, conditionals in zip(density.variables, density.conditionals, strict=True):
+        assert isinstance(conditionals, GridConditionals)
+        np.testing.assert_allclose(integral(conditionals), 1.0, atol=1e-6)
+        shares = np.array([1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-6])
+        for r in range(density.rank):
+            points = density.quantile_1d(shares, name, r)
+            assert (np.diff(points) >= 0).all()
+            np.testing.assert_allclose(density.cdf_1d(points, name, r), shares, rtol=1e-6, atol=1e-9)
+        knots = conditionals.origin + conditionals.unit * conditionals.knots
+        reach = knots[-1] - knots[0]
+        grid = np.linspace(knots[0] - reach, knots[-1] + reach, 3001)
+        assert (np.diff(density.cdf_1d(grid, name, "all"), axis=0) >= 0).all()
+        assert (density.pdf_1d(grid, name, "all") >= 0).all()
+        assert np.isfinite(density.logpdf_1d(grid, name, "all")).all()
+    drawn, _ = density.sample(2000, random_state=1)
+    for n, name in enumerate(density.variables):
+        # Histograms have jumps in the density, none in the distribution function.
+        p = stats.ks_1samp(drawn[:, n], lambda x, name=name: density.cdf_1d(x, name)).pvalue
+        assert p > 1e-4, name
+    assert np.isfinite(model.score_samples(drawn)).all()
+    np.testing.assert_allclose(model.predict_proba(drawn).sum(axis=1), 1.0)
+
+
+def ties():
+    return np.round(X * 2) / 2
+
+
+def half_equal():
+    return np.where(np.random.default_rng(0).random(X.shape) < 0.5, 0.0, X)
+
+
+def far_apart(distance):
+    return X + distance * (DATA.labels[:, None] == 0)
+
+
+DIFFICULT = {
+    "ties": ties,
+    "half equal": half_equal,
+    "1e12 apart": lambda: far_apart(1e12),
+    "scaled by 1e-12": lambda: 1e-12 * X,
+    "scaled by 1e12": lambda: 1e12 * X,
+    "1e-12 apart": lambda: 1e-12 * far_apart(1.0),
+    "three far samples": lambda: np.vstack([X, 60.0 + np.random.default_rng(0).normal(size=(3, 4))]),
+    "one far value": lambda: np.vstack([X, np.full((1, 4), 1e6)]),
+    "constant": lambda: np.column_stack([X, np.full(len(X), 3.0)]),
+    "discrete": lambda: np.column_stack([X[:, :3], DATA.labels, np.arange(len(X)) % 3]),
+    "missing": lambda: np.where(np.random.default_rng(0).random(X.shape) < 0.4, np.nan, X),
+    "20 samples": lambda: X[:20],
+    "three variables": lambda: X[:, :3],
+}
+
+
+@pytest.mark.parametrize("values", DIFFICULT.values(), ids=DIFFICULT.keys())
+def test_densities_are_densities(values):
+    check(fit(values()))
+
+
+@pytest.mark.parametrize("n_components", [1, 6])
+def test_other_numbers_of_components(n_components):
+    check(fit(X, n_components))
+
+
+@pytest.mark.parametrize("penalty", ["aic", "bic"])
+def test_other_criteria(penalty):
+    model = estimator(penalty=penalty).fit(X)
+    assert smp.metrics.clustering_accuracy(DATA.labels, model.labels_) > BEST - 0.04
+
+
+def test_nothing_to_warn_of():
+    check(estimator().fit(X))
+
+
+@pytest.mark.parametrize("refine", ["smooth", "em"])
+def test_better_than_the_coupled_cpd(refine):
+    data = smp.datasets.make_smooth_mixture("laplace", 1500, 5, 3, random_state=1)
+    new, _ = data.mixture.sample(2000, random_state=2)
+    before = fit(data.X, 3, refine=None).score(new)
+    assert fit(data.X, 3, refine=refine).score(new) > before
+
+
+def test_likelihood_trace_is_kept():
+    smooth = estimator().fit(X).result_
+    for number in np.unique(smooth["round"]):
+        trace = smooth.log_likelihood.values[smooth["round"].values == number]
+        assert (np.diff(trace) >= 0).all()
+    assert smooth.attrs["refine"] == "smooth"
+    binned = estimator(refine="em").fit(X).result_
+    assert (np.diff(binned.log_likelihood) >= 0).all()
+    assert binned.sizes["em_pass"] == binned.attrs["n_passes"] + 1
+
+
+def test_factors_are_those_of_the_density():
+    model = estimator().fit(X)
+    for n, name in enumerate(model.binning_.variables):
+        inner = model.binning_.edges[n][1:-1]
+        expected = np.diff(model.density_.cdf_1d(inner, name, "all"), axis=0, prepend=0.0, append=1.0)
+        np.testing.assert_allclose(model.factors_.factors[n], expected, atol=1e-9)
+
+
+def test_bounds_hold():
+    rng = np.random.default_rng(3)
+    cluster = np.repeat([0, 1], 400)
+    values = pd.DataFrame(
+        {
+            "price": rng.exponential(1.0 + 2.0 * cluster),
+            "share": rng.random(800),
+            "free": rng.normal(3.0 * cluster),
+            "other": rng.normal(-3.0 * cluster),
+        }
+    )
+    model = estimator(support={"price": (0, None), "share": (0, 1)}).fit(values)
+    check(model)
+    density = model.density_
+    assert (density.cdf_1d([-1.0, 0.0], "price", "all") == 0).all()
+    assert (density.cdf_1d([0.0], "share", "all") == 0).all()
+    assert (density.cdf_1d([1.0, 2.0], "share", "all") == 1).all()
+    assert density.pdf_1d(-0.1, "price").max() < 1e-300
+    assert np.isfinite(density.logpdf_1d(-0.1, "price", "all")).all()
+    np.testing.assert_allclose(density.pdf_1d([0.02, 0.5, 0.98], "share"), 1.0, atol=0.25)
+    # The cliff stays one: half the height within a hundredth of the scale.
+    assert density.pdf_1d(0.01, "price") > 0.7 * (0.5 + 0.5 / 3)
+    drawn, _ = density.sample(5000, random_state=0)
+    assert drawn[:, 0].min() >= 0
+    assert 0 <= drawn[:, 1].min() < drawn[:, 1].max() <= 1
+    free = estimator().fit(values)
+    assert free.score(values) < model.score(values)
+
+
+def test_bounds_survive_files(tmp_path):
+    values = np.column_stack([np.abs(X[:, 0]), X[:, 1:], np.full(len(X), 2.0), DATA.labels])
+    model = fit(values, support={"x0": (0, None)})
+    model.save(tmp_path / "model.nc")
+    again = smp.load(tmp_path / "model.nc")
+    np.testing.assert_array_equal(again.score_samples(values), model.score_samples(values))
+    np.testing.assert_array_equal(again.predict_proba(values), model.predict_proba(values))
+    assert again.support == {"x0": (0, None)}
+
+
+def test_declared_discrete_variables_keep_histograms():
+    model = fit(X, discrete=["x1"])
+    assert model.result_.discrete.values.tolist() == [0, 1, 0, 0]
+    assert np.isnan(model.result_.spline.sel(variable="x1")).all()
+    check(model)
+    categories = np.column_stack([X, DATA.labels])
+    assert fit(categories).result_.discrete.values.tolist() == [0, 0, 0, 0, 1]
+    assert fit(categories, discrete=[]).result_.discrete.values.tolist() == [0] * 5
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (1.0, 100.0)])
+def test_units_do_not_matter(scale, shift):
+    one, other = estimator().fit(X), estimator().fit(scale * X + shift)
+    moved = other.score_samples(scale * X + shift) + 4 * np.log(scale)
+    np.testing.assert_allclose(moved, one.score_samples(X), atol=1e-3)
+
+
+def test_weights_of_zero_and_repeated_rows():
+    weights = np.arange(len(X)) % 3
+    weighted = estimator().fit(X, sample_weight=weights)
+    repeated = estimator().fit(np.repeat(X, weights, axis=0))
+    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-4, atol=1e-4)
+
+
+def test_jobs_change_nothing():
+    data = smp.datasets.make_smooth_mixture("laplace", 300, 4, 4, random_state=0)
+    one, other = (fit(data.X, 4, n_init=4, n_jobs=n_jobs) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.score_samples(data.X), other.score_samples(data.X))
+
+
+@pytest.mark.parametrize("options", [{"triples": 3}, {"loss": "frobenius"}, {"density": "sinc"}, {"n_bins": "auto"}])
+def test_with_other_options(options):
+    model = fit(X, **options)
+    assert smp.metrics.clustering_accuracy(DATA.labels, model.labels_) > BEST - 0.04
+
+
+def test_log_splines_from_posteriors_and_from_factors():
+    codes = smp.encode_samples(X, smp.choose_binning(X, 15))
+    solution = smp.coupled_simplex_parafac(smp.count_marginals(codes), 2, random_state=0)
+    new, _ = DATA.mixture.sample(2000, random_state=1)
+    sinc = smp.reconstruct_density(solution, clip_warning=np.inf).logpdf(new).mean()
+    from_samples = smp.reconstruct_density(solution, method="logspline", samples=X).logpdf(new).mean()
+    truth = DATA.mixture.posterior(X)
+    from_truth = smp.reconstruct_density(solution, method="logspline", samples=X, posterior=truth)
+    assert from_samples > sinc
+    assert from_truth.logpdf(new).mean() > sinc
+    np.testing.assert_allclose(from_truth.weights, truth.mean(axis=0), atol=1e-9)
+    alone = smp.reconstruct_density(solution, method="logspline")
+    for each in alone.conditionals:
+        np.testing.assert_allclose(integral(each), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"posterior": np.ones((400, 2)) / 2}, "posterior without samples"),
+        ({"samples": X, "posterior": np.ones((400, 3)) / 3}, "shape"),
+        ({"samples": X, "posterior": np.ones((400, 2))}, "probabilities"),
+        ({"samples": X, "penalty": "cv"}, "penalty"),
+        ({"samples": X, "method": "sinc"}, "logspline"),
+        ({"raw": True}, "raw"),
+    ],
+)
+def test_refused_reconstructions(options, match):
+    codes = smp.encode_samples(X, smp.choose_binning(X, 6))
+    factors = smp.MixtureFactors([0.5, 0.5], [np.full((6, 2), 1 / 6)] * 4, codes.binning)
+    with pytest.raises(smp.exceptions.InvalidInputError, match=match):
+        smp.reconstruct_density(factors, **{"method": "logspline", **options})

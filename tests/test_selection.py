@@ -1,0 +1,469 @@
+"""The number of components: figures against their definitions, choices on easy data, failures, hostile input."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tensorly_smp as smp
+from tensorly_smp import selection
+from tensorly_smp.candidates import CandidateFit
+from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
+
+X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
+QUICK = {"n_bins": 8, "n_init": 1}
+FIGURES = ("criterion", "log_likelihood", "n_parameters", "entropy", "bic", "icl", "seconds")
+
+
+def select(data=X, candidates=(1, 2, 3), criterion="bic", **arguments):
+    return smp.select_n_components(data, candidates, criterion, **{"random_state": 0, **QUICK, **arguments})
+
+
+def number_of_least(criterion):
+    return int(criterion.n_components[int(np.argmin(criterion.values))])
+
+
+def timeless(dataset):
+    return dataset.drop_vars("seconds")
+
+
+@pytest.fixture(scope="module")
+def table():
+    return select()
+
+
+@pytest.fixture(scope="module")
+def heldout():
+    return select(criterion="cv", n_folds=2)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {rank: smp.SmoothProductMixture(rank, random_state=0, **QUICK).fit(X) for rank in (1, 2, 3)}
+
+
+def fail_at(monkeypatch, wrong, error):
+    """Fits whose (number of components, number of samples) `wrong` accepts raise the error."""
+    fit = smp.SmoothProductMixture.fit
+
+    def failing(self, X, y=None, sample_weight=None):
+        if wrong(self.n_components, len(X)):
+            raise error
+        return fit(self, X, y, sample_weight)
+
+    monkeypatch.setattr(smp.SmoothProductMixture, "fit", failing)
+
+
+# ---- figures ----
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_figures_are_those_of_the_estimator(table, models, rank):
+    one, model = table.sel(n_components=rank), models[rank]
+    posterior = model.predict_proba(X)
+    likelihood = model.score_samples(X).sum()
+    entropy = -sum(p * np.log(p) for p in posterior.ravel() if p > 0)
+    parameters = model.result_.attrs["n_parameters"]
+    assert float(one.log_likelihood) == pytest.approx(likelihood, rel=1e-12)
+    assert float(one.n_parameters) == parameters
+    assert float(one.entropy) == pytest.approx(entropy, rel=1e-9, abs=1e-9)
+    assert float(one.bic) == pytest.approx(-2 * likelihood + parameters * np.log(300), rel=1e-12)
+    assert float(one.icl) == pytest.approx(float(one.bic) + 2 * entropy, rel=1e-12)
+
+
+def test_held_out_likelihood_is_that_of_fits_without_the_fold(heldout, models):
+    folds = selection._folds(selection._read_job(X, None, None, 0, {}), 2)
+    assert np.bincount(folds).tolist() == [150, 150]
+    for rank in (1, 2, 3):
+        logs = np.full(len(X), np.nan)
+        for fold in range(2):
+            model = smp.SmoothProductMixture(rank, random_state=0, **QUICK, binning=models[rank].binning_)
+            logs[folds == fold] = model.fit(X[folds != fold]).score_samples(X[folds == fold])
+        one = heldout.sel(n_components=rank)
+        by_fold = [logs[folds == fold].mean() for fold in range(2)]
+        np.testing.assert_allclose(one.heldout_log_likelihood, by_fold, rtol=1e-12)
+        assert float(one.heldout_mean) == pytest.approx(logs.mean(), rel=1e-12)
+        assert float(one.heldout_spread) == pytest.approx(np.std(by_fold, ddof=1), rel=1e-9)
+        assert float(one.criterion) == pytest.approx(-2 * logs.sum(), rel=1e-12)
+
+
+def test_cross_validation_has_the_information_criteria_too(table, heldout):
+    for name in ("log_likelihood", "n_parameters", "entropy", "bic", "icl"):
+        xr.testing.assert_identical(table[name], heldout[name])
+    assert (heldout.seconds > 0).all()
+
+
+@pytest.mark.parametrize(("case", "rank"), [("gaussian", 2), ("laplace", 3)])
+def test_right_number_on_easy_data(case, rank):
+    easy, labels, _ = smp.datasets.make_smooth_mixture(case, 600, 5, rank, random_state=3)
+    # Clear clusters: the Laplace distributions of the paper overlap.
+    table = select(easy + 6.0 * labels[:, None], range(1, 5), "cv", n_folds=2)
+    assert table.attrs["best"] == rank
+    assert table.attrs["n_above_noise"] == rank
+    assert number_of_least(table.bic) == number_of_least(table.icl) == rank
+
+
+def test_one_component():
+    independent = np.random.default_rng(0).gamma(3.0, size=(400, 4))
+    table = select(independent, [1, 2, 3])
+    assert (table.attrs["best"], table.attrs["n_above_noise"]) == (1, 1)
+    alone = select(independent, [1])
+    assert alone.attrs["best"] == 1
+    assert float(alone.entropy.item()) == 0.0
+    assert float(alone.bic.item()) == float(table.bic.sel(n_components=1))
+
+
+def test_overlapping_components_are_one_cluster():
+    rng = np.random.default_rng(0)
+    # Two components whose means differ by less than a standard deviation in each of five variables.
+    overlapping = rng.normal(size=(1500, 5)) + 0.45 * rng.choice([-1.0, 1.0], size=(1500, 1))
+    by_density, by_clusters = (select(overlapping, [1, 2], name) for name in ("bic", "icl"))
+    assert (by_density.attrs["best"], by_clusters.attrs["best"]) == (2, 1)
+    xr.testing.assert_equal(by_clusters.criterion, by_clusters.icl)
+
+
+def test_latent_classes():
+    rng = np.random.default_rng(0)
+    classes, shares = rng.integers(3, size=2000), rng.uniform(0.1, 0.9, size=(8, 3))
+    coins = (rng.random((2000, 8)) < shares[:, classes].T).astype(float)
+    table = select(coins, range(1, 5))
+    assert table.attrs["best"] == 3
+    # One probability of each variable in each class, and the weights: empty bins between 0 and 1 are no parameters.
+    assert table.n_parameters.values.tolist() == [8.0, 17.0, 26.0, 35.0]
+
+
+def test_the_paper_s_algorithm_counts_bin_probabilities():
+    whole = np.column_stack([X, np.arange(300) % 2])  # a variable with two values uses two of its bins
+    table = select(whole, [2], refine=None, density="histogram")
+    model = smp.SmoothProductMixture(2, random_state=0, refine=None, density="histogram", **QUICK).fit(whole)
+    used = [len(np.unique(column[column >= 0])) for column in smp.encode_samples(whole, model.binning_).values.T]
+    assert used[-1] == 2
+    assert table.n_parameters.item() == 1 + 2 * sum(size - 1 for size in used)
+    assert table.log_likelihood.item() == pytest.approx(300 * model.score(whole), rel=1e-12)
+
+
+# ---- the choice ----
+
+
+def test_best_is_where_the_criterion_is_least(table):
+    assert table.attrs["best"] == number_of_least(table.criterion) == 2
+    xr.testing.assert_equal(table.criterion, table.bic)
+
+
+@given(st.data())
+def test_gaps(data):
+    shape = data.draw(st.integers(1, 4)), data.draw(st.integers(2, 6))
+    numbers = st.floats(-5, 5).map(lambda x: round(x, 3))
+    logs = np.array(data.draw(st.lists(numbers, min_size=shape[0] * shape[1], max_size=shape[0] * shape[1])))
+    logs = logs.reshape(shape)
+    weights = np.array(data.draw(st.lists(st.integers(1, 3), min_size=shape[1], max_size=shape[1])), dtype=float)
+    gap, error = selection._gaps(logs, weights)
+    best = int(np.argmax([np.average(row, weights=weights) for row in logs]))
+    for row, one_gap, one_error in zip(logs, gap, error, strict=True):
+        difference = logs[best] - row
+        mean = np.average(difference, weights=weights)
+        assert one_gap == pytest.approx(mean, abs=1e-12)
+        variance = sum((w / weights.sum()) ** 2 * (d - mean) ** 2 for w, d in zip(weights, difference, strict=True))
+        assert one_error == pytest.approx(variance**0.5, abs=1e-12)
+    assert gap[best] == error[best] == 0.0
+
+
+def held_out_table(gaps, errors):
+    contents = {"criterion": gaps, "heldout_gap": gaps, "heldout_gap_error": errors}
+    return xr.Dataset({k: ("n_components", v) for k, v in contents.items()}, {"n_components": [2, 3, 4]})
+
+
+def test_cross_validation_takes_the_smallest_number_within_one_standard_error():
+    assert selection._decided(held_out_table([0.5, 0.01, 0.0], [0.1, 0.02, 0.0]), []).attrs["best"] == 3
+    assert selection._decided(held_out_table([0.5, 0.03, 0.0], [0.1, 0.02, 0.0]), []).attrs["best"] == 4
+    assert selection._decided(held_out_table([np.nan, 0.0, np.nan], [np.nan, 0.0, np.nan]), []).attrs["best"] == 3
+
+
+# ---- labels, files ----
+
+
+def test_labels(table, heldout):
+    assert table.sizes == {"n_components": 3, "order": 6}
+    assert table.n_components.values.tolist() == [1, 2, 3]
+    assert table.order.values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert heldout.heldout_log_likelihood.dims == ("n_components", "fold")
+    for dataset in (table, heldout):
+        assert all(dataset[name].attrs["long_name"] for name in dataset.data_vars)
+        assert all(type(value) in (int, float, str) for value in dataset.attrs.values())
+        assert all(np.isfinite(dataset[name].values).all() for name in FIGURES)
+    assert set(table.failure.values) == set(table.warnings.values) == {""}
+    expected = {"criterion_name": "bic", "random_state": 0, "n_samples": 300, "total_weight": 300.0}
+    assert {name: table.attrs[name] for name in expected} == expected
+    assert heldout.attrs["n_folds"] == 2
+
+
+def test_netcdf(heldout, tmp_path):
+    heldout.to_netcdf(tmp_path / "table.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "table.nc", engine="h5netcdf") as read:
+        xr.testing.assert_equal(read.load(), heldout)
+        assert read.attrs == heldout.attrs
+        assert smp.plotting.plot_selection(read).get_xlabel() == "number of components"
+
+
+def test_containers(table):
+    frame = pd.DataFrame(X, columns=["a", "b", ("c", 1), "d"], index=np.arange(300)[::-1])
+    array = xr.DataArray(X.T, dims=("sensor", "when"), coords={"sensor": list("abcd")})
+    for data, arguments in ((frame, {}), (array, {"sample_dim": "when"})):
+        xr.testing.assert_equal(select(data, [2], **arguments).bic, table.bic.sel(n_components=[2]))
+
+
+def test_parameters_by_the_names_of_variables():
+    frame = pd.DataFrame(X - X.min(axis=0), columns=list("abcd"))
+    table = select(frame, [2], support={"b": (0, None)})
+    model = smp.SmoothProductMixture(2, random_state=0, support={"b": (0, None)}, **QUICK).fit(frame)
+    assert table.log_likelihood.item() == pytest.approx(300 * model.score(frame), rel=1e-12)
+    assert table.log_likelihood.item() != select(frame, [2]).log_likelihood.item()
+
+
+def test_given_binning_matches_columns_by_name(table):
+    binning = smp.choose_binning(pd.DataFrame(X, columns=list("abcd")), 8)
+    shuffled = pd.DataFrame(X, columns=list("abcd"))[list("dbca")]
+    xr.testing.assert_equal(select(shuffled, [2], binning=binning).bic, table.bic.sel(n_components=[2]))
+
+
+def test_samples_stay_as_they_are():
+    data, before = X.copy(), X.copy()
+    select(data, [2])
+    np.testing.assert_array_equal(data, before)
+
+
+# ---- weights and missing entries ----
+
+
+def test_weights_count_samples():
+    weights = np.tile([1.0, 2.0], 150)
+    table = select(candidates=[2], sample_weight=weights)
+    model = smp.SmoothProductMixture(2, random_state=0, **QUICK).fit(X, sample_weight=weights)
+    likelihood = weights @ model.score_samples(X)
+    assert table.log_likelihood.item() == pytest.approx(likelihood, rel=1e-12)
+    penalty = table.n_parameters.item() * np.log(450)
+    assert table.bic.item() == pytest.approx(-2 * likelihood + penalty, rel=1e-12)
+    assert (table.attrs["n_samples"], table.attrs["total_weight"]) == (300, 450.0)
+
+
+@pytest.mark.parametrize("criterion", ["icl", "cv"])
+def test_samples_that_say_nothing_are_not_counted(criterion):
+    plain = select(candidates=[1, 2], criterion=criterion, n_folds=2)
+    nothing = np.vstack([X, np.full((7, 4), np.nan)])
+    with_empty = select(nothing, [1, 2], criterion, n_folds=2)
+    weighted = select(
+        np.vstack([X, 3 + X[:7]]), [1, 2], criterion, n_folds=2, sample_weight=np.repeat([1.0, 0], [300, 7])
+    )
+    for other in (with_empty, weighted):
+        assert (other.attrs["n_samples"], other.attrs["total_weight"]) == (300, 300.0)
+        for name in ("criterion", "log_likelihood", "n_parameters", "entropy", "singular_values"):
+            np.testing.assert_allclose(other[name], plain[name], rtol=1e-3, atol=0.2, err_msg=name)
+
+
+def test_weights_follow_the_index():
+    weights = pd.Series(np.tile([1.0, 2.0], 150))
+    frame = pd.DataFrame(X)
+    xr.testing.assert_identical(
+        timeless(select(frame, [2], sample_weight=weights[::-1])), timeless(select(frame, [2], sample_weight=weights))
+    )
+
+
+def test_missing_entries():
+    incomplete = smp.datasets.make_smooth_mixture("gaussian", 500, 5, 2, missing=0.3, random_state=2).X
+    table = select(incomplete, [1, 2, 3], "cv", n_folds=2)
+    assert table.attrs["best"] == number_of_least(table.bic) == 2
+    assert all(np.isfinite(table[name].values).all() for name in FIGURES)
+
+
+def test_discrete_variables_stay_discrete_in_every_fold():
+    # Twenty values look discrete in 80 samples, but not in 40.
+    data = np.column_stack([X[:80], np.arange(80) % 20])
+    table = select(data, [2], "cv", n_folds=2)
+    folds = selection._folds(selection._read_job(data, None, None, 0, {}), 2)
+    model = smp.SmoothProductMixture(2, random_state=0, **QUICK)
+    assert model.fit(data).result_.discrete.values.tolist() == [0, 0, 0, 0, 1]
+    model.set_params(binning=model.binning_)
+    assert not model.fit(data[folds == 1]).result_.discrete.any()
+    model.set_params(discrete=["x4"])
+    expected = model.fit(data[folds == 1]).score(data[folds == 0])
+    assert float(table.heldout_log_likelihood[0, 0]) == pytest.approx(expected, rel=1e-12)
+
+
+# ---- seeds and jobs ----
+
+
+def test_row_does_not_depend_on_the_other_candidates(table):
+    xr.testing.assert_identical(timeless(select(candidates=np.array([3, 1]))).bic, table.bic.sel(n_components=[1, 3]))
+    xr.testing.assert_identical(timeless(select(candidates=3)), timeless(table))
+
+
+def test_result_does_not_depend_on_n_jobs(heldout):
+    table = select(candidates=[1, 2], criterion="cv", n_folds=2, n_jobs=2)
+    for name in ("criterion", "heldout_log_likelihood", "icl", "failure", "warnings"):
+        xr.testing.assert_identical(table[name], heldout[name].sel(n_components=[1, 2]))
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.default_rng(3), np.random.RandomState(3)])
+def test_seed_is_reported(random_state):
+    table = select(candidates=[2], random_state=random_state)
+    again = select(candidates=[2], random_state=table.attrs["random_state"])
+    xr.testing.assert_identical(timeless(again), timeless(table))
+
+
+def test_fits_travel_between_processes():
+    fit = CandidateFit(2, error=InvalidInputError("what"), caught=[(ConvergenceWarning, "why")])
+    again = pickle.loads(pickle.dumps(fit))
+    assert (again.failure, again.caught) == ("InvalidInputError: what", [(ConvergenceWarning, "why")])
+
+
+# ---- failures and warnings ----
+
+
+def test_failed_candidate(monkeypatch, table):
+    fail_at(monkeypatch, lambda rank, n_samples: rank == 2, np.linalg.LinAlgError("no convergence"))
+    failed = select()
+    assert failed.failure.values.tolist() == ["", "LinAlgError: no convergence", ""]
+    for name in ("criterion", "log_likelihood", "n_parameters", "entropy", "bic", "icl"):
+        assert np.isnan(failed[name].values).tolist() == [False, True, False]
+        np.testing.assert_array_equal(failed[name].values[[0, 2]], table[name].values[[0, 2]])
+    assert failed.attrs["best"] == (1 if table.bic[0] < table.bic[2] else 3)
+
+
+def test_failed_fold(monkeypatch, heldout):
+    fail_at(monkeypatch, lambda rank, n_samples: rank == 2 and n_samples < 300, ValueError("too few"))
+    failed = select(criterion="cv", n_folds=2)
+    assert failed.failure.values.tolist() == ["", "Without fold 0: ValueError: too few", ""]
+    assert np.isnan(failed.heldout_log_likelihood.values).sum(axis=1).tolist() == [0, 2, 0]
+    assert np.isnan(failed.criterion.values).tolist() == [False, True, False]
+    xr.testing.assert_equal(failed.bic, heldout.bic)  # of all samples, which worked
+    assert failed.attrs["best"] == 3
+
+
+def test_more_components_than_samples():
+    table = select(X[:6], [1, 7])
+    assert "7 with 6 samples" in table.failure.values[1]
+    assert table.attrs["best"] == 1
+
+
+@pytest.mark.parametrize("criterion", ["bic", "cv"])
+def test_if_all_fail_the_error_is_raised(monkeypatch, criterion):
+    fail_at(monkeypatch, lambda *_: True, MemoryError("all of it"))
+    with pytest.raises(MemoryError, match="all of it"):
+        select(criterion=criterion)
+
+
+def test_if_all_folds_fail_the_error_is_raised(monkeypatch):
+    fail_at(monkeypatch, lambda rank, n_samples: n_samples < 300, ValueError("folded"))
+    with pytest.raises(ValueError, match="folded"):
+        select(criterion="cv")
+
+
+def test_warnings_are_given_once():
+    with pytest.warns(ConvergenceWarning) as given_warnings:
+        table = select(candidates=[1, 2], max_iter=1)
+    assert len(given_warnings) == 1
+    assert str(given_warnings[0].message).startswith("All fits: ")
+    assert given_warnings[0].filename.endswith("test_selection.py")
+    assert table.warnings.values.tolist() == ["ConvergenceWarning"] * 2
+
+
+def test_warnings_name_the_numbers_they_concern(monkeypatch):
+    fit = smp.SmoothProductMixture.fit
+
+    def warning(self, X, y=None, sample_weight=None):
+        if self.n_components > 1:
+            warnings.warn(f"{self.n_components} are many", UserWarning, stacklevel=2)
+        return fit(self, X, y, sample_weight)
+
+    monkeypatch.setattr(smp.SmoothProductMixture, "fit", warning)
+    with pytest.warns(UserWarning, match="^n_components = 2, 3: 2 are many$") as given_warnings:
+        select()
+    assert len(given_warnings) == 1
+
+
+def test_warning_as_error_is_raised_after_the_fits():
+    with pytest.raises(ConvergenceWarning):
+        select(candidates=[2], max_iter=1)
+
+
+def test_interrupt_stops_everything():
+    calls = []
+
+    def interrupt(cp_tensor, loss):
+        calls.append(loss)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        select(callback=interrupt)
+    assert len(calls) == 1
+
+
+def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
+    def fail(*_):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(selection, "pair_singular_values", fail)
+    lost = select(candidates=[2])
+    assert lost.bic.item() == table.bic.sel(n_components=2).item()
+    assert np.isnan(lost.singular_values).all()
+    assert lost.attrs["n_above_noise"] == 0
+
+
+# ---- hostile input ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"candidates": []}, InvalidInputError, "empty"),
+        ({"candidates": range(0)}, InvalidInputError, "empty"),
+        ({"candidates": [0, 1]}, InvalidInputError, "at least 1"),
+        ({"candidates": 0}, InvalidInputError, "at least 1"),
+        ({"candidates": -3}, InvalidInputError, "at least 1"),
+        ({"candidates": [1, -2]}, InvalidInputError, "at least 1"),
+        ({"candidates": [2, 1, 2]}, InvalidInputError, r"\[2\] more than once"),
+        ({"candidates": "3"}, InvalidTypeError, "'3'"),
+        ({"candidates": ["3"]}, InvalidTypeError, "'3'"),
+        ({"candidates": b"12"}, InvalidTypeError, "b'12'"),
+        ({"candidates": {1: 2}}, InvalidTypeError, "integer"),
+        ({"candidates": [1.0, 2.0]}, InvalidTypeError, "integer"),
+        ({"candidates": [True]}, InvalidTypeError, "integer"),
+        ({"candidates": np.ones((2, 2), dtype=int)}, InvalidTypeError, "integer"),
+        ({"candidates": None}, InvalidTypeError, "None"),
+        ({"candidates": (n for n in (1, 2))}, InvalidTypeError, "generator"),
+        ({"criterion": "aic"}, InvalidInputError, "'aic'; expected one of"),
+        ({"criterion": None}, InvalidInputError, "None"),
+        ({"criterion": ["bic"]}, InvalidInputError, "bic"),
+        ({"criterion": "cv", "n_folds": 1}, InvalidInputError, "at least 2"),
+        ({"criterion": "cv", "n_folds": 2.0}, InvalidTypeError, "integer"),
+        ({"criterion": "cv", "n_folds": 200}, InvalidInputError, "too few for 200 folds"),
+        ({"criterion": "cv", "data": X[:9]}, InvalidInputError, "9 samples .* too few for 5 folds"),
+        ({"n_jobs": 0}, InvalidInputError, "n_jobs is 0"),
+        ({"n_jobs": "2"}, InvalidTypeError, "n_jobs"),
+        ({"random_state": -1}, InvalidInputError, "non-negative"),
+        ({"random_state": "0"}, InvalidTypeError, "str"),
+        ({"sample_weight": np.ones(3)}, InvalidInputError, "shape"),
+        ({"sample_weight": -np.ones(300)}, InvalidInputError, "non-negative"),
+        ({"sample_weight": np.full(300, 1 / 300)}, InvalidInputError, "sum to 1; expected at least 2"),
+        ({"n_binz": 3}, InvalidTypeError, "n_binz"),
+        ({"n_bins": "many"}, InvalidInputError, "many"),
+        ({"penalty": "?"}, InvalidInputError, "penalty"),
+        ({"data": X[:, :2]}, InvalidInputError, "at least three"),
+        ({"data": [["a"] * 3] * 4}, InvalidTypeError, "real numbers"),
+        ({"data": np.full((9, 3), np.nan)}, InvalidInputError, "sum to 0"),
+        ({"data": np.where(X > 3, np.inf, X)}, InvalidInputError, "infinite"),
+    ],
+)
+def test_unusable_arguments(arguments, error, words):
+    with pytest.raises(error, match=words):
+        select(**arguments)
+
+
+def test_number_of_components_has_one_name():
+    with pytest.raises(TypeError):
+        smp.select_n_components(X, [1], **{"n_components": 2})
