@@ -218,8 +218,9 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             At least three variables.
         y : ignored
         sample_weight : array_like (n_samples,), optional
-            Non-negative; a sample of weight 2 counts twice, one of weight 0 not at all. Quantile bins and `coverage`
-            leave out samples of weight 0, but do not use the weights further.
+            Non-negative; a sample of weight 2 counts twice, one of weight 0 not at all. They are numbers of samples:
+            weights that sum to one stand for a single one, of which nothing can be learned. Quantile bins and
+            `coverage` leave out samples of weight 0, but do not use the weights further.
 
         Returns
         -------

@@ -117,7 +117,7 @@ def select_n_components(
     ``n_above_noise``. It needs no fit and tends to be too small, never decides, and says where to look.
 
     Measured by ``benchmarks/bench_selection.py``; five components, ten variables, 5000 samples, ten truths a case,
-    candidates 3 to 7: how often the number chosen is five.
+    candidates 3 to 7: five was chosen in all forty by "bic", in 39 by "icl" (four, once, of Laplace).
 
     References
     ----------
