@@ -123,7 +123,8 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         Starts at a time; the result does not depend on it.
     random_state : None, int, Generator or RandomState
     callback : callable, optional
-        ``callback(cp_tensor, loss)`` before every sweep; returning True stops.
+        ``callback(cp_tensor, loss)`` before every sweep; returning True stops the start, and there is no refinement
+        then. Neither is there one after a keyboard interrupt of the sweeps; fit returns what it has so far.
     sample_dim : hashable, optional
         Dimension of the samples in xarray input; where it is not given and neither names nor coordinates tell, fit
         raises.
@@ -295,7 +296,17 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             return coupled_simplex_parafac(marginals, self.n_components, codes=counted, **settings)
 
     def _refined(self, solution: CoupledSolution, samples: Samples, codes: Codes, sample_weight: Any) -> xr.Dataset:
-        """The Dataset of the solution, refined as asked for."""
+        """The Dataset of the solution, refined as asked for, unless the callback or the keyboard has stopped it."""
+        stopped = next((s for s in (StopReason.INTERRUPTED, StopReason.CALLBACK) if s in solution.start_statuses), None)
+        dataset = self._refinement(solution, samples, codes, sample_weight, stopped is not None)
+        if stopped is None:
+            return dataset
+        return dataset.assign_attrs(status=stopped.name.lower(), status_explanation=stopped.explanation)
+
+    def _refinement(
+        self, solution: CoupledSolution, samples: Samples, codes: Codes, sample_weight: Any, is_stopped: bool
+    ) -> xr.Dataset:
+        """The Dataset of the refined solution; without passes if the fit has been stopped."""
         factors = solution.factors.to_numpy()
         if self.refine == "em":
             refined = refine_em(
@@ -305,6 +316,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
                 smoothing=EM_SMOOTHING,
                 n_iter_max=self.max_iter,
                 tol=self.tol,
+                callback=(lambda *_: True) if is_stopped else None,
             )
             dataset = solution_to_dataset(replace(solution, factors=refined.factors.sort()))
             return with_likelihood_trace(dataset, refined)
@@ -312,7 +324,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         if self.refine is None:
             return dataset
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        support, bounded = self._bounds(samples)
+        support = self._support(samples)
         discrete = self._discrete(samples)
         cells = lay_cells(samples.values, self.n_components, codes.binning.edges, discrete, support, weights)
         starts = refine_starts(
@@ -322,18 +334,18 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             cells,
             sample_weight=weights,
             criterion=self.penalty,
-            n_iter_max=self.max_iter,
+            n_iter_max=1 if is_stopped else self.max_iter,
             tol=10.0 * self.tol,
             n_jobs=self.n_jobs,
         )
-        if not starts.fit.status.is_converged:
+        if not starts.fit.status.is_converged and not is_stopped:
             warnings.warn(
                 f"Smoothed EM stopped after {len(starts.fit.trace) - 1} passes: {starts.fit.status.explanation}; "
                 f"{starts.fit.status.remedy}.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        dataset = with_smooth_fit(dataset, starts.fit, bounded)
+        dataset = with_smooth_fit(dataset, starts.fit, np.array(support, dtype=np.float64))
         note = {"long_name": "log-likelihood less effective parameters, in nats; NaN where clusters repeat"}
         dataset["start_criterion"] = ("start", starts.criteria, note)
         return dataset.assign_attrs(best_start=starts.best)
@@ -354,13 +366,13 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             return None
         return [_position(name, samples.variables, "discrete") for name in self.discrete]
 
-    def _bounds(self, samples: Samples) -> tuple[list[Support], np.ndarray]:
-        """Bounds of every variable, and which of them there are (n_variables, 2)."""
+    def _support(self, samples: Samples) -> list[Support]:
+        """Bounds of every variable."""
         support: list[Support] = [(None, None)] * len(samples.variables)
         for name, pair in (self.support or {}).items():
             n = _position(name, samples.variables, "support")
             support[n] = _checked_bounds(name, pair, samples.values[:, n])
-        return support, np.array([[low is not None, high is not None] for low, high in support])
+        return support
 
     @property
     def identifiability_(self) -> IdentifiabilityReport:

@@ -142,7 +142,7 @@ def with_likelihood_trace(dataset: xr.Dataset, solution: LikelihoodSolution) -> 
     )
 
 
-def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounded: np.ndarray) -> xr.Dataset:
+def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> xr.Dataset:
     """The Dataset of a fit, with what smoothed EM has made of it.
 
     Parameters
@@ -150,14 +150,14 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounded: np.ndarray) ->
     dataset : Dataset
         As of :func:`solution_to_dataset`, with edges.
     fit : SmoothFit
-    bounded : ndarray of bool (n_variables, 2)
-        Whether the variables have a lower, an upper bound.
+    bounds : ndarray (n_variables, 2)
+        Lower and upper bounds of the variables; NaN where there is none.
 
     Returns
     -------
     Dataset
         Weights and factors are those of the refined mixture, by decreasing weight. New are ``spline`` (variable, basis,
-        component), ``penalty`` (variable, component), ``background`` (component), ``interval`` and ``bounded``
+        component), ``penalty`` (variable, component), ``background`` (component), ``interval`` and ``bounds``
         (variable, end), ``discrete`` (variable), and ``log_likelihood`` and ``round`` (em_pass).
     """
     cells, rank, n_variables = fit.cells, fit.mixture.rank, dataset.sizes["variable"]
@@ -179,7 +179,7 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounded: np.ndarray) ->
         "spline": "coefficients of the cubic B-splines of the log density",
         "penalty": "of third differences of these, per sample of the component",
         "interval": "where the splines live, in the unit of the variable",
-        "bounded": "whether the end of the interval is a bound of the variable",
+        "bounds": "of the variable, at the ends of the interval or beyond them; NaN where there is none",
         "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
         "discrete": "whether the variable keeps a histogram",
         "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
@@ -189,7 +189,7 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounded: np.ndarray) ->
         "spline": (("variable", "basis", "component"), spline),
         "penalty": (("variable", "component"), penalty),
         "interval": (("variable", "end"), interval),
-        "bounded": (("variable", "end"), bounded.astype(np.int8)),
+        "bounds": (("variable", "end"), bounds),
         "background": ("component", background_share(weights * fit.total_weight)),
         "discrete": ("variable", np.isin(np.arange(n_variables), discrete).astype(np.int8)),
         "log_likelihood": ("em_pass", fit.trace),
@@ -223,8 +223,9 @@ def spline_density(dataset: xr.Dataset, factors: MixtureFactors) -> MixtureDensi
     discrete = np.flatnonzero(dataset["discrete"].values).tolist()
     smooth = [n for n in range(factors.n_variables) if n not in discrete]
     conditionals = _spline_conditionals(dataset, smooth)
+    bounds = _bounds(dataset)
     for n in discrete:
-        conditionals[n] = histogram_conditionals(binning.edges[n], factors.factors[n])
+        conditionals[n] = histogram_conditionals(binning.edges[n], factors.factors[n], bounds[n])
     return MixtureDensity(
         factors.weights, tuple(conditionals[n] for n in range(factors.n_variables)), binning.variables
     )
@@ -237,14 +238,22 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
     share = dataset["background"].values
     if not np.isfinite(spline[list(smooth)]).all() or not ((share > 0) & (share < 1)).all():
         raise InvalidInputError("Splines or background of the Dataset are out of range.")
-    bounded = dataset["bounded"].transpose("variable", "end").values.astype(bool).tolist()
+    bounds = _bounds(dataset)
     conditionals: dict[int, ConditionalDensities] = {}
     for n in smooth:
-        (low, high), (has_low, has_high) = interval[n], bounded[n]
-        if not low < high:
-            raise InvalidInputError(f"The splines of variable {n} live between {low} and {high}; expected an interval.")
-        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, (has_low, has_high))
+        low, high = interval[n]
+        if not bounds[n][0] <= low < high <= bounds[n][1]:
+            raise InvalidInputError(
+                f"The splines of variable {n} live between {low} and {high}; expected an interval inside {bounds[n]}."
+            )
+        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, bounds[n])
     return conditionals
+
+
+def _bounds(dataset: xr.Dataset) -> list[tuple[float, float]]:
+    """Bounds of every variable, infinite where there are none."""
+    pairs = dataset["bounds"].transpose("variable", "end").values.tolist()
+    return [(-np.inf if np.isnan(low) else low, np.inf if np.isnan(high) else high) for low, high in pairs]
 
 
 def _plain_attribute(value: Any) -> Any:

@@ -164,6 +164,55 @@ def test_bounds_hold():
     assert free.score(values) < model.score(values)
 
 
+@pytest.mark.parametrize("bounds", [(0.0, 5.0), (0.0, 10.0), (1.0, 5.0), (1e6, 1e6 + 0.3)])
+def test_values_at_the_bounds_have_a_density(bounds):
+    low, high = bounds
+    values = np.column_stack([low + (high - low) * np.random.default_rng(0).random(400), X[:, :2]])
+    values[:2, 0] = bounds
+    model = fit(values, support={"x0": bounds})
+    logs = model.density_.logpdf_1d(np.array(bounds), "x0", "all")
+    assert (logs > np.log(0.1 / (high - low))).all()
+    assert (model.density_.logpdf_1d(np.array([np.nextafter(high, np.inf)]), "x0", "all") < -700).all()
+    check(model)
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6])
+def test_a_bound_far_away_changes_nothing(offset):
+    new, _ = DATA.mixture.sample(500, random_state=3)
+    free = estimator().fit(X + offset)
+    bound = estimator(support={f"x{n}": (0, None) for n in range(4)}).fit(X + offset)
+    np.testing.assert_allclose(bound.score_samples(new + offset), free.score_samples(new + offset), atol=1e-6)
+    assert bound.density_.cdf_1d(-1.0, "x0") == 0
+
+
+def test_bounds_of_discrete_and_constant_variables():
+    values = np.column_stack([X, DATA.labels, np.full(len(X), 2.0)])
+    model = fit(values, support={"x4": (0, 1), "x5": (0, None)})
+    check(model)
+    drawn, _ = model.sample(3000, random_state=0)
+    assert drawn[:, 4].min() >= 0
+    assert drawn[:, 4].max() <= 1
+    assert drawn[:, 5].min() >= 0
+    assert (model.density_.cdf_1d([-1e-9, 0.0], "x4", "all") == 0).all()
+
+
+@pytest.mark.parametrize("refine", ["smooth", "em"])
+def test_a_stopped_fit_is_not_refined(refine):
+    def interrupt(cp_tensor, loss):
+        losses.append(loss)
+        if len(losses) == 3:
+            raise KeyboardInterrupt
+
+    losses = []
+    stopped = estimator(refine=refine, callback=lambda *_: True).fit(X)
+    interrupted = estimator(refine=refine, callback=interrupt).fit(X)
+    for model, status in ((stopped, "callback"), (interrupted, "interrupted")):
+        assert model.result_.attrs["status"] == status
+        assert model.result_.attrs["n_passes"] == 0
+        assert not model.converged_
+        assert np.isfinite(model.score_samples(X)).all()
+
+
 def test_bounds_survive_files(tmp_path):
     values = np.column_stack([np.abs(X[:, 0]), X[:, 1:], np.full(len(X), 2.0), DATA.labels])
     model = fit(values, support={"x0": (0, None)})

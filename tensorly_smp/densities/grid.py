@@ -24,8 +24,10 @@ _LARGEST = float(np.finfo(np.float64).max)
 _TINY = float(np.finfo(np.float64).tiny)
 # Smallest probability that `quantile` distinguishes from zero.
 _LEAST_PROBABILITY = 1e-300
-# Beyond a bound: for any moment of interest outside everything, and finite.
+# In grid units. Bounds are limited to this: it is outside everything for any moment of interest, and finite.
 _BEYOND = 1e150
+#: Bounds of a variable that has none.
+NO_BOUNDS = (-np.inf, np.inf)
 
 
 class ConditionalDensities(Protocol):
@@ -91,9 +93,9 @@ class GridConditionals:
         In t.
     share : float or ndarray (rank,)
         Share of the background, positive.
-    bounded : (bool, bool)
-        Whether the variable has a bound at the first, and at the last knot: there is nothing beyond it, so the density
-        there is zero (its logarithm that of the smallest float, to be finite).
+    bounds : (float, float)
+        Bounds of the variable, at the ends of the grid or beyond them; infinite where there are none. There is nothing
+        beyond a bound, so the density there is zero (its logarithm that of the smallest float, to be finite).
     """
 
     origin: float
@@ -103,13 +105,13 @@ class GridConditionals:
     right: np.ndarray
     background: StudentBackground
     share: float | np.ndarray = BACKGROUND_SHARE
-    bounded: tuple[bool, bool] = (False, False)
+    bounds: tuple[float, float] = NO_BOUNDS
     _cumulative: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         mass = 0.5 * np.diff(self.knots)[:, None] * (self.left + self.right)
         cumulative = np.empty((len(self.knots), self.rank))
-        cumulative[0] = _outside(self.background, self.share, self.knots, self.bounded)[0]
+        cumulative[0] = self._tails(self.knots[[0, -1]])[0][0]
         np.cumsum(mass, axis=0, out=cumulative[1:])
         cumulative[1:] += cumulative[0]
         object.__setattr__(self, "_cumulative", cumulative)
@@ -123,7 +125,7 @@ class GridConditionals:
         values: np.ndarray,
         background: StudentBackground,
         share: float | np.ndarray = BACKGROUND_SHARE,
-        bounded: tuple[bool, bool] = (False, False),
+        bounds: tuple[float, float] = NO_BOUNDS,
     ) -> GridConditionals:
         """Densities that are continuous on the grid.
 
@@ -136,15 +138,15 @@ class GridConditionals:
             The part g at the knots, non-negative; any positive multiple of a density.
         background : StudentBackground
         share : float or ndarray (rank,)
-        bounded : (bool, bool)
+        bounds : (float, float)
             As for the class.
         """
         widths = np.diff(knots)[:, None]
         inside = values * ((1.0 - share) / _trapezoid(values, widths)) + share * np.exp(background.logpdf(knots))
         # Linear pieces change the integral of the background a little.
-        low, high = _outside(background, share, knots, bounded)
+        low, high = _outside(background, share, knots, _reach(origin, unit, bounds))
         inside *= (1.0 - low - high) / _trapezoid(inside, widths)
-        return cls(origin, unit, knots, inside[:-1], inside[1:], background, share, bounded)
+        return cls(origin, unit, knots, inside[:-1], inside[1:], background, share, bounds)
 
     @classmethod
     def from_cells(
@@ -155,6 +157,7 @@ class GridConditionals:
         probabilities: np.ndarray,
         background: StudentBackground,
         share: float = BACKGROUND_SHARE,
+        bounds: tuple[float, float] = NO_BOUNDS,
     ) -> GridConditionals:
         """Densities that are constant in every cell.
 
@@ -167,6 +170,7 @@ class GridConditionals:
             Probability of every cell under g; columns sum to one.
         background : StudentBackground
         share : float
+        bounds : (float, float)
             As for the class.
         """
         below, above = background.below(knots), background.above(knots)
@@ -175,9 +179,12 @@ class GridConditionals:
         # there the density is constant.
         inner = np.where(below[1:] <= 0.5, np.diff(below, axis=0), -np.diff(above, axis=0))
         middle = widths * np.exp(background.logpdf(knots[:-1] + 0.5 * np.diff(knots)))
-        heights = ((1.0 - share) * probabilities + share * np.where(inner > 0, inner, middle)) / widths
-        heights = np.maximum(heights, _TINY)  # the logarithm of a density stays finite
-        return cls(origin, unit, knots, heights, heights, background, share)
+        masses = (1.0 - share) * probabilities + share * np.where(inner > 0, inner, middle)
+        # What the background loses beyond bounds.
+        low, high = _outside(background, share, knots, _reach(origin, unit, bounds))
+        masses *= (1.0 - low - high) / (1.0 - share * (below[0] + above[-1]))
+        heights = np.maximum(masses / widths, _TINY)  # the logarithm of a density stays finite
+        return cls(origin, unit, knots, heights, heights, background, share, bounds)
 
     @property
     def rank(self) -> int:
@@ -204,8 +211,7 @@ class GridConditionals:
         if outside.any():
             values[outside] = np.log(self.share) + self.background.logpdf(t[outside])
         values -= np.log(self.unit)
-        if any(self.bounded):
-            values[self._beyond(t)] = np.log(_TINY)
+        values[self._beyond(x)] = np.log(_TINY)
         return values
 
     def cdf(self, x: np.ndarray) -> np.ndarray:
@@ -221,13 +227,13 @@ class GridConditionals:
         # its end where it falls, is made of steps that rounding keeps in order.
         rising = start + step * (left + step * half_slope)
         falling = end - rest * (right + rest * half_slope)
-        values = np.clip(np.where(right >= left, rising, falling), start, end)
-        below, above = self.share * self.background.below(t[outside]), self.share * self.background.above(t[outside])
+        values = np.clip(np.where((right >= left) | (step == 0.0), rising, falling), start, end)
+        below, above = self._tails(t[outside])
         beyond = np.maximum(1.0 - above, self._cumulative[-1])
         values[outside] = np.where(t[outside, None] < self.knots[0], below, beyond)
-        if any(self.bounded):
-            low, high = self._reach()
-            values[t <= low], values[t >= high] = 0.0, 1.0
+        low, high = self.bounds
+        values[np.asarray(x) <= low] = 0.0
+        values[np.asarray(x) >= high] = 1.0
         return np.clip(values, 0.0, 1.0)
 
     def quantile(self, q: np.ndarray, component: int) -> np.ndarray:
@@ -246,11 +252,13 @@ class GridConditionals:
         t = np.asarray(self.knots[cell] + width * np.minimum(2.0 * mass / (start + root), 1.0))
         low, high = q < cumulative[0], q > cumulative[-1]
         share = np.broadcast_to(self.share, (self.rank,))[component]
-        t[low] = self.background.lower_quantile(np.maximum(q[low], _LEAST_PROBABILITY) / share, component)
-        t[high] = self.background.upper_quantile((1.0 - q[high]) / share, component)
-        t = np.clip(t, *self._reach())
+        reach = _reach(self.origin, self.unit, self.bounds)
+        below, above = self.background.below(reach)[0, component], self.background.above(reach)[1, component]
+        t[low] = self.background.lower_quantile(np.maximum(q[low], _LEAST_PROBABILITY) / share + below, component)
+        t[high] = self.background.upper_quantile((1.0 - q[high]) / share + above, component)
         with np.errstate(over="ignore"):
-            return np.clip(self.origin + self.unit * t, -_LARGEST, _LARGEST)
+            x = self.origin + self.unit * t
+        return np.clip(x, max(self.bounds[0], -_LARGEST), min(self.bounds[1], _LARGEST))
 
     def mean(self) -> np.ndarray:
         """Means (rank,)."""
@@ -271,21 +279,21 @@ class GridConditionals:
         inner_second = width**3 * (self.left + 3.0 * self.right) / 12.0
         first = (start * mass + inner_first).sum(axis=0)
         second = (start**2 * mass + 2.0 * start * inner_first + inner_second).sum(axis=0)
-        low, high = self.bounded
-        tail_first, tail_second = self.background.tail_moments(
-            -_BEYOND if low else self.knots[0], _BEYOND if high else self.knots[-1]
-        )
-        return first + self.share * tail_first, second + self.share * tail_second
+        tail_first, tail_second = self.background.tail_moments(self.knots[0], self.knots[-1])
+        beyond_first, beyond_second = self.background.tail_moments(*_reach(self.origin, self.unit, self.bounds))
+        return first + self.share * (tail_first - beyond_first), second + self.share * (tail_second - beyond_second)
 
-    def _reach(self) -> tuple[float, float]:
-        """Bounds in t, infinite where there are none."""
-        low, high = self.bounded
-        return (self.knots[0] if low else -np.inf), (self.knots[-1] if high else np.inf)
+    def _tails(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds."""
+        reach = _reach(self.origin, self.unit, self.bounds)
+        below = self.background.below(t) - self.background.below(reach)[0]
+        above = self.background.above(t) - self.background.above(reach)[1]
+        return self.share * np.maximum(below, 0.0), self.share * np.maximum(above, 0.0)
 
-    def _beyond(self, t: np.ndarray) -> np.ndarray:
+    def _beyond(self, x: np.ndarray) -> np.ndarray:
         """Whether points lie beyond a bound."""
-        low, high = self._reach()
-        return (t < low) | (t > high)
+        low, high = self.bounds
+        return np.asarray((np.asarray(x) < low) | (np.asarray(x) > high))
 
     def _locate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Position in t, cell of the grid, distance from the start of the cell, whether outside; each like x.
@@ -305,9 +313,16 @@ def _trapezoid(values: np.ndarray, widths: np.ndarray) -> np.ndarray:
     return 0.5 * (widths * (values[1:] + values[:-1])).sum(axis=0)
 
 
+@np.errstate(over="ignore")
+def _reach(origin: float, unit: float, bounds: tuple[float, float]) -> np.ndarray:
+    """Bounds (2,) in t, finite. By the formula of `_locate`: a knot at a bound is at the same t."""
+    return np.clip((np.array(bounds) - origin) / unit, -_BEYOND, _BEYOND)
+
+
 def _outside(
-    background: StudentBackground, share: float | np.ndarray, knots: np.ndarray, bounded: tuple[bool, bool]
+    background: StudentBackground, share: float | np.ndarray, knots: np.ndarray, reach: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probability (rank,) below and above the grid."""
-    below, above = background.below(knots[:1])[0], background.above(knots[-1:])[0]
-    return share * below * (not bounded[0]), share * above * (not bounded[1])
+    """Probability (rank,) below and above the grid, up to the bounds."""
+    below = background.below(knots[:1])[0] - background.below(reach)[0]
+    above = background.above(knots[-1:])[0] - background.above(reach)[1]
+    return share * np.maximum(below, 0.0), share * np.maximum(above, 0.0)

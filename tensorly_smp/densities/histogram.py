@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorly_smp.densities.background import StudentBackground
-from tensorly_smp.densities.grid import GridConditionals
+from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
 
 
 def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -28,7 +28,9 @@ def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarra
     return mean, (spread * probabilities).sum(axis=0)
 
 
-def histogram_conditionals(edges: np.ndarray, probabilities: np.ndarray) -> GridConditionals:
+def histogram_conditionals(
+    edges: np.ndarray, probabilities: np.ndarray, bounds: tuple[float, float] = NO_BOUNDS
+) -> GridConditionals:
     """Piecewise constant densities of one variable, with the same small background as the smooth ones.
 
     Parameters
@@ -37,6 +39,8 @@ def histogram_conditionals(edges: np.ndarray, probabilities: np.ndarray) -> Grid
         Strictly increasing; widths may differ.
     probabilities : ndarray (n_bins, rank)
         Probability of every bin; columns sum to one.
+    bounds : (float, float)
+        Of the variable, infinite where there are none; what bins have beyond them is cut off.
 
     Returns
     -------
@@ -50,8 +54,20 @@ def histogram_conditionals(edges: np.ndarray, probabilities: np.ndarray) -> Grid
     >>> conditionals.pdf(np.array([0.5, 2.0])).round(2).tolist()
     [[0.7], [0.1]]
     """
+    edges, probabilities = _cut(edges, probabilities, bounds)
     n_bins = len(edges) - 1
     unit = edges[-1] / n_bins - edges[0] / n_bins
     knots = (edges - edges[0]) / unit
     background = StudentBackground.matching(*bin_moments(knots, probabilities))
-    return GridConditionals.from_cells(edges[0], unit, knots, probabilities, background)
+    return GridConditionals.from_cells(edges[0], unit, knots, probabilities, background, bounds=bounds)
+
+
+def _cut(edges: np.ndarray, probabilities: np.ndarray, bounds: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Bins inside the bounds, those at the ends with what the ones beyond had."""
+    inside = np.clip(edges, *bounds)
+    kept = np.flatnonzero(np.diff(inside) > 0)
+    first, last = kept[0], kept[-1]
+    cut = np.array(probabilities[first : last + 1])
+    cut[0] += probabilities[:first].sum(axis=0)
+    cut[-1] += probabilities[last + 1 :].sum(axis=0)
+    return inside[first : last + 2], cut

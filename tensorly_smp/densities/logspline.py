@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorly_smp.densities.background import StudentBackground
-from tensorly_smp.densities.grid import GridConditionals
+from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments
 from tensorly_smp.likelihood.log_spline import SplineBasis
 
@@ -35,7 +35,7 @@ def log_spline_conditionals(
     low: float,
     high: float,
     share: np.ndarray,
-    bounded: tuple[bool, bool] = (False, False),
+    bounds: tuple[float, float] = NO_BOUNDS,
 ) -> GridConditionals:
     """Densities of one variable whose logarithms are cubic splines on [low, high].
 
@@ -49,8 +49,9 @@ def log_spline_conditionals(
     share : ndarray (rank,)
         Of a Student background, wider than the density itself, on the whole line up to the bounds; see
         :func:`background_share`.
-    bounded : (bool, bool)
-        Whether these are bounds of the variable: there is no density beyond them then.
+    bounds : (float, float)
+        Of the variable, at the ends of the interval or beyond them: there is no density past them. Infinite where there
+        are none.
 
     Returns
     -------
@@ -69,11 +70,17 @@ def log_spline_conditionals(
     [-1.0, 1.0]
     """
     knots = np.arange(basis.n_cells + 1.0)
+    # The difference of the ends first, which is exact where they are close, unless it overflows.
+    with np.errstate(over="ignore"):
+        unit = (high - low) / basis.n_cells
+    if np.isfinite(unit):
+        knots[-1] = (high - low) / unit  # where `high` is, to the last digit: a value at a bound is not beyond it
+    else:
+        unit = high / basis.n_cells - low / basis.n_cells
     # Not beyond 1, where no basis function is defined, by a rounding error.
     logs = basis.values(np.minimum(knots / basis.n_cells, 1.0)) @ coefficients
     values = np.exp(logs - logs.max(axis=0))
     inner = 0.5 * (values[1:] + values[:-1])
     mean, variance = bin_moments(knots, inner / inner.sum(axis=0))
     background = StudentBackground.matching(mean, BACKGROUND_SPREAD**2 * variance)
-    unit = high / basis.n_cells - low / basis.n_cells
-    return GridConditionals.from_knots(low, unit, knots, values, background, share, bounded)
+    return GridConditionals.from_knots(low, unit, knots, values, background, share, bounds)

@@ -15,6 +15,9 @@ Support = tuple[float | None, float | None]
 
 #: The cells reach this share of the range of the values beyond it, where the density has no bound.
 MARGIN = 0.1
+#: They end at a bound that is no farther from the values than this many times their range; out to one far away, cells
+#: would be too wide for the density (values of 1000 and a range of 16: 0.15 nats a sample lost over four variables).
+BOUND_REACH = 1.0
 #: Numbers of basis functions to choose from.
 BASIS_NUMBERS = (N_BASIS, 2 * N_BASIS)
 #: With at most this many distinct values a variable is taken for discrete; with this many if all of them are integers.
@@ -219,7 +222,7 @@ class _Observed:
         return float(self.counts.sum())
 
     def interval(self, support: Support) -> tuple[float, float]:
-        """Ends of the cells: the bounds, or a margin beyond the values, but not out to single ones far away."""
+        """Ends of the cells: bounds near the values, or a margin beyond these, but not out to single ones far away."""
         least, most = self.distinct[0], self.distinct[-1]
         if self.total >= FEWEST_FOR_OUTLIERS:
             q01, q99 = _central(self.distinct, self.counts)
@@ -227,8 +230,12 @@ class _Observed:
                 reach = FARTHEST * (q99 - q01)
                 least, most = max(least, q01 - reach), min(most, q99 + reach)
         margin = MARGIN * (most - least)
-        low = max(least - margin, -_LARGEST) if support[0] is None else support[0]
-        high = min(most + margin, _LARGEST) if support[1] is None else support[1]
+        near = BOUND_REACH * (most - least)
+        low, high = max(least - margin, -_LARGEST), min(most + margin, _LARGEST)
+        if support[0] is not None and support[0] >= least - near:
+            low = support[0]
+        if support[1] is not None and support[1] <= most + near:
+            high = support[1]
         return float(low), float(high)
 
     def narrowest(self, rank: int) -> float:

@@ -1,0 +1,282 @@
+"""Log-spline densities of one variable, and bounds of the densities on a grid: everything against quadrature."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from tensorly_smp.densities.background import StudentBackground
+from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
+from tensorly_smp.densities.histogram import histogram_conditionals
+from tensorly_smp.densities.logspline import (
+    BACKGROUND_SAMPLES,
+    BACKGROUND_SPREAD,
+    background_share,
+    log_spline_conditionals,
+)
+from tensorly_smp.likelihood.log_spline import spline_basis
+
+LOW, HIGH = -2.0, 5.0
+BASIS = spline_basis(24)
+SHARES = np.array([1e-12, 1e-6, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-6])
+# None, at one or both ends of the grid, beyond it, and so far away that they do not matter.
+BOUNDS = [
+    NO_BOUNDS,
+    (LOW, np.inf),
+    (-np.inf, HIGH),
+    (LOW, HIGH),
+    (LOW - 0.5, np.inf),
+    (LOW - 3.0, HIGH + 40.0),
+    (-1e9, HIGH),
+    (-1e300, 1e300),
+]
+
+
+def rough_splines(seed, rank=3, roughness=2.0):
+    """Coefficients (n_basis, rank) of random densities, from nearly flat ones to some with deep valleys."""
+    rng = np.random.default_rng(seed)
+    return roughness * rng.random(rank) * rng.normal(size=(BASIS.n_basis, rank)).cumsum(axis=0)
+
+
+def random_conditionals(seed, bounds=NO_BOUNDS, kind="log-spline"):
+    rng = np.random.default_rng(seed)
+    if kind == "log-spline":
+        share = background_share(10.0 ** rng.uniform(0, 4, 3))
+        return log_spline_conditionals(BASIS, rough_splines(seed), LOW, HIGH, share, bounds)
+    edges = np.sort(np.concatenate([[LOW, HIGH], rng.uniform(LOW, HIGH, 7)]))
+    return histogram_conditionals(edges, rng.dirichlet(np.full(8, 0.5), 3).T, bounds)
+
+
+def integral(conditionals, power=0):
+    """Of x^power times every density, (rank,), with Gauss's formula in every cell and in both tails."""
+    origin, unit, knots = conditionals.origin, conditionals.unit, conditionals.knots
+    nodes, weights = np.polynomial.legendre.leggauss(2)
+    inside = knots[:-1, None] + 0.5 * np.diff(knots)[:, None] * (1.0 + nodes)
+    values = np.exp(conditionals.logpdf(origin + unit * inside) + np.log(unit)) * inside[..., None] ** power
+    total = 0.5 * np.einsum("c,cgr,g->r", np.diff(knots), values, weights)
+    for end, bound, sign in zip(knots[[0, -1]], conditionals.bounds, (-1.0, 1.0), strict=True):
+        total += [tail(conditionals, r, end, (bound - origin) / unit, sign, power) for r in range(conditionals.rank)]
+    return total
+
+
+def tail(conditionals, r, end, bound, sign, power):
+    """Integral over what lies outside the grid, up to the bound: with t = end + sign * reach * u/(1 - u)."""
+    background = conditionals.background
+    reach = np.hypot(background.scale[r], end - background.center[r])
+    distance = abs(bound - end) / reach
+    last = 1.0 if np.isinf(distance) else distance / (1.0 + distance)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    u = 0.5 * last * (1.0 + nodes)
+    t = end + sign * reach * u / (1.0 - u)
+    density = np.exp(conditionals.logpdf(conditionals.origin + conditionals.unit * t)[:, r] + np.log(conditionals.unit))
+    return 0.5 * last * weights @ (density * t**power * reach / (1.0 - u) ** 2)
+
+
+def edge_points(conditionals):
+    """Points inside and outside the grid, and the floats around its ends and the bounds."""
+    ends = np.array([LOW, HIGH, *np.clip(conditionals.bounds, -1e301, 1e301)])
+    near = [ends, np.nextafter(ends, -np.inf), np.nextafter(ends, np.inf)]
+    return np.unique(np.concatenate([*near, np.linspace(LOW - 20, HIGH + 20, 3001), np.linspace(LOW, HIGH, 1501)]))
+
+
+# ---- densities ----
+
+
+@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_integrates_to_one_between_its_bounds(kind, bounds, seed):
+    np.testing.assert_allclose(integral(random_conditionals(seed, bounds, kind)), 1.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_moments_are_those_of_the_density(kind, bounds, seed):
+    conditionals = random_conditionals(seed, bounds, kind)
+    mean, second = integral(conditionals, 1), integral(conditionals, 2)  # in grid units
+    np.testing.assert_allclose(conditionals.mean(), conditionals.origin + conditionals.unit * mean, atol=1e-6)
+    np.testing.assert_allclose(conditionals.variance(), conditionals.unit**2 * (second - mean**2), rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_positive_up_to_the_bounds_and_nothing_beyond(kind, bounds):
+    conditionals = random_conditionals(0, bounds, kind)
+    x = edge_points(conditionals)
+    logs = conditionals.logpdf(x)
+    assert np.isfinite(logs).all()
+    beyond = (x < bounds[0]) | (x > bounds[1])
+    assert (logs[beyond] < -700).all()
+    # The background is there, and at the bounds themselves as well.
+    assert (logs[~beyond & (np.abs(x) < 1e3)] > -100).all()
+
+
+@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_distribution_function(kind, bounds):
+    conditionals = random_conditionals(1, bounds, kind)
+    x = edge_points(conditionals)
+    cdf = conditionals.cdf(np.concatenate([[-np.inf], x, [np.inf]]))
+    assert (np.diff(cdf, axis=0) >= 0).all()
+    np.testing.assert_array_equal(cdf[[0, -1]], [[0.0] * 3, [1.0] * 3])
+    for bound, value in zip(bounds, (0.0, 1.0), strict=True):
+        if np.isfinite(bound):
+            np.testing.assert_array_equal(conditionals.cdf(np.array([bound])), value)
+    # Its slope is the density, away from the knots.
+    for middle in (LOW - 0.25, LOW + 0.0123, 0.5 * (LOW + HIGH) + 0.0077, HIGH + 0.25):
+        step = 1e-5
+        slope = (conditionals.cdf(np.array(middle + step)) - conditionals.cdf(np.array(middle - step))) / (2 * step)
+        np.testing.assert_allclose(slope, conditionals.pdf(np.array(middle)), rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_quantile_is_the_inverse(kind, bounds, seed):
+    conditionals = random_conditionals(seed, bounds, kind)
+    x = np.linspace(LOW - 1, HIGH + 1, 101)
+    x = x[(x > bounds[0]) & (x < bounds[1])]
+    for r in range(conditionals.rank):
+        back = conditionals.cdf(conditionals.quantile(SHARES, r))[:, r]
+        np.testing.assert_allclose(back, SHARES, rtol=1e-9, atol=1e-15)
+        clear = conditionals.pdf(x)[:, r] > 1e-5  # where it is tiny, a rounding of F moves its inverse by much
+        np.testing.assert_allclose(conditionals.quantile(conditionals.cdf(x)[:, r], r)[clear], x[clear], atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_no_quantile_lies_beyond_a_bound(kind, bounds):
+    conditionals = random_conditionals(2, bounds, kind)
+    extreme = conditionals.quantile(np.array([1e-300, 1e-17, 1 - 1e-16]), 0)
+    assert np.isfinite(extreme).all()
+    assert extreme.min() >= bounds[0]
+    assert extreme.max() <= bounds[1]
+
+
+@given(
+    st.floats(-1e6, 1e6),
+    st.floats(1e-6, 1e6),
+    st.sampled_from([24, 80]),
+)
+def test_a_value_at_a_bound_is_not_beyond_it(low, width, n_basis):
+    # By rounding, (high - low) / unit may exceed the number of cells.
+    high = low + width
+    flat = np.zeros((n_basis, 1))
+    conditionals = log_spline_conditionals(spline_basis(n_basis), flat, low, high, np.array([1e-3]), (low, high))
+    points = np.array([low, np.nextafter(low, high), 0.5 * low + 0.5 * high, np.nextafter(high, low), high])
+    np.testing.assert_allclose(conditionals.pdf(points)[:, 0] * (high - low), 1.0, atol=2e-3)
+
+
+@pytest.mark.parametrize("high", [5.0, 10.0])
+def test_a_value_at_an_upper_bound_has_a_density(high):
+    # Two ends at which this was wrong with 80 basis functions.
+    flat = log_spline_conditionals(spline_basis(80), np.zeros((80, 1)), 0.0, high, np.array([1e-3]), (0.0, high))
+    np.testing.assert_allclose(flat.pdf(np.array([0.0, high]))[:, 0], 1.0 / high, rtol=2e-3)
+
+
+# ---- splines ----
+
+
+@given(st.integers(0, 10**6))
+def test_follows_the_spline(seed):
+    coefficients = rough_splines(seed, rank=2, roughness=1.0)
+    conditionals = log_spline_conditionals(BASIS, coefficients, LOW, HIGH, np.full(2, 1e-13))
+    t = np.linspace(0, 1, BASIS.n_cells + 1)
+    logs, found = BASIS.values(t) @ coefficients, conditionals.logpdf(LOW + (HIGH - LOW) * t)
+    clear = logs > logs.max(axis=0) - 15  # above the background
+    difference = found - logs
+    reference = np.array([np.median(difference[clear[:, r], r]) for r in range(2)])
+    np.testing.assert_allclose((difference - reference)[clear], 0.0, atol=1e-4)
+
+
+def test_quadratic_logarithms_are_gaussians():
+    basis, truth = spline_basis(80), stats.norm(1.3, 0.6)
+    shares = truth.pdf(LOW + (HIGH - LOW) * basis.centers)[:, None]
+    gaussian = basis.gaussian(shares / shares.sum())
+    conditionals = log_spline_conditionals(basis, gaussian, LOW, HIGH, np.array([1e-6]))
+    x = np.linspace(-1.0, 3.5, 50)
+    np.testing.assert_allclose(conditionals.pdf(x)[:, 0], truth.pdf(x), atol=1e-3)
+    np.testing.assert_allclose(conditionals.quantile(SHARES[2:-1], 0), truth.ppf(SHARES[2:-1]), atol=2e-3)
+    np.testing.assert_allclose(conditionals.mean(), 1.3, atol=1e-4)
+    np.testing.assert_allclose(conditionals.variance(), 0.36, rtol=2e-3)
+
+
+@given(st.integers(0, 10**6), st.floats(-500, 500))
+def test_a_constant_changes_nothing(seed, constant):
+    x, coefficients, share = np.linspace(LOW - 1, HIGH + 1, 50), rough_splines(seed), np.full(3, 0.01)
+    plain, raised = (
+        log_spline_conditionals(BASIS, beta, LOW, HIGH, share) for beta in (coefficients, coefficients + constant)
+    )
+    np.testing.assert_allclose(raised.logpdf(x), plain.logpdf(x), atol=1e-9)
+
+
+@pytest.mark.parametrize(("origin", "scale"), [(0.0, 1e12), (0.0, 1e-12), (1e12, 1e3), (-3e-5, 1e-9), (0.0, 1e200)])
+@pytest.mark.parametrize("bounds", [NO_BOUNDS, (LOW, np.inf), (LOW - 1, HIGH)])
+def test_location_and_scale_carry_over(origin, scale, bounds):
+    coefficients, share = rough_splines(3), np.full(3, 0.01)
+    plain = log_spline_conditionals(BASIS, coefficients, LOW, HIGH, share, bounds)
+    ends = [origin + scale * end for end in (LOW, HIGH, *bounds)]
+    moved = log_spline_conditionals(BASIS, coefficients, *ends[:2], share, tuple(ends[2:]))
+    x = np.linspace(LOW - 0.75, HIGH + 2, 89)  # fractions of two: exact at the farther origin
+    x = x[(x > bounds[0]) & (x < bounds[1])]
+    np.testing.assert_allclose(moved.logpdf(origin + scale * x) + np.log(scale), plain.logpdf(x), atol=1e-6)
+    np.testing.assert_allclose(moved.cdf(origin + scale * x), plain.cdf(x), atol=1e-6)
+    np.testing.assert_allclose((moved.mean() - origin) / scale, plain.mean(), atol=1e-6)
+
+
+# ---- background ----
+
+
+@given(st.floats(0, 1e9))
+def test_share_of_the_background(n_samples):
+    share, more = background_share(np.array([n_samples, 2 * n_samples + 1]))
+    assert 0 < more <= share <= 0.05
+    if n_samples >= BACKGROUND_SAMPLES / 0.05:
+        assert share * n_samples == pytest.approx(BACKGROUND_SAMPLES)
+
+
+@pytest.mark.parametrize("bounds", [NO_BOUNDS, (LOW - 3.0, HIGH + 40.0)])
+def test_outside_the_grid_there_is_the_background(bounds):
+    share = np.array([0.05, 0.001])
+    conditionals = log_spline_conditionals(BASIS, rough_splines(4, rank=2), LOW, HIGH, share, bounds)
+    x = np.array([LOW - 2.5, LOW - 0.1, HIGH + 0.1, HIGH + 30.0])
+    inner = log_spline_conditionals(BASIS, rough_splines(4, rank=2), LOW, HIGH, np.full(2, 1e-12))
+    scale = np.sqrt(BACKGROUND_SPREAD**2 * inner.variance() / 2)
+    expected = share * stats.t(df=4, loc=inner.mean(), scale=scale).pdf(x[:, None])
+    np.testing.assert_allclose(conditionals.pdf(x), expected, rtol=1e-2)
+
+
+def test_one_share_or_one_per_component():
+    knots = np.linspace(-4, 4, 81)
+    values = np.exp(-(knots[:, None] ** 2) / [2, 4])
+    background = StudentBackground.matching(np.zeros(2), np.ones(2))
+    one, each = (
+        GridConditionals.from_knots(0.0, 1.0, knots, values, background, share, (-5.0, np.inf))
+        for share in (0.02, np.full(2, 0.02))
+    )
+    x = np.linspace(-6, 8, 41)
+    np.testing.assert_array_equal(one.logpdf(x), each.logpdf(x))
+    np.testing.assert_array_equal(one.cdf(x), each.cdf(x))
+    np.testing.assert_array_equal(one.quantile(SHARES, 1), each.quantile(SHARES, 1))
+
+
+# ---- histograms with bounds ----
+
+
+def test_bins_beyond_a_bound_are_cut_off():
+    edges, probabilities = np.arange(-2.0, 4.0), np.array([[0.0], [0.1], [0.4], [0.3], [0.2]])
+    cut = histogram_conditionals(edges, probabilities, (0.0, 2.5))
+    np.testing.assert_array_equal(cut.cdf(np.array([0.0, 2.5])), [[0.0], [1.0]])
+    # What the bins below had is in the first one that is left.
+    np.testing.assert_allclose(np.diff(cut.cdf(np.array([0.0, 1.0, 2.0, 2.5]))[:, 0]), [0.5, 0.3, 0.2], atol=0.01)
+
+
+def test_far_bounds_change_nothing():
+    for kind in ("log-spline", "histogram"):
+        plain, far = (random_conditionals(5, bounds, kind) for bounds in (NO_BOUNDS, (-1e300, 1e300)))
+        x = np.linspace(LOW - 30, HIGH + 30, 200)
+        np.testing.assert_allclose(far.logpdf(x), plain.logpdf(x), atol=1e-12)
+        np.testing.assert_allclose(far.cdf(x), plain.cdf(x), atol=1e-15)
+        np.testing.assert_allclose(far.variance(), plain.variance(), rtol=1e-12)
