@@ -1,6 +1,6 @@
 """KL(true || learned) of penalized log-splines by criterion of the penalty and by number of basis functions.
 
-Measurements behind the docstring of choose_penalties and N_BASIS of likelihood/log_spline.py. The densities are fitted
+Measurements behind the docstring of choose_penalties and N_BASIS in likelihood. The densities are fitted
 to the true posteriors of the paper's four cases, so that they are all that is learned: ten variables, five components,
 in nats per sample on 2000 new points, mean of two truths. Takes under two minutes: ``python
 benchmarks/penalty_criteria.py`` (or with the numbers of samples as arguments).
@@ -17,8 +17,9 @@ from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.densities.logspline import background_share, log_spline_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.likelihood.cells import lay_cells
-from tensorly_smp.likelihood.log_spline import choose_penalties, spline_basis
+from tensorly_smp.likelihood.penalties import choose_penalties
 from tensorly_smp.likelihood.smooth_em import PRIOR_SAMPLES
+from tensorly_smp.likelihood.spline_basis import spline_basis
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES, RANK, N_TRUTHS, N_NEW = 10, 5, 2, 2000

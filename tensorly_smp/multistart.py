@@ -16,8 +16,8 @@ from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.expectation import expectation, log_floored
-from tensorly_smp.likelihood.log_spline import spline_basis
 from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
+from tensorly_smp.likelihood.spline_basis import spline_basis
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
 MIXING = 0.01

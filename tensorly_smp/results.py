@@ -18,8 +18,8 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.likelihood.em import LikelihoodSolution
-from tensorly_smp.likelihood.log_spline import spline_basis
 from tensorly_smp.likelihood.smooth_em import SmoothFit
+from tensorly_smp.likelihood.spline_basis import spline_basis
 
 
 def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:

@@ -86,3 +86,26 @@ def triple_sums(values, sample_weight, factors):
                         gram = gram + weight * grams[0] * grams[1] * grams[2]
                         total += weight
     return linear, gram, total
+
+
+def cell_shares(basis, values):
+    """Shares (n_cells, 1) of values in [0, 1] in the cells of a spline basis."""
+    cells = np.clip((np.asarray(values) * basis.n_cells).astype(int), 0, basis.n_cells - 1)
+    return np.bincount(cells, minlength=basis.n_cells)[:, None] / len(cells)
+
+
+def beta_shares(basis, seed, n_densities=3):
+    """Shares (n_cells, n_densities) of Beta samples."""
+    rng = np.random.default_rng(seed)
+    return np.hstack([cell_shares(basis, rng.beta(*rng.uniform(1, 6, 2), 300)) for _ in range(n_densities)])
+
+
+def dense_curvature(basis, coefficients):
+    """B'WB of one log-spline."""
+    design = basis.at_cells.toarray()
+    return design.T @ (np.exp(design @ coefficients)[:, None] * design)
+
+
+def dense_penalty(basis):
+    """D'D."""
+    return (basis.differences.T @ basis.differences).toarray()

@@ -7,7 +7,7 @@ import numpy as np
 from tensorly_smp.densities.background import StudentBackground
 from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments
-from tensorly_smp.likelihood.log_spline import SplineBasis
+from tensorly_smp.likelihood.spline_basis import SplineBasis
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
 # each component, over three times its standard deviation. KL(true || learned) with the true posteriors, mean of two
@@ -62,7 +62,7 @@ def log_spline_conditionals(
     --------
     >>> import numpy as np
     >>> from tensorly_smp.densities.logspline import background_share, log_spline_conditionals
-    >>> from tensorly_smp.likelihood.log_spline import spline_basis
+    >>> from tensorly_smp.likelihood.spline_basis import spline_basis
     >>> basis = spline_basis(40)
     >>> gaussian = basis.gaussian(np.exp(-0.5 * ((basis.centers - 0.5) / 0.1) ** 2)[:, None] / 37.1)
     >>> conditionals = log_spline_conditionals(basis, gaussian, -5.0, 5.0, background_share(np.array([1000.0])))

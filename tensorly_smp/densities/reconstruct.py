@@ -19,7 +19,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cells import lay_cells
-from tensorly_smp.likelihood.log_spline import CRITERIA
+from tensorly_smp.likelihood.penalties import CRITERIA
 from tensorly_smp.likelihood.smooth_em import smooth_densities
 from tensorly_smp.likelihood.ungrouping import ungroup
 from tensorly_smp.samples import read_samples

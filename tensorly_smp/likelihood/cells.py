@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp.likelihood.log_spline import N_BASIS, SplineBasis, spline_basis
+from tensorly_smp.likelihood.spline_basis import N_BASIS, SplineBasis, spline_basis
 
 #: Bounds of the values of one variable; None where there is none.
 Support = tuple[float | None, float | None]

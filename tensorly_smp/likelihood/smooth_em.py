@@ -14,14 +14,8 @@ from tensorly_smp.factors.extrapolation import SquaredExtrapolation
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.expectation import Expectation, expectation
-from tensorly_smp.likelihood.log_spline import (
-    PENALTIES,
-    choose_penalties,
-    effective_parameters,
-    fit_log_splines,
-    log_probabilities,
-    roughness,
-)
+from tensorly_smp.likelihood.log_spline import fit_log_splines
+from tensorly_smp.likelihood.penalties import PENALTIES, choose_penalties, effective_parameters
 
 #: Weight, in samples, of a pseudo-sample that every density gets from the overall distribution of its variable: a
 #: component of a few equal values stays a density, and an empty one has some.
@@ -133,7 +127,7 @@ class _Problem:
     def log_tables(self, mixture: SmoothMixture) -> np.ndarray:
         """Log-probabilities (n_rows, rank) of all cells."""
         basis, rank = self.cells.basis, mixture.rank
-        logs = log_probabilities(basis, mixture.coefficients.reshape(basis.n_basis, -1))
+        logs = basis.log_probabilities(mixture.coefficients.reshape(basis.n_basis, -1))
         stacked = logs.reshape(basis.n_cells, -1, rank).transpose(1, 0, 2).reshape(-1, rank)
         return np.concatenate([stacked, mixture.tables])
 
@@ -141,7 +135,7 @@ class _Problem:
         """E-step, and the penalized log-likelihood."""
         tables = self.log_tables(mixture)
         expected = expectation(self.membership, mixture.log_weights, tables, self.sample_weight)
-        rough = roughness(self.cells.basis, mixture.coefficients.reshape(self.cells.basis.n_basis, -1))
+        rough = self.cells.basis.roughness(mixture.coefficients.reshape(self.cells.basis.n_basis, -1))
         penalized = expected.log_likelihood - 0.5 * float(self.penalty @ rough) + float((self.prior * tables).sum())
         return expected, penalized
 

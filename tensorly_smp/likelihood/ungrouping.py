@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tensorly_smp.likelihood.cells import MARGIN
-from tensorly_smp.likelihood.log_spline import (
-    N_BASIS,
-    PENALTIES,
-    SplineBasis,
-    choose_penalties,
-    fit_log_splines,
-    log_probabilities,
-    spline_basis,
-)
+from tensorly_smp.likelihood.log_spline import fit_log_splines
+from tensorly_smp.likelihood.penalties import PENALTIES, choose_penalties
+from tensorly_smp.likelihood.spline_basis import N_BASIS, SplineBasis, spline_basis
 
 N_ROUNDS = 4
 N_PASSES = 10
@@ -49,12 +43,11 @@ def ungroup(
     --------
     >>> import numpy as np
     >>> from scipy.stats import norm
-    >>> from tensorly_smp.likelihood.log_spline import log_probabilities
     >>> from tensorly_smp.likelihood.ungrouping import ungroup
     >>> edges = np.linspace(-4.0, 4.0, 7)
     >>> probabilities = np.diff(norm.cdf([-np.inf, *edges[1:-1], np.inf]))[:, None]
     >>> basis, coefficients, low, high = ungroup(edges, probabilities, np.array([1e4]))
-    >>> density = np.exp(log_probabilities(basis, coefficients)[:, 0]) * basis.n_cells / (high - low)
+    >>> density = np.exp(basis.log_probabilities(coefficients)[:, 0]) * basis.n_cells / (high - low)
     >>> bool(np.abs(density - norm.pdf(low + (high - low) * basis.centers)).max() < 0.01)
     True
     """
@@ -67,7 +60,7 @@ def ungroup(
     penalty = np.full(probabilities.shape[1], PENALTIES[-1])
     for number in range(N_ROUNDS):
         for _ in range(N_PASSES):
-            cells = np.exp(log_probabilities(basis, coefficients))
+            cells = np.exp(basis.log_probabilities(coefficients))
             shares = cells * (overlap.T @ (probabilities / np.maximum(overlap @ cells, 1e-300)))
             shares /= shares.sum(axis=0)
             coefficients = fit_log_splines(basis, shares, penalty, coefficients, n_steps=1)

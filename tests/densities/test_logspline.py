@@ -15,7 +15,7 @@ from tensorly_smp.densities.logspline import (
     background_share,
     log_spline_conditionals,
 )
-from tensorly_smp.likelihood.log_spline import spline_basis
+from tensorly_smp.likelihood.spline_basis import spline_basis
 
 LOW, HIGH = -2.0, 5.0
 BASIS = spline_basis(24)

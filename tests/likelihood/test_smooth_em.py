@@ -9,7 +9,6 @@ import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.likelihood.cells import lay_cells
-from tensorly_smp.likelihood.log_spline import log_probabilities
 from tensorly_smp.likelihood.smooth_em import _given, _problem, smooth_densities, smooth_em
 
 
@@ -146,7 +145,7 @@ def test_one_component_is_the_density_of_all_samples():
     values = np.random.default_rng(7).normal(size=(2000, 3))
     result = fit(values, np.ones((2000, 1)))
     cells = result.cells
-    p = np.exp(log_probabilities(cells.basis, result.mixture.coefficients[:, 0]))[:, 0]
+    p = np.exp(cells.basis.log_probabilities(result.mixture.coefficients[:, 0]))[:, 0]
     centers = cells.low[0] + cells.basis.centers * (cells.high[0] - cells.low[0])
     assert p @ centers == pytest.approx(values[:, 0].mean(), abs=1e-3)
     assert p @ centers**2 == pytest.approx((values[:, 0] ** 2).mean(), rel=0.01)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tensorly_smp.likelihood.log_spline import log_probabilities
 from tensorly_smp.likelihood.ungrouping import _overlap, ungroup
 
 
@@ -14,7 +13,7 @@ def test_bins_have_their_probabilities(distribution):
     inner = [-np.inf, *edges[1:-1], np.inf]
     probabilities = np.diff(distribution.cdf(inner))[:, None]
     basis, coefficients, low, high = ungroup(edges, probabilities, np.array([1e5]))
-    cells = np.exp(log_probabilities(basis, coefficients))
+    cells = np.exp(basis.log_probabilities(coefficients))
     overlap = _overlap(np.linspace(low, high, basis.n_cells + 1), np.array([low, *edges[1:-1], high]))
     np.testing.assert_allclose(overlap @ cells, probabilities, atol=2e-3)
 
@@ -25,7 +24,7 @@ def test_smooth_density_from_wide_bins(scale):
     edges = np.linspace(-4.0 * scale, 4.0 * scale, 11)
     probabilities = np.diff(truth.cdf([-np.inf, *edges[1:-1], np.inf]))[:, None]
     basis, coefficients, low, high = ungroup(edges, probabilities, np.array([1e5]))
-    density = np.exp(log_probabilities(basis, coefficients))[:, 0] * basis.n_cells / (high - low)
+    density = np.exp(basis.log_probabilities(coefficients))[:, 0] * basis.n_cells / (high - low)
     expected = truth.pdf(low + (high - low) * basis.centers)
     assert np.abs(density - expected).max() < 0.01 * expected.max()
 
@@ -36,7 +35,7 @@ def test_unequal_bins_and_columns_at_once():
     inner = np.array([-np.inf, *edges[1:-1], np.inf])
     probabilities = np.diff(stats.norm.cdf(inner[:, None], means), axis=0)
     basis, coefficients, low, high = ungroup(edges, probabilities, np.full(2, 1e4))
-    cells = np.exp(log_probabilities(basis, coefficients))
+    cells = np.exp(basis.log_probabilities(coefficients))
     np.testing.assert_allclose((low + (high - low) * basis.centers) @ cells, means, atol=0.05)
 
 
