@@ -14,11 +14,10 @@ import numpy as np
 
 from tensorly_smp.codes.binning import choose_binning
 from tensorly_smp.datasets import make_smooth_mixture
-from tensorly_smp.densities.logspline import background_share, log_spline_conditionals
+from tensorly_smp.densities.logspline import background_share, smooth_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import lay_cells
-from tensorly_smp.likelihood.penalties import choose_penalties
-from tensorly_smp.likelihood.smooth_em import PRIOR_SAMPLES
 from tensorly_smp.likelihood.spline_basis import spline_basis
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
@@ -29,20 +28,10 @@ SETTINGS = [("reml", None), ("aic", None), ("bic", None), ("reml", 40), ("reml",
 
 def densities(values, cells, posterior, criterion):
     """Density of all variables, one M-step from the posteriors with the penalties that the criterion chooses."""
-    names = tuple(range(values.shape[1]))
-    rows = cells.membership(values).T @ posterior
-    overall = rows.sum(axis=1, keepdims=True) / len(values)
-    blocks = (rows + PRIOR_SAMPLES * overall).reshape(len(names), cells.basis.n_cells, -1)
-    counts = np.concatenate(list(blocks), axis=1)
-    totals = counts.sum(axis=0)
-    _, coefficients = choose_penalties(cells.basis, counts / totals, totals, criterion=criterion)
-    parts = np.split(coefficients, len(names), axis=1)
-    share = background_share(posterior.sum(axis=0))
-    conditionals = tuple(
-        log_spline_conditionals(cells.basis, part, low, high, share)
-        for part, low, high in zip(parts, cells.low, cells.high, strict=True)
-    )
-    return MixtureDensity(posterior.mean(axis=0), conditionals, names)
+    samples = CellSamples.lay(values, cells)
+    _, mixture = samples.choose(samples.given(posterior), criterion)
+    conditionals = smooth_conditionals(cells, mixture, background_share(posterior.sum(axis=0)))
+    return MixtureDensity(np.exp(mixture.log_weights), conditionals, tuple(range(values.shape[1])))
 
 
 def measure(kind, n_samples, seed):

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.expectation import expectation, log_floored
 from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
@@ -90,18 +91,9 @@ def refine_starts(
     posteriors = [_posterior(hot, start) for start in starts]
     distinct = _distinct([posterior.argmax(axis=1) for posterior in posteriors])
 
-    def follow(posterior: np.ndarray, where: Cells, n_passes: int, n_rounds: int) -> SmoothFit:
+    def follow(posterior: np.ndarray, samples: CellSamples, n_passes: int, n_rounds: int) -> SmoothFit:
         with threadpool_limits(1, user_api="blas"):
-            return smooth_em(
-                values,
-                posterior,
-                where,
-                sample_weight=sample_weight,
-                criterion=criterion,
-                n_rounds=n_rounds,
-                n_iter_max=n_passes,
-                tol=tol,
-            )
+            return smooth_em(samples, posterior, criterion=criterion, n_rounds=n_rounds, n_iter_max=n_passes, tol=tol)
 
     run = Parallel(n_jobs=n_jobs, prefer="threads")
     criteria = np.full(len(starts), np.nan)
@@ -109,22 +101,22 @@ def refine_starts(
     if len(distinct) > N_KEPT:
         passes = min(SCREENING_PASSES, most)
         # Which start is better shows with half as many splines, in a fraction of the time.
-        coarse = replace(cells, basis=spline_basis(SCREENING_BASIS))
+        coarse = CellSamples.lay(values, replace(cells, basis=spline_basis(SCREENING_BASIS)), sample_weight)
         screened = run(delayed(follow)(posteriors[i], coarse, passes, 1) for i in distinct)
         criteria[distinct] = [fit.information for fit in screened]
         for i, fit in zip(distinct, screened, strict=True):
             posteriors[i] = fit.posterior
         distinct = sorted(distinct, key=lambda i: -criteria[i])[:N_KEPT]
-    fits = run(delayed(follow)(posteriors[i], cells, most, N_ROUNDS) for i in distinct)
+    samples = CellSamples.lay(values, cells, sample_weight)
+    fits = run(delayed(follow)(posteriors[i], samples, most, N_ROUNDS) for i in distinct)
     criteria[distinct] = [fit.information for fit in fits]
     position = int(np.argmax([fit.information for fit in fits]))
     return RefinedStarts(fits[position], distinct[position], criteria)
 
 
 def _posterior(hot: csr_array, start: MixtureFactors) -> np.ndarray:
-    model = start.to_numpy().smooth(MIXING)
-    weights = (1.0 - MIXING) * model.weights + MIXING / model.rank
-    return expectation(hot, np.log(weights), log_floored(np.concatenate(model.factors))).posterior
+    model = start.to_numpy().smooth(MIXING, MIXING)
+    return expectation(hot, np.log(model.weights), log_floored(np.concatenate(model.factors))).posterior
 
 
 def _distinct(clusters: list[np.ndarray]) -> list[int]:

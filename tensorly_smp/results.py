@@ -169,11 +169,8 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
     penalty[smooth] = fit.penalty[:, order]
     interval[smooth] = np.stack([cells.low, cells.high], axis=1)[smooth]
     factors = np.full(dataset["factors"].shape, np.nan)
-    row = 0
-    for n, edges in zip(discrete, cells.edges, strict=True):
-        table = np.exp(fit.mixture.tables[row : row + len(edges) - 1, order])
+    for n, table in zip(discrete, cells.split(np.exp(fit.mixture.tables[:, order])), strict=True):
         factors[n, : len(table)] = table / table.sum(axis=0)
-        row += len(table)
     weights = np.exp(fit.mixture.log_weights[order])
     names = {
         "spline": "coefficients of the cubic B-splines of the log density",

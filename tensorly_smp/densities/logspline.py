@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tensorly_smp.densities.background import StudentBackground
 from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
-from tensorly_smp.densities.histogram import bin_moments
+from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
+from tensorly_smp.likelihood.cell_samples import SmoothMixture
+from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.spline_basis import SplineBasis
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
@@ -84,3 +88,32 @@ def log_spline_conditionals(
     mean, variance = bin_moments(knots, inner / inner.sum(axis=0))
     background = StudentBackground.matching(mean, BACKGROUND_SPREAD**2 * variance)
     return GridConditionals.from_knots(low, unit, knots, values, background, share, bounds)
+
+
+def smooth_conditionals(
+    cells: Cells, mixture: SmoothMixture, share: np.ndarray, bounds: Sequence[tuple[float, float]] | None = None
+) -> tuple[GridConditionals, ...]:
+    """Densities of all variables of a mixture on cells: log-splines, and histograms of the discrete ones.
+
+    Parameters
+    ----------
+    cells : Cells
+    mixture : SmoothMixture
+    share : ndarray (rank,)
+        Of the background of log-splines.
+    bounds : sequence of (float, float), optional
+        Of every variable, infinite where there are none.
+
+    Returns
+    -------
+    tuple of GridConditionals
+        One per variable.
+    """
+    bounds = [NO_BOUNDS] * len(cells.low) if bounds is None else bounds
+    found: dict[int, GridConditionals] = {}
+    for i, n in enumerate(cells.smooth):
+        spline = mixture.coefficients[:, i]
+        found[n] = log_spline_conditionals(cells.basis, spline, cells.low[n], cells.high[n], share, bounds[n])
+    for n, edges, table in zip(cells.discrete, cells.edges, cells.split(np.exp(mixture.tables)), strict=True):
+        found[n] = histogram_conditionals(edges, table / table.sum(axis=0), bounds[n])
+    return tuple(found[n] for n in range(len(cells.low)))

@@ -14,13 +14,13 @@ from tensorly_smp.densities.arguments import is_one_of
 from tensorly_smp.densities.band_limited import RawBandLimited, sinc_conditionals
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.histogram import histogram_conditionals
-from tensorly_smp.densities.logspline import background_share, log_spline_conditionals
+from tensorly_smp.densities.logspline import background_share, log_spline_conditionals, smooth_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import lay_cells
 from tensorly_smp.likelihood.penalties import CRITERIA
-from tensorly_smp.likelihood.smooth_em import smooth_densities
 from tensorly_smp.likelihood.ungrouping import ungroup
 from tensorly_smp.samples import read_samples
 
@@ -168,20 +168,11 @@ def _log_spline_density(
         posterior = factors.posterior(encode_samples(values, binning))
     posterior = _checked_posterior(posterior, (len(values), factors.rank))
     cells = lay_cells(values, factors.rank, binning.edges)
-    mixture, total_weight = smooth_densities(values, posterior, cells, criterion=penalty)
+    laid = CellSamples.lay(values, cells)
+    _, mixture = laid.choose(laid.given(posterior), penalty)
     weights = np.exp(mixture.log_weights)
-    share = background_share(weights * total_weight)
-    conditionals: dict[int, ConditionalDensities] = {}
-    for i, n in enumerate(cells.smooth):
-        spline = mixture.coefficients[:, i]
-        conditionals[n] = log_spline_conditionals(cells.basis, spline, cells.low[n], cells.high[n], share)
-    row = 0
-    for n, edges in zip(cells.discrete, cells.edges, strict=True):
-        table = np.exp(mixture.tables[row : row + len(edges) - 1])
-        conditionals[n] = histogram_conditionals(edges, table / table.sum(axis=0))
-        row += len(table)
-    ordered = tuple(conditionals[n] for n in range(len(conditionals)))
-    return MixtureDensity(weights / weights.sum(), ordered, binning.variables)
+    conditionals = smooth_conditionals(cells, mixture, background_share(weights * laid.total_weight))
+    return MixtureDensity(weights / weights.sum(), conditionals, binning.variables)
 
 
 def _checked_posterior(posterior: Any, shape: tuple[int, int]) -> np.ndarray:

@@ -162,11 +162,16 @@ class MixtureFactors:
         """Components by decreasing weight."""
         return self.permute(np.argsort(-to_numpy(self.weights), kind="stable"))
 
-    def smooth(self, share: float = 0.01) -> MixtureFactors:
-        """Every column mixed with this share of the uniform one, so that updates that multiply can leave zeros."""
-        if not isinstance(share, Real) or not 0 <= share <= 1:
-            raise InvalidInputError(f"share is {share}; expected a number from 0 to 1.")
-        return replace(self, factors=tuple((1 - share) * a + share / a.shape[0] for a in self.factors))
+    def smooth(self, share: float = 0.01, weight_share: float = 0.0) -> MixtureFactors:
+        """Every column mixed with a share of the uniform one, so that updates that multiply can leave zeros.
+
+        And the weights, with `weight_share`.
+        """
+        for name, value in (("share", share), ("weight_share", weight_share)):
+            if not isinstance(value, Real) or not 0 <= value <= 1:
+                raise InvalidInputError(f"{name} is {value}; expected a number from 0 to 1.")
+        columns = tuple((1 - share) * a + share / a.shape[0] for a in self.factors)
+        return replace(self, weights=(1 - weight_share) * self.weights + weight_share / self.rank, factors=columns)
 
     def to_marginals(self, triples: str | int | Iterable[Sequence[int]] = "all") -> Marginals:
         """Exact histograms of this model (each sums to one), as if from infinitely many samples."""

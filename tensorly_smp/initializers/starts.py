@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -25,8 +24,8 @@ BIN_NUMBERS = (START_BINS, 8)
 MOST_PARTITIONS_TRIED = 200
 #: Partitions tried before a start is given up: in one of them a variable that carries nothing may stand alone.
 MOST_ATTEMPTS = 4
-#: Share of the uniform column in a start whose negative entries were clipped.
-CLIPPED_SHARE = 0.01
+#: Shares of the uniform column, and of uniform weights, in a start whose negative entries were clipped.
+CLIPPED_SHARE, CLIPPED_WEIGHT_SHARE = 0.01, 0.1
 
 
 def random_starts(
@@ -99,7 +98,7 @@ def _one_start(data: Marginals | Codes, rank: int, position: int, rng: np.random
     start = gevd_start(data, rank, partition, random_state=rng)
     # Exact histograms give exact factors; but if there are zeros, perhaps clipped, no multiplicative step leaves them.
     clipped = any((a == 0).any() for a in start.factors) or (start.weights == 0).any()
-    return replace(start.smooth(CLIPPED_SHARE), weights=0.9 * start.weights + 0.1 / rank) if clipped else start
+    return start.smooth(CLIPPED_SHARE, CLIPPED_WEIGHT_SHARE) if clipped else start
 
 
 def _counted_partition(data: Marginals | Codes, wanted: Partition, rng: np.random.Generator) -> Partition:

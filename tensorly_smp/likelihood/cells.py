@@ -75,6 +75,16 @@ class Cells:
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     @property
+    def first_bin(self) -> int:
+        """First row of a discrete variable."""
+        return self.basis.n_cells * len(self.smooth)
+
+    def split(self, tables: np.ndarray) -> list[np.ndarray]:
+        """Views of the rows of every discrete variable, of tables of all their bins, one below the other."""
+        ends = np.cumsum([len(edges) - 1 for edges in self.edges])
+        return np.split(tables, ends[:-1]) if len(ends) else []
+
+    @property
     def log_widths(self) -> np.ndarray:
         """Logarithms (n_rows,) of the widths of the cells and bins, in the units of the variables."""
         smooth = list(self.smooth)

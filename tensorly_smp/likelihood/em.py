@@ -316,9 +316,8 @@ def refine_em(
     n_iter_max, tol = checked_integer(n_iter_max, "n_iter_max", 0), checked_tolerance(tol)
     mixing = _checked_number(mixing, "mixing", 1.0)
     likelihood = _likelihood(codes, checked_sample_weight(sample_weight, codes.n_samples), smoothing)
-    start = factors.to_numpy().smooth(mixing)
-    start_weights = (1 - mixing) * start.weights + mixing / start.rank
-    logs = log_floored(np.vstack([*start.factors, start_weights]))
+    start = factors.to_numpy().smooth(mixing, mixing)
+    logs = log_floored(np.vstack([*start.factors, start.weights]))
 
     def as_factors(logs: np.ndarray) -> MixtureFactors:
         tables = np.split(np.exp(logs[:-1]), likelihood.first_rows[1:])

@@ -160,6 +160,9 @@ def test_smooth_mixes_with_the_uniform_column():
     assert factors.smooth(0.5).factors[0].ravel().tolist() == [0.75, 0.25]
     assert_same(factors.smooth(0), factors)
     assert (factors.smooth().factors[0] > 0).all()
+    mixed = factors.smooth(0, 0.5)
+    np.testing.assert_allclose(mixed.weights, 0.5 * np.asarray(factors.weights) + 0.5 / factors.rank)
+    assert_same(factors.smooth(0.5, 0).permute(range(factors.rank)), factors.smooth(0.5))
     for share in (-0.1, 1.1, np.nan, "a", None):
         with pytest.raises(InvalidInputError, match="share"):
             factors.smooth(share)

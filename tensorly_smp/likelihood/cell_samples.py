@@ -1,0 +1,174 @@
+"""Samples on the cells of smooth densities, and the two steps of EM there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import logsumexp
+
+from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.expectation import Expectation, expectation
+from tensorly_smp.likelihood.log_spline import fit_log_splines
+from tensorly_smp.likelihood.penalties import PENALTIES, choose_penalties, effective_parameters
+
+#: Weight, in samples, of a pseudo-sample that every density gets from the overall distribution of its variable: a
+#: component of a few equal values stays a density, and an empty one has some.
+PRIOR_SAMPLES = 0.01
+_LEAST_WEIGHT = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothMixture:
+    """Parameters of the mixture.
+
+    Attributes
+    ----------
+    log_weights : ndarray (rank,)
+    coefficients : ndarray (n_basis, n_smooth, rank)
+        Of the log-splines of the smooth variables.
+    tables : ndarray (n_rows, rank)
+        Log-probabilities of the bins of the discrete variables, one below the other.
+    """
+
+    log_weights: np.ndarray
+    coefficients: np.ndarray
+    tables: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return len(self.log_weights)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """The coefficients as (n_basis, n_smooth * rank), one column per density."""
+        return self.coefficients.reshape(len(self.coefficients), -1)
+
+    def pack(self) -> np.ndarray:
+        """All parameters in one vector."""
+        return np.concatenate([self.log_weights, self.coefficients.ravel(), self.tables.ravel()])
+
+    def unpack(self, vector: np.ndarray) -> SmoothMixture:
+        """Parameters of this shape from a vector; weights are made to sum to one."""
+        first, second = self.rank, self.rank + self.coefficients.size
+        log_weights = vector[:first] - logsumexp(vector[:first])
+        coefficients = vector[first:second].reshape(self.coefficients.shape)
+        return SmoothMixture(log_weights, coefficients, vector[second:].reshape(self.tables.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class CellSamples:
+    """Samples in cells. Make them with :meth:`lay`; several fits may share them.
+
+    Attributes
+    ----------
+    cells : Cells
+    membership : csr_array (n_samples, n_rows)
+        Share of every cell in every entry.
+    sample_weight : ndarray (n_samples,)
+        Zero for samples without entries, which say nothing.
+    prior : ndarray (n_rows, 1)
+        What `PRIOR_SAMPLES` add to the counts.
+    log_volume : float
+        Weighted sum over entries of the logarithm of their cell's width.
+    """
+
+    cells: Cells
+    membership: csr_array
+    sample_weight: np.ndarray
+    prior: np.ndarray
+    log_volume: float
+
+    @classmethod
+    def lay(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
+        """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
+        membership = cells.membership(values)
+        weights = np.where(np.isnan(values).all(axis=1), 0.0, 1.0 if sample_weight is None else sample_weight)
+        overall = membership.T @ weights
+        prior = np.empty((len(overall), 1))
+        for a, b in pairwise(cells.offsets):
+            # Alike in all cells where only samples of no weight have the variable.
+            found = overall[a:b] if overall[a:b].any() else np.ones(b - a)
+            prior[a:b, 0] = PRIOR_SAMPLES * found / found.sum()
+        return cls(cells, membership, weights, prior, float(overall @ cells.log_widths))
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the sample weights."""
+        return float(self.sample_weight.sum())
+
+    def given(self, posterior: np.ndarray) -> Expectation:
+        """What an E-step would have returned with these posteriors (n_samples, rank)."""
+        weighted = posterior * self.sample_weight[:, None]
+        return Expectation(posterior, np.nan, self.membership.T @ weighted, weighted.sum(axis=0))
+
+    def log_tables(self, mixture: SmoothMixture) -> np.ndarray:
+        """Log-probabilities (n_rows, rank) of all cells."""
+        basis, rank = self.cells.basis, mixture.rank
+        logs = basis.log_probabilities(mixture.columns)
+        stacked = logs.reshape(basis.n_cells, -1, rank).transpose(1, 0, 2).reshape(-1, rank)
+        return np.concatenate([stacked, mixture.tables])
+
+    def expect(self, mixture: SmoothMixture, penalty: np.ndarray) -> tuple[Expectation, float]:
+        """E-step, and the penalized log-likelihood; the penalty (n_smooth * rank,) is not per sample."""
+        tables = self.log_tables(mixture)
+        expected = expectation(self.membership, mixture.log_weights, tables, self.sample_weight)
+        rough = self.cells.basis.roughness(mixture.columns)
+        penalized = expected.log_likelihood - 0.5 * float(penalty @ rough) + float((self.prior * tables).sum())
+        return expected, penalized
+
+    def shares(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Shares (n_cells, n_densities) of the samples in the cells, and how many samples these are."""
+        n_cells, rank = self.cells.basis.n_cells, counts.shape[1]
+        rows = (counts + self.prior)[: n_cells * len(self.cells.smooth)]
+        columns = rows.reshape(-1, n_cells, rank).transpose(1, 0, 2).reshape(n_cells, -1)
+        totals = columns.sum(axis=0)
+        return columns / totals, totals
+
+    def normalized(self, mixture: SmoothMixture) -> SmoothMixture:
+        """The mixture with tables that sum to one, as they do not after an extrapolation."""
+        tables = mixture.tables.copy()
+        for table in self.cells.split(tables):
+            table -= logsumexp(table, axis=0)
+        return replace(mixture, tables=tables)
+
+    def maximize(self, expected: Expectation, mixture: SmoothMixture, penalty: np.ndarray) -> SmoothMixture:
+        """M-step: one Newton step for every density, which raises what the E-step has found, not more."""
+        shares, totals = self.shares(expected.counts)
+        moved = fit_log_splines(self.cells.basis, shares, penalty / totals, mixture.columns, n_steps=1)
+        return self._mixture(expected, moved)
+
+    def choose(
+        self, expected: Expectation, criterion: str, near: tuple[np.ndarray, SmoothMixture] | None = None
+    ) -> tuple[np.ndarray, SmoothMixture]:
+        """Penalties for the counts of an E-step, not per sample, and the mixture with them.
+
+        Given penalties and their mixture, those within a factor of ten are compared, from its densities on; otherwise
+        all.
+        """
+        shares, totals = self.shares(expected.counts)
+        candidates = start = None
+        if near is not None:
+            candidates = np.clip(near[0] / totals * np.array([0.1, 1.0, 10.0])[:, None], PENALTIES[0], PENALTIES[-1])
+            start = near[1].columns
+        rho, coefficients = choose_penalties(self.cells.basis, shares, totals, candidates, criterion, start)
+        return rho * totals, self._mixture(expected, coefficients)
+
+    def freedom(self, mixture: SmoothMixture, rho: np.ndarray) -> float:
+        """Effective number of parameters. A bin that is empty in all components is none."""
+        smooth = effective_parameters(self.cells.basis, mixture.columns, rho).sum()
+        filled = [np.count_nonzero(part) for part in self.cells.split(self.prior[self.cells.first_bin :])]
+        return float(smooth) + mixture.rank * sum(number - 1 for number in filled) + mixture.rank - 1
+
+    def _mixture(self, expected: Expectation, columns: np.ndarray) -> SmoothMixture:
+        """The mixture with these log-splines (n_basis, n_smooth * rank), all else as the E-step has it."""
+        shares = np.maximum(expected.component_counts / self.total_weight, _LEAST_WEIGHT)
+        counts = np.maximum((expected.counts + self.prior)[self.cells.first_bin :], 1e-300)
+        tables = np.log(counts)
+        for table, count in zip(self.cells.split(tables), self.cells.split(counts), strict=True):
+            table -= np.log(count.sum(axis=0))
+        coefficients = columns.reshape(len(columns), len(self.cells.smooth), len(shares))
+        return SmoothMixture(np.log(shares / shares.sum()), coefficients, tables)
