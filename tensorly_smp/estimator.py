@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,11 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.codes.bin_number import auto_n_bins
 from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.codes.encoding import Codes, encode_samples
+from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.spectrum import nyquist_concerns
+from tensorly_smp.decomposition import Decomposition, counted
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.exceptions import (
-    ConvergenceWarning,
     IdentifiabilityWarning,
     InvalidInputError,
     InvalidTypeError,
@@ -29,36 +28,19 @@ from tensorly_smp.exceptions import (
     NyquistWarning,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import CoupledSolution, StopReason
-from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.identifiability.concerns import identifiability_concerns
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.labels import default_names, labelled_samples, list_names
-from tensorly_smp.likelihood.cells import Support, lay_cells
-from tensorly_smp.likelihood.em import refine_em
-from tensorly_smp.marginals.histograms import count_marginals
-from tensorly_smp.marginals.triples import cells_of_all_triples
-from tensorly_smp.multistart import refine_starts
+from tensorly_smp.labels import aligned_weights, default_names, labelled_samples, list_names
 from tensorly_smp.randomness import RandomState
+from tensorly_smp.refinement import Refinement
 from tensorly_smp.results import (
     factors_from_dataset,
-    solution_to_dataset,
     spline_density,
-    with_likelihood_trace,
-    with_smooth_fit,
 )
 from tensorly_smp.samples import Samples, read_samples
 
-#: Cells of all histograms up to which loss="auto" takes the KL loss.
-MOST_CELLS_FOR_KL = 2_000_000
-#: Variables up to which n_init="auto" takes several starts.
-MOST_VARIABLES_FOR_STARTS = 100
-#: Sweeps after which the likelihood takes over with refine="smooth"; fewer where they are over all triples of many
-#: variables, which are within a percent of their end then.
-START_SWEEPS, START_SWEEPS_OF_MANY = 10, 5
-#: Pseudo-counts per bin with refine="em"; see `refine_em`.
-EM_SMOOTHING = 0.1
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "loss": ("auto", "kl", "frobenius"),
     "refine": ("smooth", "em", None),
@@ -233,7 +215,7 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             Samples or parameters that cannot be used; the message says what was expected.
         """
         self._check_parameters()
-        sample_weight = _aligned_weights(sample_weight, X)
+        sample_weight = aligned_weights(sample_weight, X)
         given = self.binning.variables if isinstance(self.binning, Binning) else None
         # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
         samples = read_samples(X, given, self.sample_dim)
@@ -253,8 +235,24 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             if concerns := nyquist_concerns(samples.values, binning, sample_weight):
                 warnings.warn(" ".join(concerns), NyquistWarning, stacklevel=2)
         codes = encode_samples(samples.values, binning)
-        solution = self._coupled_solution(codes, sample_weight)
-        dataset = self._refined(solution, samples, codes, sample_weight)
+        decomposition = Decomposition(
+            rank=self.n_components,
+            triples=self.triples,
+            loss=self.loss,
+            init=self.init,
+            n_init=self.n_init,
+            is_start=self.refine == "smooth",
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            callback=self.callback,
+        )
+        solution = decomposition.solution(codes, sample_weight)
+        refinement = Refinement(
+            self.refine, self.penalty, self.support, self.discrete, self.max_iter, self.tol, self.n_jobs
+        )
+        dataset = refinement.dataset(solution, samples, codes, sample_weight)
         dataset = dataset.assign_attrs(
             density=density,
             refine=str(self.refine).lower(),
@@ -268,111 +266,10 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self
 
-    def _coupled_solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
-        """The coupled CPD: to its end, or as far as the refinement needs it."""
-        n_cells = cells_of_all_triples(codes.n_bins)
-        loss = self.loss if self.loss != "auto" else ("kl" if n_cells <= MOST_CELLS_FOR_KL else "frobenius")
-        short = self.refine == "smooth"
-        sweeps = START_SWEEPS if n_cells <= MOST_CELLS_FOR_KL else START_SWEEPS_OF_MANY
-        settings: dict[str, Any] = dict(
-            loss=loss,
-            init=self.init,
-            n_init=self._n_starts(codes.n_variables),
-            n_iter_max=min(self.max_iter, sweeps) if short else self.max_iter,
-            tol=self.tol,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            callback=self.callback,
-        )
-        with warnings.catch_warnings():
-            if short:
-                warnings.simplefilter("ignore", ConvergenceWarning)
-            every = isinstance(self.triples, str) and self.triples == "all"
-            if every and n_cells > MOST_CELLS_FOR_KL:
-                return coupled_simplex_parafac(codes, self.n_components, sample_weight=sample_weight, **settings)
-            marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
-            # Without all triples there is no block tensor, but the algebra can do without histograms.
-            counted = None if every else Codes(_counted(codes.values, sample_weight), codes.binning)
-            return coupled_simplex_parafac(marginals, self.n_components, codes=counted, **settings)
-
-    def _refined(self, solution: CoupledSolution, samples: Samples, codes: Codes, sample_weight: Any) -> xr.Dataset:
-        """The Dataset of the solution, refined as asked for, unless the callback or the keyboard has stopped it."""
-        stopped = next((s for s in (StopReason.INTERRUPTED, StopReason.CALLBACK) if s in solution.start_statuses), None)
-        dataset = self._refinement(solution, samples, codes, sample_weight, stopped is not None)
-        if stopped is None:
-            return dataset
-        return dataset.assign_attrs(status=stopped.name.lower(), status_explanation=stopped.explanation)
-
-    def _refinement(
-        self, solution: CoupledSolution, samples: Samples, codes: Codes, sample_weight: Any, is_stopped: bool
-    ) -> xr.Dataset:
-        """The Dataset of the refined solution; without passes if the fit has been stopped."""
-        factors = solution.factors.to_numpy()
-        if self.refine == "em":
-            refined = refine_em(
-                factors,
-                codes,
-                sample_weight=sample_weight,
-                smoothing=EM_SMOOTHING,
-                n_iter_max=self.max_iter,
-                tol=self.tol,
-                callback=(lambda *_: True) if is_stopped else None,
-            )
-            dataset = solution_to_dataset(replace(solution, factors=refined.factors.sort()))
-            return with_likelihood_trace(dataset, refined)
-        dataset = solution_to_dataset(replace(solution, factors=factors.sort()))
-        if self.refine is None:
-            return dataset
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        support = self._support(samples)
-        discrete = self._discrete(samples)
-        cells = lay_cells(samples.values, self.n_components, codes.binning.edges, discrete, support, weights)
-        starts = refine_starts(
-            samples.values,
-            codes,
-            solution.start_factors,
-            cells,
-            sample_weight=weights,
-            criterion=self.penalty,
-            n_iter_max=1 if is_stopped else self.max_iter,
-            tol=10.0 * self.tol,
-            n_jobs=self.n_jobs,
-        )
-        if not starts.fit.status.is_converged and not is_stopped:
-            warnings.warn(
-                f"Smoothed EM stopped after {len(starts.fit.trace) - 1} passes: {starts.fit.status.explanation}; "
-                f"{starts.fit.status.remedy}.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        dataset = with_smooth_fit(dataset, starts.fit, np.array(support, dtype=np.float64))
-        note = {"long_name": "log-likelihood less effective parameters, in nats; NaN where clusters repeat"}
-        dataset["start_criterion"] = ("start", starts.criteria, note)
-        return dataset.assign_attrs(best_start=starts.best)
-
-    def _n_starts(self, n_variables: int) -> Any:
-        if isinstance(self.n_init, str) and self.n_init == "auto":
-            return 5 if n_variables <= MOST_VARIABLES_FOR_STARTS else 1
-        return self.n_init
-
     def _density_name(self) -> str:
         if self.density == "auto":
             return "logspline" if self.refine == "smooth" else "sinc"
         return self.density
-
-    def _discrete(self, samples: Samples) -> list[int] | None:
-        """Positions of the variables that are declared discrete."""
-        if self.discrete is None:
-            return None
-        return [_position(name, samples.variables, "discrete") for name in self.discrete]
-
-    def _support(self, samples: Samples) -> list[Support]:
-        """Bounds of every variable."""
-        support: list[Support] = [(None, None)] * len(samples.variables)
-        for name, pair in (self.support or {}).items():
-            n = _position(name, samples.variables, "support")
-            support[n] = _checked_bounds(name, pair, samples.values[:, n])
-        return support
 
     @property
     def identifiability_(self) -> IdentifiabilityReport:
@@ -418,10 +315,12 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
             return self.binning
         # Names for the messages, and for n_bins by name; as objects, or pandas would make something else of tuples.
         names = pd.Index(samples.variables, dtype=object, tupleize_cols=False)
-        frame = pd.DataFrame(_counted(samples.values, sample_weight), columns=names)
+        frame = pd.DataFrame(counted(samples.values, sample_weight), columns=names)
         n_bins = self.n_bins
         if isinstance(n_bins, str):
-            choose_binning(frame, 2, self.binning, coverage=self.coverage)  # refuses unusable values by their names
+            with warnings.catch_warnings():  # the bins that are kept will warn
+                warnings.simplefilter("ignore")
+                choose_binning(frame, 2, self.binning, coverage=self.coverage)  # refuses unusable values by their names
             n_bins = auto_n_bins(samples.values, self.n_components, sample_weight, self.coverage)
         return choose_binning(frame, n_bins, self.binning, coverage=self.coverage)
 
@@ -532,54 +431,3 @@ class SmoothProductMixture(ClusterMixin, DensityMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _position(name: Any, variables: Sequence[Hashable], parameter: str) -> int:
-    if not isinstance(name, Hashable) or name not in variables:
-        raise InvalidInputError(f"{parameter} names {name!r}; expected variables among {list_names(variables)}.")
-    return list(variables).index(name)
-
-
-def _checked_bounds(name: Any, pair: Any, values: np.ndarray) -> Support:
-    """Bounds that are in order, and that the values respect."""
-    try:
-        low, high = (None if bound is None else float(bound) for bound in pair)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(
-            f"support of {name!r} is {pair!r}; expected (low, high), each a number or None."
-        ) from error
-    least, most = np.nanmin(values), np.nanmax(values)
-    if any(bound is not None and not np.isfinite(bound) for bound in (low, high)):
-        raise InvalidInputError(f"support of {name!r} is {pair!r}; expected finite bounds, or None for no bound.")
-    if (low is not None and least < low) or (high is not None and most > high) or (low is not None and low == high):
-        raise InvalidInputError(
-            f"support of {name!r} is {pair!r}, but its values reach from {least:.6g} to {most:.6g}; expected bounds "
-            "that contain them."
-        )
-    return low, high
-
-
-def _aligned_weights(sample_weight: Any, X: Any) -> Any:
-    """Weights in the order of the samples, where both have an index."""
-    if not isinstance(sample_weight, pd.Series) or not isinstance(X, pd.DataFrame | pd.Series):
-        return sample_weight
-    if sample_weight.index.equals(X.index):
-        return sample_weight
-    both_unique = sample_weight.index.is_unique and X.index.is_unique
-    if not both_unique or set(sample_weight.index) != set(X.index):
-        raise InvalidInputError(
-            "sample_weight is a Series whose index differs from that of X; expected the same samples. Pass an array to "
-            "match by position."
-        )
-    return sample_weight.loc[X.index]
-
-
-def _counted(values: np.ndarray, sample_weight: Any) -> np.ndarray:
-    """Samples of positive weight; all of them where the weights are unusable, which is for count_marginals to say."""
-    try:
-        weights = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError):
-        return values
-    if sample_weight is None or weights.shape != (len(values),) or not (weights > 0).any():
-        return values
-    return values[weights > 0]

@@ -222,3 +222,18 @@ def repeated_names(names: Sequence[Hashable]) -> list[Hashable]:
     """Names that occur more than once."""
     seen: set[Hashable] = set()
     return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+
+
+def aligned_weights(sample_weight: Any, X: Any) -> Any:
+    """Weights in the order of the samples, where both have an index."""
+    if not isinstance(sample_weight, pd.Series) or not isinstance(X, pd.DataFrame | pd.Series):
+        return sample_weight
+    if sample_weight.index.equals(X.index):
+        return sample_weight
+    both_unique = sample_weight.index.is_unique and X.index.is_unique
+    if not both_unique or set(sample_weight.index) != set(X.index):
+        raise InvalidInputError(
+            "sample_weight is a Series whose index differs from that of X; expected the same samples. Pass an array to "
+            "match by position."
+        )
+    return sample_weight.loc[X.index]

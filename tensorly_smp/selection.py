@@ -18,9 +18,10 @@ from tensorly_smp.candidates import CandidateFit, Job, fit_whole, fit_without
 from tensorly_smp.checks import checked_integer, checked_sample_weight
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import encode_samples
-from tensorly_smp.estimator import SmoothProductMixture, _aligned_weights
+from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.initializers.pair_values import PairValues, pair_singular_values
+from tensorly_smp.labels import aligned_weights
 from tensorly_smp.randomness import RandomState, seed_sequence
 from tensorly_smp.samples import read_samples
 
@@ -188,7 +189,7 @@ def _read_job(
     binning = parameters.get("binning")
     given = binning.variables if isinstance(binning, Binning) else None
     samples = read_samples(X, given, sample_dim)
-    weights = checked_sample_weight(_aligned_weights(sample_weight, X), len(samples.values))
+    weights = checked_sample_weight(aligned_weights(sample_weight, X), len(samples.values))
     seed = _seed(random_state)
     job = Job(samples.values, samples.variables, weights, seed, dict(parameters), tl.get_backend())
     if job.total_weight < 2:

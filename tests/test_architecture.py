@@ -28,6 +28,7 @@ LABELS = {
     "estimator",
     "selection",
     "plotting",
+    "refinement",
 }
 LABELS_LAZY = {"factors.solution", "factors.mixture_factors"}
 

@@ -1,0 +1,84 @@
+"""The coupled decomposition as the estimator asks for it: which loss, how many starts, how far."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import ConvergenceWarning
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import CoupledSolution
+from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.factors.sweeps import Callback
+from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.triples import cells_of_all_triples
+from tensorly_smp.randomness import RandomState
+
+#: Cells of all histograms up to which loss="auto" takes the KL loss.
+MOST_CELLS_FOR_KL = 2_000_000
+#: Variables up to which n_init="auto" takes several starts.
+MOST_VARIABLES_FOR_STARTS = 100
+#: Sweeps after which the likelihood takes over with refine="smooth"; fewer where they are over all triples of many
+#: variables, which are within a percent of their end then.
+START_SWEEPS, START_SWEEPS_OF_MANY = 10, 5
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Parameters of the estimator, and whether the solution is a start of a refinement only."""
+
+    rank: int
+    triples: str | int | Iterable[Sequence[int]]
+    loss: str
+    init: str | MixtureFactors
+    n_init: int | str
+    is_start: bool
+    max_iter: int
+    tol: float
+    n_jobs: int | None
+    random_state: RandomState
+    callback: Callback | None
+
+    def solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
+        """The coupled CPD: to its end, or as far as a refinement needs it."""
+        is_large = cells_of_all_triples(codes.n_bins) > MOST_CELLS_FOR_KL
+        sweeps = START_SWEEPS_OF_MANY if is_large else START_SWEEPS
+        n_init: Any = self.n_init
+        if isinstance(n_init, str) and n_init == "auto":
+            n_init = 5 if codes.n_variables <= MOST_VARIABLES_FOR_STARTS else 1
+        settings: dict[str, Any] = dict(
+            loss=self.loss if self.loss != "auto" else ("frobenius" if is_large else "kl"),
+            init=self.init,
+            n_init=n_init,
+            n_iter_max=min(self.max_iter, sweeps) if self.is_start else self.max_iter,
+            tol=self.tol,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            callback=self.callback,
+        )
+        every = isinstance(self.triples, str) and self.triples == "all"
+        with warnings.catch_warnings():
+            if self.is_start:
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            if every and is_large:
+                return coupled_simplex_parafac(codes, self.rank, sample_weight=sample_weight, **settings)
+            marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
+            # Without all triples there is no block tensor, but the algebra can do without histograms.
+            samples = None if every else Codes(counted(codes.values, sample_weight), codes.binning)
+            return coupled_simplex_parafac(marginals, self.rank, codes=samples, **settings)
+
+
+def counted(values: np.ndarray, sample_weight: Any) -> np.ndarray:
+    """Samples of positive weight; all of them where the weights are unusable, which is for count_marginals to say."""
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):
+        return values
+    if sample_weight is None or weights.shape != (len(values),) or not (weights > 0).any():
+        return values
+    return values[weights > 0]
