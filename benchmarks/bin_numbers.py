@@ -26,7 +26,7 @@ import pandas as pd
 import tensorly_smp as smp
 from tensorly_smp.codes.bin_number import auto_n_bins, count_rule, spectrum_rule
 from tensorly_smp.codes.binning import choose_binning
-from tensorly_smp.codes.spectrum import bin_spectrum, observed_values, value_weights
+from tensorly_smp.codes.energy import bin_spectrum, observed_values, value_weights
 from tensorly_smp.densities.band_limited import sinc_conditionals
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")

@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorly_smp.checks import checked_integer
-from tensorly_smp.codes.spectrum import EnergySpectrum, bin_spectrum, observed_values, value_weights
+from tensorly_smp.codes.energy import EnergySpectrum, bin_spectrum, observed_values, value_weights
 from tensorly_smp.exceptions import InvalidInputError
 
 #: Bins that the rule chooses from.

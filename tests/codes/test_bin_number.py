@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from tensorly_smp.codes.bin_number import FEWEST_BINS, MOST_BINS, auto_n_bins, count_rule, spectrum_rule
 from tensorly_smp.codes.binning import choose_binning
-from tensorly_smp.codes.spectrum import bin_spectrum, nyquist_concerns, observed_values
+from tensorly_smp.codes.energy import bin_spectrum, observed_values
+from tensorly_smp.codes.spectrum import nyquist_concerns
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
