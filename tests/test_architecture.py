@@ -26,6 +26,7 @@ LABELS = {
     "densities.mixture_density",
     "densities.reconstruct",
     "estimator",
+    "fitted",
     "selection",
     "plotting",
     "refinement",

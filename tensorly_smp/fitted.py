@@ -1,0 +1,142 @@
+"""What a fitted model does: everything comes from its Dataset, so that a loaded model is the saved one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tensorly_smp.densities.reconstruct import reconstruct_density
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import StopReason
+from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
+from tensorly_smp.labels import default_names, labelled_samples, list_names
+from tensorly_smp.randomness import RandomState
+from tensorly_smp.results import factors_from_dataset, spline_density
+from tensorly_smp.samples import Samples, read_samples
+
+
+class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
+    """Base of the estimator: the methods that need a fitted mixture, and nothing of how it was fitted."""
+
+    sample_dim: Hashable | None
+    factors_: MixtureFactors
+    _identifiability: IdentifiabilityReport | None
+
+    @property
+    def identifiability_(self) -> IdentifiabilityReport:
+        """Report on the uniqueness of the fitted factors; computed when first asked for, up to seconds."""
+        check_is_fitted(self)
+        if self._identifiability is None:
+            self._identifiability = check_identifiability(self.result_)
+        return self._identifiability
+
+    def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
+        """Everything that a fitted model has, from its Dataset alone, so that load repeats fit to the last bit."""
+        factors = factors_from_dataset(dataset, variables)
+        if factors.binning is None:
+            raise InvalidInputError("The Dataset has no bin edges, so it is not of a fitted model.")
+        # Not self.density: the parameters of a fitted model may have been set to something else since.
+        method = dataset.attrs["density"]
+        is_spline = method == "logspline"
+        self.density_ = spline_density(dataset, factors) if is_spline else reconstruct_density(factors, method=method)
+        self.result_ = dataset
+        self._identifiability = None
+        self.factors_ = factors
+        self.binning_ = factors.binning
+        self.weights_ = factors.weights
+        self.n_iter_ = int(dataset.attrs["n_sweeps"])
+        self.converged_ = StopReason[dataset.attrs["status"].upper()].is_converged
+        self.n_features_in_ = factors.n_variables
+        names = factors.binning.variables
+        if names != default_names(len(names)) and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def predict(self, X: Any) -> Any:
+        """Most probable component of every sample.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+            Labelled variables are matched by name; missing entries are integrated out.
+
+        Returns
+        -------
+        ndarray, Series or DataArray of int (n_samples,)
+        """
+        samples = self._read(X)
+        labels = self.density_.posterior(samples.values).argmax(axis=1)
+        return samples.labels.wrap(labels, name="component")
+
+    def predict_proba(self, X: Any) -> Any:
+        """Posterior probability of every component, (n_samples, n_components), rows sum to one."""
+        samples = self._read(X)
+        return samples.labels.wrap_components(self.density_.posterior(samples.values))
+
+    def score_samples(self, X: Any) -> Any:
+        """Logarithm of the density at every sample, (n_samples,); the density integrates to one."""
+        samples = self._read(X)
+        return samples.labels.wrap(self.density_.logpdf(samples.values))
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Mean log-likelihood per sample, in nats."""
+        return float(np.mean(np.asarray(self.score_samples(X))))
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
+        """Draw samples and the components they come from.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : None, int, Generator or RandomState
+
+        Returns
+        -------
+        X : ndarray, DataFrame or DataArray (n_samples, n_variables)
+            Of the kind that the model was fitted to; a DataArray (sample, variable) after a Dataset too.
+        components : ndarray, Series or DataArray of int (n_samples,)
+        """
+        check_is_fitted(self)
+        X, components = self.density_.sample(n_samples, random_state)
+        return labelled_samples(X, components, self.binning_.variables, str(self.result_.attrs["container"]))
+
+    def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
+        """Fill missing entries in, by their mean given the observed ones or by a draw; an object like X."""
+        samples = self._read(X)
+        return samples.labels.wrap_variables(self.density_.impute(samples.values, method, random_state))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a netCDF file (extra ``io``), for :func:`tensorly_smp.load`."""
+        from tensorly_smp.storage import save_model
+
+        check_is_fitted(self)
+        save_model(self, path)
+
+    def _read(self, X: Any) -> Samples:
+        """Samples in the order of the fit's variables."""
+        check_is_fitted(self)
+        expected = self.n_features_in_
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != expected:
+            # scikit-learn's words, and which variables they are
+            raise InvalidInputError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {expected} features as input: "
+                f"{list_names(self.binning_.variables)}, in this order."
+            )
+        here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
+        return read_samples(X, self.binning_.variables, here)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "density_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
