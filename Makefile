@@ -2,12 +2,14 @@
 #   make test PYTHON=python3.13            another interpreter (by default the first suitable one on the path)
 #   make test VENV=/tmp/venv               another place for the environment
 #   make test PYTEST_ARGS="-k sinc -x"     arguments for pytest
-#   make bench-paper BENCH_ARGS="--quick --jobs 2"    arguments for the two long benchmarks (--help lists them)
+#   make bench-paper BENCH_ARGS="--quick --jobs 2"    arguments for one of the benchmarks (--help lists them)
 VENV ?= .venv
 PYTHON ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SPHINX_ARGS ?= -W --keep-going
+
+BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py)
 
 PY := $(VENV)/bin/python
 SETUP := sh tools/setup_env.sh "$(VENV)" "$(PYTHON)"
@@ -16,7 +18,7 @@ STAMP := $(VENV)/.installed-$(firstword $(shell pwd | cksum))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test lint format bench bench-paper bench-real docs clean distclean
+.PHONY: help install demo test test-lowest test-minimal test-backends install-backends lint format bench bench-all bench-paper bench-real docs clean distclean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -26,8 +28,22 @@ install: $(STAMP)-dev  ## environment with all development tools
 demo: $(STAMP)-test  ## set up, then fit real data: examples/quickstart.py
 	@$(PY) examples/quickstart.py
 
-test: $(STAMP)-test  ## set up, then run all tests
-	@$(PY) -m pytest $(PYTEST_ARGS)
+test: $(STAMP)-test  ## set up, then run all tests, as many at a time as there are processors
+	@$(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+
+test-lowest:  ## the quick tests with the oldest releases that pyproject.toml allows, in an environment of their own
+	@sh tools/setup_env.sh "$(VENV)-lowest" "$(PYTHON)" lowest
+# What old releases of others deprecate says nothing about this package.
+	@$(VENV)-lowest/bin/python -m pytest -m "not slow" -W ignore::DeprecationWarning $(PYTEST_ARGS)
+
+test-minimal:  ## the quick tests without any extra, in an environment of their own; those that need one are skipped
+	@sh tools/setup_env.sh "$(VENV)-minimal" "$(PYTHON)" minimal
+	@PYTHONPATH=tests $(VENV)-minimal/bin/python -m pytest -m "not slow" -p without_extras $(PYTEST_ARGS)
+
+test-backends: $(STAMP)-test install-backends  ## set up with PyTorch and JAX, then run the tests of backends
+	@$(PY) -m pytest $(BACKEND_TESTS) tests/factors/test_arrays.py $(PYTEST_ARGS)
+
+install-backends: $(STAMP)-torch $(STAMP)-jax  # as the package index, or what pip is told to use, has them
 
 lint: $(STAMP)-dev  ## ruff (rules and format) and mypy
 	@$(PY) -m ruff check .
@@ -38,9 +54,12 @@ format: $(STAMP)-dev  ## put the code into its format, apply the safe fixes
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-bench: $(STAMP)-bench  ## run every benchmarks/bench_*.py
-	@set -e; for script in benchmarks/bench_*.py; do \
-	    if [ -e "$$script" ]; then echo "== $$script"; $(PY) "$$script"; else echo "There is no $$script."; fi; \
+bench: $(STAMP)-bench  ## one table of times beside scikit-learn and a copy of memory: four minutes
+	@OMP_NUM_THREADS=1 $(PY) benchmarks/bench_table.py $(BENCH_ARGS)
+
+bench-all: $(STAMP)-bench  ## every other benchmarks/bench_*.py, and the time to import the package
+	@set -e; for script in benchmarks/import_time.py $(filter-out %/bench_table.py,$(wildcard benchmarks/bench_*.py)); do \
+	    echo "== $$script"; $(PY) "$$script"; \
 	done
 
 bench-paper: $(STAMP)-bench  ## the paper's experiments beside other methods: hours; goes on where it was stopped
@@ -53,11 +72,11 @@ docs: $(STAMP)-docs  ## build the documentation into docs/_build/html, warnings 
 	@$(PY) -m sphinx -b html $(SPHINX_ARGS) docs docs/_build/html
 
 clean:  ## remove what was built, keep the environment
-	rm -rf build dist docs/_build docs/api output .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
+	rm -rf build dist docs/_build docs/api docs/gallery docs/sg_execution_times.rst output .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
 	find . -path "./$(VENV)" -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 distclean: clean  ## remove the environment too
-	rm -rf "$(VENV)"
+	rm -rf "$(VENV)" "$(VENV)-lowest" "$(VENV)-minimal"
 
 # A stamp is older than pyproject.toml when dependencies may have changed: install again.
 $(STAMP)-%: pyproject.toml tools/setup_env.sh

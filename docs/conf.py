@@ -7,6 +7,8 @@ from pathlib import Path
 import tensorly_smp
 
 HERE = Path(__file__).parent
+# Functions of submodules that docstrings of public ones refer to.
+UNLISTED = ("best_partition", "gevd_decomposition", "start_partition", "identifiability_", "LikelihoodTrace")
 
 project = "tensorly_smp"
 author = "The tensorly_smp developers"
@@ -19,18 +21,39 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tensorly_smp"
 html_show_sourcelink = False
-myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say it, with shapes
 numpydoc_show_class_members = False  # the class template lists them
+# Every reference must lead somewhere, but for helpers that docstrings mention and that have no page.
+nitpicky = True
+nitpick_ignore_regex = [
+    ("py:.*", r"tensorly_smp\.(?!datasets|exceptions|metrics|plotting)\w+\.\w.*"),
+    ("py:.*", "|".join(UNLISTED)),
+]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "ignore_pattern": r"quickstart\.py|__init__\.py",  # `make demo`
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib",),
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "min_reported_time": 5,
+}
 
 
 def kind(thing):

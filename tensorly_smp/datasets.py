@@ -10,6 +10,7 @@ from scipy import stats
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.randomness import RandomState, spawn_generators
+from tensorly_smp.representations import short_repr
 from tensorly_smp.true_mixture import TrueMixture
 
 __all__ = ["SmoothMixtureSample", "TrueMixture", "make_smooth_mixture"]
@@ -26,11 +27,21 @@ class SmoothMixtureSample(NamedTuple):
         Components, 0 to rank - 1.
     mixture : TrueMixture
         The truth.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> X, labels, mixture = smp.datasets.make_smooth_mixture("laplace", 100, 4, 2, random_state=0)
+    >>> X.shape, labels.shape, mixture.weights.shape
+    ((100, 4), (100,), (2,))
     """
 
     X: np.ndarray
     labels: np.ndarray
     mixture: TrueMixture
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def make_smooth_mixture(

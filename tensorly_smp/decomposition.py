@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.thinning import thinned
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
@@ -43,15 +45,25 @@ class Decomposition:
     n_jobs: int | None
     random_state: RandomState
     callback: Callback | None
+    verbose: int
 
-    def solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
-        """The coupled CPD: to its end, or as far as a refinement needs it."""
-        is_large = cells_of_all_triples(codes.n_bins) > MOST_CELLS_FOR_KL
+    @property
+    def is_of_all_triples(self) -> bool:
+        """Whether no triple is left out."""
+        return isinstance(self.triples, str) and self.triples == "all"
+
+    def is_large(self, n_bins: Sequence[int]) -> bool:
+        """Whether the histograms of all triples are too large for the KL loss."""
+        return cells_of_all_triples(n_bins) > MOST_CELLS_FOR_KL
+
+    def settings(self, n_bins: Sequence[int]) -> dict[str, Any]:
+        """Options of the solver for variables of so many bins."""
+        is_large = self.is_large(n_bins)
         sweeps = START_SWEEPS_OF_MANY if is_large else START_SWEEPS
         n_init: Any = self.n_init
         if isinstance(n_init, str) and n_init == "auto":
-            n_init = 5 if codes.n_variables <= MOST_VARIABLES_FOR_STARTS else 1
-        settings: dict[str, Any] = dict(
+            n_init = 5 if len(n_bins) <= MOST_VARIABLES_FOR_STARTS else 1
+        return dict(
             loss=self.loss if self.loss != "auto" else ("frobenius" if is_large else "kl"),
             init=self.init,
             n_init=n_init,
@@ -60,16 +72,26 @@ class Decomposition:
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             callback=self.callback,
+            verbose=self.verbose,
         )
-        every = isinstance(self.triples, str) and self.triples == "all"
+
+    @contextmanager
+    def hushed(self) -> Iterator[None]:
+        """Without a warning of a start that is cut short on purpose."""
         with warnings.catch_warnings():
             if self.is_start:
                 warnings.simplefilter("ignore", ConvergenceWarning)
-            if every and is_large:
+            yield
+
+    def solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
+        """The coupled CPD: to its end, or as far as a refinement needs it."""
+        settings, every = self.settings(codes.n_bins), self.is_of_all_triples
+        with self.hushed():
+            if every and self.is_large(codes.n_bins):
                 return coupled_simplex_parafac(codes, self.rank, sample_weight=sample_weight, **settings)
             marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
             # Without all triples there is no block tensor, but the algebra can do without histograms.
-            samples = None if every else Codes(counted(codes.values, sample_weight), codes.binning)
+            samples = None if every else Codes(thinned(codes.values, sample_weight), codes.binning)
             return coupled_simplex_parafac(marginals, self.rank, codes=samples, **settings)
 
 

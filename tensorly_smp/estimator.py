@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-import pandas as pd
+import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from tensorly_smp.checks import checked_integer
-from tensorly_smp.codes.bin_number import auto_n_bins
-from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.codes.encoding import encode_samples
+from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
+from tensorly_smp.chunked.streams import fit_next, is_streamable
+from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
-from tensorly_smp.decomposition import Decomposition, counted
+from tensorly_smp.decomposition import Decomposition
+from tensorly_smp.discretization import Discretization
 from tensorly_smp.exceptions import (
     IdentifiabilityWarning,
     InvalidInputError,
@@ -23,12 +26,14 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
+from tensorly_smp.fit_samples import ReadSamples
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.identifiability.concerns import identifiability_concerns
-from tensorly_smp.labels import aligned_weights
+from tensorly_smp.progress import checked_verbose, dask_progress, logger
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.refinement import Refinement
-from tensorly_smp.samples import Samples, read_samples
+from tensorly_smp.units import with_units
+from tensorly_smp.variables import Variables
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "loss": ("auto", "kl", "frobenius"),
@@ -58,7 +63,8 @@ class SmoothProductMixture(FittedMixture):
         How bins are chosen, or the bins. "sinc" needs uniform ones.
     coverage : float, optional
         Central share of each variable's values that the bins span, the outermost bins catching the rest, such as 0.99
-        against far outliers; by default the whole range.
+        against far outliers; by default the whole range. With ``refine="smooth"`` no such care is needed: where a few
+        far values would stretch the range, uniform bins, which are for the starts only, span the central 98 %.
     triples : "all", int or list of (j, k, l), default "all"
         Histograms that are counted: all, this many random ones, or these.
     loss : {"auto", "kl", "frobenius"}, default "auto"
@@ -80,11 +86,11 @@ class SmoothProductMixture(FittedMixture):
     penalty : {"reml", "aic", "bic"}, default "reml"
         How ``refine="smooth"`` chooses the smoothness of every density.
     support : mapping by variable name, optional
-        Bounds of variables, such as ``{"price": (0, None)}``, for densities that may end there with a cliff; for
-        ``refine="smooth"``.
+        Bounds of variables, such as ``{"price": (0, None)}``, for densities that may end there with a cliff. With
+        ``refine="smooth"`` only.
     discrete : sequence of names, optional
-        Variables that keep a histogram with ``refine="smooth"``; by default those with few distinct values, see
-        ``result_.discrete``.
+        Variables that keep a histogram, with ``refine="smooth"`` only: one bin for each value, if these are at most
+        20 or as many as the bins asked for. By default those with few distinct values, see ``result_.discrete``.
     max_iter : int, default 1000
         Sweeps per start, and passes of the refinement.
     tol : float, default 1e-6
@@ -95,20 +101,25 @@ class SmoothProductMixture(FittedMixture):
     random_state : None, int, Generator or RandomState
     callback : callable, optional
         ``callback(cp_tensor, loss)`` before every sweep; returning True stops the start, and there is no refinement
-        then. Neither is there one after a keyboard interrupt of the sweeps; fit returns what it has so far.
+        then. Neither is there one after a keyboard interrupt of the sweeps. After an interrupt, of the sweeps or of
+        the refinement, fit returns what it has so far, and ``result_.attrs["status"]`` says so.
     sample_dim : hashable, optional
         Dimension of the samples in xarray input; where it is not given and neither names nor coordinates tell, fit
         raises.
+    verbose : int, default 0
+        1 shows bars (extra ``progress``) of the starts, of the sweeps' and of the refinement's; 2 also of sweeps and
+        passes. Messages of every stage, with sizes and seconds, go to the logger "tensorly_smp", level INFO, in any
+        case.
 
     Attributes
     ----------
     result_ : xarray.Dataset
         weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
         change and seconds (sweep), start_loss and start_status (start); triples (triple, mode) unless all were
-        factorized; attributes of plain types. Components are sorted by decreasing weight. With ``refine="smooth"``
-        also the splines of the log densities, their penalties, which variables are discrete, the log-likelihood
-        (em_pass) and what starts were compared by (start_criterion); weights and factors are the refined ones, and
-        loss, change and seconds are of the start that was lowest after its sweeps.
+        factorized; units (variable) where X has any; attributes of plain types. Components are sorted by decreasing
+        weight. With ``refine="smooth"`` also the splines of the log densities, their penalties, which variables are
+        discrete, the log-likelihood (em_pass) and what starts were compared by (start_criterion); weights and factors
+        are the refined ones, and loss, change and seconds are of the start that was lowest after its sweeps.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -116,7 +127,9 @@ class SmoothProductMixture(FittedMixture):
     identifiability_ : IdentifiabilityReport
         Whether the fitted factors are unique, computed when first asked for.
     labels_ : ndarray of int (n_samples,)
-        Most probable component of every sample of the fit.
+        Most probable component of every sample of the fit; a dask array after a fit to samples in chunks.
+    marginals_ : Marginals
+        After ``partial_fit`` only: histograms of all chunks so far.
     n_iter_ : int
         Sweeps of the best start.
     converged_ : bool
@@ -157,6 +170,7 @@ class SmoothProductMixture(FittedMixture):
         random_state: RandomState = None,
         callback: Callback | None = None,
         sample_dim: Hashable | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_bins = n_bins
@@ -177,6 +191,7 @@ class SmoothProductMixture(FittedMixture):
         self.random_state = random_state
         self.callback = callback
         self.sample_dim = sample_dim
+        self.verbose = verbose
 
     def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
         """Learn the mixture from samples.
@@ -184,7 +199,9 @@ class SmoothProductMixture(FittedMixture):
         Parameters
         ----------
         X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-            At least three variables.
+            At least three variables. A dask array or DataFrame, or a DataArray of the former (extra ``dask``), is
+            fitted chunk by chunk: see docs/scaling.md. Of more than 100 000 samples, evenly spaced ones and the
+            extremes are what bins, cells and algebraic starts are chosen by.
         y : ignored
         sample_weight : array_like (n_samples,), optional
             Non-negative; a sample of weight 2 counts twice, one of weight 0 not at all. They are numbers of samples:
@@ -201,27 +218,109 @@ class SmoothProductMixture(FittedMixture):
             Samples or parameters that cannot be used; the message says what was expected.
         """
         self._check_parameters()
-        sample_weight = aligned_weights(sample_weight, X)
+        verbose, began = checked_verbose(self.verbose), time.perf_counter()
         given = self.binning.variables if isinstance(self.binning, Binning) else None
         # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
-        samples = read_samples(X, given, self.sample_dim)
-        n_variables = len(samples.variables)
+        read = read_chunks if is_chunked(X) else ReadSamples.of
+        dask_verbose = verbose if is_chunked(X) else 0
+        with dask_progress(dask_verbose, "reading samples"):
+            data = read(X, sample_weight, given, self.sample_dim)
+        n_variables = len(data.variables)
         if n_variables < 3:
             raise InvalidInputError(
                 f"X has {n_variables} feature(s); expected at least three, because the joint histograms of fewer "
                 "variables leave the factors undetermined."
             )
-        binning = self._chosen_binning(samples, sample_weight)
+        discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
+        few, few_weights = data.few, data.few_weights
+        variables = Variables.of(few, self.support, self.discrete, few_weights)
+        if self.refine == "smooth":
+            binning = discretization.bins_of_starts(few, few_weights, variables)
+        else:
+            binning = discretization.bins(few, few_weights)
         density = self._density_name()
         if density == "sinc":
             try:
                 binning.require_uniform()
             except NonUniformBinsError as error:
                 raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
-            if concerns := nyquist_concerns(samples.values, binning, sample_weight):
+            if concerns := nyquist_concerns(few.values, binning, few_weights):
                 warnings.warn(" ".join(concerns), NyquistWarning, stacklevel=2)
-        codes = encode_samples(samples.values, binning)
-        decomposition = Decomposition(
+        with dask_progress(dask_verbose, "encoding samples"):
+            samples = data.encode(binning)
+        sizes = _sizes(data, binning)
+        logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
+        solution = samples.decompose(self._decomposition(verbose))
+        refinement = Refinement(self.refine, self.penalty, self.max_iter, self.tol, self.n_jobs, verbose)
+        dataset = refinement.dataset(solution, samples, variables)
+        dataset = dataset.assign_attrs(
+            density=density,
+            refine=str(self.refine).lower(),
+            n_samples=data.n_samples,
+            container=data.container,
+        )
+        dataset = with_units(dataset, X, binning.variables)
+        self._set_fitted(dataset, binning.variables)
+        self.labels_ = data.clusters(self.density_)
+        self.__dict__.pop("marginals_", None)  # those of a stream end here
+        logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
+        concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
+        if concerns:
+            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
+        return self
+
+    @available_if(is_streamable)
+    def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
+        """Learn from one more chunk of samples; for streams, with ``refine=None``.
+
+        The histograms of all chunks are kept, as ``marginals_``, and added up; the samples are not. After every chunk
+        the model is fitted to the sum, from new starts, so that it does not depend on the order of the chunks (with an
+        integer `random_state`). To fit once, after the last of many chunks, add ``count_marginals`` of them up, and
+        pass the sum to :func:`coupled_simplex_parafac`.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+            The first chunk decides on the bins, unless ``binning`` gives them: values of later ones that lie beyond are
+            in the outermost bins. So the first chunk had better be a large one, or the bins be given. Variables are
+            those of the first chunk; labelled ones are matched by name.
+        y : ignored
+        sample_weight : array_like (n_samples,), optional
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        self
+            Without ``labels_``.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            As :meth:`fit`; or where the chunks so far are too few for a fit, which counts them
+            all the same.
+        AttributeError
+            With another `refine` the model has no ``partial_fit``.
+
+        Examples
+        --------
+        >>> import tensorly_smp as smp
+        >>> X = smp.datasets.make_smooth_mixture("gaussian", 2000, n_components=3, random_state=0).X
+        >>> binning = smp.choose_binning(X, range=(-15, 15))
+        >>> model = smp.SmoothProductMixture(3, binning=binning, refine=None, random_state=0)
+        >>> for chunk in (X[:1000], X[1000:]):
+        ...     model = model.partial_fit(chunk)
+        >>> model.marginals_.n_samples
+        2000
+        """
+        fit_next(self, X, sample_weight)
+        return self
+
+    def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
+        """Fit, and the most probable component of every sample, labelled like X (n_samples,)."""
+        return self.fit(X, y, **fit_params).predict(X)
+
+    def _decomposition(self, verbose: int) -> Decomposition:
+        return Decomposition(
             rank=self.n_components,
             triples=self.triples,
             loss=self.loss,
@@ -233,28 +332,8 @@ class SmoothProductMixture(FittedMixture):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             callback=self.callback,
+            verbose=verbose,
         )
-        solution = decomposition.solution(codes, sample_weight)
-        refinement = Refinement(
-            self.refine, self.penalty, self.support, self.discrete, self.max_iter, self.tol, self.n_jobs
-        )
-        dataset = refinement.dataset(solution, samples, codes, sample_weight)
-        dataset = dataset.assign_attrs(
-            density=density,
-            refine=str(self.refine).lower(),
-            n_samples=codes.n_samples,
-            container=samples.labels.container,
-        )
-        self._set_fitted(dataset, binning.variables)
-        self.labels_ = self.density_.posterior(samples.values).argmax(axis=1)
-        concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
-        if concerns:
-            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
-        return self
-
-    def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
-        """Fit, and the most probable component of every sample, labelled like X (n_samples,)."""
-        return self.fit(X, y, **fit_params).predict(X)
 
     def _density_name(self) -> str:
         if self.density == "auto":
@@ -278,12 +357,9 @@ class SmoothProductMixture(FittedMixture):
                 f'density="logspline" with refine={self.refine!r}; expected refine="smooth", which fits them. For log-'
                 'splines from other factors: reconstruct_density(factors, method="logspline", samples=X).'
             )
-        if not isinstance(self.support, Mapping | None):
-            raise InvalidTypeError(
-                f"support is {type(self.support).__name__}; expected a mapping {{name: (low, high)}}."
-            )
-        if isinstance(self.discrete, str) or not isinstance(self.discrete, Sequence | None):
-            raise InvalidTypeError(f"discrete is {self.discrete!r}; expected a list of names, or None.")
+        for name in ("support", "discrete"):
+            if getattr(self, name) is not None and self.refine != "smooth":
+                raise InvalidInputError(f'{name} with refine={self.refine!r}; expected refine="smooth".')
         if self.callback is not None and not callable(self.callback):
             raise InvalidTypeError(f"callback is {type(self.callback).__name__}; expected a function, or None.")
         # The solver checks these too, but knows them by other names.
@@ -292,16 +368,8 @@ class SmoothProductMixture(FittedMixture):
         if self.n_jobs is not None and checked_integer(self.n_jobs, "n_jobs") == 0:
             raise InvalidInputError("n_jobs is 0; expected at least 1, or -1 for all processors.")
 
-    def _chosen_binning(self, samples: Samples, sample_weight: Any) -> Binning:
-        if isinstance(self.binning, Binning):
-            return self.binning
-        # Names for the messages, and for n_bins by name; as objects, or pandas would make something else of tuples.
-        names = pd.Index(samples.variables, dtype=object, tupleize_cols=False)
-        frame = pd.DataFrame(counted(samples.values, sample_weight), columns=names)
-        n_bins = self.n_bins
-        if isinstance(n_bins, str):
-            with warnings.catch_warnings():  # the bins that are kept will warn
-                warnings.simplefilter("ignore")
-                choose_binning(frame, 2, self.binning, coverage=self.coverage)  # refuses unusable values by their names
-            n_bins = auto_n_bins(samples.values, self.n_components, sample_weight, self.coverage)
-        return choose_binning(frame, n_bins, self.binning, coverage=self.coverage)
+
+def _sizes(data: ReadSamples | ChunkedSamples, binning: Binning) -> tuple[int, int, int, int, float]:
+    """Numbers of samples, of variables, least and most of bins, and percents of entries missing."""
+    missing = 100.0 * float(np.isnan(data.few.values).mean())
+    return data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), missing

@@ -26,76 +26,290 @@ __all__ = [
     "SparseHistogramWarning",
     "TensorlySmpError",
     "TensorlySmpWarning",
+    "WorkersLostError",
 ]
 
 
 class TensorlySmpError(Exception):
-    """Base of all errors raised by this package."""
+    """Base of all errors raised by this package.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> try:
+    ...     smp.default_partition(2)
+    ... except smp.exceptions.TensorlySmpError as error:
+    ...     isinstance(error, ValueError)
+    True
+    """
 
 
 class InvalidInputError(TensorlySmpError, ValueError):
-    """A value that the computation cannot use: wrong size, wrong range, not finite, nothing to learn from."""
+    """A value that the computation cannot use: wrong size, wrong range, not finite, nothing to learn from.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.default_partition(2)
+    Traceback (most recent call last):
+        ...
+    tensorly_smp.exceptions.InvalidInputError: n_variables is 2; three disjoint ...
+    """
 
 
 class InvalidTypeError(TensorlySmpError, TypeError):
-    """An object of a kind that the function does not take."""
+    """An object of a kind that the function does not take.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.choose_binning([["a"], ["b"]])
+    Traceback (most recent call last):
+        ...
+    tensorly_smp.exceptions.InvalidTypeError: Variable(s) 'x0' hold ...; expected real numbers, ...
+    """
 
 
 class SizeLimitError(InvalidInputError):
-    """The result would need more memory than the stated limit; raised before anything is allocated."""
+    """The result would need more memory than the stated limit; raised before anything is allocated.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> codes = smp.Codes.from_array([[14] * 200])
+    >>> smp.count_marginals(codes)
+    Traceback (most recent call last):
+        ...
+    tensorly_smp.exceptions.SizeLimitError: The histograms would take 35.8 GB, over the limit of 1 GB. ...
+    """
 
 
 class NonUniformBinsError(InvalidInputError):
-    """Sinc reconstruction was asked of bins of unequal width."""
+    """Sinc reconstruction was asked of bins of unequal width.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.Binning(([0, 1, 3],)).require_uniform()
+    Traceback (most recent call last):
+        ...
+    tensorly_smp.exceptions.NonUniformBinsError: Sinc reconstruction needs bins of equal width; ...
+    """
 
 
 class AlgebraicStartError(InvalidInputError):
-    """The algebraic decomposition does not exist or is too ill-conditioned; the message names the failed condition."""
+    """The algebraic decomposition does not exist or is too ill-conditioned; the message names the failed condition.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> import numpy as np
+    >>> smp.gevd_parafac(np.zeros((3, 3, 3)), rank=2)
+    Traceback (most recent call last):
+        ...
+    tensorly_smp.exceptions.AlgebraicStartError: Singular values: all are zero, ...
+    """
 
 
 class FileFormatError(InvalidInputError):
-    """A file that this package did not write, or that is damaged."""
+    """A file that this package did not write, or that is damaged.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> with open("notes.nc", "w") as file:
+    ...     _ = file.write("not a model")
+    >>> smp.load("notes.nc")
+    Traceback (most recent call last):
+        ...
+    tensorly_smp.exceptions.FileFormatError: ...
+    """
 
 
 class MissingDependencyError(TensorlySmpError, ImportError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """An optional package is not installed; the message names the extra that brings it.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> try:
+    ...     model = smp.load("model.nc")
+    ... except smp.exceptions.MissingDependencyError as error:
+    ...     print(error)  # names the extra
+    ... except FileNotFoundError:
+    ...     print("no such file")
+    no such file
+    """
+
+
+class WorkersLostError(TensorlySmpError, RuntimeError):
+    """A cluster has had no worker for so long that none seems to come back; what was computed there is lost.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> issubclass(smp.exceptions.WorkersLostError, RuntimeError)
+    True
+    """
 
 
 class TensorlySmpWarning(UserWarning):
-    """Base of all warnings given by this package."""
+    """Base of all warnings given by this package.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)
+    ...     binning = smp.choose_binning([[1.0, 2.0], [1.0, 3.0]])
+    """
 
 
 class ConvergenceWarning(TensorlySmpWarning, _SklearnConvergenceWarning):
-    """The iteration stopped before its tolerance was met."""
+    """The iteration stopped before its tolerance was met.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 200, 4, 2, random_state=0)
+    >>> codes = smp.encode_samples(X, smp.choose_binning(X, n_bins=5))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.coupled_simplex_parafac(codes, 2, n_iter_max=1, random_state=0)
+    >>> caught[0].category.__name__
+    'ConvergenceWarning'
+    """
 
 
 class EmptyComponentWarning(TensorlySmpWarning):
-    """A component has (almost) no weight, so its densities are arbitrary."""
+    """A component has (almost) no weight, so its densities are arbitrary.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> import numpy as np
+    >>> factors = smp.MixtureFactors(np.array([1.0, 0.0]), [np.full((2, 2), 0.5)] * 3)
+    >>> marginals = factors.to_marginals()
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.coupled_simplex_parafac(marginals, 2, init=factors)
+    >>> caught[0].category.__name__
+    'EmptyComponentWarning'
+    """
 
 
 class AlgebraicStartWarning(TensorlySmpWarning):
-    """The algebraic start failed; the message says why, and a random start took its place."""
+    """The algebraic start failed; the message says why, and a random start took its place.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> codes = smp.Codes.from_array([[0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 1, 0]])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.coupled_simplex_parafac(codes, 3, n_iter_max=0, random_state=0)
+    >>> caught[0].category.__name__
+    'AlgebraicStartWarning'
+    """
 
 
 class IdentifiabilityWarning(TensorlySmpWarning):
-    """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique."""
+    """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 200, 3, 2, random_state=0)
+    >>> model = smp.SmoothProductMixture(3, n_bins=2, init="random", refine="em", density="histogram", random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = model.fit(X)
+    >>> caught[0].category.__name__
+    'IdentifiabilityWarning'
+    """
 
 
 class SparseHistogramWarning(TensorlySmpWarning):
-    """Histograms with so few samples that they carry little information, or none."""
+    """Histograms with so few samples that they carry little information, or none.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> codes = smp.Codes.from_array([[0, 1, 1, -1], [1, 0, 1, -1], [-1, 1, 0, 1], [-1, 0, 1, 0]])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.count_marginals(codes)
+    >>> caught[0].category.__name__
+    'SparseHistogramWarning'
+    """
 
 
 class ConstantVariableWarning(TensorlySmpWarning):
-    """A variable takes a single value, so it cannot tell components apart."""
+    """A variable takes a single value, so it cannot tell components apart.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.choose_binning([[1.0, 2.0], [1.0, 3.0]])
+    >>> caught[0].category.__name__
+    'ConstantVariableWarning'
+    """
 
 
 class OutlierWarning(TensorlySmpWarning):
-    """A few far values set the range of a variable, so that nearly all others share a few of its bins."""
+    """A few far values set the range of a variable, so that nearly all others share a few of its bins.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> import numpy as np
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.choose_binning(np.append(np.arange(100.0), 1e6)[:, None])
+    >>> caught[0].category.__name__
+    'OutlierWarning'
+    """
 
 
 class ClippedMassWarning(TensorlySmpWarning):
-    """A noticeable share of a reconstructed density was negative and was clipped."""
+    """A noticeable share of a reconstructed density was negative and was clipped.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> import numpy as np
+    >>> spike, edges = np.eye(15)[:, [7]], np.arange(16.0)
+    >>> factors = smp.MixtureFactors(np.ones(1), [spike], smp.Binning((edges,)))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.reconstruct_density(factors)
+    >>> caught[0].category.__name__
+    'ClippedMassWarning'
+    """
 
 
 class NyquistWarning(TensorlySmpWarning):
-    """Bins that are too coarse for sinc reconstruction: a noticeable share of a spectrum lies beyond pi / width."""
+    """Bins that are too coarse for sinc reconstruction: a noticeable share of a spectrum lies beyond pi / width.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gamma", 500, 5, 3, random_state=1)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.SmoothProductMixture(3, n_bins=5, refine=None, random_state=0).fit(X)
+    >>> caught[0].category.__name__
+    'NyquistWarning'
+    """

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tensorly_smp.checks import checked_sample_weight
+from tensorly_smp.chunked.lazily import LazySamples
+from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.labels import default_names, labelled_samples, list_names
+from tensorly_smp.labels import aligned_weights, default_names, labelled_samples, list_names
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.results import factors_from_dataset, spline_density
 from tensorly_smp.samples import Samples, read_samples
+from tensorly_smp.summaries import fit_html
+
+if TYPE_CHECKING:
+    from tensorly_smp.plotting.accessor import ModelPlots
 
 
 class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
@@ -37,6 +44,14 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
             self._identifiability = check_identifiability(self.result_)
         return self._identifiability
 
+    @property
+    def plot(self) -> ModelPlots:
+        """Pictures of the fitted model (extra ``plot``): ``model.plot.conditionals(X)`` and others."""
+        from tensorly_smp.plotting.accessor import ModelPlots
+
+        check_is_fitted(self)
+        return ModelPlots(self)
+
     def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
         """Everything that a fitted model has, from its Dataset alone, so that load repeats fit to the last bit."""
         factors = factors_from_dataset(dataset, variables)
@@ -48,6 +63,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         self.density_ = spline_density(dataset, factors) if is_spline else reconstruct_density(factors, method=method)
         self.result_ = dataset
         self._identifiability = None
+        self.__dict__.pop("labels_", None)  # of the fit before
         self.factors_ = factors
         self.binning_ = factors.binning
         self.weights_ = factors.weights
@@ -66,29 +82,38 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-            Labelled variables are matched by name; missing entries are integrated out.
+            Labelled variables are matched by name; missing entries are integrated out. A dask array or DataFrame, or a
+            DataArray of the former, stays lazy, here and in the other methods: so does what is returned.
 
         Returns
         -------
         ndarray, Series or DataArray of int (n_samples,)
         """
+        if is_chunked(X):
+            return self._lazy(X).clusters()
         samples = self._read(X)
         labels = self.density_.posterior(samples.values).argmax(axis=1)
         return samples.labels.wrap(labels, name="component")
 
     def predict_proba(self, X: Any) -> Any:
         """Posterior probability of every component, (n_samples, n_components), rows sum to one."""
+        if is_chunked(X):
+            return self._lazy(X).posterior()
         samples = self._read(X)
         return samples.labels.wrap_components(self.density_.posterior(samples.values))
 
     def score_samples(self, X: Any) -> Any:
         """Logarithm of the density at every sample, (n_samples,); the density integrates to one."""
+        if is_chunked(X):
+            return self._lazy(X).log_densities()
         samples = self._read(X)
         return samples.labels.wrap(self.density_.logpdf(samples.values))
 
-    def score(self, X: Any, y: object = None) -> float:
-        """Mean log-likelihood per sample, in nats."""
-        return float(np.mean(np.asarray(self.score_samples(X))))
+    def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
+        """Mean log-likelihood per sample, in nats; a sample of weight 2 counts twice."""
+        log_densities = np.asarray(self.score_samples(X))
+        weights = checked_sample_weight(aligned_weights(sample_weight, X), len(log_densities))
+        return float(log_densities.mean() if weights is None else np.average(log_densities, weights=weights))
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw samples and the components they come from.
@@ -110,11 +135,16 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
         """Fill missing entries in, by their mean given the observed ones or by a draw; an object like X."""
+        if is_chunked(X):
+            return self._lazy(X).imputed(method, random_state)
         samples = self._read(X)
         return samples.labels.wrap_variables(self.density_.impute(samples.values, method, random_state))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a netCDF file (extra ``io``), for :func:`tensorly_smp.load`."""
+        """Write the fitted model, for :func:`tensorly_smp.load`, to a netCDF file (extra ``io``).
+
+        A path that ends in ".zarr" becomes a zarr store (extra ``zarr``).
+        """
         from tensorly_smp.storage import save_model
 
         check_is_fitted(self)
@@ -123,15 +153,32 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     def _read(self, X: Any) -> Samples:
         """Samples in the order of the fit's variables."""
         check_is_fitted(self)
-        expected = self.n_features_in_
-        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != expected:
-            # scikit-learn's words, and which variables they are
-            raise InvalidInputError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {expected} features as input: "
-                f"{list_names(self.binning_.variables)}, in this order."
-            )
+        self._check_width(X, self.binning_.variables)
         here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
         return read_samples(X, self.binning_.variables, here)
+
+    def _check_width(self, X: Any, variables: Sequence[Hashable]) -> None:
+        """Refuse a bare array of another number of columns; in scikit-learn's words, and which variables they are."""
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != len(variables):
+            raise InvalidInputError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {len(variables)} features as "
+                f"input: {list_names(variables)}, in this order."
+            )
+
+    def _lazy(self, X: Any) -> LazySamples:
+        """Chunked samples, not computed yet."""
+        check_is_fitted(self)
+        here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
+        return LazySamples.of(X, self.density_, here)
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and below it what came out of the fit."""
+        diagram = super()._repr_html_inner()
+        return f"{diagram}{fit_html(self.result_)}" if self.__sklearn_is_fitted__() else diagram
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "density_")

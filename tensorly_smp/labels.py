@@ -15,6 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.representations import listed, short_repr
 
 #: Name of the sample dimension where results need one of their own.
 SAMPLE_DIM = "sample"
@@ -38,6 +39,8 @@ class SampleLabels:
     n_samples: int
     positions: tuple[int, ...]
     container: ClassVar[str] = "array"
+
+    __repr__ = short_repr
 
     def wrap(self, values: np.ndarray, name: str | None = None) -> Any:
         """One value per sample, labelled like the input.
@@ -84,7 +87,8 @@ class SampleLabels:
         return self._in_input_order(values)
 
     def _checked(self, values: np.ndarray, ndim: int) -> np.ndarray:
-        values = np.asarray(values)
+        if not hasattr(values, "__dask_graph__"):  # which is not computed here
+            values = np.asarray(values)
         if values.ndim != ndim or values.shape[0] != self.n_samples:
             raise InvalidInputError(
                 f"Values have shape {values.shape}; expected {ndim} dimension(s), the first of {self.n_samples}."
@@ -105,6 +109,8 @@ class FrameLabels(SampleLabels):
     container: ClassVar[str] = "dataframe"
     index: pd.Index
     columns: pd.Index
+
+    __repr__ = short_repr
 
     def wrap(self, values: np.ndarray, name: str | None = None) -> pd.Series:
         """One value per sample, as a Series."""
@@ -128,6 +134,8 @@ class XarrayLabels(SampleLabels):
     container: ClassVar[str] = "dataarray"
     sample_dim: Hashable
     template: xr.Dataset  # all coordinates of the input and none of its data
+
+    __repr__ = short_repr
 
     def wrap(self, values: np.ndarray, name: str | None = None) -> xr.DataArray:
         """One value per sample, as a DataArray."""
@@ -153,6 +161,8 @@ class DataArrayLabels(XarrayLabels):
     name: Hashable | None
     attrs: dict[Any, Any] = field(default_factory=dict)
 
+    __repr__ = short_repr
+
     def wrap_variables(self, values: np.ndarray) -> xr.DataArray:
         """One value per sample and variable, as a DataArray like the input."""
         ordered = self._in_input_order(values)
@@ -166,6 +176,8 @@ class DatasetLabels(XarrayLabels):
     """Labels of a Dataset of one-dimensional variables; the template keeps the attributes of the Dataset."""
 
     attrs: dict[Hashable, dict[Any, Any]] = field(default_factory=dict)
+
+    __repr__ = short_repr
 
     def wrap_variables(self, values: np.ndarray) -> xr.Dataset:
         """One value per sample and variable, as a Dataset like the input."""
@@ -213,9 +225,7 @@ def default_names(n_variables: int) -> tuple[str, ...]:
 
 def list_names(names: Iterable[Hashable], limit: int = 10) -> str:
     """Names for a message, the first `limit` of them."""
-    shown = [repr(name) for name in names]
-    more = f" and {len(shown) - limit} more" if len(shown) > limit else ""
-    return ", ".join(shown[:limit]) + more
+    return listed(names, limit)
 
 
 def repeated_names(names: Sequence[Hashable]) -> list[Hashable]:

@@ -179,6 +179,14 @@ class KLEstimate(NamedTuple):
         Standard deviation of the estimate: the truth is within two of them in about 19 of 20 cases.
     n_samples : int
         Number of samples used.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> truth = smp.datasets.make_smooth_mixture("gaussian", 10, 3, 2, random_state=0).mixture
+    >>> estimate = smp.metrics.kl_divergence_mc(truth, truth, n_samples=100, random_state=0)
+    >>> float(estimate.value), float(estimate.standard_error), estimate.n_samples
+    (0.0, 0.0, 100)
     """
 
     value: float

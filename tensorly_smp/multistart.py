@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
-from scipy.sparse import csr_array
-from sklearn.metrics import adjusted_rand_score
+from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
 
-from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.likelihood.cell_samples import CellSamples
+from tensorly_smp.factors.solution import StopReason
+from tensorly_smp.fit_samples import FitSamples
+from tensorly_smp.likelihood.cell_samples import CellStatistics
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.expectation import expectation, log_floored
 from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
 from tensorly_smp.likelihood.spline_basis import spline_basis
+from tensorly_smp.progress import logger, progress_bar
+from tensorly_smp.threads import run_each
 
-#: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
-MIXING = 0.01
-#: Starts whose clusters agree so well (adjusted Rand index) are one.
-SAME_CLUSTERS = 0.95
 #: Passes, and basis functions, with which starts are compared; and how many of them go on.
-SCREENING_PASSES = 12
+SCREENING_PASSES = 11
 SCREENING_BASIS = 40
 N_KEPT = 2
 
@@ -51,16 +48,15 @@ class RefinedStarts:
 
 
 def refine_starts(
-    values: np.ndarray,
-    codes: Codes,
+    samples: FitSamples,
     starts: Sequence[MixtureFactors],
     cells: Cells,
     *,
-    sample_weight: np.ndarray | None = None,
     criterion: str = "reml",
     n_iter_max: int = 1000,
     tol: float = 1e-6,
     n_jobs: int | None = None,
+    verbose: int = 0,
 ) -> RefinedStarts:
     """Smoothed EM from several factors; the best by Akaike's criterion.
 
@@ -70,59 +66,63 @@ def refine_starts(
 
     Parameters
     ----------
-    values : ndarray (n_samples, n_variables)
-        NaN = missing.
-    codes : Codes
-        The same samples in the bins of the starts.
+    samples : FitSamples
+        In the bins of the starts.
     starts : sequence of MixtureFactors
     cells : Cells
         Of the smooth densities.
-    sample_weight : ndarray (n_samples,), optional
     criterion, n_iter_max, tol
         As for :func:`tensorly_smp.likelihood.smooth_em.smooth_em`.
     n_jobs : int, optional
         Starts at a time; the result does not depend on it.
+    verbose : int
+        1 shows bars of the starts, 2 also of their passes.
 
     Returns
     -------
     RefinedStarts
+        After a keyboard interrupt, the best that was reached until then.
     """
-    hot = one_hot(codes)
-    posteriors = [_posterior(hot, start) for start in starts]
-    distinct = _distinct([posterior.argmax(axis=1) for posterior in posteriors])
+    began = time.perf_counter()
+    posteriors = samples.posteriors(starts)
+    distinct = samples.distinct(posteriors)
 
-    def follow(posterior: np.ndarray, samples: CellSamples, n_passes: int, n_rounds: int) -> SmoothFit:
-        with threadpool_limits(1, user_api="blas"):
-            return smooth_em(samples, posterior, criterion=criterion, n_rounds=n_rounds, n_iter_max=n_passes, tol=tol)
+    def followed(which: list[int], laid: CellStatistics, n_passes: int, n_rounds: int) -> tuple[list[SmoothFit], bool]:
+        def follow(i: int, check: Callable[[], None]) -> SmoothFit:
+            options: dict[str, Any] = dict(criterion=criterion, n_rounds=n_rounds, n_iter_max=n_passes, tol=tol)
+            fit = smooth_em(laid, posteriors[i], callback=passes.counting(check), **options)
+            bar.advance(criterion=fit.information)
+            return fit
 
-    run = Parallel(n_jobs=n_jobs, prefer="threads")
+        stage = "smoothed EM" if n_rounds > 1 else "smoothed EM, comparing"
+        with (
+            threadpool_limits(1, user_api="blas"),
+            progress_bar(verbose, stage, len(which), unit="start") as bar,
+            progress_bar(verbose, "passes", unit="pass", level=2) as passes,
+        ):
+            return run_each(follow, which, effective_n_jobs(n_jobs), lambda fit: fit.status is StopReason.INTERRUPTED)
+
     criteria = np.full(len(starts), np.nan)
-    most = max(n_iter_max, 1)
+    interrupted = False
     if len(distinct) > N_KEPT:
-        passes = min(SCREENING_PASSES, most)
         # Which start is better shows with half as many splines, in a fraction of the time.
-        coarse = CellSamples.lay(values, replace(cells, basis=spline_basis(SCREENING_BASIS)), sample_weight)
-        screened = run(delayed(follow)(posteriors[i], coarse, passes, 1) for i in distinct)
+        coarse = samples.lay(replace(cells, basis=spline_basis(SCREENING_BASIS)))
+        screened, interrupted = followed(distinct, coarse, min(SCREENING_PASSES, n_iter_max), 1)
+        distinct = distinct[: len(screened)]
         criteria[distinct] = [fit.information for fit in screened]
         for i, fit in zip(distinct, screened, strict=True):
             posteriors[i] = fit.posterior
-        distinct = sorted(distinct, key=lambda i: -criteria[i])[:N_KEPT]
-    samples = CellSamples.lay(values, cells, sample_weight)
-    fits = run(delayed(follow)(posteriors[i], samples, most, N_ROUNDS) for i in distinct)
+        distinct = sorted(distinct, key=lambda i: -criteria[i])[: 1 if interrupted else N_KEPT]
+    fits, again = followed(distinct, samples.lay(cells), 0 if interrupted else n_iter_max, N_ROUNDS)
+    distinct = distinct[: len(fits)]
     criteria[distinct] = [fit.information for fit in fits]
     position = int(np.argmax([fit.information for fit in fits]))
-    return RefinedStarts(fits[position], distinct[position], criteria)
-
-
-def _posterior(hot: csr_array, start: MixtureFactors) -> np.ndarray:
-    model = start.to_numpy().smooth(MIXING, MIXING)
-    return expectation(hot, np.log(model.weights), log_floored(np.concatenate(model.factors))).posterior
-
-
-def _distinct(clusters: list[np.ndarray]) -> list[int]:
-    """Positions of the first of all that agree."""
-    kept: list[int] = []
-    for i, labels in enumerate(clusters):
-        if all(adjusted_rand_score(clusters[j], labels) < SAME_CLUSTERS for j in kept):
-            kept.append(i)
-    return kept
+    fit = fits[position]
+    if interrupted or again:
+        fit = replace(fit, status=StopReason.INTERRUPTED)
+    logger.info(
+        "Smoothed EM: %d starts, %d distinct, number %d best: log-likelihood %.6g after %d passes, %s; %.2f s",
+        *(len(starts), np.isfinite(criteria).sum(), distinct[position], fit.log_likelihood, fit.n_passes),
+        *(fit.status.name.lower(), time.perf_counter() - began),
+    )
+    return RefinedStarts(fit, distinct[position], criteria)

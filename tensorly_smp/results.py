@@ -206,7 +206,7 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
     return dataset.assign_attrs(
         status=fit.status.name.lower(),
         status_explanation=fit.status.explanation,
-        n_passes=len(fit.trace) - 1,
+        n_passes=fit.n_passes,
         total_log_likelihood=fit.log_likelihood,
         n_parameters=fit.n_parameters,
     )

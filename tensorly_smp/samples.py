@@ -24,6 +24,7 @@ from tensorly_smp.labels import (
     list_names,
     repeated_names,
 )
+from tensorly_smp.representations import short_repr
 
 # In order of preference, compared in lower case: of the dimensions "time" and "sample" the second holds the samples.
 SAMPLE_DIMS = (
@@ -62,6 +63,8 @@ class Samples:
     variables: tuple[Hashable, ...]
     labels: SampleLabels
 
+    __repr__ = short_repr
+
 
 def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim: Hashable | None = None) -> Samples:
     """Read samples of any accepted kind into a float64 matrix, and remember their labels.
@@ -95,9 +98,10 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     Raises
     ------
     InvalidTypeError
-        X is not numeric: text, dates, complex numbers, categories, arbitrary objects, sparse matrices.
+        X is not numeric: text, dates, categories, arbitrary objects, sparse matrices.
     InvalidInputError
-        X is empty, not two-dimensional or holds infinite values; names repeat, or do not match `variables`.
+        X is empty, not two-dimensional, or holds infinite values or complex numbers; names repeat, or do not match
+        `variables`.
 
     Examples
     --------
@@ -139,7 +143,9 @@ def _read_frame(X: pd.DataFrame) -> tuple[np.ndarray, tuple[Hashable, ...], Samp
     values = np.empty(X.shape)
     for n, name in enumerate(names):
         column = X.iloc[:, n]
-        if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
+        if pd.api.types.is_complex_dtype(column.dtype):
+            raise _is_complex(str(column.dtype), (name,))
+        if pd.api.types.is_numeric_dtype(column.dtype):
             values[:, n] = column.to_numpy(dtype=np.float64, na_value=np.nan)
         elif pd.api.types.is_object_dtype(column.dtype):
             values[:, n] = _object_column(column.to_numpy(), name)
@@ -152,7 +158,7 @@ def _read_dataarray(
     X: xr.DataArray, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
 ) -> tuple[np.ndarray, tuple[Hashable, ...] | None, SampleLabels]:
     _check_shape(X.shape)
-    sample_dim = _infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
+    sample_dim = infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
     (variable_dim,) = (dim for dim in X.dims if dim != sample_dim)
     matrix = X.transpose(sample_dim, variable_dim)
     names = None
@@ -184,7 +190,7 @@ def _read_dataset(X: xr.Dataset, sample_dim: Hashable | None) -> tuple[np.ndarra
             f"X is a Dataset whose variable(s) {list_names(wrong)} are not one-dimensional or not on the dimension of "
             "the others; expected one-dimensional variables on one shared dimension. Select these, or pass a DataArray."
         )
-    sample_dim = _infer_sample_dim(dims, sample_dim, X.indexes, None)
+    sample_dim = infer_sample_dim(dims, sample_dim, X.indexes, None)
     shape = (X.sizes[sample_dim], len(names))
     _check_shape(shape)
     values = np.empty(shape)
@@ -226,6 +232,8 @@ def _to_float(array: np.ndarray, names: Sequence[Hashable]) -> np.ndarray:
             return array.astype(np.float64, copy=False)
     if array.dtype.kind == "O":
         return np.stack([_object_column(array[:, n], name) for n, name in enumerate(names)], axis=1)
+    if array.dtype.kind == "c":
+        raise _is_complex(str(array.dtype), names)
     raise _not_numeric(str(array.dtype), names)
 
 
@@ -237,7 +245,8 @@ def _object_column(column: np.ndarray, name: Hashable) -> np.ndarray:
     refused = sorted(kind.__name__ for kind in kinds if not issubclass(kind, numbers.Real | np.bool_))
     if refused:
         row = next(m for m, value in enumerate(column) if present[m] and type(value).__name__ in refused)
-        raise _not_numeric(f"objects ({', '.join(refused)}; the first is {column[row]!r} in row {row})", (name,))
+        received = f"objects ({', '.join(refused)}; the first is {column[row]!r} in row {row})"
+        raise _not_numeric(received, (name,), _words_of_float(column[row]))
     try:
         values[present] = column[present].astype(np.float64)
     except OverflowError as error:
@@ -245,11 +254,30 @@ def _object_column(column: np.ndarray, name: Hashable) -> np.ndarray:
     return values
 
 
-def _not_numeric(received: str, names: Sequence[Hashable]) -> InvalidTypeError:
+def _not_numeric(received: str, names: Sequence[Hashable], cause: str = "") -> InvalidTypeError:
     return InvalidTypeError(
         f"Variable(s) {list_names(names)} hold {received}; expected real numbers, with NaN or None for missing. "
-        "Convert them (for instance text by pandas.to_numeric, dates to days since a start) or leave them out."
+        "Convert them (for instance text by pandas.to_numeric, dates to days since a start) or leave them out." + cause
     )
+
+
+def _is_complex(received: str, names: Sequence[Hashable]) -> InvalidInputError:
+    # A ValueError, and in words, that scikit-learn's users know.
+    return InvalidInputError(
+        f"Complex data not supported: variable(s) {list_names(names)} hold {received}; expected real numbers. Pass "
+        "real and imaginary parts as two variables, or the absolute values."
+    )
+
+
+def _words_of_float(value: Any) -> str:
+    """What Python says about an object that is no number; nothing of text, which might be one."""
+    try:
+        float(value)
+    except TypeError as error:
+        return f" Python says: {error}."
+    except ValueError:
+        pass
+    return ""
 
 
 def _check_shape(shape: tuple[int, ...]) -> None:
@@ -313,7 +341,7 @@ def _guess_sample_dim(
     )
 
 
-def _infer_sample_dim(
+def infer_sample_dim(
     dims: tuple[Hashable, ...],
     sample_dim: Hashable | None,
     coords: Mapping[Hashable, pd.Index],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from inspect import signature
 from itertools import pairwise
 from typing import Any
@@ -22,6 +23,7 @@ from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.initializers.pair_values import PairValues, pair_singular_values
 from tensorly_smp.labels import aligned_weights
+from tensorly_smp.progress import Bar, checked_verbose, logger, progress_bar
 from tensorly_smp.randomness import RandomState, seed_sequence
 from tensorly_smp.samples import read_samples
 
@@ -40,6 +42,7 @@ def select_n_components(
     n_jobs: int | None = None,
     random_state: RandomState = None,
     sample_dim: Hashable | None = None,
+    verbose: int = 0,
     **parameters: Any,
 ) -> xr.Dataset:
     """Fit mixtures with several numbers of components, and tell which number the samples support.
@@ -69,6 +72,8 @@ def select_n_components(
         The seed of every fit is an int, this one or one drawn from it; it is ``attrs["random_state"]`` of the result.
     sample_dim : hashable, optional
         Dimension of the samples in xarray input.
+    verbose : int, default 0
+        1 shows a bar (extra ``progress``) of the fits, which are silent themselves.
     **parameters
         Of :class:`SmoothProductMixture`, such as ``n_bins`` or ``support``.
 
@@ -94,6 +99,8 @@ def select_n_components(
     ------
     InvalidInputError, InvalidTypeError
         Arguments that cannot be used. If all fits fail, whatever the first one raised.
+    MissingDependencyError
+        A bar is asked for, and tqdm is not installed.
 
     Warns
     -----
@@ -140,6 +147,7 @@ def select_n_components(
     >>> bool(abs(table.log_likelihood.sel(n_components=2) - model.score(X) * len(X)) < 1e-6)
     True
     """
+    verbose, began = checked_verbose(verbose), time.perf_counter()
     candidates = _checked_candidates(n_components)
     if criterion not in CRITERIA:
         raise InvalidInputError(f"criterion is {criterion!r}; expected one of {list(CRITERIA)}.")
@@ -148,15 +156,22 @@ def select_n_components(
     job = _read_job(X, sample_weight, sample_dim, random_state, parameters)
     folds = _folds(job, n_folds) if criterion == "cv" else None
     # Processes, not threads: warnings, which every fit catches, are caught for all threads of a process at once.
-    with Parallel(n_jobs=n_jobs, prefer="processes") as run:
+    with (
+        progress_bar(verbose, "selection", len(candidates), unit="fit") as bar,
+        Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator_unordered") as run,
+    ):
         # The largest number takes longest, so that it begins first.
-        fits = run(delayed(fit_whole)(job, rank) for rank in candidates[::-1])[::-1]
-        heldout = [] if folds is None else _fit_folds(run, job, folds, fits)
+        fits = _in_order(run(delayed(fit_whole)(job, rank) for rank in candidates[::-1]), bar)
+        heldout = [] if folds is None else _fit_folds(run, job, folds, fits, bar)
     dataset = _figures(job, candidates, fits, criterion)
     if folds is not None:
         dataset = _with_heldout(dataset, job, folds, fits, heldout)
     _give_warnings(candidates, fits, heldout)
     dataset = _decided(dataset, [*fits, *heldout])
+    logger.info(
+        "Selection: %d of %s components by %s; %d fits, %.2f s",
+        *(dataset.attrs["best"], candidates, criterion, len(fits) + len(heldout), time.perf_counter() - began),
+    )
     return _with_singular_values(dataset, job).assign_attrs(
         criterion_name=criterion,
         random_state=job.seed,
@@ -224,10 +239,22 @@ def _folds(job: Job, n_folds: Any) -> np.ndarray:
 # ---- fits ----
 
 
-def _fit_folds(run: Parallel, job: Job, folds: np.ndarray, fits: Sequence[CandidateFit]) -> list[CandidateFit]:
+def _in_order(fits: Iterable[CandidateFit], bar: Bar) -> list[CandidateFit]:
+    """The fits, which come as they end, by their numbers of components and folds."""
+    found = []
+    for fit in fits:
+        found.append(fit)
+        bar.advance(n_components=fit.rank)
+    return sorted(found, key=lambda fit: (fit.rank, fit.fold))
+
+
+def _fit_folds(
+    run: Parallel, job: Job, folds: np.ndarray, fits: Sequence[CandidateFit], bar: Bar
+) -> list[CandidateFit]:
     """The fits without a fold, of every candidate that could be fitted at all, fold after fold."""
     tasks = [(fit, fold) for fit in fits if fit.error is None for fold in range(folds.max() + 1)]
-    return run(delayed(fit_without)(job, fit, folds == fold, fold) for fit, fold in tasks)
+    bar.extend(len(tasks))
+    return _in_order(run(delayed(fit_without)(job, fit, folds == fold, fold) for fit, fold in tasks), bar)
 
 
 def _give_warnings(candidates: Sequence[int], fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit]) -> None:

@@ -1,73 +1,63 @@
-"""Fitted models as netCDF files; never pickle."""
+"""Fitted models as netCDF files and zarr stores; never pickle."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import tempfile
-from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import xarray as xr
 
-from tensorly_smp.exceptions import FileFormatError, InvalidInputError, InvalidTypeError, MissingDependencyError
+from tensorly_smp.exceptions import FileFormatError, InvalidInputError, MissingDependencyError
+from tensorly_smp.file_content import dataset_of_model, model_of_dataset
+from tensorly_smp.file_probes import probe_netcdf, probe_zarr
+from tensorly_smp.files import as_path, require_folder, written_whole
 
 if TYPE_CHECKING:
     from tensorly_smp.estimator import SmoothProductMixture
 
-FORMAT = "tensorly_smp.SmoothProductMixture"
-FORMAT_VERSION = 1
-
-#: Attributes that the file has and ``result_`` has not.
-_FILE_ATTRIBUTES = ("format", "format_version", "parameters", "variable_names", "sha256")
+ZARR_SUFFIX = ".zarr"
 
 
 def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator: its ``result_`` and, as JSON, its parameters and the names of its variables.
 
-    Parameters that only steer a fit and are objects (``callback``, ``init`` if it is factors, ``random_state`` if it
-    is a generator) are left out: a loaded model has their defaults.
+    A path that ends in ".zarr" becomes a zarr store (a folder, of format 2), any other a netCDF-4 file. It is written
+    beside the path and then renamed. Parameters that only steer a fit and are objects (``callback``, ``init`` if it is
+    factors, ``random_state`` if it is a generator) are left out: a loaded model has their defaults.
 
     Raises
     ------
     OSError
-        The folder does not exist, or cannot be written to; an earlier file of that name is left as it was.
+        The folder does not exist, or cannot be written to; there is a folder of that name that is no saved model. What
+        was there is left as it was.
     InvalidInputError
         A parameter, or the name of a variable, is something that a file cannot hold.
     MissingDependencyError
-        h5netcdf is not installed.
+        h5netcdf, or zarr, is not installed.
     """
-    target = _as_path(path)
-    _require_h5netcdf()
-    dataset = model.result_.assign_attrs(
-        format=FORMAT,
-        format_version=FORMAT_VERSION,
-        parameters=_to_json(_saved_parameters(model), "parameters"),
-        variable_names=_to_json(model.binning_.variables, "names of the variables"),
-    )
-    dataset.attrs["sha256"] = _digest(dataset)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {target.parent} to write {target.name} to.")
-    # Written beside the target and renamed, so that no reader ever sees half a file. In a folder of its own, so that
-    # the file gets the usual permissions (a temporary file is for its owner only).
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-        written = Path(folder) / "model.nc"
+    target = as_path(path)
+    is_zarr = target.suffix == ZARR_SUFFIX
+    require_format(target)
+    dataset = dataset_of_model(model)
+    require_folder(target)
+    _refuse_to_replace(target, is_zarr)
+    with written_whole(target) as written:
         try:
-            dataset.to_netcdf(written, engine="h5netcdf")
+            _write_zarr(dataset, written) if is_zarr else dataset.to_netcdf(written, engine="h5netcdf")
         except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"The model cannot be written as netCDF: {error}.") from error
-        os.replace(written, target)
+            kind = "zarr" if is_zarr else "netCDF"
+            raise InvalidInputError(f"The model cannot be written as {kind}: {error}.") from error
 
 
 def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
-    """Read a model that :meth:`SmoothProductMixture.save` wrote.
+    """Read a model that :meth:`tensorly_smp.SmoothProductMixture.save` wrote.
 
     Parameters
     ----------
     path : path-like
+        Of a netCDF file, or of a zarr store (a folder), whatever its name.
 
     Returns
     -------
@@ -82,7 +72,13 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
     FileFormatError
         The file is damaged, or was not written by this package.
     MissingDependencyError
-        h5netcdf is not installed.
+        h5netcdf, or zarr, is not installed.
+
+    Notes
+    -----
+    Files of strangers are safe to read: nothing in them is executed, and reading takes no more memory than a small
+    multiple of their size. A checksum guards against damage, not against forgery: who can write the file can write any
+    model.
 
     Examples
     --------
@@ -97,128 +93,56 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
     >>> bool((again.predict(data.X) == model.predict(data.X)).all())
     True
     """
-    source = _as_path(path)
-    _require_h5netcdf()
+    source = as_path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no file {source}.")
+    is_zarr = source.is_dir()
+    options: dict[str, Any] = {"engine": "zarr", "consolidated": False} if is_zarr else {"engine": "h5netcdf"}
+    _require("zarr" if is_zarr else "h5netcdf")
     try:
-        _probe(source)
-        with xr.open_dataset(source, engine="h5netcdf") as opened:
+        probe_zarr(source) if is_zarr else probe_netcdf(source)
+        with xr.open_dataset(source, decode_times=False, **options) as opened:
             dataset = opened.load()
-    except FileFormatError:
+    except Warning:  # of a program that turns them into errors
         raise
-    except Exception as error:  # h5py raises many kinds for damaged files
-        raise FileFormatError(f"{source} is not a readable netCDF-4 file: {error}.") from error
-    return _model_from_dataset(dataset, str(source))
+    except Exception as error:  # h5py and zarr raise many kinds for damaged files
+        kind = "zarr store" if is_zarr else "netCDF-4 file"
+        if isinstance(error, FileFormatError) and str(source) in str(error):
+            raise
+        reason = str(error).strip("'\".")
+        raise FileFormatError(f"{source} is not a readable {kind} of a model: {reason}.") from error
+    return model_of_dataset(dataset, str(source))
 
 
-def _probe(source: Path) -> None:
-    """Walk through the file, and see that it is one of ours.
-
-    Ahead of h5netcdf, whose half-made objects print errors of their own when they are collected.
-    """
-    import h5py
-
-    with h5py.File(source, "r") as file:
-        file.visititems(lambda _, item: list(item.attrs) and None)
-        if str(file.attrs.get("format")) != FORMAT:
-            raise FileFormatError(f"{source} was not written by SmoothProductMixture.save.")
+def require_format(target: Path) -> None:
+    """Raise MissingDependencyError if what writes this kind of file is not installed."""
+    _require("zarr" if target.suffix == ZARR_SUFFIX else "h5netcdf")
 
 
-def _model_from_dataset(dataset: xr.Dataset, source: str) -> SmoothProductMixture:
-    from tensorly_smp.estimator import SmoothProductMixture
+def _write_zarr(dataset: xr.Dataset, folder: Path) -> None:
+    # Without compression and with every chunk, so that a store holds all that it declares; see file_probes.
+    plain = {name: {"compressors": None, "filters": None} for name in dataset.variables}
+    dataset.to_zarr(folder, mode="w-", zarr_format=2, consolidated=True, encoding=plain, write_empty_chunks=True)
 
-    version = dataset.attrs.get("format_version")
-    if str(version) != str(FORMAT_VERSION):
-        raise FileFormatError(f"{source} has format version {version}; this release reads version {FORMAT_VERSION}.")
+
+def _refuse_to_replace(target: Path, is_zarr: bool) -> None:
+    """Folders are replaced only if they are saved models: someone's data may be in there."""
+    if not target.is_dir():
+        return
+    if not is_zarr:
+        raise IsADirectoryError(f"{target} is a folder; expected the path of a file.")
     try:
-        if _digest(dataset) != dataset.attrs["sha256"]:
-            raise ValueError("its content is not what was written")
-        parameters = _decoded(json.loads(dataset.attrs["parameters"]))
-        names = _decoded(json.loads(dataset.attrs["variable_names"]))
-        for name in _FILE_ATTRIBUTES:
-            del dataset.attrs[name]
-        model = SmoothProductMixture(**parameters)
-        model._set_fitted(dataset, names)
-        if model.binning == "given":
-            model.set_params(binning=model.binning_)
-        return model
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
-        raise FileFormatError(f"{source} is damaged or was edited: {type(error).__name__}, {error}.") from error
+        probe_zarr(target)
+    except Exception as error:
+        raise FileExistsError(f"{target} is a folder, and no saved model that could be replaced: {error}") from error
 
 
-def _digest(dataset: xr.Dataset) -> str:
-    """Checksum of everything in a Dataset: HDF5 guards its own structure, but neither numbers nor strings."""
-    digest = hashlib.sha256()
-    for name, variable in sorted(dataset.variables.items(), key=str):
-        values = variable.values
-        if values.dtype.kind in "if":
-            content = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
-        else:
-            content = "\0".join(map(str, values.ravel().tolist())).encode()
-        attributes = sorted(f"{key}={value}" for key, value in variable.attrs.items())
-        digest.update(f"{name} {variable.dims} {values.shape} {attributes}".encode() + content)
-    digest.update(str(sorted(f"{key}={value}" for key, value in dataset.attrs.items() if key != "sha256")).encode())
-    return digest.hexdigest()
-
-
-def _saved_parameters(model: SmoothProductMixture) -> dict[str, Any]:
-    """Constructor parameters, without objects that only steer a fit."""
-    parameters = model.get_params(deep=False)
-    if not isinstance(parameters["binning"], str):
-        parameters["binning"] = "given"
-    if not isinstance(parameters["init"], str):
-        del parameters["init"]
-    if not isinstance(parameters["random_state"], int | np.integer | None):
-        del parameters["random_state"]
-    del parameters["callback"]
-    return parameters
-
-
-def _to_json(value: Any, what: str) -> str:
+def _require(package: str) -> None:
     try:
-        return json.dumps(_encoded(value))
-    except TypeError as error:
-        raise InvalidInputError(f"The model cannot be saved, because of its {what}: {error}.") from error
-
-
-def _encoded(value: Any) -> Any:
-    """What JSON can hold; unlike in plain JSON, tuples stay tuples, and keys of mappings that are numbers, numbers."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {"mapping": [[_encoded(key), _encoded(each)] for key, each in value.items()]}
-    if isinstance(value, tuple):
-        return {"tuple": [_encoded(each) for each in value]}
-    if isinstance(value, list):
-        return [_encoded(each) for each in value]
-    if value is None or isinstance(value, str | int | float):
-        return value
-    raise TypeError(f"{value!r} is of type {type(value).__name__}; expected strings or numbers")
-
-
-def _decoded(value: Any) -> Any:
-    """Inverse of `_encoded`."""
-    if isinstance(value, list):
-        return [_decoded(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if "tuple" in value:
-        return tuple(_decoded(value["tuple"]))
-    return {_decoded(key): _decoded(each) for key, each in value["mapping"]}
-
-
-def _as_path(path: Any) -> Path:
-    try:
-        return Path(path)
-    except TypeError as error:
-        raise InvalidTypeError(f"path is {type(path).__name__}; expected a string or a path object.") from error
-
-
-def _require_h5netcdf() -> None:
-    try:
-        import h5netcdf  # noqa: F401
+        import_module(package)
     except ImportError as error:
+        extra = "zarr" if package == "zarr" else "io"
+        what = "zarr stores" if package == "zarr" else "files"
         raise MissingDependencyError(
-            'Reading and writing files needs h5netcdf: install the extra, pip install "tensorly_smp[io]".'
+            f'Reading and writing {what} needs {package}: install the extra, pip install "tensorly_smp[{extra}]".'
         ) from error

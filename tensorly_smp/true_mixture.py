@@ -17,6 +17,7 @@ from tensorly_smp.densities.products import mix_cdf
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.representations import short_repr
 
 Component: TypeAlias = 'int | Literal["all"] | None'
 
@@ -75,6 +76,8 @@ class TrueMixture:
     standard: Any
     loc: np.ndarray
     scale: np.ndarray
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if not all(callable(getattr(self.standard, name, None)) for name in ("logpdf", "cdf", "sf", "rvs")):

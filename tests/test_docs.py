@@ -1,4 +1,4 @@
-"""Every example that users read is run: docstrings, README.md, and the pages of the documentation."""
+"""Every example that users read is run, and every link followed: docstrings, README.md, the documentation's pages."""
 
 import doctest
 import importlib
@@ -7,6 +7,7 @@ import io
 import pkgutil
 import re
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,24 +20,63 @@ MODULES = ["tensorly_smp"] + [
     for info in pkgutil.walk_packages(tensorly_smp.__path__, "tensorly_smp.")
     if not info.name.endswith("__main__")
 ]
-GENERATED = {ROOT / "docs" / "api", ROOT / "docs" / "_build"}
+GENERATED = {ROOT / "docs" / name for name in ("api", "gallery", "_build")}
 PAGES = [
     "README.md",
     *sorted(
         path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md") if not GENERATED & set(path.parents)
     ),
 ]
-# Opening fence (perhaps indented, in a list), body, the same fence. Only ```python runs; ```python-console and the
-# like do not, so a block that cannot run is marked by its language.
+LINKED = [*PAGES, "CHANGELOG.md", "CONTRIBUTING.md"]
+# Opening fence (perhaps indented, in a list), body, the same fence. ```python runs, and so does ```pycon, a session
+# with ">>> " whose output is compared; nothing else does, so a block that cannot run is marked by its language.
 FENCE = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<fence>`{3,})python[ \t]*\n(?P<body>.*?)^(?P=indent)(?P=fence)[ \t]*$", re.M | re.S
+    r"^(?P<indent>[ \t]*)(?P<fence>`{3,})(?P<language>python|pycon)[ \t]*\n(?P<body>.*?)^(?P=indent)(?P=fence)[ \t]*$",
+    re.M | re.S,
 )
+DOCTEST_FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-def python_blocks(text):
-    """Pairs (first line number, code) of the ```python blocks."""
+def code_blocks(text):
+    """Triples (language, first line number, code) of the blocks that run."""
     for match in FENCE.finditer(text):
-        yield text.count("\n", 0, match.start("body")) + 1, textwrap.dedent(match["body"])
+        first = text.count("\n", 0, match.start("body")) + 1
+        yield match["language"], first, textwrap.dedent(match["body"])
+
+
+def run_session(code, namespace, path, line):
+    """Run a ```pycon block in the namespace, and compare what it prints."""
+    test = doctest.DocTestParser().get_doctest(code, namespace, path.name, str(path), line - 1)
+    output = io.StringIO()
+    runner = doctest.DocTestRunner(optionflags=DOCTEST_FLAGS)
+    runner.run(test, out=output.write, clear_globs=False)
+    namespace.update(test.globs)  # a copy: the names are for the blocks that follow, too
+    assert not runner.failures, output.getvalue()
+
+
+def without_code(text):
+    """The text without fenced blocks and without code in a line, in neither of which brackets are links."""
+    text = re.sub(r"^(?P<indent>[ \t]*)(?P<fence>`{3,})\w.*?^(?P=indent)(?P=fence)[ \t]*$", "", text, flags=re.M | re.S)
+    return re.sub(r"(?<!\})`[^`\n]+`", "", text)
+
+
+def anchors(text):
+    """What the headings of a page are called in links, by the rule of GitHub and of myst_heading_anchors."""
+    headings = re.findall(r"^#{1,6}[ \t]+(.+?)[ \t]*$", re.sub(FENCE, "", text), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(path):
+    """Targets of relative links on the page that lead nowhere."""
+    for target in re.findall(r"\]\(\s*<?([^)\s>]+)", without_code(path.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue  # another site
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        if ROOT / "docs" / "gallery" in file.parents:  # made of the examples of the same name
+            file = ROOT / "examples" / file.with_suffix(".py").name
+        if not file.exists() or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
+            yield target
 
 
 def public_objects():
@@ -50,9 +90,25 @@ def public_objects():
             yield name, thing
 
 
+def public_methods():
+    """Qualified names of the methods and properties that the public classes of this package have."""
+    for name, thing in PUBLIC.items():
+        for member, value in inspect.getmembers(thing) if inspect.isclass(thing) else []:
+            function = value.fget if isinstance(value, property) else inspect.unwrap(value)
+            is_ours = (getattr(function, "__module__", None) or "").startswith("tensorly_smp")
+            if is_ours and not member.startswith("_") and (inspect.isroutine(function)):
+                yield f"{name}.{member}"
+
+
 PUBLIC = dict(public_objects())
 FUNCTIONS = [name for name, thing in PUBLIC.items() if inspect.isroutine(thing)]
 CLASSES = [name for name, thing in PUBLIC.items() if inspect.isclass(thing)]
+METHODS = list(public_methods())
+# Faults that numpydoc finds and that are refused: of form anywhere (sections unknown, empty or in the wrong order,
+# parameters that do not exist), of content in functions. Not refused are short methods that say in one line what they
+# take and return, classes whose attributes are their parameters, and missing "See Also".
+WRONG = {"GL06", "GL07", "GL08", "GL09", "PR02", "PR03", "PR04", "PR05", "PR08", "PR10", "YD01", "SS01", "SS03"}
+INCOMPLETE = {"PR01", "PR06", "RT01", "SS02", "SS06", "EX01"}
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -60,7 +116,7 @@ def test_docstring_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)
     output = io.StringIO()
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    runner = doctest.DocTestRunner(optionflags=DOCTEST_FLAGS)
     for test in doctest.DocTestFinder().find(module, name):
         runner.run(test, out=output.write)
     assert not runner.failures, output.getvalue()
@@ -73,14 +129,58 @@ def test_page_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # One namespace a page: a block goes on where the one before it stopped.
     namespace = {"__name__": "__main__"}
-    for line, code in python_blocks(text):
-        # Leading newlines make tracebacks point at the page's own lines.
-        exec(compile("\n" * (line - 1) + code, str(path), "exec"), namespace)
+    for language, line, code in code_blocks(text):
+        if language == "pycon":
+            run_session(code, namespace, path, line)
+        else:
+            # Leading newlines make tracebacks point at the page's own lines.
+            exec(compile("\n" * (line - 1) + code, str(path), "exec"), namespace)
 
 
 def test_blocks_are_found():
-    text = "a\n```python\nx = 1\n```\n- b\n  ```python\n  if x:\n      y = 2\n  ```\n```python-console\nz\n```\n"
-    assert list(python_blocks(text)) == [(3, "x = 1\n"), (7, "if x:\n    y = 2\n")]
+    text = (
+        "a\n```python\nx = 1\n```\n- b\n  ```python\n  if x:\n      y = 2\n  ```\n```python-console\nz\n```\n"
+        "```pycon\n>>> x\n1\n```\n"
+    )
+    assert list(code_blocks(text)) == [
+        ("python", 3, "x = 1\n"),
+        ("python", 7, "if x:\n    y = 2\n"),
+        ("pycon", 14, ">>> x\n1\n"),
+    ]
+
+
+def test_output_of_a_session_is_compared():
+    namespace = {"x": 1}
+    run_session(">>> y = x + 1\n>>> y\n2\n", namespace, ROOT / "page.md", 1)
+    assert namespace["y"] == 2
+    with pytest.raises(AssertionError, match=r"Expected:\s+3\s+Got:\s+2"):
+        run_session(">>> y\n3\n", namespace, ROOT / "page.md", 1)
+
+
+@pytest.mark.parametrize("page", LINKED)
+def test_relative_links_lead_somewhere(page):
+    assert list(broken_links(ROOT / page)) == []
+
+
+def test_broken_links_are_found(tmp_path):
+    (tmp_path / "other.md").write_text("# One Heading, two `words`\n", encoding="utf-8")
+    links = (
+        "[a](other.md) [b](none.md) [c](other.md#one-heading-two-words) [d](other.md#none) [e](https://x.org/none)\n"
+        "`x[0](none)` [f](#here)\n\n## Here\n\n```python\nx[1](none)\n```\n"
+    )
+    (tmp_path / "page.md").write_text(links, encoding="utf-8")
+    assert list(broken_links(tmp_path / "page.md")) == ["none.md", "other.md#none"]
+
+
+def test_every_error_and_warning_is_on_the_page_of_troubles():
+    headings = re.findall(r"^#+ `(\w+)`$", (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"), re.M)
+    assert sorted(headings) == sorted(tensorly_smp.exceptions.__all__)
+
+
+def test_every_extra_is_on_the_page_of_installation():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "installation.md").read_text(encoding="utf-8"), re.M)
+    assert sorted(listed) == sorted(project["optional-dependencies"])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -94,3 +194,11 @@ def test_public_function_has_docstring_with_example(name):
 def test_public_class_has_docstring(name):
     # vars, not getdoc: a docstring inherited from a base class describes that class.
     assert (vars(PUBLIC[name])["__doc__"] or "").strip(), f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *CLASSES, *METHODS])
+def test_docstrings_are_valid_numpydoc(name):
+    validate = pytest.importorskip("numpydoc.validate", reason="numpydoc is of the extra docs").validate
+    refused = WRONG | (INCOMPLETE if name in FUNCTIONS else {"EX01"} if name in CLASSES else set())
+    faults = [f"{code}: {what}" for code, what in validate(f"tensorly_smp.{name}")["errors"] if code in refused]
+    assert not faults, f"{name}: {faults}"

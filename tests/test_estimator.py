@@ -8,12 +8,7 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import (
@@ -24,7 +19,6 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     OutlierWarning,
 )
-from tensorly_smp.samples import read_samples
 
 NAMES = ["length", "depth", "mass", "age"]
 DATA = smp.datasets.make_smooth_mixture("gaussian", n_samples=500, n_variables=4, n_components=2, random_state=1)
@@ -586,97 +580,9 @@ def test_parameters_are_kept_as_given():
         estimator().set_params(nonsense=1)
 
 
-def test_clone(model):
-    copy = clone(model)
-    assert not hasattr(copy, "result_")
-    same_fit(copy.fit(X), estimator().fit(X))
-    with_objects = estimator(binning=model.binning_, init=model.factors_)
-    assert clone(with_objects).binning == model.binning_
-
-
-def test_pipeline():
-    pipeline = make_pipeline(StandardScaler(), estimator()).fit(HOLES)
-    assert smp.metrics.clustering_accuracy(DATA.labels, pipeline.predict(X)) > 0.97
-    assert np.isfinite(pipeline.score(X))
-    frames = make_pipeline(StandardScaler().set_output(transform="pandas"), estimator()).fit(FRAME)
-    assert frames[-1].feature_names_in_.tolist() == NAMES
-    assert frames.predict(FRAME).index.equals(FRAME.index)
-
-
-@pytest.mark.parametrize("data", [X, FRAME])
-def test_grid_search(data):
-    search = GridSearchCV(estimator(n_init=1), {"n_components": [1, 2]}, cv=2).fit(data)
-    assert search.best_params_ == {"n_components": 2}
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert (search.predict(data) == search.best_estimator_.predict(data)).all()
-
-
 def test_representation(model):
     assert repr(model) == "SmoothProductMixture(n_bins=8, n_init=2, random_state=0)"
     assert "SmoothProductMixture" in model._repr_html_()
-
-
-# scikit-learn's own checks. Many hand in two variables, where nothing can be learned from triples.
-TOO_FEW = (
-    "check_clustering",
-    "check_estimators_fit_returns_self",
-    "check_estimators_overwrite_params",
-    "check_fit_check_is_fitted",
-    "check_fit_idempotent",
-    "check_n_features_in",
-    "check_readonly_memmap_input",
-    "check_sample_weights_not_an_array",
-    "check_sample_weights_not_overwritten",
-    "check_sample_weights_pandas_series",
-    "check_sample_weights_shape",
-)
-EXPECTED_FAILURES = {
-    **dict.fromkeys(TOO_FEW, "two variables; at least three are needed, see test_checks_on_two_variables"),
-    "check_complex_data": "wants ValueError; complex numbers are an InvalidTypeError, which is a TypeError",
-    "check_dtype_object": "wants the words of NumPy's float(); ours name the variable",
-}
-
-
-SMALL = {"n_bins": 5, "n_init": 1, "max_iter": 30}
-
-
-class Doubled(smp.SmoothProductMixture):
-    """Every variable twice, so that the checks on two variables have four."""
-
-    def fit(self, X, y=None, sample_weight=None):
-        super().fit(self._doubled(X), y, sample_weight)
-        self.n_features_in_ //= 2
-        return self
-
-    def _read(self, X):
-        return read_samples(self._doubled(X))
-
-    def _doubled(self, X):
-        return np.hstack([read_samples(X).values] * 2)
-
-
-def checks(tested, only=None):
-    """Checks as parameters of a test, those that are expected to fail marked so."""
-    params = []
-    for each, check in estimator_checks_generator(tested):
-        name = getattr(check, "func", check).__name__
-        reason = EXPECTED_FAILURES.get(name)
-        marks = [pytest.mark.xfail(reason=reason)] if reason and only is None else []
-        if only is None or name in only:
-            params.append(pytest.param(each, check, id=name, marks=marks))
-    return params
-
-
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
-@pytest.mark.parametrize(("tested", "check"), checks(smp.SmoothProductMixture(**SMALL)))
-def test_checks_of_scikit_learn(tested, check):
-    check(tested)
-
-
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
-@pytest.mark.parametrize(("tested", "check"), checks(Doubled(**SMALL), TOO_FEW))
-def test_checks_on_two_variables(tested, check):
-    check(tested)
 
 
 # New samples

@@ -184,6 +184,7 @@ PARAMETERS = {
         ],
         "support",
     ),
+    "verbose": ([-1, 1.5, "yes", None], "verbose"),
     "discrete": ([["x9"], "x0", 5, [["x0"]], {"x0": True}, [0]], "discrete"),
     "max_iter": ([-1, 2.0, "2", None, True, np.inf], "max_iter"),
     "tol": ([-1e-3, 1, np.nan, np.inf, "1e-3", None, True, [0.1]], "tol"),

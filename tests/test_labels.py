@@ -120,12 +120,10 @@ def test_default_names_take_labelled_columns_by_position():
     ("X", "match"),
     [
         ([["1", "2"]], "x0"),
-        (np.array([[1 + 1j, 2]]), "complex"),
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), "datetime64"),
         (np.array([[1, {}]], dtype=object), r"'x1' hold objects \(dict; the first is \{\} in row 0\)"),
         (pd.DataFrame({"a": [1.0], "b": ["x"]}), "'b'"),
         (pd.DataFrame({"a": [1.0], "b": np.array(["x"], dtype=object)}), "'b'"),
-        (pd.DataFrame({"a": [1.0], "b": [1j]}), "'b'"),
         (pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020-01-01"])}), "'b'"),
         (pd.DataFrame({"a": [1.0], "b": pd.Categorical([1])}), "'b'"),
         (xr.DataArray([["x", "y"]], {"variable": ["a", "b"]}, ("sample", "variable")), "'a', 'b'"),
@@ -146,6 +144,9 @@ def test_wrong_types(X, match):
     ("X", "match"),
     [
         ([], "1 dimension"),
+        (np.array([[1 + 1j, 2]]), "Complex data not supported: variable.s. 'x0', 'x1' hold complex128"),
+        (pd.DataFrame({"a": [1.0], "b": [1j]}), "'b' hold complex128"),
+        (xr.Dataset({"a": ("t", [1.0]), "b": ("t", [1j])}), "'b' hold complex128"),
         (np.empty((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\)"),
         (np.empty((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\)"),
         (pd.DataFrame(), "0 sample"),

@@ -365,7 +365,7 @@ def test_if_all_folds_fail_the_error_is_raised(monkeypatch):
 
 def test_warnings_are_given_once():
     with pytest.warns(ConvergenceWarning) as given_warnings:
-        table = select(candidates=[1, 2], max_iter=1)
+        table = select(candidates=[1, 2], max_iter=0)
     assert len(given_warnings) == 1
     assert str(given_warnings[0].message).startswith("All fits: ")
     assert given_warnings[0].filename.endswith("test_selection.py")

@@ -1,6 +1,7 @@
 #!/bin/sh
 # setup_env.sh VENV PYTHON EXTRA: make the virtual environment VENV if it is not there, with PYTHON (empty: the first
-# suitable one on the path), and install this directory into it, editable, with its extra EXTRA.
+# suitable one on the path), and install this directory into it, editable, with its extra EXTRA; or, for EXTRA "lowest",
+# with the oldest releases that pyproject.toml allows, and for "minimal" without extras, and with pytest in both.
 # pip's own settings (index, proxy, certificates, constraints) apply as everywhere.
 set -eu
 
@@ -78,9 +79,22 @@ fi
 PIP_USER=0
 export PIP_DISABLE_PIP_VERSION_CHECK PIP_PREFER_BINARY PIP_RETRIES PIP_USER
 
+install() {
+    case $extra in
+        lowest)
+            # The extras whose own lower bounds are those of the core.
+            "$venv/bin/python" tools/lower_bounds.py plot progress io fast > "$venv/lowest.txt"
+            "$venv/bin/python" -m pip install --quiet --requirement "$venv/lowest.txt" &&
+                "$venv/bin/python" -m pip install --quiet --no-deps --editable .
+            ;;
+        minimal) "$venv/bin/python" -m pip install --quiet --editable . pytest hypothesis ;;
+        *) "$venv/bin/python" -m pip install --quiet --editable ".[$extra]" ;;
+    esac
+}
+
 echo "Installing tensorly_smp[$extra] into $venv; the first time downloads some 100 MB."
 for pause in 5 20 none; do
-    if "$venv/bin/python" -m pip install --quiet --editable ".[$extra]"; then
+    if install; then
         exit 0
     fi
     [ "$pause" = none ] || { echo "pip failed; trying again in $pause seconds." >&2; sleep "$pause"; }

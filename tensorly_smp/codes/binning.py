@@ -18,6 +18,7 @@ from tensorly_smp.exceptions import (
     OutlierWarning,
 )
 from tensorly_smp.labels import default_names, list_names, repeated_names
+from tensorly_smp.representations import html_summary
 from tensorly_smp.samples import Samples, read_samples
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -161,6 +162,13 @@ class Binning:
             lines.append(f"  and {self.n_variables - _SHOWN} more")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, len(edges) - 1, f"{edges[0]:.6g}", f"{edges[-1]:.6g}")
+            for name, edges in zip(self.variables, self.edges, strict=True)
+        ]
+        return html_summary(f"Binning, {self.strategy}", (), ("variable", "bins", "from", "to"), rows)
+
 
 def choose_binning(
     X: Any,
@@ -241,7 +249,7 @@ def choose_binning(
         if _is_constant(observed, count):
             constant.append(name)
         # Only a range that the values set themselves: one that was given is meant.
-        elif strategy == "uniform" and share == 1.0 and None in given and _is_stretched(observed, high - low):
+        elif strategy == "uniform" and share == 1.0 and None in given and stretched_range(observed) is not None:
             stretched.append(name)
     if stretched:
         warnings.warn(
@@ -345,12 +353,13 @@ def _refuse_unobserved(samples: Samples, ranges: Sequence[tuple[float | None, fl
         raise InvalidInputError("X has 1 sample, which tells no range; pass more samples, or a range.")
 
 
-def _is_stretched(observed: np.ndarray, span: float) -> bool:
-    """Whether the central 98 % of the values lie within a small part of the range."""
+def stretched_range(values: np.ndarray) -> tuple[float, float] | None:
+    """Ends of the central 98 % of the values (n_samples,), if a few far ones set the range; NaN = missing."""
+    observed = values[~np.isnan(values)]
     if len(observed) < FEWEST_FOR_OUTLIERS:
-        return False
-    low, high = np.quantile(observed, [0.01, 0.99])
-    return bool(0 < (high - low) * STRETCH < span)
+        return None
+    least, low, high, most = np.quantile(observed, [0.0, 0.01, 0.99, 1.0]).tolist()
+    return (low, high) if 0 < (high - low) * STRETCH < most - least <= _MAX / 2 else None
 
 
 def _is_constant(observed: np.ndarray, n_bins: int) -> bool:

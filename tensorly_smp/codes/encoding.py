@@ -11,6 +11,7 @@ import numpy as np
 from tensorly_smp.codes.binning import Binning, resolve_n_bins
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import SampleLabels, list_names
+from tensorly_smp.representations import html_summary, number_range
 from tensorly_smp.samples import read_samples
 
 MISSING = -1
@@ -36,6 +37,15 @@ class Codes:
         Values are not integers.
     InvalidInputError
         Values do not fit the binning.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> binning = smp.Binning(([0, 1, 2], [0, 10, 20]), ("a", "b"))
+    >>> codes = smp.encode_samples([[0.5, 15.0], [1.5, None]], binning)
+    >>> codes.values
+    array([[ 0,  1],
+           [ 1, -1]], dtype=int8)
     """
 
     values: np.ndarray
@@ -73,6 +83,21 @@ class Codes:
     def n_bins(self) -> tuple[int, ...]:
         """Number of bins of every variable."""
         return self.binning.n_bins
+
+    def __repr__(self) -> str:
+        return "Codes(" + ", ".join(f"{what} {word}" for word, what in self._described()) + ")"
+
+    def _repr_html_(self) -> str:
+        return html_summary("Codes", [*self._described(), ("names", list_names(self.binning.variables))])
+
+    def _described(self) -> list[tuple[str, str]]:
+        missing = float((self.values == MISSING).mean())
+        return [
+            ("samples", f"{self.n_samples}"),
+            ("variables", f"{self.n_variables}"),
+            ("bins", number_range(self.n_bins)),
+            ("missing", f"{missing:.3g}" if 0 < missing < 0.001 else f"{missing:.1%}"),
+        ]
 
     @classmethod
     def from_array(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, get_index_dtype
 
 from tensorly_smp.codes.encoding import Codes
 
@@ -37,4 +37,6 @@ def one_hot(codes: Codes) -> csr_array:
     columns += offsets[:-1].astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
     indices = columns[observed]
+    # Of one type with the indices, or both would become the larger: twice the memory, and slower products.
+    starts = starts.astype(get_index_dtype(maxval=len(indices)))
     return csr_array((np.ones(len(indices)), indices, starts), shape=(codes.n_samples, int(offsets[-1])))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensorly_smp.representations import short_repr
+
 # Variance of Student's t with four degrees of freedom, in its unit scale.
 _UNIT_VARIANCE = 2.0
 
@@ -28,6 +30,8 @@ class StudentBackground:
 
     center: np.ndarray
     scale: np.ndarray
+
+    __repr__ = short_repr
 
     @classmethod
     def matching(cls, mean: np.ndarray, variance: np.ndarray) -> StudentBackground:

@@ -13,6 +13,7 @@ from tensorly_smp.densities.grid import BACKGROUND_SHARE, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments
 from tensorly_smp.densities.sinc import sinc_cdf, sinc_pdf, sinc_step_derivative
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.representations import short_repr
 
 # A band-limited function bends at most by (pi/width)^2 times its height, so linear pieces miss it by at most
 # (pi/32)^2/8 = 0.12 % of the height; a Gaussian two bins wide by 0.003 %.
@@ -54,6 +55,8 @@ class RawBandLimited:
 
     edges: np.ndarray
     probabilities: np.ndarray
+
+    __repr__ = short_repr
 
     @property
     def rank(self) -> int:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from tensorly_smp.densities.background import StudentBackground
+from tensorly_smp.representations import short_repr
 
 # Share of the background in every density. KL(true || learned) of sinc densities by benchmarks/density_shares.py, the
 # paper's cases Gaussian / GMM / Gamma / Laplace:
@@ -107,6 +108,8 @@ class GridConditionals:
     share: float | np.ndarray = BACKGROUND_SHARE
     bounds: tuple[float, float] = NO_BOUNDS
     _cumulative: np.ndarray = field(init=False, repr=False)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         mass = 0.5 * np.diff(self.knots)[:, None] * (self.left + self.right)

@@ -18,6 +18,7 @@ from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import list_names, repeated_names
 from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.representations import html_weights
 from tensorly_smp.samples import read_samples
 
 _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
@@ -99,6 +100,11 @@ class MixtureDensity:
     def __repr__(self) -> str:
         kind = "" if self.is_proper else ", raw band-limited functions"
         return f"MixtureDensity({self.n_variables} variables, {self.rank} components{kind})"
+
+    def _repr_html_(self) -> str:
+        kind = "densities" if self.is_proper else "raw band-limited functions"
+        pairs = [("variables", f"{self.n_variables}: {list_names(self.variables)}"), ("of each component", kind)]
+        return html_weights("MixtureDensity", pairs, self.weights)
 
     @property
     def rank(self) -> int:

@@ -82,17 +82,17 @@ def reconstruct_density(
         Every conditional density is positive and integrates to one, tails included; `clipped_mass` tells how far it is
         from the raw function.
 
-    Warns
-    -----
-    ClippedMassWarning
-        Names the variables and components.
-
     Raises
     ------
     NonUniformBinsError
         Sinc with bins of unequal width.
     InvalidInputError, InvalidTypeError
         No edges known, or of other numbers of bins than the factors; another kind of object.
+
+    Warns
+    -----
+    ClippedMassWarning
+        Names the variables and components.
 
     Notes
     -----

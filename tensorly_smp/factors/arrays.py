@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorly as tl
-from scipy.linalg.blas import dger
+from scipy.linalg.blas import dger, sger
 from scipy.sparse import csc_array
 
 #: Numbers of an array that is worked on in pieces, so that what a pass touches stays in the processor's cache.
@@ -29,85 +29,120 @@ def as_tensor(array: np.ndarray, context: dict[str, Any]) -> Tensor:
     """Array in the backend, dtype and device of ``context``; the array itself where it is that already."""
     if tl.get_backend() == "numpy":
         return np.asarray(array, dtype=context["dtype"])
-    return tl.tensor(array, **context)
+    return on_device(np.asarray(array), context, context["dtype"])
 
 
 def index_tensor(index: np.ndarray, context: dict[str, Any]) -> Tensor:
     """Integer tensor for :func:`take`, on the device of ``context``."""
     if tl.get_backend() == "numpy":
         return index.astype(np.intp)
-    device = {"device": context["device"]} if "device" in context else {}
-    return tl.tensor(index.astype(np.int32), dtype=tl.backend.int32, **device)
+    return on_device(index.astype(np.int32), context)
+
+
+def on_device(array: np.ndarray, context: dict[str, Any], dtype: Any = None) -> Tensor:
+    """The array on the device of ``context``, in its own dtype or another one."""
+    # TensorLy's function knows no device in JAX, and in PyTorch goes there by way of the default one.
+    if tl.get_backend() == "jax":
+        import jax
+
+        return jax.device_put(np.asarray(array, dtype=dtype), context.get("device"))
+    if tl.get_backend() == "pytorch":
+        import torch
+
+        return torch.tensor(array, dtype=dtype, device=context.get("device"))
+    return tl.tensor(array, dtype=dtype)
+
+
+def is_on_processor(tensor: Tensor) -> bool:
+    """Whether a tensor of PyTorch or JAX is in the memory of the processor, not in that of a GPU."""
+    if tl.get_backend() == "jax":
+        return all(device.platform == "cpu" for device in tensor.devices())
+    return str(tensor.device) == "cpu"
 
 
 def take(tensor: Tensor, index: Tensor) -> Tensor:
-    """Rows of a tensor; NumPy's ``take`` is three times faster than its fancy indexing."""
+    """Rows of a tensor; ``take`` and ``index_select`` are three times faster than indexing in NumPy and PyTorch."""
     if tl.get_backend() == "numpy":
         return tensor.take(index, axis=0)
+    if tl.get_backend() == "pytorch":
+        return tensor.index_select(0, index)
     return tensor[index]
 
 
 def code_tensor(codes: np.ndarray, context: dict[str, Any]) -> Tensor:
-    """Bin indices for :func:`take` and :class:`ScatterAdd`; in NumPy they stay in their small integer type."""
-    return codes if tl.get_backend() == "numpy" else index_tensor(codes, context)
+    """Bin indices, for :func:`take` and :class:`ScatterAdd` in NumPy, else :func:`take_codes`, :func:`add_by_code`.
+
+    They stay small, since there is one for every entry of the samples. PyTorch knows no unsigned integers of two bytes.
+    """
+    if tl.get_backend() == "numpy":
+        return codes
+    largest = int(codes.max(initial=0))
+    kind = next(kind for kind in (np.uint8, np.int16, np.int32, np.int64) if largest <= np.iinfo(kind).max)
+    return on_device(codes.astype(kind), context)
+
+
+def take_codes(tensor: Tensor, codes: Tensor) -> Tensor:
+    """Rows of a tensor by bin index, in PyTorch and JAX."""
+    return tensor.index_select(0, codes.int()) if tl.get_backend() == "pytorch" else tensor[codes]
+
+
+def add_by_code(values: Tensor, codes: Tensor, n_rows: int, rows: Tensor | None) -> Tensor:
+    """Sums (n_rows, rank) of the values (n_samples, rank) of every code, in PyTorch and JAX.
+
+    With `rows` (numbers from 0, of the type of the codes), as a product with the indicator matrix; without, one after
+    the other. The latter is faster on a processor. On other devices it would add in the order in which threads happen
+    to come, so that the same call gives other rounding.
+    """
+    if rows is not None:
+        one = tl.ones(1, **tl.context(values))
+        return tl.where(codes[None, :] == rows[:n_rows, None], one, 0.0 * one) @ values
+    total = tl.zeros((n_rows, values.shape[1]), **tl.context(values))
+    if tl.get_backend() == "jax":
+        return total.at[codes].add(values)
+    return total.index_add_(0, codes.long(), values)
 
 
 class ScatterAdd:
-    """Weighted rows of a matrix, added up by index: the adjoint of :func:`take`.
+    """Weighted rows of a matrix of NumPy, added up by index: the adjoint of :func:`take`.
 
     Parameters
     ----------
-    weights : tensor (n_samples,)
+    weights : ndarray (n_samples,)
         What every row is multiplied with.
     n_rows : int
         All indices are below.
     """
 
-    def __init__(self, weights: Tensor, n_rows: int) -> None:
-        self.weights = weights
-        if tl.get_backend() == "numpy":
-            # An indicator matrix with one entry per column, whose rows are overwritten call by call: making a new one
-            # would take half as long again, bincount component by component four times as long.
-            start = np.arange(len(weights) + 1, dtype=np.int32)
-            self.one_hot = csc_array((weights, np.zeros_like(start[1:]), start), shape=(n_rows, len(weights)))
-        else:
-            self.rows = index_tensor(np.arange(n_rows), tl.context(weights))
+    def __init__(self, weights: np.ndarray, n_rows: int) -> None:
+        # An indicator matrix with one entry per column, whose rows are overwritten call by call: making a new one would
+        # take half as long again, bincount component by component four times as long.
+        start = np.arange(len(weights) + 1, dtype=np.int32)
+        self.one_hot = csc_array((weights, np.zeros_like(start[1:]), start), shape=(n_rows, len(weights)))
 
-    def __call__(self, values: Tensor, index: Tensor) -> Tensor:
+    def __call__(self, values: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Sums (n_rows, rank) of weights[m] * values[m] over the m of every index."""
-        if tl.get_backend() == "numpy":
-            self.one_hot.indices[:] = index
-            return self.one_hot @ values
-        # TensorLy has no scatter: the weighted indicator matrix of this index, as a dense one.
-        weighted = self.weights[None, :]
-        return tl.where(index[None, :] == self.rows[:, None], weighted, 0.0 * weighted) @ values
+        self.one_hot.indices[:] = index
+        return self.one_hot @ values
 
 
-def add_outer(matrix: Tensor, column: Tensor, row: Tensor) -> Tensor:
-    """Matrix plus an outer product; in NumPy it overwrites the matrix (float64, in C order)."""
-    if tl.get_backend() == "numpy":
-        return dger(1.0, row, column, a=matrix.T, overwrite_a=True).T
-    return matrix + column[:, None] * row[None, :]
+def add_outer(matrix: np.ndarray, column: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """NumPy's matrix plus an outer product; it overwrites the matrix (in C order)."""
+    update = dger if matrix.dtype == np.float64 else sger
+    return update(1.0, row, column, a=matrix.T, overwrite_a=True).T
 
 
-def take_into(tensor: Tensor, index: Tensor, out: Tensor) -> Tensor:
-    """Rows of a tensor; in NumPy written to ``out``, since a new array of the size of the samples costs page faults."""
-    if tl.get_backend() == "numpy":
-        return tensor.take(index, axis=0, out=out, mode="clip")  # "raise", the default, would copy twice
-    return tensor[index]
+def take_into(array: np.ndarray, index: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Rows of NumPy's array, written to ``out``: a new array of the size of the samples costs page faults."""
+    return array.take(index, axis=0, out=out, mode="clip")  # "raise", the default, would copy twice
 
 
-def multiply_into(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """Product; in NumPy written to ``out``."""
-    if tl.get_backend() == "numpy":
-        return np.multiply(a, b, out=out)
-    return a * b
+def multiply_into(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Product of NumPy's arrays, written to ``out``."""
+    return np.multiply(a, b, out=out)
 
 
-def weighted_squares(weights: Tensor, matrix: Tensor) -> Tensor:
-    """Sum over the rows of a matrix of their weight times their square, (n_columns,)."""
-    if tl.get_backend() != "numpy":
-        return weights @ (matrix * matrix)
+def weighted_squares(weights: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Sum over the rows of NumPy's matrix of their weight times their square, (n_columns,)."""
     total = np.zeros(matrix.shape[1], dtype=matrix.dtype)
     step = max(1, CACHED // matrix.shape[1])
     for start in range(0, len(matrix), step):

@@ -21,6 +21,7 @@ import tensorly as tl
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.arrays import Tensor, as_tensor, index_tensor, to_numpy
+from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.marginals.histograms import Marginals
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
@@ -38,14 +39,18 @@ class Unfolding:
     pairs_a: Tensor
     pairs_b: Tensor
     omega: Tensor
-    context: dict[str, Any]
+
+    @property
+    def arrays(self) -> tuple[Tensor, ...]:
+        """All but the variable, in the order in which they are given."""
+        return self.values, self.rows_a, self.rows_b, self.pairs_a, self.pairs_b, self.omega
 
     @cached_property
-    def filled(self) -> tuple[Tensor, Tensor]:
-        """Positions in the flattened values of the cells in which samples fell, and these values."""
-        flat = to_numpy(self.values).ravel()
+    def filled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of NumPy's values: positions, flattened, of the cells in which samples fell, and what is in these."""
+        flat = self.values.ravel()
         cells = np.flatnonzero(flat)
-        return index_tensor(cells, self.context), as_tensor(flat[cells], self.context)
+        return cells, flat[cells]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +100,14 @@ class CoupledTensors:
         return len(self.n_bins)
 
 
-def couple_marginals(marginals: Marginals, weights: str) -> CoupledTensors:
-    """Coupled tensors of counted histograms; triples without samples are left out."""
+def couple_marginals(marginals: Marginals, weights: str, context: dict[str, Any] | None = None) -> CoupledTensors:
+    """Coupled tensors of counted histograms, by default in float64; triples without samples are left out."""
     keep = np.flatnonzero(marginals.totals > 0)
     require_coverage(marginals.triples[keep], marginals.binning.variables)
     totals = marginals.totals[keep]
     tensors = _Shares([marginals.counts[t] for t in keep], totals)
     omega = _omega(totals, weights)
-    context = {"dtype": tl.backend.float64}
+    context = context or checked_context()
     return _couple(tensors, marginals.triples[keep], omega, marginals.n_bins, context, marginals.n_samples)
 
 
@@ -117,8 +122,17 @@ def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None
         )
 
 
-def couple_tensors(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]], weights: str) -> CoupledTensors:
-    """Coupled tensors of a list of third-order arrays of the active backend; each is divided by its sum."""
+def couple_tensors(
+    tensors: Sequence[Tensor],
+    modes: Sequence[Sequence[int]],
+    weights: str,
+    dtype: Any = None,
+    device: Any = None,
+) -> CoupledTensors:
+    """Coupled tensors of a list of third-order arrays of the active backend; each is divided by its sum.
+
+    The dtype and the device are by default those of the first.
+    """
     tensors = list(tensors)
     arrays = [_checked_tensor(tensor, position) for position, tensor in enumerate(tensors)]
     mode_array = _checked_modes(modes, len(arrays))
@@ -130,7 +144,7 @@ def couple_tensors(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]], we
         raise InvalidInputError("The tensors sum to more than the largest number; divide them all by the same number.")
     if (totals <= 0).any():
         raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
-    context = _floating_context(tensors[0])
+    context = checked_context(dtype, device, tensors[0])
     return _couple(_Shares(arrays, totals), mode_array, _omega(totals, weights), n_bins, context, 0)
 
 
@@ -149,14 +163,6 @@ def tensors_to_marginals(tensors: Sequence[Tensor], modes: Sequence[Sequence[int
     totals = np.array([count.sum() for count in counts])
     binning = Binning.from_n_bins([sizes[n] for n in sorted(sizes)])
     return Marginals(tuple(counts), np.array(triples), totals, binning, 0)
-
-
-def _floating_context(tensor: Tensor) -> dict[str, Any]:
-    context = dict(tl.context(tensor)) if tl.is_tensor(tensor) else {}
-    context.pop("requires_grad", None)
-    if context.get("dtype") not in (tl.backend.float32, tl.backend.float64):
-        context["dtype"] = tl.backend.float64
-    return context
 
 
 def _omega(totals: np.ndarray, weights: str) -> np.ndarray:
@@ -307,13 +313,23 @@ def _unfold(
         rows_b.append(offsets[b] + filled % size_b)
         pairs.append((a, b))
     matrix = np.concatenate(values, axis=1)
+    more = _n_more_columns(matrix.shape[1])
     return Unfolding(
         variable=n,
-        values=as_tensor(matrix, context),
-        rows_a=index_tensor(np.concatenate(rows_a), context),
-        rows_b=index_tensor(np.concatenate(rows_b), context),
+        values=as_tensor(np.pad(matrix, ((0, 0), (0, more))) if more else matrix, context),
+        rows_a=index_tensor(np.pad(np.concatenate(rows_a), (0, more)), context),
+        rows_b=index_tensor(np.pad(np.concatenate(rows_b), (0, more)), context),
         pairs_a=index_tensor(np.array([a for a, _ in pairs]), context),
         pairs_b=index_tensor(np.array([b for _, b in pairs]), context),
-        omega=tl.tensor(np.array([omega for *_, omega in members]), **context),
-        context=context,
+        omega=as_tensor(np.array([omega for *_, omega in members]), context),
     )
+
+
+def _n_more_columns(n_columns: int) -> int:
+    """Empty columns to add, which change nothing: JAX compiles once per shape, so there had better be few shapes.
+
+    Up to the next of the numbers that have four binary digits before their zeros: an eighth more at most.
+    """
+    if tl.get_backend() != "jax":
+        return 0
+    return -n_columns % 2 ** max(0, n_columns.bit_length() - 4)

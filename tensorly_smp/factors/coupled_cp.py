@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 from tensorly.cp_tensor import CPTensor
 from tensorly.decomposition._base_decomposition import DecompositionMixin
@@ -59,6 +60,9 @@ class CoupledSimplexCP(DecompositionMixin):
         random_state: RandomState = None,
         callback: Callback | None = None,
         codes: Codes | None = None,
+        verbose: int = 0,
+        dtype: Any = None,
+        device: Any = None,
     ) -> None:
         self.rank = rank
         self.modes = modes
@@ -78,10 +82,23 @@ class CoupledSimplexCP(DecompositionMixin):
         self.random_state = random_state
         self.callback = callback
         self.codes = codes
+        self.verbose = verbose
+        self.dtype = dtype
+        self.device = device
+
+    def fit(self, data: Marginals | Codes | Sequence[Any]) -> Self:
+        """Decompose Marginals, Codes or a list of third-order tensors; returns self."""
+        self.__dict__.pop("decomposition_", None)  # of an earlier fit
+        parameters = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        # By the module, where tensorly.testing puts the function that checks what is passed on.
+        self.solution_ = solver_module.coupled_simplex_parafac(data, **parameters)
+        return self
 
     def fit_transform(self, data: Marginals | Codes | Sequence[Any]) -> CPTensor:
-        """Decompose Marginals, Codes or a list of third-order tensors; returns the CPTensor (weights, factors)."""
-        parameters = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        self.solution_ = solver_module.coupled_simplex_parafac(data, **parameters)
-        self.decomposition_ = self.solution_.to_cp_tensor()
-        return self.decomposition_
+        """The same; returns the CPTensor (weights, factors)."""
+        return self.fit(data).decomposition_
+
+    @cached_property
+    def decomposition_(self) -> CPTensor:
+        """Weights and factors of the solution, in the backend's arrays."""
+        return self.solution_.to_cp_tensor()

@@ -24,7 +24,13 @@ COLUMN, COLUMN_BIN, ENTRY, PATTERN, VARIABLE = 4.1, 0.06, 6.5, 2.0, 8e4
 
 
 def couple_samples(
-    codes: Codes, rank: int, loss: str, weights: str, form: str, sample_weight: Any
+    codes: Codes,
+    rank: int,
+    loss: str,
+    weights: str,
+    form: str,
+    sample_weight: Any,
+    context: dict[str, Any] | None = None,
 ) -> CoupledTensors | CoupledCodes:
     """All triples of some samples, counted or implicit.
 
@@ -36,6 +42,8 @@ def couple_samples(
     weights : {"count", "uniform"}
     form : {"auto", "counted", "implicit"}
     sample_weight : array_like (n_samples,) or None
+    context : dict, optional
+        Of :func:`checked_context`; by default float64 on the backend's own device.
 
     Raises
     ------
@@ -56,31 +64,36 @@ def couple_samples(
         )
     if form == "auto":
         form = "implicit" if loss == "frobenius" and by_count and _is_better_implicit(codes, rank) else "counted"
-    return couple_codes(codes, sample_weight) if form == "implicit" else _counted(codes, loss, weights, sample_weight)
+    if form == "implicit":
+        return couple_codes(codes, sample_weight, context)
+    return _counted(codes, loss, weights, sample_weight, context)
 
 
-def _counted(codes: Codes, loss: str, weights: str, sample_weight: Any) -> CoupledTensors:
+def _counted(
+    codes: Codes, loss: str, weights: str, sample_weight: Any, context: dict[str, Any] | None
+) -> CoupledTensors:
     try:
-        tensors = couple_marginals(count_marginals(codes, "all", sample_weight, max_bytes=MOST_BYTES), weights)
+        tensors = couple_marginals(count_marginals(codes, "all", sample_weight, max_bytes=MOST_BYTES), weights, context)
     except SizeLimitError as error:
         implicit = 'loss="frobenius", which needs none' if loss != "frobenius" else 'histograms="implicit"'
         raise SizeLimitError(
-            f"The histograms of all {comb(codes.n_variables, 3)} triples would take {_n_bytes(codes.n_bins) / 1e9:.3g} "
-            f"GB, over the limit of {MOST_BYTES / 1e9:.3g} GB. Expected {implicit}; or some of the triples, as of "
+            f"The histograms of all {comb(codes.n_variables, 3)} triples would take "
+            f"{bytes_of_histograms(codes.n_bins) / 1e9:.3g} GB, over the limit of {MOST_BYTES / 1e9:.3g} GB. Expected "
+            f"{implicit}; or some of the triples, as of "
             "count_marginals(codes, triples=1000), which uses all variables evenly; or fewer bins."
         ) from error
     is_complete = tensors.triples is not None and len(tensors.triples) == comb(codes.n_variables, 3)
     return replace(tensors, triples=None) if is_complete else tensors
 
 
-def _n_bytes(n_bins: tuple[int, ...]) -> float:
+def bytes_of_histograms(n_bins: tuple[int, ...]) -> float:
     """Size of the histograms of all triples."""
     return 8 * cells_of_all_triples(n_bins) + BYTES_PER_TRIPLE * comb(len(n_bins), 3)
 
 
 def _is_better_implicit(codes: Codes, rank: int) -> bool:
     """Whether the histograms would be too large, or a sweep over them slower than one over the samples."""
-    if _n_bytes(codes.n_bins) > MOST_BYTES:
+    if bytes_of_histograms(codes.n_bins) > MOST_BYTES:
         return True
     sizes = np.array(codes.n_bins, dtype=float)
     pairs = np.minimum(np.outer(sizes, sizes), codes.n_samples)  # columns at most: those without samples are left out

@@ -29,11 +29,16 @@ from tensorly_smp.checks import checked_sample_weight
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import SparseHistogramWarning
 from tensorly_smp.factors.arrays import Tensor, as_tensor
+from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.factors.coupled import require_coverage
-from tensorly_smp.factors.losses import QuadraticBlock
+from tensorly_smp.factors.implicit_steps import ImplicitSteps
+from tensorly_smp.factors.losses import Level, QuadraticBlock
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.steps import BlockSteps, Steps
 from tensorly_smp.factors.symmetric_sums import PairSums, PatternGrams, pair_weights
+from tensorly_smp.factors.tensor_sums import Samples
 from tensorly_smp.factors.triple_sample import TripleSample
+from tensorly_smp.factors.updates import BlockSolver, ProjectedGradient
 from tensorly_smp.marginals.histograms import check_constant
 
 #: Weight blocks after which the sums over samples are computed anew, so that rounding does not pile up.
@@ -73,6 +78,8 @@ class CoupledCodes:
         None for all.
     drawn : ndarray of int (n_drawn, 3)
         Triples of which the energy is known: all, or some at random.
+    on_device : Samples or None
+        The samples in the arrays of PyTorch or JAX.
     """
 
     n_bins: tuple[int, ...]
@@ -88,6 +95,19 @@ class CoupledCodes:
     n_samples: int
     triples: np.ndarray | None
     drawn: np.ndarray
+    on_device: Samples | None = None
+
+    @property
+    def level(self) -> Level:
+        """What makes the value of a block the loss: never below zero where the energy is exact."""
+        least = -np.inf if self.energy_error else 0.0
+        return Level(self.energy, resolution=self.energy, error=self.energy_error, least=least)
+
+    def steps(self, solver: BlockSolver) -> Steps:
+        """The steps of one start."""
+        if self.on_device is None:
+            return BlockSteps(ImplicitLoss(self), solver)
+        return ImplicitSteps(self.on_device, self.level, self.context, solver)
 
     def calibrated(self, model: MixtureFactors) -> CoupledCodes:
         """With the energy estimated anew, if it is not exact, by means of a model that is near the data.
@@ -100,14 +120,18 @@ class CoupledCodes:
             return self
         known = model.to_numpy()
         loss, error = _estimated_sum(sample, known)
-        factors = [as_tensor(a, self.context) for a in known.factors]
-        block = ImplicitLoss(self).weight_block(factors)
-        value = float(block.value(as_tensor(known.weights, self.context)[None, :]))
-        return replace(self, energy=loss - value, energy_error=error)
+        weights, *factors = (as_tensor(a, self.context) for a in (known.weights, *known.factors))
+        with_error = replace(self, energy_error=error)  # so that no loss is cut off at zero
+        value = with_error.steps(ProjectedGradient()).begin(weights, factors)[0] - self.energy
+        return replace(with_error, energy=loss - value)
 
 
-def couple_codes(codes: Codes, sample_weight: Any = None) -> CoupledCodes:
-    """Samples ready for :class:`ImplicitLoss`; those of no weight or fewer than three entries are left out."""
+def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any] | None = None) -> CoupledCodes:
+    """Samples ready for the solver; those of no weight or fewer than three entries are left out.
+
+    The context is by default float64 on the backend's own device.
+    """
+    context = context or checked_context()
     weights = checked_sample_weight(sample_weight, codes.n_samples)
     observed = codes.values >= 0
     n_observed = np.count_nonzero(observed, axis=1).astype(float)
@@ -130,21 +154,24 @@ def couple_codes(codes: Codes, sample_weight: Any = None) -> CoupledCodes:
     in_pairs = weights * (n_observed - 1) * (n_observed - 2)
     weights = weights / mean_total
     patterns, pattern_weights = distinct_patterns(observed, weights)
+    pairs = pair_weights(patterns, pattern_weights)
     energy, error = _estimated_sum(replace(sample, weights=weights))
+    arrays = columns, weights, patterns, pattern_weights, pairs
     return CoupledCodes(
         n_bins=codes.n_bins,
         columns=columns,
         weights=weights,
         patterns=patterns,
         pattern_weights=pattern_weights,
-        pair_weights=pair_weights(patterns, pattern_weights),
+        pair_weights=pairs,
         first_moments=_first_moments(columns, in_pairs, codes.n_bins),
         energy=energy,
         energy_error=error,
-        context={"dtype": tl.backend.float64},
+        context=context,
         n_samples=len(used),
         triples=sample.triples[is_counted] if sample.is_all and not is_counted.all() else None,
         drawn=sample.triples,
+        on_device=None if tl.get_backend() == "numpy" else Samples.of(*arrays, max(codes.n_bins), context),
     )
 
 
@@ -192,7 +219,7 @@ def _estimated_sum(sample: TripleSample, model: MixtureFactors | None = None) ->
 
 
 class ImplicitLoss:
-    """sum over all triples of omega ||X - model||^2, from samples.
+    """sum over all triples of omega ||X - model||^2, from samples, in NumPy.
 
     The sums over samples are kept between the blocks. Which factors they are of is known by the identity of the arrays,
     so that only what changed is exchanged; each start needs a loss of its own.
@@ -202,6 +229,7 @@ class ImplicitLoss:
 
     def __init__(self, coupled: CoupledCodes) -> None:
         self.coupled = coupled
+        self.level = coupled.level
         self._pairs = PairSums(coupled.columns, coupled.weights, max(coupled.n_bins), coupled.context)
         self._grams = PatternGrams(coupled.patterns, coupled.pattern_weights, coupled.pair_weights, coupled.context)
         self._factors: list[Tensor] = []
@@ -226,22 +254,8 @@ class ImplicitLoss:
         return QuadraticBlock(tl.reshape(self._third, (1, -1)), self._grams.triples(), axis=1)
 
     def total(self, block: QuadraticBlock, weights: Tensor) -> float:
-        """The loss, given the weight block of the current factors and the weights (1, rank).
-
-        Never below zero where the energy is exact; else it may be, by the error of that.
-        """
-        value = self.coupled.energy + float(block.value(weights))
-        return value if self.level_error else max(value, 0.0)
-
-    @property
-    def resolution(self) -> float:
-        """Size of the terms whose difference the loss is: rounding times this is all that can be told apart."""
-        return self.coupled.energy
-
-    @property
-    def level_error(self) -> float:
-        """Standard error of what all losses have in common."""
-        return self.coupled.energy_error
+        """The loss, given the weight block of the current factors and the weights (1, rank)."""
+        return self.level.loss(block.value(weights))
 
     def _follow(self, factors: list[Tensor]) -> None:
         """Bring the sums to these factors."""

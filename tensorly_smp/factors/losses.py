@@ -7,7 +7,9 @@ does not depend on x) and its gradient; solvers in ``updates`` know nothing else
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -39,17 +41,16 @@ def khatri_rao(unfolding: Unfolding, stacked: Tensor) -> Tensor:
 
 @dataclass
 class KLFactorBlock:
-    """-sum U log(A Q') in A; the model's own sum is constant on the simplex."""
+    """-sum U log(A diag(w) Q') in A; the model's own sum is constant on the simplex."""
 
     unfolding: Unfolding
     khatri_rao: Tensor
+    weights: Tensor
     axis: int = 0
 
     def model(self, x: Tensor) -> Tensor:
         """Model of every column, (n_bins, n_columns)."""
-        model = x @ self.khatri_rao.T
-        model += tiny(x)
-        return model
+        return _model(x * self.weights, self.khatri_rao)
 
     def value(self, x: Tensor) -> Tensor:
         """Loss up to a constant."""
@@ -57,7 +58,7 @@ class KLFactorBlock:
 
     def gradient(self, x: Tensor) -> Tensor:
         """Gradient of the value."""
-        return -(divide(self.unfolding.values, self.model(x)) @ self.khatri_rao)
+        return (divide(self.unfolding.values, self.model(x)) @ self.khatri_rao) * -self.weights
 
 
 @dataclass
@@ -65,40 +66,51 @@ class KLWeightBlock:
     """-sum over triples of omega X log(model) in the weights, from every triple once."""
 
     cover: tuple[Unfolding, ...]
-    factors: list[Tensor]
+    factors: Sequence[Tensor]
     khatri_raos: list[Tensor]
     axis: int = 1
-    _last: tuple[Tensor, list[Tensor]] | None = None
-
-    def models(self, x: Tensor) -> list[Tensor]:
-        """Model of every column, one matrix per part of the cover."""
-        models = []
-        for u, q in zip(self.cover, self.khatri_raos, strict=True):
-            model = (self.factors[u.variable] * x) @ q.T
-            model += tiny(x)
-            models.append(model)
-        return models
+    _last: tuple[Tensor, Tensor] | None = None
 
     def value(self, x: Tensor) -> Tensor:
         """Loss up to a constant."""
-        models = self.models(x)
-        self._last = (x, models)
-        return -sum(_log_product(u, y) for u, y in zip(self.cover, models, strict=True))
+        # The gradient at the same point is nearly always wanted next, and each model is in the cache now.
+        total, gradient = 0.0, 0.0
+        for u, q, model in self._models(x):
+            total = total - _log_product(u, model)
+            gradient = gradient + self._gradient(u, q, model)
+        self._last = (x, gradient)
+        return total
 
     def gradient(self, x: Tensor) -> Tensor:
-        """Gradient of the value; at the x of the last value (the same object) its models are used up."""
-        models = self._last[1] if self._last is not None and self._last[0] is x else self.models(x)
-        self._last = None
-        total = 0.0
-        for u, q, y in zip(self.cover, self.khatri_raos, models, strict=True):
-            total = total - tl.sum(self.factors[u.variable] * (divide(u.values, y) @ q), axis=0)
-        return tl.reshape(total, (1, -1))
+        """Gradient of the value; it is known at the x of the last value (the same object)."""
+        if self._last is not None and self._last[0] is x:
+            return tl.reshape(self._last[1], (1, -1))
+        return tl.reshape(sum(self._gradient(*part) for part in self._models(x)), (1, -1))
+
+    def _models(self, x: Tensor) -> Iterator[tuple[Unfolding, Tensor, Tensor]]:
+        """Part by part of the cover, its Khatri-Rao product and the model of every column."""
+        for u, q in zip(self.cover, self.khatri_raos, strict=True):
+            yield u, q, _model(self.factors[u.variable] * x, q)
+
+    def _gradient(self, unfolding: Unfolding, khatri_rao: Tensor, model: Tensor) -> Tensor:
+        """Gradient (rank,) of one part; the model is used up."""
+        return -tl.sum(self.factors[unfolding.variable] * (divide(unfolding.values, model) @ khatri_rao), axis=0)
+
+
+def _model(columns: Tensor, khatri_rao: Tensor) -> Tensor:
+    """Model of every column of an unfolding, nowhere zero."""
+    model = columns @ khatri_rao.T
+    model += tiny(columns)
+    return model
 
 
 def _log_product(unfolding: Unfolding, model: Tensor) -> Tensor:
-    """Sum U log(model) over the cells in which samples fell: a logarithm costs more than the matrix product."""
-    cells, values = unfolding.filled
-    return tl.dot(values, tl.log(take(tl.reshape(model, (-1,)), cells)))
+    """Sum U log(model); in NumPy over the cells in which samples fell: logarithms cost more than the matrix product."""
+    if tl.get_backend() == "numpy":
+        cells, values = unfolding.filled
+        return tl.dot(values, tl.log(take(tl.reshape(model, (-1,)), cells)))
+    # Row by row first: a single long sum would lose digits in single precision.
+    return tl.sum(tl.sum(unfolding.values * tl.log(model), axis=1))
 
 
 @dataclass
@@ -128,10 +140,40 @@ class QuadraticBlock:
         return sums if self.axis == 0 else tl.max(sums)
 
 
+@dataclass(frozen=True)
+class Level:
+    """What makes the value of a block the loss.
+
+    Attributes
+    ----------
+    constant : float
+        What no factor changes.
+    resolution : float
+        Size of the terms whose difference the loss is: rounding times this is all that can be told apart.
+    error : float
+        Standard error of the constant: 0 unless it is estimated.
+    least : float
+        No loss is below this.
+    """
+
+    constant: float
+    resolution: float
+    error: float = 0.0
+    least: float = -math.inf
+
+    def loss(self, value: Any) -> float:
+        """The loss, given the value of a block as a scalar tensor, which comes to the host."""
+        return max(self.constant + float(value), self.least)
+
+
 class Loss(Protocol):
     """A loss over all triples, as blocks."""
 
     name: str
+
+    @property
+    def level(self) -> Level:
+        """What makes the value of a block the loss."""
 
     def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> Block:
         """The loss in the factor of variable n."""
@@ -142,81 +184,96 @@ class Loss(Protocol):
     def total(self, block: Any, weights: Tensor) -> float:
         """The loss, given the weight block of the current factors and the weights (1, rank)."""
 
-    @property
-    def resolution(self) -> float:
-        """Size of the terms whose difference the loss is."""
+
+class ExplicitLoss(ABC):
+    """A loss over counted histograms, its blocks made of unfoldings."""
+
+    name: str
 
     @property
-    def level_error(self) -> float:
-        """Standard error of what all losses have in common: 0 unless the constant part is estimated."""
+    @abstractmethod
+    def level(self) -> Level:
+        """What makes the value of a block the loss."""
+
+    def __init__(self, tensors: CoupledTensors) -> None:
+        self.tensors = tensors
+
+    def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> Block:
+        """The loss in the factor of variable n."""
+        return self.block_of_factor(self.tensors.blocks[n], factors, weights)
+
+    def weight_block(self, factors: list[Tensor]) -> Block:
+        """The loss in the weights."""
+        return self.block_of_weights(self.tensors.cover, factors)
+
+    def total(self, block: Block, weights: Tensor) -> float:
+        """The loss, given the weight block of the current factors and the weights (1, rank)."""
+        return self.level.loss(block.value(weights))
+
+    @staticmethod
+    @abstractmethod
+    def block_of_factor(unfolding: Unfolding, factors: Sequence[Tensor], weights: Tensor) -> Block:
+        """The loss in the factor of the variable of an unfolding of all triples that contain it."""
+
+    @staticmethod
+    @abstractmethod
+    def block_of_weights(cover: tuple[Unfolding, ...], factors: Sequence[Tensor]) -> Block:
+        """The loss in the weights, from unfoldings that hold every triple once."""
 
 
-class KLLoss:
+class KLLoss(ExplicitLoss):
     """sum over triples of omega KL(X || model)."""
 
     name = "kl"
-    level_error = 0.0
-
-    def __init__(self, tensors: CoupledTensors) -> None:
-        self.tensors = tensors
-
-    def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> KLFactorBlock:
-        """The loss in the factor of variable n."""
-        unfolding = self.tensors.blocks[n]
-        return KLFactorBlock(unfolding, khatri_rao(unfolding, tl.concatenate(factors)) * weights)
-
-    def weight_block(self, factors: list[Tensor]) -> KLWeightBlock:
-        """The loss in the weights."""
-        stacked = tl.concatenate(factors)
-        return KLWeightBlock(self.tensors.cover, factors, [khatri_rao(u, stacked) for u in self.tensors.cover])
-
-    def total(self, block: KLWeightBlock, weights: Tensor) -> float:
-        """The loss, given the weight block of the current factors and the weights (1, rank)."""
-        return self.tensors.self_information + float(block.value(weights))
 
     @property
-    def resolution(self) -> float:
-        """Size of the terms whose difference the loss is: rounding times this is all that can be told apart."""
-        return self.tensors.omega_total + abs(self.tensors.self_information)
+    def level(self) -> Level:
+        """What makes the value of a block the loss."""
+        information = self.tensors.self_information
+        return Level(information, resolution=self.tensors.omega_total + abs(information))
+
+    @staticmethod
+    def block_of_factor(unfolding: Unfolding, factors: Sequence[Tensor], weights: Tensor) -> KLFactorBlock:
+        """The loss in the factor of the variable of an unfolding of all triples that contain it."""
+        return KLFactorBlock(unfolding, khatri_rao(unfolding, tl.concatenate(factors)), weights)
+
+    @staticmethod
+    def block_of_weights(cover: tuple[Unfolding, ...], factors: Sequence[Tensor]) -> KLWeightBlock:
+        """The loss in the weights, from unfoldings that hold every triple once."""
+        stacked = tl.concatenate(factors)
+        return KLWeightBlock(cover, factors, [khatri_rao(u, stacked) for u in cover])
 
 
-class FrobeniusLoss:
-    """sum over triples of omega ||X - model||^2."""
+class FrobeniusLoss(ExplicitLoss):
+    """sum over triples of omega ||X - model||^2, never below zero."""
 
     name = "frobenius"
-    level_error = 0.0
 
-    def __init__(self, tensors: CoupledTensors) -> None:
-        self.tensors = tensors
+    @property
+    def level(self) -> Level:
+        """What makes the value of a block the loss."""
+        return Level(self.tensors.energy, resolution=self.tensors.energy, least=0.0)
 
-    def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> QuadraticBlock:
-        """The loss in the factor of variable n."""
-        unfolding = self.tensors.blocks[n]
+    @staticmethod
+    def block_of_factor(unfolding: Unfolding, factors: Sequence[Tensor], weights: Tensor) -> QuadraticBlock:
+        """The loss in the factor of the variable of an unfolding of all triples that contain it."""
         linear = (unfolding.values @ khatri_rao(unfolding, tl.concatenate(factors))) * weights
         gram = _pair_gram(unfolding, _grams(factors)) * weights * weights[:, None]
         return QuadraticBlock(linear, gram)
 
-    def weight_block(self, factors: list[Tensor]) -> QuadraticBlock:
-        """The loss in the weights."""
+    @staticmethod
+    def block_of_weights(cover: tuple[Unfolding, ...], factors: Sequence[Tensor]) -> QuadraticBlock:
+        """The loss in the weights, from unfoldings that hold every triple once."""
         stacked, grams = tl.concatenate(factors), _grams(factors)
         linear, gram = 0.0, 0.0
-        for u in self.tensors.cover:
+        for u in cover:
             a = factors[u.variable]
             linear = linear + tl.sum(a * (u.values @ khatri_rao(u, stacked)), axis=0)
             gram = gram + grams[u.variable] * _pair_gram(u, grams)
         return QuadraticBlock(tl.reshape(linear, (1, -1)), gram, axis=1)
 
-    def total(self, block: QuadraticBlock, weights: Tensor) -> float:
-        """The loss, given the weight block of the current factors and the weights (1, rank); never below zero."""
-        return max(self.tensors.energy + float(block.value(weights)), 0.0)
 
-    @property
-    def resolution(self) -> float:
-        """Size of the terms whose difference the loss is: rounding times this is all that can be told apart."""
-        return self.tensors.energy
-
-
-def _grams(factors: list[Tensor]) -> Tensor:
+def _grams(factors: Sequence[Tensor]) -> Tensor:
     return tl.stack([a.T @ a for a in factors])
 
 
@@ -226,4 +283,4 @@ def _pair_gram(unfolding: Unfolding, grams: Tensor) -> Tensor:
     return tl.tensordot(unfolding.omega, pairs, 1)
 
 
-LOSSES: dict[str, Callable[[CoupledTensors], Loss]] = {"kl": KLLoss, "frobenius": FrobeniusLoss}
+LOSSES: dict[str, type[ExplicitLoss]] = {"kl": KLLoss, "frobenius": FrobeniusLoss}

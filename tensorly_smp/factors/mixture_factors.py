@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorly as tl
@@ -18,6 +18,10 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.arrays import Tensor, to_numpy
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.triples import resolve_triples
+from tensorly_smp.representations import html_weights, listed, number_range
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Departure of a sum from one that is taken for rounding, in single precision.
 SUM_TOLERANCE = 1e-4
@@ -105,6 +109,38 @@ class MixtureFactors:
     def to_cp_tensor(self) -> CPTensor:
         """TensorLy's CPTensor (weights, factors); for many variables never call its ``to_tensor``."""
         return CPTensor((self.weights, list(self.factors)))
+
+    def to_labelled_cp_tensor(self) -> tuple[np.ndarray, list[pd.DataFrame]]:
+        """Weights and factors as data frames, the kind of CP tensor that tensorly-viz plots and compares with labels.
+
+        Returns
+        -------
+        weights : ndarray (rank,)
+        factors : list of DataFrame (n_bins[n], rank)
+            A row per bin, under the bin's center in the unit of the variable, whose name is that of the index; a column
+            per component. Without a binning, rows are bin numbers.
+
+        Examples
+        --------
+        >>> import tensorly_smp as smp
+        >>> factors = smp.MixtureFactors([0.5, 0.5], [[[0.9, 0.2], [0.1, 0.8]]], smp.Binning([[0, 10, 20]], ["age"]))
+        >>> factors.to_labelled_cp_tensor()[1][0]
+        component    0    1
+        age
+        5.0        0.9  0.2
+        15.0       0.1  0.8
+        """
+        import pandas as pd
+
+        model = self.to_numpy()
+        binning = self.binning or Binning.from_n_bins(self.n_bins)
+        centers = [(e[:-1] + e[1:]) / 2 if self.binning else np.arange(len(e) - 1) for e in binning.edges]
+        columns = pd.RangeIndex(self.rank, name="component")
+        frames = [
+            pd.DataFrame(a, pd.Index(rows, name=name), columns)
+            for a, rows, name in zip(model.factors, centers, binning.variables, strict=True)
+        ]
+        return model.weights, frames
 
     @classmethod
     def from_cp_tensor(cls, cp_tensor: Any, binning: Binning | None = None) -> MixtureFactors:
@@ -212,11 +248,17 @@ class MixtureFactors:
         return {}
 
     def __repr__(self) -> str:
-        bins = sorted(set(self.n_bins))
-        size = f"{bins[0]}" if len(bins) == 1 else f"{bins[0]} to {bins[-1]}"
+        size = number_range(self.n_bins)
         shown = " ".join(f"{w:.3g}" for w in to_numpy(self.weights)[:6])
         more = " ..." if self.rank > 6 else ""
-        return f"MixtureFactors(rank {self.rank}, {self.n_variables} variables, {size} bins, weights {shown}{more})"
+        return (
+            f"{type(self).__name__}(rank {self.rank}, {self.n_variables} variables, {size} bins, weights {shown}{more})"
+        )
+
+    def _repr_html_(self) -> str:
+        names = "" if self.binning is None else f": {listed(self.binning.variables)}"
+        pairs = [("variables", f"{self.n_variables}{names}"), ("bins", number_range(self.n_bins)), ("rank", self.rank)]
+        return html_weights(type(self).__name__, pairs, to_numpy(self.weights))
 
 
 def _as_tensor(array: Any) -> Tensor:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Event
 from typing import TypeAlias
 
 import numpy as np
@@ -14,14 +12,17 @@ import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 from threadpoolctl import threadpool_limits
 
-from tensorly_smp.factors.arrays import floor
+from tensorly_smp.factors.arrays import as_tensor, floor
 from tensorly_smp.factors.coupled import CoupledTensors
-from tensorly_smp.factors.implicit import CoupledCodes, ImplicitLoss
-from tensorly_smp.factors.losses import LOSSES, Loss
+from tensorly_smp.factors.implicit import CoupledCodes
+from tensorly_smp.factors.losses import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason, SweepTrace
-from tensorly_smp.factors.sweeps import Callback, State, StoppingRule, Sweeper
-from tensorly_smp.factors.updates import BLOCK_SOLVERS
+from tensorly_smp.factors.steps import BlockSteps, CompiledSteps, Steps
+from tensorly_smp.factors.sweeps import Callback, Extrapolation, State, StoppingRule, Sweeper
+from tensorly_smp.factors.updates import BLOCK_SOLVERS, BlockSolver
+from tensorly_smp.progress import SILENT, Bar
+from tensorly_smp.threads import run_each
 
 #: Starts that go on after the screening.
 N_KEPT = 2
@@ -40,6 +41,7 @@ class Restarts:
     rule: StoppingRule
     extrapolate: bool
     callback: Callback | None
+    bar: Bar = SILENT
 
     def all(self, starts: Sequence[MixtureFactors], n_threads: int, n_screen: int | None = None) -> list[Result]:
         """Results of the starts, in their order; after an interrupt of those that have begun.
@@ -61,6 +63,7 @@ class Restarts:
         """Run the lowest results on to their end."""
         kept = np.argsort([trace.loss[-1] for _, trace, _ in results], kind="stable")[:N_KEPT].tolist()
         unfinished = [i for i in kept if results[i][2] is StopReason.MAX_SWEEPS]
+        self.bar.extend(len(unfinished))
         rule = replace(self.rule, n_iter_max=self.rule.n_iter_max - n_screen)
         continued: list[Result] = []
         with suppress(KeyboardInterrupt):  # before any of them has got on: what the screening found is kept
@@ -75,42 +78,19 @@ class Restarts:
         return merged
 
     def _each(self, states: list[State], n_threads: int) -> list[Result]:
-        if len(states) > 1 and n_threads > 1:
-            return self._in_threads(states, n_threads)
-        results: list[Result] = []
-        for state in states:
-            results.append(self._one(state))
-            if results[-1][2] is StopReason.INTERRUPTED:
-                break
-        return results
+        backend = tl.get_backend()
 
-    def _in_threads(self, states: list[State], n_threads: int) -> list[Result]:
-        # Not joblib.Parallel: it loses what was computed when the keyboard interrupts, and leaves the threads running.
-        stop = Event()
-        run, backend = replace(self, callback=_stoppable(self.callback, stop)), tl.get_backend()
-
-        def one(state: State) -> Result:
+        def one(state: State, check: Callable[[], None]) -> Result:
+            if not in_threads:
+                return self._one(state)
             tl.set_backend(backend, local_threadsafe=True)  # of this thread only
-            result = run._one(state)
-            if result[2] is StopReason.INTERRUPTED:
-                stop.set()
-            return result
+            return replace(self, callback=_stoppable(self.callback, check))._one(state)
 
-        with ThreadPoolExecutor(n_threads) as pool:
-            futures: list[Future[Result]] = []
-            try:
-                for state in states:  # the first may be interrupted before the last has been handed over
-                    futures.append(pool.submit(one, state))
-                for future in futures:
-                    future.result()
-            except BaseException as error:
-                stop.set()
-                pool.shutdown(wait=True, cancel_futures=True)
-                results = [f.result() for f in futures if not f.cancelled() and f.exception() is None]
-                if not isinstance(error, KeyboardInterrupt) or not results:
-                    raise
-                return [_renamed(result, StopReason.INTERRUPTED) for result in results]
-        return [future.result() for future in futures]
+        in_threads = len(states) > 1 and n_threads > 1
+        results, interrupted = run_each(one, states, n_threads, lambda result: result[2] is StopReason.INTERRUPTED)
+        if in_threads and interrupted:
+            return [_renamed(result, StopReason.INTERRUPTED) for result in results]
+        return results
 
     def _state(self, start: MixtureFactors) -> State:
         """The start in the backend's arrays, without exact zeros.
@@ -118,20 +98,23 @@ class Restarts:
         A column whose bins hold no sample would otherwise be zero after a multiplicative step.
         """
         context, model = self.tensors.context, start.to_numpy()
-        weights, factors = tl.tensor(model.weights, **context), [tl.tensor(a, **context) for a in model.factors]
+        weights, *factors = (as_tensor(a, context) for a in (model.weights, *model.factors))
         return State(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors])
 
     def _one(self, state: State) -> Result:
         solver_class = BLOCK_SOLVERS[self.loss][self.solver]
         solver = solver_class() if self.n_inner is None else solver_class(self.n_inner)
-        extrapolate = self.extrapolate and self.solver != "mirror"
-        return Sweeper(self._new_loss(), solver, self.rule, extrapolate).run(state, self.callback)
+        extrapolation = Extrapolation(self.loss == "kl") if self.extrapolate and self.solver != "mirror" else None
+        result = Sweeper(self._steps(solver), self.rule, extrapolation).run(state, self.callback)
+        self.bar.advance(loss=result[1].loss[-1])
+        return result
 
-    def _new_loss(self) -> Loss:
-        """The loss, of one start alone: it may remember where that start is."""
+    def _steps(self, solver: BlockSolver) -> Steps:
+        """The steps of one start alone: they may remember where it is."""
         if isinstance(self.tensors, CoupledCodes):
-            return ImplicitLoss(self.tensors)
-        return LOSSES[self.loss](self.tensors)
+            return self.tensors.steps(solver)
+        kind = CompiledSteps if tl.get_backend() == "jax" else BlockSteps
+        return kind(LOSSES[self.loss](self.tensors), solver)
 
 
 def _renamed(result: Result, status: StopReason) -> Result:
@@ -139,12 +122,11 @@ def _renamed(result: Result, status: StopReason) -> Result:
     return (*result[:2], status) if result[2] is StopReason.MAX_SWEEPS else result
 
 
-def _stoppable(callback: Callback | None, stop: Event) -> Callback:
-    """The callback, interrupting once ``stop`` is set."""
+def _stoppable(callback: Callback | None, check: Callable[[], None]) -> Callback:
+    """The callback, interrupting once another start has been interrupted."""
 
     def stoppable(cp_tensor: CPTensor, loss: float) -> bool | None:
-        if stop.is_set():
-            raise KeyboardInterrupt
+        check()
         return None if callback is None else callback(cp_tensor, loss)
 
     return stoppable

@@ -10,13 +10,23 @@ import numpy as np
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.representations import html_summary, short_repr
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 class StopReason(Enum):
-    """Why an iteration ended; each member says what it means and what to do about it."""
+    """Why an iteration ended; each member says what it means and what to do about it.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.StopReason.MAX_SWEEPS.remedy
+    'raise n_iter_max (max_iter of the estimator), or the tolerance tol'
+    >>> [reason.name for reason in smp.StopReason if reason.is_converged]
+    ['CONVERGED', 'EXACT']
+    """
 
     CONVERGED = ("the improvement per sweep fell below the tolerance", "nothing to do")
     EXACT = ("the loss is down to rounding error: the model explains the histograms exactly", "nothing to do")
@@ -56,11 +66,22 @@ class SweepTrace:
         Largest change of a weight or factor entry in the sweep; NaN at the start.
     seconds : ndarray (n_sweeps + 1,)
         Since the start.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=5))
+    >>> trace = smp.coupled_simplex_parafac(codes, rank=2, random_state=0).trace
+    >>> bool((trace.loss[1:] <= trace.loss[:-1]).all())
+    True
     """
 
     loss: np.ndarray
     change: np.ndarray
     seconds: np.ndarray
+
+    __repr__ = short_repr
 
     @property
     def n_sweeps(self) -> int:
@@ -101,6 +122,17 @@ class CoupledSolution:
         Where every start ended, in their order.
     triples : ndarray of int (n_triples, 3) or None
         Variables of the histograms that were factorized, j < k < l; None if not recorded.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=5))
+    >>> solution = smp.coupled_simplex_parafac(codes, rank=2, random_state=0)
+    >>> solution.status.is_converged, len(solution.trace.loss) == solution.trace.n_sweeps + 1
+    (True, True)
+    >>> solution.to_dataset().factors.dims
+    ('variable', 'bin', 'component')
     """
 
     factors: MixtureFactors
@@ -134,3 +166,13 @@ class CoupledSolution:
             f"CoupledSolution({self.loss_name} loss {self.loss:.6g} after {self.trace.n_sweeps} sweeps, "
             f"{self.status.name.lower()}, best of {len(self.start_losses)})\n  {self.factors!r}"
         )
+
+    def _repr_html_(self) -> str:
+        pairs = [
+            ("loss", f"{self.loss:.6g} ({self.loss_name})"),
+            ("sweeps", self.trace.n_sweeps),
+            ("status", self.status),
+            ("what to do", self.status.remedy),
+            ("starts", len(self.start_losses)),
+        ]
+        return html_summary("CoupledSolution", pairs) + self.factors._repr_html_()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,9 @@ from joblib import effective_n_jobs
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp.checks import checked_integer, checked_tolerance
+from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.thinning import thinned
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
     EmptyComponentWarning,
@@ -20,6 +23,7 @@ from tensorly_smp.exceptions import (
     InvalidTypeError,
 )
 from tensorly_smp.factors.arrays import to_numpy
+from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.factors.coupled import CoupledTensors, couple_marginals, couple_tensors, tensors_to_marginals
 from tensorly_smp.factors.forms import FORMS, couple_samples
 from tensorly_smp.factors.implicit import CoupledCodes
@@ -30,6 +34,7 @@ from tensorly_smp.factors.solution import CoupledSolution, StopReason
 from tensorly_smp.factors.sweeps import Callback, StoppingRule
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.progress import checked_verbose, logger, progress_bar
 from tensorly_smp.randomness import RandomState, spawn_generators
 
 #: A component with less weight than this has no columns to speak of.
@@ -37,7 +42,7 @@ EMPTY_WEIGHT = 1e-6
 
 
 def coupled_simplex_parafac(
-    data: Marginals | Codes | Sequence[Any],
+    data: Marginals | Codes | CoupledCodes | Sequence[Any],
     rank: int,
     *,
     modes: Sequence[Sequence[int]] | None = None,
@@ -57,6 +62,9 @@ def coupled_simplex_parafac(
     random_state: RandomState = None,
     callback: Callback | None = None,
     codes: Codes | None = None,
+    verbose: int = 0,
+    dtype: Any = None,
+    device: Any = None,
 ) -> CoupledSolution:
     """Factorize third-order tensors jointly: one set of weights and factors, all on the probability simplex.
 
@@ -120,6 +128,15 @@ def coupled_simplex_parafac(
         ``callback(cp_tensor, loss)`` before every sweep and at the end; returning True stops.
     codes : Codes, optional
         The samples, for the algebraic start where not all triples have been counted; by default it uses ``data``.
+    verbose : int, default 0
+        1 shows a bar (extra ``progress``) of the starts, of which those that go on after the screening count again; 2
+        also one of the sweeps of all of them. What was chosen, and seconds, go to the logger "tensorly_smp", level
+        INFO, in any case.
+    dtype : {"float32", "float64"} or a dtype of NumPy, PyTorch or JAX, optional
+        Precision of the sweeps; by default that of the first tensor of a list, and float64 for Marginals and Codes.
+    device : str, torch.device or jax.Device, optional
+        Where the sweeps are done, with PyTorch or JAX, such as "cuda" or "cpu"; by default where the first tensor of a
+        list is, and for Marginals and Codes the backend's own choice. See ``docs/backends.md``.
 
     Returns
     -------
@@ -130,6 +147,8 @@ def coupled_simplex_parafac(
     ------
     InvalidInputError, InvalidTypeError
         Input that cannot be used; the message says what was expected.
+    MissingDependencyError
+        Bars are asked for, and tqdm is not installed.
 
     Warns
     -----
@@ -179,14 +198,19 @@ def coupled_simplex_parafac(
     """
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback is {callback!r}; expected a function of a CPTensor and a loss, or None.")
+    verbose, began = checked_verbose(verbose), time.perf_counter()
     loss = _named(loss, LOSSES, "loss")
     rank = checked_integer(rank, "rank", 1)
     _check_options_of_codes(data, modes, codes, histograms, sample_weight)
     tensors: CoupledTensors | CoupledCodes
+    binning: Binning | None
     if isinstance(data, Codes):
-        tensors, binning = couple_samples(data, rank, loss, weights, histograms, sample_weight), data.binning
+        context = checked_context(dtype, device)
+        tensors, binning = couple_samples(data, rank, loss, weights, histograms, sample_weight, context), data.binning
+    elif isinstance(data, CoupledCodes):  # of samples that are elsewhere
+        tensors, binning = data, None if codes is None else codes.binning
     else:
-        tensors, binning = _coupled(data, modes, weights)
+        tensors, binning = _coupled(data, modes, weights, dtype, device)
     if 0 < tensors.n_samples < rank:
         raise InvalidInputError(f"rank is {rank} with {tensors.n_samples} samples; expected at most one per sample.")
     run = Restarts(
@@ -206,12 +230,34 @@ def coupled_simplex_parafac(
     starts = _starts(tensors, algebra, rank, init, n_init, random_state)
     if isinstance(tensors, CoupledCodes):
         run = replace(run, tensors=tensors.calibrated(starts[0]))
-    results = run.all(starts, _n_threads(n_jobs), screening if is_algebraic else None)
+    results = _with_bars(run, verbose, starts, _n_threads(n_jobs), screening if is_algebraic else None)
     solution = _best(_on_one_level(results, run.tensors), starts, loss, binning)
     if isinstance(data, Codes):
         form = "implicit" if isinstance(tensors, CoupledCodes) else "counted"
         solution = replace(solution, start_info={**solution.start_info, "histograms": form})
+    _log(solution, run, time.perf_counter() - began)
     return replace(solution, triples=tensors.triples)
+
+
+def _with_bars(
+    run: Restarts, verbose: int, starts: list[MixtureFactors], n_threads: int, n_screen: int | None
+) -> list[Result]:
+    """Results of all starts, with a bar of them, and one of their sweeps."""
+    with (
+        progress_bar(verbose, "coupled CPD", len(starts), unit="start") as bar,
+        progress_bar(verbose, "sweeps", unit="sweep", level=2) as sweeps,
+    ):
+        return replace(run, bar=bar, callback=sweeps.counting(run.callback)).all(starts, n_threads, n_screen)
+
+
+def _log(solution: CoupledSolution, run: Restarts, seconds: float) -> None:
+    logger.info(
+        "Coupled CPD: %d components, %d variables; %s loss, %s steps; %d starts, number %d lowest: loss %.6g after %d "
+        "sweeps, %s; %.2f s",
+        *(solution.factors.rank, solution.factors.n_variables, run.loss, run.solver),
+        *(len(solution.start_losses), solution.best_start, solution.loss, solution.trace.n_sweeps),
+        *(solution.status.name.lower(), seconds),
+    )
 
 
 def _check_options_of_codes(data: Any, modes: Any, codes: Any, histograms: Any, sample_weight: Any) -> None:
@@ -226,18 +272,18 @@ def _check_options_of_codes(data: Any, modes: Any, codes: Any, histograms: Any, 
         )
 
 
-def _coupled(data: Any, modes: Any, weights: str) -> tuple[CoupledTensors, Any]:
+def _coupled(data: Any, modes: Any, weights: str, dtype: Any, device: Any) -> tuple[CoupledTensors, Any]:
     if isinstance(data, Marginals):
         if modes is not None:
             raise InvalidInputError("modes are part of Marginals already; give them with a list of tensors only.")
-        return couple_marginals(data, weights), data.binning
+        return couple_marginals(data, weights, checked_context(dtype, device)), data.binning
     if isinstance(data, str | bytes) or not isinstance(data, Sequence):
         raise InvalidTypeError(
             f"data is {type(data).__name__}; expected Marginals, Codes, or a list of third-order tensors with modes=."
         )
     if modes is None:
         raise InvalidInputError("A list of tensors needs modes=[(j, k, l), ...]: the variables along each one's modes.")
-    return couple_tensors(data, modes, weights), None
+    return couple_tensors(data, modes, weights, dtype, device), None
 
 
 def _check_codes(codes: Any, n_bins: tuple[int, ...]) -> None:
@@ -251,9 +297,9 @@ def _check_codes(codes: Any, n_bins: tuple[int, ...]) -> None:
 
 def _algebra(data: Any, modes: Any, codes: Codes | None, sample_weight: Any) -> Marginals | Codes:
     """What the algebraic start decomposes."""
-    if isinstance(data, Codes) and sample_weight is not None:
-        counted = np.asarray(sample_weight) > 0
-        return data if counted.all() else Codes(data.values[counted], data.binning)
+    if isinstance(data, Codes):
+        kept = thinned(data.values, sample_weight)
+        return data if kept is data.values else Codes(kept, data.binning)
     if codes is not None:
         return codes
     return data if isinstance(data, Marginals | Codes) else tensors_to_marginals(data, modes)

@@ -10,11 +10,11 @@ import numpy as np
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex
+from tensorly_smp.factors.arrays import Tensor, floor, index_tensor, normalize, project_simplex, take
+from tensorly_smp.factors.compilation import compiled
 from tensorly_smp.factors.extrapolation import SquaredExtrapolation
-from tensorly_smp.factors.losses import Block, Loss
 from tensorly_smp.factors.solution import StopReason, SweepTrace
-from tensorly_smp.factors.updates import BlockSolver
+from tensorly_smp.factors.steps import Steps
 
 #: Called after every sweep with the current CPTensor and loss; returning True stops.
 Callback = Callable[[CPTensor, float], bool | None]
@@ -81,31 +81,41 @@ class Extrapolation:
     def _on_simplex(self, stacked: Tensor, like: State) -> State:
         if self.in_logarithms:
             stacked = tl.exp(tl.clip(stacked, -150.0 if floor(stacked) < 1e-50 else -27.0, 20.0))
-        parts, row = [], 0
-        for a in like.factors:
-            part = stacked[row : row + a.shape[0]]
-            parts.append(normalize(part, 0) if self.in_logarithms else project_simplex(part, 0))
-            row += a.shape[0]
-        weights = stacked[row]
-        return State(normalize(weights, 0) if self.in_logarithms else project_simplex(weights, 0), parts)
+        parts = _on_simplex(self.in_logarithms, tuple(int(a.shape[0]) for a in like.factors), stacked)
+        return State(parts[-1], list(parts[:-1]))
 
     def reject(self) -> None:
         """Take back the last proposal."""
         self.squared.reject()
 
 
+@compiled(static=(0, 1))
+def _on_simplex(in_logarithms: bool, sizes: tuple[int, ...], stacked: Tensor) -> tuple[Tensor, ...]:
+    """Matrices with these numbers of rows, and the last row, every line along the first axis on the simplex."""
+    onto = normalize if in_logarithms else project_simplex
+    parts: list[Tensor] = [None] * len(sizes)
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    for size in sorted(set(sizes)):  # all of one size at a time: many small matrices would take long one by one
+        members = [n for n, other in enumerate(sizes) if other == size]
+        lines = (first[members][:, None] + np.arange(size)).ravel()
+        block = take(stacked, index_tensor(lines, tl.context(stacked)))
+        block = onto(tl.reshape(block, (len(members), size, -1)), 1)
+        for position, n in enumerate(members):
+            parts[n] = block[position]
+    return *parts, onto(stacked[int(first[-1])], 0)
+
+
 class Sweeper:
     """Runs the sweeps of one start.
 
-    A sweep begins with the weight block: the pass over every triple that it needs also gives the loss of the iterate
+    A sweep begins with the weights: the pass over every triple that they need also gives the loss of the iterate
     before, so that the loss costs no pass of its own.
     """
 
-    def __init__(self, loss: Loss, solver: BlockSolver, rule: StoppingRule, extrapolate: bool) -> None:
-        self.loss = loss
-        self.solver = solver
+    def __init__(self, steps: Steps, rule: StoppingRule, extrapolation: Extrapolation | None) -> None:
+        self.steps = steps
         self.rule = rule
-        self.extrapolation = Extrapolation(loss.name == "kl") if extrapolate else None
+        self.extrapolation = extrapolation
 
     def run(self, start: State, callback: Callback | None = None) -> tuple[State, SweepTrace, StopReason]:
         """Last accepted state, the record, and why it ended."""
@@ -116,13 +126,11 @@ class Sweeper:
         seconds: list[float] = []
         began = time.perf_counter()
         status = StopReason.INTERRUPTED
-        rounding = self.loss.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
+        rounding = self.steps.level.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
         accepted = start
         try:
             while True:
-                block = self.loss.weight_block(state.factors)
-                row = state.weights[None, :]
-                value = self.loss.total(block, row)
+                value, improved_weights = self.steps.begin(state.weights, state.factors)
                 if fallback is not None and self.extrapolation is not None and not value <= losses[-1]:
                     self.extrapolation.reject()
                     state, fallback = fallback, None
@@ -137,7 +145,7 @@ class Sweeper:
                     status = status_now
                     break
                 previous = state
-                state = self._sweep(block, row, state.factors)
+                state = self._sweep(improved_weights(), state.factors)
                 if self.extrapolation is not None:
                     proposal = self.extrapolation.propose(previous, state)
                     if proposal is not None:
@@ -154,11 +162,10 @@ class Sweeper:
         # bool(): a comparison of NumPy numbers is not the object True.
         if callback is not None and bool(callback(CPTensor((state.weights, list(state.factors))), losses[-1])):
             return StopReason.CALLBACK
-        return self.rule.reason(losses, rounding, self.loss.level_error)
+        return self.rule.reason(losses, rounding, self.steps.level.error)
 
-    def _sweep(self, weight_block: Block, row: Tensor, factors: list[Tensor]) -> State:
-        weights = self.solver(weight_block, row, key=-1)[0]
+    def _sweep(self, weights: Tensor, factors: list[Tensor]) -> State:
         factors = list(factors)
         for n in range(len(factors)):
-            factors[n] = self.solver(self.loss.factor_block(n, factors, weights), factors[n], key=n)
+            factors[n] = self.steps.improve(n, factors, weights)
         return State(weights, factors)

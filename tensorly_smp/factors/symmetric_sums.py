@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import tensorly as tl
 
+from tensorly_smp import kernels
 from tensorly_smp.factors.arrays import (
     CACHED,
     ScatterAdd,
@@ -43,10 +45,11 @@ class PairSums:
     """
 
     def __init__(self, columns: np.ndarray, weights: np.ndarray, most_bins: int, context: dict[str, Any]) -> None:
+        self.columns = columns
         self.index = [code_tensor(column, context) for column in columns]
         self.weights = as_tensor(weights, context)
         self.n_rows = most_bins + 1  # one for the missing entries
-        self.parts: list[_Part] = []
+        self.parts: list[Any] = []  # of _Part, or one _CompiledPart
 
     def compute(self, factors: Sequence[Tensor]) -> Tensor:
         """Sums of these factors; returns the weighted sum over samples of e3, (rank,)."""
@@ -66,8 +69,11 @@ class PairSums:
         for part in self.parts:
             part.insert(table, index)
 
-    def _new_parts(self, rank: int) -> list[_Part]:
+    def _new_parts(self, rank: int) -> list[Any]:
         n_samples = len(self.weights)
+        compiled = kernels.compiled(n_samples * rank * len(self.index)) if tl.get_backend() == "numpy" else None
+        if compiled is not None:
+            return [_CompiledPart(compiled, self.columns, self.weights, rank)]
         n_parts = min(n_samples, -(-n_samples * rank // CACHED)) if tl.get_backend() == "numpy" else 1
         edges = [n_samples * i // n_parts for i in range(n_parts + 1)]
         parts = [slice(*pair) for pair in pairwise(edges)]
@@ -117,6 +123,40 @@ class _Part:
         self.first += rows
 
 
+class _CompiledPart:
+    """The sums of all samples by compiled kernels, the twin of :class:`_Part`.
+
+    A variable is put in together with the removal of the next one, so that the sums are read and written once.
+    """
+
+    def __init__(self, compiled: ModuleType, columns: np.ndarray, weights: np.ndarray, rank: int) -> None:
+        self.compiled = compiled
+        self.columns = np.ascontiguousarray(columns)
+        self.weights = weights
+        self.first, self.second = np.zeros((2, len(weights), rank), dtype=weights.dtype)
+        self.waiting: tuple[np.ndarray, np.ndarray] | None = None
+
+    def compute(self, tables: list[np.ndarray], index: list[np.ndarray]) -> np.ndarray:
+        """Sums of all variables, and of e3 over the samples."""
+        self.waiting = None
+        stacked = np.zeros((len(tables), max(map(len, tables)), self.first.shape[1]), dtype=self.first.dtype)
+        for place, table in zip(stacked, tables, strict=True):
+            place[: len(table)] = table
+        third = self.compiled.sum_all(self.first, self.second, self.weights, self.columns, stacked)
+        return third.astype(self.first.dtype, copy=False)
+
+    def remove(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
+        entering, rows = self.waiting or (index, np.zeros_like(table))
+        self.waiting = None
+        sums = self.compiled.exchange(self.first, self.second, self.weights, entering, rows, index, table)
+        return sums.astype(self.first.dtype, copy=False)
+
+    def insert(self, table: np.ndarray, index: np.ndarray) -> None:
+        if self.waiting is not None:
+            self.remove(np.zeros_like(table), index)
+        self.waiting = (index, table)
+
+
 class PatternGrams:
     """Gram matrices summed over pairs and triples of the observed variables, over all patterns of missing entries.
 
@@ -152,7 +192,7 @@ class PatternGrams:
         self.rank = int(factors[0].shape[1])
         rows, columns = np.triu_indices(self.rank)
         self.upper = index_tensor(rows * self.rank + columns, self.context)
-        self.unpack = index_tensor(_positions(self.rank), self.context)
+        self.unpack = index_tensor(packed_positions(self.rank), self.context)
         self.grams = tl.stack([self._gram(a) for a in factors])
         self.squares = self.grams * self.grams
         self.first = tl.concatenate([chunk @ self.grams for chunk in self._chunks()])
@@ -205,7 +245,7 @@ class PatternGrams:
         return tl.clip(tl.reshape(take(upper, self.unpack), (self.rank, self.rank)), 0.0)
 
 
-def _positions(rank: int) -> np.ndarray:
+def packed_positions(rank: int) -> np.ndarray:
     """Position in the packed upper triangle of every entry of a symmetric matrix, (rank * rank,)."""
     positions = np.zeros((rank, rank), dtype=int)
     positions[np.triu_indices(rank)] = np.arange(rank * (rank + 1) // 2)

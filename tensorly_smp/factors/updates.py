@@ -2,77 +2,113 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import tensorly as tl
 
-from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex
-from tensorly_smp.factors.losses import Block, QuadraticBlock
+from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex, tiny
+from tensorly_smp.factors.compilation import choose, repeat, while_loop
+from tensorly_smp.factors.losses import Block
 
 ARMIJO_SHARE = 1e-4
 MOST_HALVINGS = 40
+#: In default steps, which change no entry by more than a factor; where no step hurts, doubling would end in infinity.
+LONGEST_STEP = 1e25
 
 
 class BlockSolver(Protocol):
-    """Lowers a block; ``key`` names the block, for solvers that remember a step size."""
+    """Lowers a block; hashable, and equal to another one that does the same, for it is compiled on JAX."""
 
-    def __call__(self, block: Block, x: Tensor, key: int) -> Tensor:
-        """Improved x, on the simplex."""
+    def __call__(self, block: Block, x: Tensor, memory: Any = None) -> tuple[Tensor, Any]:
+        """Improved x, on the simplex, and what to remember until the next call for the same block (None at first)."""
 
 
+@dataclass(frozen=True)
 class Multiplicative:
     """x <- normalize(x * -gradient): the EM step of the KL loss, monotone and without a step size."""
 
-    def __init__(self, n_inner: int = 2) -> None:
-        self.n_inner = n_inner
+    n_inner: int = 2
 
-    def __call__(self, block: Block, x: Tensor, key: int) -> Tensor:
-        """Improved x."""
+    def __call__(self, block: Block, x: Tensor, memory: Any = None) -> tuple[Tensor, None]:
+        """Improved x; there is nothing to remember."""
         for _ in range(self.n_inner):
             x = normalize(x * -block.gradient(x), block.axis)
-        return tl.clip(x, floor(x))
+        return tl.clip(x, floor(x)), None
 
 
+class _Point(NamedTuple):
+    """Where mirror descent is: x, the block's value there, the last accepted step, and how many there have been."""
+
+    x: Tensor
+    value: Tensor
+    step: Tensor
+    n_steps: Tensor
+    has_moved: Tensor
+
+
+class _Trial(NamedTuple):
+    """A step that is tried: where it leads, the value there, whether that is low enough, and which try it is."""
+
+    step: Tensor
+    x: Tensor
+    value: Tensor
+    is_accepted: Tensor
+    n_tried: Tensor
+
+
+@dataclass(frozen=True)
 class MirrorDescent:
     """The paper's block solver: exponentiated gradient with Armijo steps (Kargas & Sidiropoulos 2019, Algorithm 1).
 
     x <- normalize(x * exp(-step * gradient)). The step starts at twice the last accepted one of the same block and is
     halved until the value falls by ``ARMIJO_SHARE`` of what the gradient promises. Where no step does, the block is
-    left as it was.
+    left as it was, and the step forgotten (zero).
     """
 
-    def __init__(self, n_inner: int = 5) -> None:
-        self.n_inner = n_inner
-        self.steps: dict[int, float] = {}
+    n_inner: int = 5
 
-    def __call__(self, block: Block, x: Tensor, key: int) -> Tensor:
-        """Improved x."""
-        value = float(block.value(x))
+    def __call__(self, block: Block, x: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Improved x, and the last accepted step."""
+        value = block.value(x)
         # One step for the weights: several, while the factors are far off, can drive a component's weight to nothing,
         # from where multiplicative steps do not come back.
-        for _ in range(self.n_inner if block.axis == 0 else 1):
-            moved, value_moved = self._step(block, x, value, key)
-            if value_moved >= value:
-                break
-            x, value = moved, value_moved
-        return x
+        n_steps = self.n_inner if block.axis == 0 else 1
+        start = _Point(x, value, 0.0 * value if memory is None else memory, 0.0 * value, value == value)
+        end = while_loop(
+            lambda point: point.has_moved & (point.n_steps < n_steps), lambda point: self._step(block, point), start
+        )
+        return end.x, end.step
 
-    def _step(self, block: Block, x: Tensor, value: float, key: int) -> tuple[Tensor, float]:
-        gradient = block.gradient(x)
+    def _step(self, block: Block, point: _Point) -> _Point:
+        gradient = block.gradient(point.x)
         # On the simplex a constant added to a line of the gradient changes nothing; the smallest entry at zero keeps
         # the exponential from overflowing.
         slope = gradient - _line_minimum(gradient, block.axis)
-        step = 2.0 * self.steps.get(key, 0.5 / max(float(tl.max(tl.abs(slope))), 1e-300))
-        for _ in range(MOST_HALVINGS):
-            moved = tl.clip(normalize(x * tl.exp(-step * slope), block.axis), floor(x))
-            promised = float(tl.sum(gradient * (moved - x)))
-            value_moved = float(block.value(moved))
-            if value_moved <= value + ARMIJO_SHARE * promised:
-                self.steps[key] = step
-                return moved, value_moved
-            step /= 2.0
-        self.steps.pop(key, None)
-        return x, value
+
+        def trial(step: Tensor, n_tried: Tensor) -> _Trial:
+            moved = tl.clip(normalize(point.x * tl.exp(-step * slope), block.axis), floor(point.x))
+            value = block.value(moved)
+            promised = tl.sum(gradient * (moved - point.x))
+            return _Trial(step, moved, value, value <= point.value + ARMIJO_SHARE * promised, n_tried)
+
+        default = 0.5 / (tl.max(slope) + tiny(slope))
+        longer = 2.0 * choose(point.step > 0, point.step, default)
+        longest = LONGEST_STEP * choose(default < 1e5, default, 1e5 + 0.0 * default)
+        first = trial(choose(longer < longest, longer, longest), 0.0 * point.value + 1.0)
+        last = while_loop(
+            lambda tried: ~tried.is_accepted & (tried.n_tried < MOST_HALVINGS),
+            lambda tried: trial(tried.step / 2.0, tried.n_tried + 1.0),
+            first,
+        )
+        has_moved = last.is_accepted & (last.value < point.value)
+        return _Point(
+            x=choose(has_moved, last.x, point.x),
+            value=choose(has_moved, last.value, point.value),
+            step=choose(last.is_accepted, last.step, 0.0 * last.step),
+            n_steps=point.n_steps + 1.0,
+            has_moved=has_moved,
+        )
 
 
 def _line_minimum(x: Tensor, axis: int) -> Tensor:
@@ -80,6 +116,15 @@ def _line_minimum(x: Tensor, axis: int) -> Tensor:
     return smallest[None, :] if axis == 0 else smallest[:, None]
 
 
+class _Momentum(NamedTuple):
+    """Two iterates of the accelerated gradient, and how far it looks ahead of them."""
+
+    current: Tensor
+    ahead: Tensor
+    momentum: Any
+
+
+@dataclass(frozen=True)
 class ProjectedGradient:
     """Accelerated projected gradient (FISTA) for the Frobenius loss, with one step size per column.
 
@@ -87,24 +132,24 @@ class ProjectedGradient:
     cannot.
     """
 
-    def __init__(self, n_inner: int = 8) -> None:
-        self.n_inner = n_inner
+    n_inner: int = 8
 
-    def __call__(self, block: QuadraticBlock, x: Tensor, key: int) -> Tensor:
-        """Improved x."""
+    def __call__(self, block: Any, x: Tensor, memory: Any = None) -> tuple[Tensor, None]:
+        """Improved x, of a QuadraticBlock; there is nothing to remember."""
+        curvature = block.curvature  # known before the loop, for it is kept in the block
 
         def step(y: Tensor) -> Tensor:
-            return project_simplex(y - block.gradient(y) / block.curvature, block.axis)
+            return project_simplex(y - block.gradient(y) / curvature, block.axis)
 
-        first = current = step(x)
-        momentum = 1.0
-        ahead = first
-        for _ in range(self.n_inner - 1):
-            momentum_next = (1.0 + (1.0 + 4.0 * momentum * momentum) ** 0.5) / 2.0
-            previous, current = current, step(ahead)
-            ahead = current + ((momentum - 1.0) / momentum_next) * (current - previous)
-            momentum = momentum_next
-        return tl.where(block.value(current) <= block.value(first), current, first)
+        def accelerate(last: _Momentum) -> _Momentum:
+            current = step(last.ahead)
+            momentum = (1.0 + (1.0 + 4.0 * last.momentum * last.momentum) ** 0.5) / 2.0
+            ahead = current + ((last.momentum - 1.0) / momentum) * (current - last.current)
+            return _Momentum(current, ahead, momentum)
+
+        first = step(x)
+        last = repeat(self.n_inner - 1, accelerate, _Momentum(first, first, 1.0)).current
+        return tl.where(block.value(last) <= block.value(first), last, first), None
 
 
 #: Block solvers per loss; the first is the default.

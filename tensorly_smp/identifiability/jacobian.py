@@ -18,6 +18,7 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
 from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.representations import short_repr
 
 Method = Literal["auto", "svd", "gram"]
 
@@ -46,6 +47,8 @@ class LocalIdentifiability:
     singular_values: np.ndarray
     tolerance: float
     method: str
+
+    __repr__ = short_repr
 
     @property
     def n_parameters(self) -> int:

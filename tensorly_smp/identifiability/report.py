@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import comb
@@ -28,6 +27,7 @@ from tensorly_smp.identifiability.question import Question, read_question
 from tensorly_smp.identifiability.stacked import StackedFactor
 from tensorly_smp.marginals.partition import Partition
 from tensorly_smp.randomness import RandomState
+from tensorly_smp.representations import html_summary
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -70,6 +70,13 @@ class IdentifiabilityReport:
     n_parameters : int
     from_sizes : bool
         Whether only sizes were given, so that verdicts are about almost every model.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> report = smp.check_identifiability(n_variables=5, n_bins=4, rank=3)
+    >>> report.verdict, report.max_ranks["gevd"], report["kruskal-bound"].verdict
+    ('unique for almost every model', 7, 'unique for almost every model')
     """
 
     verdict: str
@@ -187,17 +194,10 @@ class IdentifiabilityReport:
         return "\n".join([*head, *text, *notes])
 
     def _repr_html_(self) -> str:
-        def row(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        return (
-            f"<div><p>Identifiability of {html.escape(self._subject())}, {self._triples()}<br>"
-            f"Verdict: <strong>{html.escape(self.verdict)}</strong></p><table><thead>"
-            f"{row(('Criterion', 'Found', 'Required', 'Verdict'), 'th')}</thead><tbody>"
-            f"{''.join(row(_cells(line), 'td') for line in self.lines)}</tbody></table>"
-            f"{f'<ul>{notes}</ul>' if notes else ''}</div>"
-        )
+        title = f"Identifiability of {self._subject()}, {self._triples()}"
+        rows = [_cells(line) for line in self.lines]
+        header = ("Criterion", "Found", "Required", "Verdict")
+        return html_summary(title, [("Verdict", self.verdict)], header, rows, self.notes, limit=len(rows))
 
     def _subject(self) -> str:
         sizes = f"{min(self.n_bins)}" if len(set(self.n_bins)) == 1 else f"{min(self.n_bins)} to {max(self.n_bins)}"

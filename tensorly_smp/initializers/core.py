@@ -11,6 +11,7 @@ from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.initializers.cp_refinement import refine_cp
 from tensorly_smp.initializers.joint_eigenvectors import JointEigenvectors, joint_eigenvectors
 from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.representations import short_repr
 
 ComplexPairs = Literal["refine", "keep", "raise"]
 
@@ -57,6 +58,8 @@ class GevdDiagnostics:
     residual: float
     triple_cosine: float
     n_refinements: int
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, eq=False)

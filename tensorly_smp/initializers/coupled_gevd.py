@@ -45,6 +45,15 @@ class GevdStart(MixtureFactors):
     partition : Partition
     start_bins : tuple of int
         Bins per variable that were decomposed; fewer than those of the factors where bins were merged.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=5))
+    >>> start = smp.gevd_start(codes, rank=2, random_state=0)
+    >>> start.partition.sets[2], start.diagnostics.eigenvalue_gap > 0.01
+    ((3,), True)
     """
 
     diagnostics: GevdDiagnostics | None = None

@@ -7,6 +7,7 @@ matrix costs most of a second. The block diagonal is the preconditioner.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 Factors: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 _N_CONJUGATE_GRADIENTS = 20
+_NEXT, _LAST = [1, 2, 0], [2, 0, 1]  # the other two modes
 
 
 def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float = 1e-8) -> tuple[Factors, float, int]:
@@ -46,11 +48,13 @@ def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float
     n_steps = 0
     while n_steps < n_steps_max and loss > floor:
         gradient = _gradient(difference, current)
-        grams = [factor.T @ factor for factor in current]
-        scale = max(float(np.diag(gram).max()) for gram in _others(grams))
+        stacked = _stacked(current)
+        grams = stacked.transpose(0, 2, 1) @ stacked
+        scale = float(np.diagonal(_others(grams), axis1=1, axis2=2).max())
         while damping < 1e8:
-            step = _solve(current, grams, gradient, damping * scale)
-            trial = _balanced((current[0] - step[0], current[1] - step[1], current[2] - step[2]))
+            step = _solve(stacked, grams, _stacked(gradient), damping * scale)
+            left, right, third = (factor - move[: len(factor)] for factor, move in zip(current, step, strict=True))
+            trial = _balanced((left, right, third))
             trial_difference = _reconstruct(trial) - slices
             trial_loss = float((trial_difference**2).sum())
             if trial_loss < loss:
@@ -93,42 +97,44 @@ def _gradient(difference: np.ndarray, factors: Factors) -> list[np.ndarray]:
     ]
 
 
-def _others(grams: list[np.ndarray]) -> list[np.ndarray]:
-    """Diagonal blocks of the normal equations: products of the other two Gram matrices."""
-    return [grams[1] * grams[2], grams[0] * grams[2], grams[0] * grams[1]]
+def _others(grams: np.ndarray) -> np.ndarray:
+    """Diagonal blocks (3, rank, rank) of the normal equations: products of the other two Gram matrices."""
+    return grams[_NEXT] * grams[_LAST]
 
 
-def _solve(factors: Factors, grams: list[np.ndarray], gradient: list[np.ndarray], shift: float) -> list[np.ndarray]:
-    """Step X with (J'J + shift I) X = gradient, by preconditioned conjugate gradients, cut off early."""
-    blocks = [block + shift * np.eye(len(block)) for block in _others(grams)]
-    inverses = [np.linalg.inv(block) for block in blocks]
-    step = [np.zeros_like(part) for part in gradient]
+def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Matrices of the three modes in one array (3, n_rows, rank), rows of zeros below the shorter ones."""
+    stacked = np.zeros((3, max(map(len, parts)), parts[0].shape[1]))
+    for place, part in zip(stacked, parts, strict=True):
+        place[: len(part)] = part
+    return stacked
+
+
+def _solve(factors: np.ndarray, grams: np.ndarray, gradient: np.ndarray, shift: float) -> np.ndarray:
+    """Step X with (J'J + shift I) X = gradient, by preconditioned conjugate gradients, cut off early.
+
+    All stacked, (3, n_rows, rank): with such small matrices the number of calls is what takes time.
+    """
+    blocks = _others(grams) + shift * np.eye(grams.shape[1])
+    inverses = np.linalg.inv(blocks)
+    step = np.zeros_like(gradient)
     rest = gradient
-    search = ahead = [part @ inverse for part, inverse in zip(rest, inverses, strict=True)]
-    energy = start_energy = _dot(rest, ahead)
+    search = ahead = rest @ inverses
+    energy = start_energy = np.vdot(rest, ahead)
     for _ in range(_N_CONJUGATE_GRADIENTS):
         image = _normal_product(factors, grams, blocks, search)
-        length = energy / _dot(search, image)
-        step = [part + length * move for part, move in zip(step, search, strict=True)]
-        rest = [part - length * move for part, move in zip(rest, image, strict=True)]
-        ahead = [part @ inverse for part, inverse in zip(rest, inverses, strict=True)]
-        previous, energy = energy, _dot(rest, ahead)
+        length = energy / np.vdot(search, image)
+        step = step + length * search
+        rest = rest - length * image
+        ahead = rest @ inverses
+        previous, energy = energy, np.vdot(rest, ahead)
         if energy < 1e-6 * start_energy:
             break
-        search = [part + energy / previous * move for part, move in zip(ahead, search, strict=True)]
+        search = ahead + energy / previous * search
     return step
 
 
-def _normal_product(
-    factors: Factors, grams: list[np.ndarray], blocks: list[np.ndarray], parts: list[np.ndarray]
-) -> list[np.ndarray]:
+def _normal_product(factors: np.ndarray, grams: np.ndarray, blocks: np.ndarray, parts: np.ndarray) -> np.ndarray:
     """(J'J + shift I) X: block (a, b) maps X_b to F_a (G_c * (X_b' F_b)), c the third mode."""
-    crosses = [part.T @ factor for part, factor in zip(parts, factors, strict=True)]  # X_b' F_b
-    return [
-        parts[a] @ blocks[a] + factors[a] @ (grams[c] * crosses[b] + grams[b] * crosses[c])
-        for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1))
-    ]
-
-
-def _dot(first: list[np.ndarray], second: list[np.ndarray]) -> float:
-    return float(sum(np.vdot(a, b) for a, b in zip(first, second, strict=True)))
+    crosses = parts.transpose(0, 2, 1) @ factors  # X_b' F_b
+    return parts @ blocks + factors @ (grams[_LAST] * crosses[_NEXT] + grams[_NEXT] * crosses[_LAST])

@@ -75,10 +75,16 @@ def merge_data(data: Marginals | Codes, groups: list[np.ndarray]) -> Marginals |
     if isinstance(data, Codes):
         values = np.stack([np.append(g, -1)[c] for g, c in zip(groups, data.values.T, strict=True)], axis=1)
         return Codes(values, binning)
-    indicator = [np.eye(size)[group] for size, group in zip(sizes, groups, strict=True)]
+    firsts = [np.searchsorted(group, np.arange(size)) for size, group in zip(sizes, groups, strict=True)]
     counts = tuple(
-        # a b c bins, i j k merged bins
-        np.einsum("abc,ai,bj,ck->ijk", count, *(indicator[n] for n in triple), optimize=True)
+        _merge_counts(count, *(firsts[n] for n in triple))
         for triple, count in zip(data.triples.tolist(), data.counts, strict=True)
     )
     return replace(data, counts=counts, binning=binning)
+
+
+def _merge_counts(count: np.ndarray, *firsts: np.ndarray) -> np.ndarray:
+    """One histogram at merged bins, given the first bin of each along its three modes: they are runs of bins."""
+    for axis, first in enumerate(firsts):
+        count = np.add.reduceat(count, first, axis=axis)
+    return count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -60,50 +61,32 @@ class SmoothMixture:
 
 
 @dataclass(frozen=True, eq=False)
-class CellSamples:
-    """Samples in cells. Make them with :meth:`lay`; several fits may share them.
+class CellStatistics:
+    """The two steps of EM on cells. Where the samples are, and how they are added up, is for subclasses to say.
 
     Attributes
     ----------
     cells : Cells
-    membership : csr_array (n_samples, n_rows)
-        Share of every cell in every entry.
-    sample_weight : ndarray (n_samples,)
-        Zero for samples without entries, which say nothing.
     prior : ndarray (n_rows, 1)
         What `PRIOR_SAMPLES` add to the counts.
     log_volume : float
         Weighted sum over entries of the logarithm of their cell's width.
+    total_weight : float
+        Sum of the sample weights.
     """
 
     cells: Cells
-    membership: csr_array
-    sample_weight: np.ndarray
     prior: np.ndarray
     log_volume: float
+    total_weight: float
 
-    @classmethod
-    def lay(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
-        """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
-        membership = cells.membership(values)
-        weights = np.where(np.isnan(values).all(axis=1), 0.0, 1.0 if sample_weight is None else sample_weight)
-        overall = membership.T @ weights
-        prior = np.empty((len(overall), 1))
-        for a, b in pairwise(cells.offsets):
-            # Alike in all cells where only samples of no weight have the variable.
-            found = overall[a:b] if overall[a:b].any() else np.ones(b - a)
-            prior[a:b, 0] = PRIOR_SAMPLES * found / found.sum()
-        return cls(cells, membership, weights, prior, float(overall @ cells.log_widths))
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the sample weights."""
-        return float(self.sample_weight.sum())
-
-    def given(self, posterior: np.ndarray) -> Expectation:
+    def given(self, posterior: Any) -> Expectation:
         """What an E-step would have returned with these posteriors (n_samples, rank)."""
-        weighted = posterior * self.sample_weight[:, None]
-        return Expectation(posterior, np.nan, self.membership.T @ weighted, weighted.sum(axis=0))
+        raise NotImplementedError
+
+    def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
+        """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells."""
+        raise NotImplementedError
 
     def log_tables(self, mixture: SmoothMixture) -> np.ndarray:
         """Log-probabilities (n_rows, rank) of all cells."""
@@ -115,7 +98,7 @@ class CellSamples:
     def expect(self, mixture: SmoothMixture, penalty: np.ndarray) -> tuple[Expectation, float]:
         """E-step, and the penalized log-likelihood; the penalty (n_smooth * rank,) is not per sample."""
         tables = self.log_tables(mixture)
-        expected = expectation(self.membership, mixture.log_weights, tables, self.sample_weight)
+        expected = self.e_step(mixture.log_weights, tables)
         rough = self.cells.basis.roughness(mixture.columns)
         penalized = expected.log_likelihood - 0.5 * float(penalty @ rough) + float((self.prior * tables).sum())
         return expected, penalized
@@ -172,3 +155,57 @@ class CellSamples:
             table -= np.log(count.sum(axis=0))
         coefficients = columns.reshape(len(columns), len(self.cells.smooth), len(shares))
         return SmoothMixture(np.log(shares / shares.sum()), coefficients, tables)
+
+
+@dataclass(frozen=True, eq=False)
+class CellSamples(CellStatistics):
+    """Samples in cells. Make them with :meth:`lay`; several fits may share them.
+
+    Attributes
+    ----------
+    membership : csr_array (n_samples, n_rows)
+        Share of every cell in every entry.
+    sample_weight : ndarray (n_samples,)
+        Zero for samples without entries, which say nothing.
+    """
+
+    membership: csr_array
+    sample_weight: np.ndarray
+
+    @classmethod
+    def lay(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
+        """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
+        membership, weights = cells.membership(values), telling_weights(values, sample_weight)
+        overall = membership.T @ weights
+        return cls(
+            cells=cells,
+            prior=prior_counts(cells, overall),
+            log_volume=float(overall @ cells.log_widths),
+            total_weight=float(weights.sum()),
+            membership=membership,
+            sample_weight=weights,
+        )
+
+    def given(self, posterior: np.ndarray) -> Expectation:
+        """What an E-step would have returned with these posteriors (n_samples, rank)."""
+        weighted = posterior * self.sample_weight[:, None]
+        return Expectation(posterior, np.nan, self.membership.T @ weighted, weighted.sum(axis=0))
+
+    def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
+        """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells."""
+        return expectation(self.membership, log_weights, log_tables, self.sample_weight)
+
+
+def telling_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
+    """Weights (n_samples,), zero for samples (n_samples, n_variables) without entries."""
+    return np.where(np.isnan(values).all(axis=1), 0.0, 1.0 if sample_weight is None else sample_weight)
+
+
+def prior_counts(cells: Cells, overall: np.ndarray) -> np.ndarray:
+    """Pseudo-samples (n_rows, 1) from the weight (n_rows,) of all samples in the cells."""
+    prior = np.empty((len(overall), 1))
+    for a, b in pairwise(cells.offsets):
+        # Alike in all cells where only samples of no weight have the variable.
+        found = overall[a:b] if overall[a:b].any() else np.ones(b - a)
+        prior[a:b, 0] = PRIOR_SAMPLES * found / found.sum()
+    return prior

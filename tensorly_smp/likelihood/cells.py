@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, get_index_dtype
 
 from tensorly_smp.likelihood.spline_basis import N_BASIS, SplineBasis, spline_basis
 
@@ -24,6 +24,8 @@ BASIS_NUMBERS = (N_BASIS, 2 * N_BASIS)
 FEW_VALUES, FEW_INTEGERS = 10, 20
 #: Fewer samples than this per distinct value, and nothing is said to be discrete.
 LEAST_REPEATED = 3.0
+#: Samples that are looked at first.
+HEAD = 1000
 #: Cells do not reach farther beyond the central 98 % of the values than this many times their range; what lies beyond
 #: is in the outermost cells. With few samples such quantiles say nothing.
 FARTHEST = 4.0
@@ -125,6 +127,7 @@ class Cells:
         all_shares, all_columns = np.concatenate(shares, axis=1), np.concatenate(columns, axis=1)
         kept = all_shares > 0
         starts = np.concatenate([[0], np.cumsum(np.sum(sizes, axis=0))])
+        starts = starts.astype(get_index_dtype(maxval=int(starts[-1])))  # of one type with the columns, as in one_hot
         shape = (len(values), offsets[-1])
         return csr_array((all_shares[kept], all_columns[kept], starts), shape=shape)
 
@@ -199,6 +202,28 @@ def lay_cells(
     )
 
 
+def discrete_variables(values: np.ndarray, sample_weight: np.ndarray | None = None) -> tuple[int, ...]:
+    """Positions of the variables that look discrete, see :func:`looks_discrete`; of values (n_samples, n_variables)."""
+    found = []
+    for n, column in enumerate(values.T):
+        # A glance at the first samples tells most continuous ones.
+        head = _Observed.of(column[:HEAD], None if sample_weight is None else sample_weight[:HEAD])
+        if len(head.distinct) > FEW_INTEGERS:
+            continue
+        observed = _Observed.of(column, sample_weight)
+        if looks_discrete(observed.distinct, observed.total):
+            found.append(n)
+    return tuple(found)
+
+
+def distinct_values(values: np.ndarray) -> np.ndarray:
+    """Distinct ones among the values of one variable (n_samples,), in order; NaN = missing.
+
+    Those closer than rounding errors are taken for one.
+    """
+    return _Observed.of(values, None).distinct
+
+
 def looks_discrete(distinct: np.ndarray, n_observed: float) -> bool:
     """Whether these distinct values (n_distinct,) are so few, for so many samples, that they must be categories."""
     most = FEW_INTEGERS if np.all(distinct == np.floor(distinct)) else FEW_VALUES
@@ -219,6 +244,8 @@ class _Observed:
         kept = ~np.isnan(values) & (weights > 0)
         if not kept.any():
             weights, kept = np.ones(len(values)), ~np.isnan(values)
+            if not kept.any():
+                return cls(np.empty(0), np.empty(0))
         order = np.argsort(values[kept], kind="stable")
         ordered, weights = values[kept][order], weights[kept][order]
         # Not of the range, which a single far value may stretch.

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
+from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning, InvalidInputError, InvalidTypeError
@@ -21,6 +22,8 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.solver import EMPTY_WEIGHT
 from tensorly_smp.likelihood.expectation import SMALLEST_PROBABILITY, Expectation, expectation, log_floored
+from tensorly_smp.progress import checked_verbose, logger, progress_bar
+from tensorly_smp.representations import html_summary, short_repr
 
 #: Called with the current factors and the penalized log-likelihood per sample; returning True stops.
 Callback = Callable[[MixtureFactors, float], bool | None]
@@ -52,6 +55,8 @@ class LikelihoodTrace:
     penalized: np.ndarray
     seconds: np.ndarray
 
+    __repr__ = short_repr
+
     @property
     def n_passes(self) -> int:
         """Number of passes that are kept in the result."""
@@ -68,6 +73,16 @@ class LikelihoodSolution:
         NumPy arrays, with the binning of the codes. No entry is exactly zero.
     trace : LikelihoodTrace
     status : StopReason
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=5))
+    >>> start = smp.coupled_simplex_parafac(codes, rank=2, random_state=0).factors
+    >>> solution = smp.refine_em(start, codes)
+    >>> bool(solution.log_likelihood == solution.trace.log_likelihood[-1])
+    True
     """
 
     factors: MixtureFactors
@@ -85,25 +100,38 @@ class LikelihoodSolution:
             f"passes, {self.status.name.lower()})\n  {self.factors!r}"
         )
 
+    def _repr_html_(self) -> str:
+        pairs = [
+            ("log-likelihood per sample", f"{self.log_likelihood:.6g}"),
+            ("passes", self.trace.n_passes),
+            ("status", self.status),
+            ("what to do", self.status.remedy),
+        ]
+        return html_summary("LikelihoodSolution", pairs) + self.factors._repr_html_()
+
 
 @dataclass(frozen=True, eq=False)
-class _Likelihood:
-    """The likelihood of the codes. Its argument is all logarithms in one matrix, those of the weights in the last row.
+class BinLikelihood:
+    """The likelihood of samples in bins. Where they are, and how they are added up, is for subclasses to say.
+
+    Its argument is all logarithms in one matrix, those of the weights in the last row.
 
     Attributes
     ----------
-    hot : csr_array (n_samples, n_rows)
-    sample_weight : ndarray (n_samples,) or None
-        One on average, so that the number of samples is their total weight.
+    n_samples : int
+        Total weight of the samples, whose weights are one on average.
     pseudo_count : float
         Of every bin, in samples of average weight.
     n_bins : tuple of int
     """
 
-    hot: csr_array
-    sample_weight: np.ndarray | None
+    n_samples: int
     pseudo_count: float
     n_bins: tuple[int, ...]
+
+    def e_step(self, logs: np.ndarray) -> Expectation:
+        """The E-step, with weights that are one on average."""
+        raise NotImplementedError
 
     @cached_property
     def first_rows(self) -> np.ndarray:
@@ -112,10 +140,9 @@ class _Likelihood:
 
     def expect(self, logs: np.ndarray) -> tuple[Expectation, float, float]:
         """The E-step, and the log-likelihood per sample without and with the prior."""
-        result = expectation(self.hot, logs[-1], logs[:-1], self.sample_weight)
+        result = self.e_step(logs)
         penalty = self.pseudo_count * float(logs[:-1].sum()) if self.pseudo_count else 0.0
-        n_samples = self.hot.shape[0]
-        return result, result.log_likelihood / n_samples, (result.log_likelihood + penalty) / n_samples
+        return result, result.log_likelihood / self.n_samples, (result.log_likelihood + penalty) / self.n_samples
 
     def maximize(self, result: Expectation, logs: np.ndarray) -> np.ndarray:
         """The M-step: shares of the expected counts. A column without counts stays as it was: any would do."""
@@ -139,10 +166,29 @@ class _Likelihood:
         return np.repeat(per_variable, self.n_bins, axis=0)
 
 
+@dataclass(frozen=True, eq=False)
+class _CodeLikelihood(BinLikelihood):
+    """Of codes in memory.
+
+    Attributes
+    ----------
+    hot : csr_array (n_samples, n_rows)
+    sample_weight : ndarray (n_samples,) or None
+        One on average.
+    """
+
+    hot: csr_array
+    sample_weight: np.ndarray | None
+
+    def e_step(self, logs: np.ndarray) -> Expectation:
+        """The E-step, with weights that are one on average."""
+        return expectation(self.hot, logs[-1], logs[:-1], self.sample_weight)
+
+
 class _Iteration:
     """The passes of EM from one start, recorded and stopped."""
 
-    def __init__(self, likelihood: _Likelihood, tol: float, n_iter_max: int, extrapolate: bool) -> None:
+    def __init__(self, likelihood: BinLikelihood, tol: float, n_iter_max: int, extrapolate: bool) -> None:
         self.likelihood = likelihood
         self.tol = tol
         self.n_iter_max = n_iter_max
@@ -220,6 +266,7 @@ def refine_em(
     tol: float = 1e-6,
     extrapolate: bool = True,
     callback: Callback | None = None,
+    verbose: int = 0,
 ) -> LikelihoodSolution:
     """Raise the likelihood of the samples from given factors, by EM on the bins.
 
@@ -255,6 +302,8 @@ def refine_em(
     callback : callable, optional
         ``callback(factors, penalized)`` at the start and after every pass, with the penalized log-likelihood per
         sample; returning True stops.
+    verbose : int, default 0
+        1 shows a bar (extra ``progress``) of the passes.
 
     Returns
     -------
@@ -266,6 +315,8 @@ def refine_em(
     ------
     InvalidInputError, InvalidTypeError
         Input that cannot be used, such as codes of other bins than the factors; the message says what was expected.
+    MissingDependencyError
+        A bar is asked for, and tqdm is not installed.
 
     Warns
     -----
@@ -313,22 +364,68 @@ def refine_em(
     True
     """
     _check_start(factors, codes, callback)
+    likelihood = _likelihood(codes, checked_sample_weight(sample_weight, codes.n_samples), smoothing)
+    return raise_likelihood(
+        likelihood,
+        factors,
+        codes.binning,
+        mixing=mixing,
+        n_iter_max=n_iter_max,
+        tol=tol,
+        extrapolate=extrapolate,
+        callback=callback,
+        verbose=verbose,
+    )
+
+
+def raise_likelihood(
+    likelihood: BinLikelihood,
+    factors: MixtureFactors,
+    binning: Binning,
+    *,
+    mixing: float = 0.01,
+    n_iter_max: int = 500,
+    tol: float = 1e-6,
+    extrapolate: bool = True,
+    callback: Callback | None = None,
+    verbose: int = 0,
+) -> LikelihoodSolution:
+    """EM from given factors, wherever the samples are; parameters as those of :func:`refine_em`.
+
+    Parameters
+    ----------
+    likelihood : BinLikelihood
+    factors : MixtureFactors
+        With as many rows as the likelihood has bins.
+    binning : Binning
+    mixing, n_iter_max, tol, extrapolate, callback, verbose
+        As for `refine_em`.
+
+    Returns
+    -------
+    LikelihoodSolution
+    """
+    verbose = checked_verbose(verbose)
     n_iter_max, tol = checked_integer(n_iter_max, "n_iter_max", 0), checked_tolerance(tol)
     mixing = _checked_number(mixing, "mixing", 1.0)
-    likelihood = _likelihood(codes, checked_sample_weight(sample_weight, codes.n_samples), smoothing)
     start = factors.to_numpy().smooth(mixing, mixing)
     logs = log_floored(np.vstack([*start.factors, start.weights]))
 
     def as_factors(logs: np.ndarray) -> MixtureFactors:
         tables = np.split(np.exp(logs[:-1]), likelihood.first_rows[1:])
-        return MixtureFactors(np.exp(logs[-1]), tuple(tables), codes.binning)
+        return MixtureFactors(np.exp(logs[-1]), tuple(tables), binning)
 
     def call(logs: np.ndarray, penalized: float) -> bool | None:
         return None if callback is None else callback(as_factors(logs), penalized)
 
     iteration = _Iteration(likelihood, tol, n_iter_max, bool(extrapolate))
-    logs, trace, status = iteration.run(logs, call)
+    with progress_bar(verbose, "EM", unit="pass") as bar:
+        logs, trace, status = iteration.run(logs, bar.counting(call, "log_likelihood"))
     solution = LikelihoodSolution(as_factors(logs), trace, status)
+    logger.info(
+        "EM: log-likelihood %.6g per sample after %d passes, %s; %.2f s",
+        *(solution.log_likelihood, trace.n_passes, status.name.lower(), trace.seconds[-1]),
+    )
     _warn(solution)
     return solution
 
@@ -344,7 +441,7 @@ def _check_start(factors: Any, codes: Any, callback: Any) -> None:
         raise InvalidTypeError(f"callback is {callback!r}; expected a function of factors and a number, or None.")
 
 
-def _likelihood(codes: Codes, weights: np.ndarray | None, smoothing: Any) -> _Likelihood:
+def _likelihood(codes: Codes, weights: np.ndarray | None, smoothing: Any) -> BinLikelihood:
     average = 1.0
     if weights is not None:
         peak = float(weights.max())
@@ -353,7 +450,13 @@ def _likelihood(codes: Codes, weights: np.ndarray | None, smoothing: Any) -> _Li
         weights = weights / average
         average *= peak
     smoothing = _checked_number(smoothing, "smoothing", _LARGEST_SMOOTHING * codes.n_samples * average)
-    return _Likelihood(one_hot(codes), weights, smoothing / average if smoothing else 0.0, codes.n_bins)
+    return _CodeLikelihood(
+        n_samples=codes.n_samples,
+        pseudo_count=smoothing / average if smoothing else 0.0,
+        n_bins=codes.n_bins,
+        hot=one_hot(codes),
+        sample_weight=weights,
+    )
 
 
 def _checked_number(value: Any, name: str, most: float) -> float:
@@ -370,7 +473,7 @@ def _warn(solution: LikelihoodSolution) -> None:
             f"EM stopped after {solution.trace.n_passes} passes: {solution.status.explanation}; "
             f"{solution.status.remedy}.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     empty = np.flatnonzero(solution.factors.weights < EMPTY_WEIGHT)
     if len(empty):
@@ -378,5 +481,5 @@ def _warn(solution: LikelihoodSolution) -> None:
             f"Components {empty.tolist()} are empty (weight below {EMPTY_WEIGHT}), so their columns are arbitrary. Try "
             "a smaller rank or another start.",
             EmptyComponentWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -85,7 +85,7 @@ class LogSplineFit:
     def gradient(self) -> np.ndarray:
         """Gradient (n_basis, n_densities) of F."""
         fitted = self.basis.transposed @ self.expected
-        return self.data - fitted - self.penalty * (self.basis.differences.T @ self.bends)
+        return self.data - fitted - self.penalty * (self.basis.differences_transposed @ self.bends)
 
 
 def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:

@@ -84,6 +84,11 @@ class SplineBasis:
         return csr_array(unit * np.diff(np.eye(self.n_basis), DIFFERENCES, axis=0))
 
     @cached_property
+    def differences_transposed(self) -> csr_array:
+        """D' (n_basis, n_basis - 3)."""
+        return csr_array(self.differences.T)
+
+    @cached_property
     def penalty_bands(self) -> np.ndarray:
         """Bands (n_basis, 4) of D'D."""
         dense = (self.differences.T @ self.differences).toarray()

@@ -21,9 +21,13 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.randomness import RandomState
+from tensorly_smp.representations import html_summary, listed, number_range
 
 #: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
 CHUNK_SIZE = 16_384
+
+#: Size in bytes that histograms may have, unless another limit is given.
+MAX_BYTES = 1e9
 
 #: What a triple takes beside its cells: two array objects and its indices.
 BYTES_PER_TRIPLE = 256
@@ -46,6 +50,15 @@ class Marginals:
     binning : Binning
     n_samples : int
         Samples of positive weight with at least three entries; 0 for exact histograms.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=5))
+    >>> marginals = smp.count_marginals(codes)
+    >>> marginals.n_triples, marginals.counts[0].shape, float(marginals.totals[0])
+    (4, (5, 5, 5), 500.0)
     """
 
     counts: tuple[np.ndarray, ...]
@@ -98,11 +111,19 @@ class Marginals:
         # The builtin sum() begins with 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
+    def _repr_html_(self) -> str:
+        pairs = [
+            ("triples", self.n_triples),
+            ("variables", f"{self.n_variables}: {listed(self.binning.variables)}"),
+            ("bins", number_range(self.n_bins)),
+            ("samples", self.n_samples or "none: exact histograms"),
+            ("samples in a histogram", f"{self.totals.min():.6g} to {self.totals.max():.6g}"),
+        ]
+        return html_summary("Marginals", pairs)
+
     def __repr__(self) -> str:
-        bins = sorted(set(self.n_bins))
-        size = f"{bins[0]}" if len(bins) == 1 else f"{bins[0]} to {bins[-1]}"
         return (
-            f"Marginals({self.n_triples} triples of {self.n_variables} variables, {size} bins, "
+            f"Marginals({self.n_triples} triples of {self.n_variables} variables, {number_range(self.n_bins)} bins, "
             f"{self.n_samples} samples)"
         )
 
@@ -113,7 +134,7 @@ def count_marginals(
     sample_weight: np.ndarray | None = None,
     *,
     random_state: RandomState = None,
-    max_bytes: float = 1e9,
+    max_bytes: float = MAX_BYTES,
 ) -> Marginals:
     """Count the joint histogram of every variable triple.
 
@@ -170,16 +191,41 @@ def count_marginals(
             f"codes is {type(codes).__name__}; expected Codes, from encode_samples(X, choose_binning(X))."
         )
     weights = checked_sample_weight(sample_weight, codes.n_samples)
-    max_bytes = _checked_limit(max_bytes)
-    _check_size(triples, codes.n_bins, max_bytes)
-    index = resolve_triples(triples, codes.n_variables, random_state)
-    _check_list_size(index, codes.n_bins, max_bytes)
-    counts = _count(codes.values, index, codes.n_bins, weights)
-    n_samples = _count_useful(codes.values, weights)
-    marginals = Marginals(counts, index, np.array([c.sum() for c in counts]), codes.binning, n_samples)
-    _check_coverage(marginals)
+    index = fitting_triples(triples, codes.n_bins, random_state, max_bytes)
+    marginals = count_chunk(codes.values, codes.binning, index, weights)
+    check_coverage(marginals)
     check_constant(codes)
     return marginals
+
+
+def fitting_triples(
+    triples: str | int | Iterable[Sequence[int]], n_bins: tuple[int, ...], random_state: RandomState, max_bytes: float
+) -> np.ndarray:
+    """Triples (n_triples, 3) that are asked for, as of :func:`resolve_triples`, if their histograms fit the limit."""
+    max_bytes = _checked_limit(max_bytes)
+    _check_size(triples, n_bins, max_bytes)
+    index = resolve_triples(triples, len(n_bins), random_state)
+    _check_list_size(index, n_bins, max_bytes)
+    return index
+
+
+def count_chunk(
+    values: np.ndarray, binning: Binning, triples: np.ndarray, sample_weight: np.ndarray | None
+) -> Marginals:
+    """Marginals of some of the samples, to be added to others: nothing is checked, nobody is warned.
+
+    Parameters
+    ----------
+    values : ndarray of int (n_samples, n_variables)
+        As in Codes; perhaps no sample at all.
+    binning : Binning
+    triples : ndarray of int (n_triples, 3)
+        Each j < k < l, in lexicographic order.
+    sample_weight : ndarray (n_samples,) or None
+    """
+    counts = _count(values, triples, binning.n_bins, sample_weight)
+    totals = np.array([count.sum() for count in counts])
+    return Marginals(counts, triples, totals, binning, _count_useful(values, sample_weight))
 
 
 def _count(
@@ -253,7 +299,8 @@ def _require_fit(n_cells: float, n_triples: int, max_bytes: float, n_variables: 
         )
 
 
-def _check_coverage(marginals: Marginals) -> None:
+def check_coverage(marginals: Marginals) -> None:
+    """Warn of triples without samples."""
     empty = marginals.totals <= 0
     if not empty.any():
         return

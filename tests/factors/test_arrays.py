@@ -126,15 +126,18 @@ def test_scatter_add_is_a_loop():
         np.testing.assert_allclose(scatter_add(values, index), expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 3), (4, 3)])
-def test_add_outer_overwrites_its_matrix(shape):
+def test_add_outer_overwrites_its_matrix(shape, dtype):
     rng = np.random.default_rng(0)
-    matrix, column, row = rng.random(shape), rng.random(shape[0]), rng.random(shape[1])
+    matrix, column, row = (rng.random(size).astype(dtype) for size in (shape, *shape))
     expected = matrix + np.outer(column, row)
     changed = add_outer(matrix, column, row)
-    np.testing.assert_allclose(changed, expected)
+    np.testing.assert_allclose(changed, expected, rtol=4 * np.finfo(dtype).eps)
+    assert changed.dtype == dtype
     assert np.shares_memory(changed, matrix)
-    np.testing.assert_allclose(add_outer(changed, column, row), expected + np.outer(column, row))
+    again = expected + np.outer(column, row)
+    np.testing.assert_allclose(add_outer(changed, column, row), again, rtol=4 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("cached", [1, 7, 1000])

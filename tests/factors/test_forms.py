@@ -53,7 +53,7 @@ def test_size_is_that_of_the_histograms():
     with pytest.warns(UserWarning, match="in one bin"):
         marginals = count_marginals(codes)
     n_bytes = sum(count.nbytes for count in marginals.counts) + 4 * forms.BYTES_PER_TRIPLE
-    assert forms._n_bytes(codes.n_bins) == n_bytes
+    assert forms.bytes_of_histograms(codes.n_bins) == n_bytes
 
 
 def test_uniform_weights():

@@ -120,7 +120,7 @@ def test_loss_of_the_exact_model_is_within_its_resolution(name):
     w, factors = rng.dirichlet(np.ones(RANK)), [rng.dirichlet(np.ones(size), RANK).T for size in N_BINS]
     tensors = [np.einsum("r,ir,jr,kr->ijk", w, *(factors[n] for n in mode)) for mode in MODES]
     loss = LOSSES[name](couple_tensors(tensors, MODES, "count"))
-    assert abs(loss.total(loss.weight_block(factors), w[None, :])) <= 4 * np.finfo(float).eps * loss.resolution
+    assert abs(loss.total(loss.weight_block(factors), w[None, :])) <= 4 * np.finfo(float).eps * loss.level.resolution
 
 
 @EVERY_LOSS

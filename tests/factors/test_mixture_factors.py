@@ -225,3 +225,19 @@ def test_scales_whose_product_leaves_the_range_of_floats(scale):
     assert_same(heavy, MixtureFactors.from_cp_tensor((None, raw)), rtol=1e-9)
     one_empty = MixtureFactors.from_cp_tensor((np.array([0.0, 1e308]), raw))
     np.testing.assert_array_equal(one_empty.weights, [0.0, 1.0])
+
+
+def test_labelled_cp_tensor():
+    edges = [[0.0, 1.0, 4.0], [-1.0, 0.0, 1.0, 2.0]]
+    rng = np.random.default_rng(0)
+    arrays = [rng.dirichlet(np.ones(n), 2).T for n in (2, 3)]
+    weights, frames = MixtureFactors([0.25, 0.75], arrays, Binning(edges, ("age", 7))).to_labelled_cp_tensor()
+    np.testing.assert_array_equal(weights, [0.25, 0.75])
+    assert [frame.index.tolist() for frame in frames] == [[0.5, 2.5], [-0.5, 0.5, 1.5]]
+    assert [frame.index.name for frame in frames] == ["age", 7]
+    for frame, array in zip(frames, arrays, strict=True):
+        np.testing.assert_array_equal(frame.to_numpy(), array)
+        assert frame.columns.tolist() == [0, 1]
+    bare = MixtureFactors([0.25, 0.75], arrays).to_labelled_cp_tensor()[1]
+    assert [frame.index.tolist() for frame in bare] == [[0, 1], [0, 1, 2]]
+    assert [frame.index.name for frame in bare] == ["x0", "x1"]

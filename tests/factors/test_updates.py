@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorly_smp.factors.coupled import couple_tensors
-from tensorly_smp.factors.losses import LOSSES
+from tensorly_smp.factors.losses import LOSSES, QuadraticBlock
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
 
 MODES = [(0, 1, 2), (2, 0, 3), (3, 1, 0)]
@@ -47,9 +47,9 @@ def test_simplex_and_descent(loss_name, solver_name, seed, dtype):
     solver = BLOCK_SOLVERS[loss_name][solver_name]()
     rounding = np.finfo(dtype).eps
     for block, key, x in make_blocks(loss_name, seed, dtype):
-        before, value = x.copy(), block.value(x)
+        before, value, memory = x.copy(), block.value(x), None
         for _ in range(3):
-            moved = solver(block, x, key=key)
+            moved, memory = solver(block, x, memory)
             assert moved.dtype == dtype
             assert moved.shape == x.shape
             assert (moved >= 0).all()
@@ -64,10 +64,10 @@ def test_simplex_and_descent(loss_name, solver_name, seed, dtype):
 @pytest.mark.parametrize("seed", range(2))
 def test_repeated_steps_end_at_the_optimum_of_the_block(loss_name, solver_name, seed):
     solver = BLOCK_SOLVERS[loss_name][solver_name]()
-    for block, key, x in make_blocks(loss_name, seed):
-        start = optimality_gap(block, x)
+    for block, _, x in make_blocks(loss_name, seed):
+        start, memory = optimality_gap(block, x), None
         for _ in range(100):
-            x = solver(block, x, key=key)
+            x, memory = solver(block, x, memory)
         assert optimality_gap(block, x) <= 1e-2 * start
 
 
@@ -76,33 +76,49 @@ def test_repeated_steps_end_at_the_optimum_of_the_block(loss_name, solver_name, 
 def test_component_of_next_to_no_weight_stays_on_the_simplex(loss_name, solver_name, dtype):
     # Its gradient is rounding, and a step scaled by its curvature enormous.
     solver = BLOCK_SOLVERS[loss_name][solver_name]()
-    for block, key, x in make_blocks(loss_name, 0, dtype, empty=[1]):
-        moved = solver(block, x, key=key)
+    for block, _, x in make_blocks(loss_name, 0, dtype, empty=[1]):
+        moved, _ = solver(block, x, None)
         assert np.isfinite(moved).all()
         np.testing.assert_allclose(moved.sum(axis=block.axis), 1.0, rtol=1e-5)
 
 
 @EVERY_SOLVER
 def test_more_inner_steps_go_further(loss_name, solver_name):
-    for block, key, x in make_blocks(loss_name, 0):
-        few, many = (BLOCK_SOLVERS[loss_name][solver_name](n)(block, x, key=key) for n in (1, 20))
+    for block, _, x in make_blocks(loss_name, 0):
+        few, many = (BLOCK_SOLVERS[loss_name][solver_name](n)(block, x, None)[0] for n in (1, 20))
         assert block.value(many) <= block.value(few)
 
 
 @pytest.mark.parametrize("loss_name", BLOCK_SOLVERS)
-def test_mirror_remembers_the_step_of_each_block(loss_name):
-    solver = BLOCK_SOLVERS[loss_name]["mirror"]()
-    for block, key, x in make_blocks(loss_name, 0):
-        solver(block, x, key=key)
-    assert set(solver.steps) == {-1, 0, 1, 2, 3}
-    assert all(step > 0 for step in solver.steps.values())
+def test_mirror_starts_at_twice_the_last_step_that_was_accepted(loss_name):
+    solver = BLOCK_SOLVERS[loss_name]["mirror"](1)
+    for block, _, x in make_blocks(loss_name, 0):
+        moved, step = solver(block, x, None)
+        assert step > 0
+        # A step that is too long by many halvings, and one that is short, are accepted as they come.
+        short, remembered = solver(block, x, step / 8)
+        assert remembered == step / 4
+        assert block.value(moved) < block.value(short) < block.value(x)
+        assert 0 < solver(block, x, step * 2**20)[1] < step * 2**21
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_mirror_doubles_its_step_within_bounds(dtype):
+    # With one bin nothing moves, so that every step is accepted.
+    block, x = QuadraticBlock(np.ones((1, 2), dtype), np.ones((2, 2), dtype)), np.ones((1, 2), dtype)
+    step = None
+    for _ in range(1100):
+        x, step = BLOCK_SOLVERS["frobenius"]["mirror"](1)(block, x, step)
+    assert x.tolist() == [[1.0, 1.0]]
+    assert np.isfinite(step)
 
 
 def test_mirror_returns_the_block_as_it_was_where_no_step_helps():
     # At the optimum; a returned x and the value that a rejected step had would mislead the stopping rule.
     solver = BLOCK_SOLVERS["frobenius"]["mirror"]()
-    for block, key, x in make_blocks("frobenius", 0):
+    for block, _, x in make_blocks("frobenius", 0):
+        memory = None
         for _ in range(200):
-            x = solver(block, x, key=key)
-        again = solver(block, x, key=key)
+            x, memory = solver(block, x, memory)
+        again, _ = solver(block, x, memory)
         assert block.value(again) <= block.value(x)

@@ -314,7 +314,7 @@ def test_text_and_html():
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "&gt;= 6" in page
-    assert page.count("<tr>") == page.count("</tr>") == 1 + len(report.lines)
+    assert page.count("<tr>") == page.count("</tr>") == 2 + len(report.lines)
 
 
 @pytest.mark.parametrize(

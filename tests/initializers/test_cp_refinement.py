@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tensorly_smp.initializers.cp_refinement import _normal_product, _solve, refine_cp
+from tensorly_smp.initializers.cp_refinement import _normal_product, _solve, _stacked, refine_cp
 
 
 def compose(factors):
@@ -29,23 +29,33 @@ def flat(parts):
     return np.concatenate([part.ravel() for part in parts])
 
 
+def unstacked(stacked, like):
+    for place, part in zip(stacked, like, strict=True):
+        assert not place[len(part) :].any()
+    return [place[: len(part)] for place, part in zip(stacked, like, strict=True)]
+
+
+def stacked_grams(factors):
+    return np.stack([factor.T @ factor for factor in factors])
+
+
 def test_normal_product_is_that_of_the_jacobian():
-    factors, parts = make_factors(0), list(make_factors(1))
-    grams = [factor.T @ factor for factor in factors]
+    factors, parts = make_factors(0), make_factors(1)
+    grams = stacked_grams(factors)
     shift = 0.3
-    blocks = [grams[1] * grams[2], grams[0] * grams[2], grams[0] * grams[1]]
-    blocks = [block + shift * np.eye(3) for block in blocks]
+    blocks = np.stack([grams[1] * grams[2], grams[0] * grams[2], grams[0] * grams[1]]) + shift * np.eye(3)
     jacobian = dense_jacobian(factors)
     expected = jacobian.T @ (jacobian @ flat(parts)) + shift * flat(parts)
-    np.testing.assert_allclose(flat(_normal_product(factors, grams, blocks, parts)), expected)
+    product = _normal_product(_stacked(factors), grams, blocks, _stacked(parts))
+    np.testing.assert_allclose(flat(unstacked(product, parts)), expected)
 
 
 def test_step_solves_the_damped_normal_equations():
-    factors, gradient = make_factors(2), list(make_factors(3))
-    grams = [factor.T @ factor for factor in factors]
+    factors, gradient = make_factors(2), make_factors(3)
     jacobian = dense_jacobian(factors)
     expected = np.linalg.solve(jacobian.T @ jacobian + 10 * np.eye(jacobian.shape[1]), flat(gradient))
-    np.testing.assert_allclose(flat(_solve(factors, grams, gradient, 10.0)), expected, atol=1e-3)
+    step = _solve(_stacked(factors), stacked_grams(factors), _stacked(gradient), 10.0)
+    np.testing.assert_allclose(flat(unstacked(step, gradient)), expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(5))

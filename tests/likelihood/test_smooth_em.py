@@ -137,10 +137,30 @@ def test_component_of_three_samples_and_of_none():
 def test_few_samples_and_few_passes():
     rng = np.random.default_rng(6)
     check(fit(rng.normal(size=(4, 3)), rng.dirichlet([1, 1], 4)))
-    short = fit(rng.normal(size=(100, 3)), rng.dirichlet([1, 1], 100), n_iter_max=1)
-    check(short)
-    assert short.status is StopReason.MAX_SWEEPS
-    assert len(short.trace) == 1
+    for n_passes in (0, 1, 2):
+        short = fit(rng.normal(size=(100, 3)), rng.dirichlet([1, 1], 100), n_iter_max=n_passes, tol=0.0)
+        check(short)
+        assert short.status is StopReason.MAX_SWEEPS
+        assert short.n_passes == n_passes
+        assert len(short.trace) == n_passes + 1
+
+
+@pytest.mark.parametrize("n_calls", [1, 2, 5])
+def test_an_interrupt_keeps_what_was_reached(n_calls):
+    rng = np.random.default_rng(6)
+    values, posterior = rng.normal(size=(100, 3)), rng.dirichlet([1, 1], 100)
+    calls = []
+
+    def interrupt():
+        calls.append(1)
+        if len(calls) == n_calls:
+            raise KeyboardInterrupt
+
+    stopped = fit(values, posterior, callback=interrupt, tol=0.0)
+    assert stopped.status is StopReason.INTERRUPTED
+    same = fit(values, posterior, n_iter_max=n_calls - 1, tol=0.0)
+    np.testing.assert_array_equal(stopped.posterior, same.posterior)
+    np.testing.assert_array_equal(stopped.trace, same.trace)
 
 
 def test_one_component_is_the_density_of_all_samples():
@@ -311,7 +331,7 @@ def test_a_variable_that_only_samples_of_no_weight_have():
     [
         ({"criterion": "gcv"}, InvalidInputError, "expected one of reml, aic, bic"),
         ({"n_rounds": 0}, InvalidInputError, "n_rounds is 0"),
-        ({"n_iter_max": 0}, InvalidInputError, "n_iter_max is 0"),
+        ({"n_iter_max": -1}, InvalidInputError, "n_iter_max is -1"),
         ({"n_iter_max": 2.5}, InvalidTypeError, "n_iter_max is 2.5"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Pictures of results, with matplotlib (extra ``plot``)."""
+"""Number of components: the selection curve."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, single_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_selection", "plot_singular_values"]
-
-# Distinguishable with any kind of color vision (Okabe and Ito), and by marker and line besides.
-BLUE, ORANGE, GRAY = "#0072B2", "#E69F00", "0.45"
 CRITERION_NAMES = {"bic": "BIC", "icl": "ICL", "cv": "held-out samples"}
 #: Differences of criteria, on the scale of -2 log-likelihood, below which the axis is linear. Above ten the evidence is
 #: very strong: R. E. Kass, A. E. Raftery, "Bayes factors", JASA 90, 1995.
@@ -55,8 +52,8 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     >>> smp.plotting.plot_selection(table).get_xlabel()
     'number of components'
     """
-    _require(dataset, ("criterion", "bic", "icl", "failure"), ("best", "criterion_name"), "select_n_components")
-    ax = _axes(ax)
+    require_dataset(dataset, ("criterion", "bic", "icl", "failure"), ("best", "criterion_name"), "select_n_components")
+    ax = single_axes(ax)
     numbers, decisive = dataset["n_components"].values, str(dataset.attrs["criterion_name"])
     for name, line in (("bic", "--"), ("icl", ":")):
         if name != decisive:
@@ -83,55 +80,7 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     ax.axhline(0.0, color=GRAY, linewidth=0.6, zorder=0)
     ax.set_xlabel("number of components")
     ax.set_ylabel("criterion above its least value")
-    _integer_ticks(ax)
-    ax.legend(frameon=False)
-    return ax
-
-
-def plot_singular_values(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
-    """Draw the singular values of the pair block beside those of shuffled samples, without the trivial first.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Of :func:`tensorly_smp.select_n_components`; its Notes say how to read them.
-    ax : matplotlib Axes, optional
-        By default those of a new figure.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        Not such a Dataset.
-    MissingDependencyError
-        matplotlib is not installed.
-
-    Examples
-    --------
-    >>> import tensorly_smp as smp
-    >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=1).X
-    >>> table = smp.select_n_components(X, range(1, 4), random_state=0)
-    >>> smp.plotting.plot_singular_values(table).get_yscale()
-    'log'
-    """
-    needed = ("singular_values", "shuffled_singular_values")
-    _require(dataset, needed, ("n_above_noise",), "select_n_components")
-    ax = _axes(ax)
-    order, (found, shuffled) = dataset["order"].values, (dataset[name].values for name in needed)
-    level = shuffled[1] if len(shuffled) > 1 else np.nan
-    above = (found > level) & (order > 1)
-    ax.plot(order[1:], found[1:], color=BLUE, marker="o", markerfacecolor="white", label="singular values")
-    ax.plot(order[above], found[above], color=BLUE, marker="o", linestyle="none")
-    ax.plot(order[1:], shuffled[1:], color=GRAY, marker=".", linewidth=0.8, label="shuffled samples")
-    n_above = int(dataset.attrs["n_above_noise"])
-    ax.axhline(level, color=GRAY, linestyle="--", linewidth=0.8, label=f"noise; {n_above} above, with the first")
-    ax.set_yscale("log")
-    ax.set_xlabel("order")
-    ax.set_ylabel("singular value of the pair block")
-    _integer_ticks(ax)
+    integer_ticks(ax.xaxis)
     ax.legend(frameon=False)
     return ax
 
@@ -141,7 +90,8 @@ def _above_least(values: np.ndarray) -> np.ndarray:
     return values - np.nanmin(values) if np.isfinite(values).any() else values
 
 
-def _require(dataset: Any, names: tuple[str, ...], attributes: tuple[str, ...], source: str) -> None:
+def require_dataset(dataset: Any, names: tuple[str, ...], attributes: tuple[str, ...], source: str) -> None:
+    """Raise unless this is a Dataset with these contents and attributes, of this function."""
     if not isinstance(dataset, xr.Dataset):
         raise InvalidTypeError(f"dataset is {type(dataset).__name__}; expected the Dataset of {source}.")
     lacking = [name for name in names if name not in dataset] + [
@@ -149,20 +99,3 @@ def _require(dataset: Any, names: tuple[str, ...], attributes: tuple[str, ...], 
     ]
     if lacking:
         raise InvalidInputError(f"The Dataset lacks {lacking}; expected one of {source}.")
-
-
-def _axes(ax: Axes | None) -> Axes:
-    """These, or those of a new figure."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingDependencyError(
-            'Pictures need matplotlib: install the extra, pip install "tensorly_smp[plot]".'
-        ) from error
-    return plt.figure(layout="constrained").add_subplot() if ax is None else ax
-
-
-def _integer_ticks(ax: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,0 +1,330 @@
+"""One table of times, ratios and peak memory; all that a ratio compares is measured in the same run.
+
+    OMP_NUM_THREADS=1 python benchmarks/bench_table.py [--repeats 3] [--parts stages,whole,paper,limits,growth]
+
+Seconds of the processor, medians of the repeats (taken in turn, so that a busy minute hits both sides of a ratio).
+
+stages  The default fit of 10 variables, 10 components and 10 000 samples, stage by stage, as shares of the whole.
+whole   The same beside scikit-learn's GaussianMixture(covariance_type="diag", n_init=5); aim: ratio 1.
+paper   The coupled CPD alone as the paper has it: 10 variables, 15 bins, 5 components, 5000 samples, relative tolerance
+        1e-5, one random start, counting included; aim: 0.2 s with 24 of the triples, 1 s with all 120.
+limits  A sweep over all triples in the implicit form, and a pass of EM, beside a copy of the bytes that it has to go
+        through: e1 and e2 once per variable; the indicator matrix and the posteriors. Aim: three times the copy with
+        the extra `fast`.
+growth  Exponents of time in numbers of samples, variables, components and bins, fitted to logarithms.
+
+Peak memory is what Python and NumPy have allocated at most while it ran (tracemalloc), beyond the arguments.
+About four minutes on a quiet core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from math import inf
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
+
+import tensorly_smp as smp
+from tensorly_smp import kernels
+from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.decomposition import START_SWEEPS
+from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
+from tensorly_smp.factors.updates import ProjectedGradient
+from tensorly_smp.likelihood.expectation import expectation
+from tensorly_smp.results import spline_density
+
+N_VARIABLES, RANK, N_SAMPLES, N_BINS = 10, 10, 10_000, 15
+KINDS = ("gaussian", "gmm", "gamma", "laplace")
+MISSING = "-"
+
+Work = Callable[[], Any]
+
+
+class Line(NamedTuple):
+    """What was done, its seconds, beside which seconds, and the peak memory in bytes."""
+
+    name: str
+    seconds: float
+    beside: float | None = None
+    memory: float | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        beside = MISSING if self.beside is None else f"{self.beside:.4f}"
+        ratio = MISSING if self.beside is None else f"{self.seconds / self.beside:.2f}"
+        memory = MISSING if self.memory is None else f"{self.memory / 1e6:.1f}"
+        return f"{self.name:<58s} {self.seconds:9.4f} {beside:>9s} {ratio:>7s} {memory:>8s}  {self.note}".rstrip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--parts", default=",".join(PARTS), help="which, and in which order")
+    parser.add_argument("--samples", type=int, default=N_SAMPLES, help="of the default fit")
+    options = parser.parse_args()
+    # Runs are cut short on purpose, and what a fit may warn of is not the subject.
+    warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)
+    print(f"{'':<58s} {'seconds':>9s} {'beside':>9s} {'ratio':>7s} {'peak MB':>8s}")
+    with threadpool_limits(1):
+        for part in options.parts.split(","):
+            for line in PARTS[part](options.repeats, options.samples):
+                print(line, flush=True)
+
+
+def processor_seconds(*works: Work, repeats: int) -> list[float]:
+    """Median of each, taken in turn, after one run of each that is not counted."""
+    for work in works:
+        work()
+    seconds: list[list[float]] = [[] for _ in works]
+    for _ in range(repeats):
+        for values, work in zip(seconds, works, strict=True):
+            # Short ones several times over, or the clock would be too coarse.
+            before, runs = time.process_time(), 0
+            while not runs or time.process_time() - before < 0.02:
+                work()
+                runs += 1
+            values.append((time.process_time() - before) / runs)
+    return [median(values) for values in seconds]
+
+
+def peak_bytes(work: Work) -> int:
+    """Largest amount of memory beyond what was there before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def mixture_samples(
+    kind: str, n_samples: int, n_variables: int = N_VARIABLES, rank: int = RANK
+) -> smp.datasets.SmoothMixtureSample:
+    return smp.datasets.make_smooth_mixture(kind, n_samples, n_variables, rank, random_state=0)
+
+
+def default_fit(X: np.ndarray, rank: int = RANK, n_bins: int = N_BINS) -> smp.SmoothProductMixture:
+    return smp.SmoothProductMixture(n_components=rank, n_bins=n_bins, random_state=0).fit(X)
+
+
+# ---- stages and whole ----
+
+
+def stages(repeats: int, n_samples: int) -> Iterator[Line]:
+    """The coupled CPD without a sweep is the starts; what else the whole takes beyond the other stages, refinement."""
+    X = mixture_samples("gmm", n_samples).X
+    binning = smp.choose_binning(X, n_bins=N_BINS)
+    codes = smp.encode_samples(X, binning)
+    marginals = smp.count_marginals(codes)
+    model = default_fit(X)
+
+    def coupled(n_sweeps: int) -> Any:
+        return smp.coupled_simplex_parafac(marginals, RANK, n_init=5, n_iter_max=n_sweeps, random_state=0)
+
+    works: dict[str, Work] = {
+        "bins and codes": lambda: smp.encode_samples(X, smp.choose_binning(X, n_bins=N_BINS)),
+        "histograms of 120 triples": lambda: smp.count_marginals(codes),
+        "five starts, four of them algebraic": lambda: coupled(0),
+        f"coupled CPD, KL, five times {START_SWEEPS} sweeps": lambda: coupled(START_SWEEPS),
+        "densities": lambda: spline_density(model.result_, model.factors_),
+        "whole": lambda: default_fit(X),
+    }
+    found = dict(zip(works, processor_seconds(*works.values(), repeats=repeats), strict=True))
+    memory = {name: peak_bytes(work) for name, work in works.items()}
+    whole = found["whole"]
+    start, sweeps = list(found)[2:4]
+    found[sweeps] -= found[start]
+    rest = whole - sum(seconds for name, seconds in found.items() if name != "whole")
+    for name, seconds in found.items():
+        if name == "densities":
+            yield Line("stage: refinement (the rest)", rest, whole)
+        yield Line(f"stage: {name}", seconds, whole, memory[name])
+
+
+def whole(repeats: int, n_samples: int) -> Iterator[Line]:
+    """Default fits beside scikit-learn's; kernels from the first sample on in the last column's note."""
+    for kind in KINDS:
+        X = mixture_samples(kind, n_samples).X
+        works: list[Work] = [
+            partial(default_fit, X),
+            lambda X=X: GaussianMixture(RANK, covariance_type="diag", n_init=5, random_state=0).fit(X),
+        ]
+        if kernels.compiled(inf) is not None:
+            works.append(partial(compiled_always, partial(default_fit, X)))
+        ours, theirs, *fast = processor_seconds(*works, repeats=repeats)
+        with threadpool_limits(1):
+            yield Line(f"default fit, {kind}, beside scikit-learn", ours, theirs, peak_bytes(works[0]), "aim: 1")
+            yield Line(f"scikit-learn's mixture, {kind}", theirs, None, peak_bytes(works[1]))
+        for seconds in fast:
+            yield Line(f"default fit, {kind}, compiled kernels throughout", seconds, theirs)
+
+
+def compiled_always(work: Work) -> Any:
+    with kernels.used_from(0.0):
+        return work()
+
+
+# ---- the paper's form ----
+
+
+def paper(repeats: int, n_samples: int) -> Iterator[Line]:
+    X = mixture_samples("gaussian", min(5000, n_samples), rank=5).X
+    codes = smp.encode_samples(X, smp.choose_binning(X, n_bins=15))
+
+    def fit(triples: Any, loss: str) -> Any:
+        marginals = smp.count_marginals(codes, triples, random_state=0)
+        return smp.coupled_simplex_parafac(marginals, 5, loss=loss, init="random", tol=1e-5, random_state=0)
+
+    cases: list[tuple[Any, str, str]] = [
+        (triples, loss, aim)
+        for triples, aim in ((24, "aim: 0.2 s"), ("all", "aim: 1 s"))
+        for loss in ("kl", "frobenius")
+    ]
+    works = [partial(fit, triples, loss) for triples, loss, _ in cases]
+    for (triples, loss, aim), work, seconds in zip(
+        cases, works, processor_seconds(*works, repeats=repeats), strict=True
+    ):
+        name = f"coupled CPD as in the paper, {triples} triples, {loss}"
+        yield Line(name, seconds, None, peak_bytes(work), f"{aim}; {work().trace.n_sweeps} sweeps")
+
+
+# ---- limits ----
+
+
+def limits(repeats: int, n_samples: int) -> Iterator[Line]:
+    """Each with the plain code and with kernels."""
+    variants = {"plain": inf, "fast": 0.0} if kernels.compiled(inf) is not None else {"plain": inf}
+    sweep, moved = implicit_sweep(n_samples, 20 * N_VARIABLES)
+    yield from beside_copy(f"implicit sweep, {20 * N_VARIABLES} variables", sweep, moved, variants, repeats)
+    step, moved = em_pass(10 * n_samples)
+    yield from beside_copy(f"pass of EM, {10 * n_samples} samples", step, moved, variants, repeats)
+
+
+def beside_copy(name: str, work: Work, moved: Work, variants: dict[str, float], repeats: int) -> Iterator[Line]:
+    for variant, least in variants.items():
+
+        def run(least: float = least) -> Any:
+            with kernels.used_from(least):
+                return work()
+
+        seconds, copy = processor_seconds(run, moved, repeats=repeats)
+        yield Line(f"{name}, {variant}, beside a copy", seconds, copy, peak_bytes(run), "aim: 3 with `fast`")
+
+
+def implicit_sweep(n_samples: int, n_variables: int, rank: int = RANK, n_bins: int = N_BINS) -> tuple[Work, Work]:
+    """One sweep over all triples of codes, sums and block solvers, and for every variable a copy of e1 and e2."""
+    codes = random_codes(n_samples, n_variables, n_bins)
+    coupled, solver = couple_codes(codes), ProjectedGradient()
+    rng = np.random.default_rng(0)
+    factors = [rng.dirichlet(np.ones(n_bins), rank).T for _ in range(n_variables)]
+    losses: dict[bool, ImplicitLoss] = {}
+
+    def sweep() -> list[np.ndarray]:
+        # The sums of a loss are made at its first block, by kernels or not: one loss for each.
+        is_compiled = kernels.compiled(n_samples * n_variables * rank) is not None
+        loss = losses.setdefault(is_compiled, ImplicitLoss(coupled))
+        weights = solver(loss.weight_block(factors), np.full((1, rank), 1.0 / rank), None)[0][0]
+        moved = list(factors)
+        for n in range(n_variables):
+            moved[n] = solver(loss.factor_block(n, moved, weights), moved[n], None)[0]
+        return moved
+
+    source = np.random.default_rng(0).random((2, n_samples, rank))
+    target = np.empty_like(source)
+
+    def copy() -> None:
+        for _ in range(n_variables):
+            np.copyto(target, source)
+
+    return sweep, copy
+
+
+def em_pass(
+    n_samples: int, n_variables: int = N_VARIABLES, rank: int = RANK, n_bins: int = N_BINS
+) -> tuple[Work, Work]:
+    """The E-step, which is all of a pass that goes through the samples, and a copy of what it reads and writes."""
+    rng = np.random.default_rng(0)
+    hot = one_hot(random_codes(n_samples, n_variables, n_bins))
+    log_tables, log_weights = np.log(rng.random((hot.shape[1], rank))), np.full(rank, -np.log(rank))
+    sources = [hot.indices, hot.data, hot.indptr, np.zeros((n_samples, rank))]
+    targets = [np.empty_like(array) for array in sources]
+
+    def copy() -> None:
+        for target, source in zip(targets, sources, strict=True):
+            np.copyto(target, source)
+
+    return partial(expectation, hot, log_weights, log_tables), copy
+
+
+def random_codes(n_samples: int, n_variables: int, n_bins: int) -> smp.Codes:
+    values = np.random.default_rng(0).integers(n_bins, size=(n_samples, n_variables), dtype=np.int16)
+    return smp.Codes.from_array(values, [n_bins] * n_variables)
+
+
+# ---- growth ----
+
+#: Of samples, variables, components and bins: where the others stand, and what one of them is set to.
+BASE = {"M": 5000, "N": 8, "R": 6, "I": 12}
+SIZES = {"M": (2500, 5000, 10_000, 20_000), "N": (6, 9, 13, 19), "R": (3, 6, 12, 24), "I": (8, 12, 18, 27)}
+
+
+def growth(repeats: int, n_samples: int) -> Iterator[Line]:
+    """Kernels are off: they would set in somewhere along the way."""
+    scale = n_samples / N_SAMPLES
+    with kernels.used_from(inf):
+        for name, make in GROWING.items():
+            exponents, largest = [], 0.0
+            for axis, sizes in SIZES.items():
+                works = []
+                for size in sizes:
+                    at = BASE | {axis: size}
+                    works.append(make(**(at | {"M": max(int(at["M"] * scale), 200)})))
+                seconds = processor_seconds(*works, repeats=1 if name == "default fit" else repeats)
+                largest = max(largest, *seconds)
+                exponents.append(f"{axis}^{np.polyfit(np.log(sizes), np.log(seconds), 1)[0]:.2f}")
+            yield Line(f"growth: {name}, the slowest", largest, note=" ".join(exponents))
+
+
+def growing_fit(M: int, N: int, R: int, I: int) -> Work:
+    return partial(default_fit, mixture_samples("gmm", M, N, R).X, R, I)
+
+
+def growing_sweeps(M: int, N: int, R: int, I: int) -> Work:
+    X = mixture_samples("gmm", M, N, R).X
+    marginals = smp.count_marginals(smp.encode_samples(X, smp.choose_binning(X, n_bins=I)))
+    return partial(smp.coupled_simplex_parafac, marginals, R, init="random", n_iter_max=5, tol=0.0, random_state=0)
+
+
+def growing_implicit(M: int, N: int, R: int, I: int) -> Work:
+    return implicit_sweep(M, N, R, I)[0]
+
+
+def growing_pass(M: int, N: int, R: int, I: int) -> Work:
+    return em_pass(M, N, R, I)[0]
+
+
+GROWING: dict[str, Callable[..., Work]] = {
+    "five sweeps of the coupled CPD, KL": growing_sweeps,
+    "implicit sweep": growing_implicit,
+    "pass of EM": growing_pass,
+    "default fit": growing_fit,
+}
+PARTS: dict[str, Callable[[int, int], Iterator[Line]]] = {
+    "stages": stages,
+    "whole": whole,
+    "paper": paper,
+    "limits": limits,
+    "growth": growth,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Samples in chunks (Dask): larger than memory, or on several machines."""

@@ -1,0 +1,155 @@
+"""Codes of chunked samples, which stay on the workers, and what is counted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorly_smp.chunked.indicators import Indicators, join
+from tensorly_smp.chunked.parts import Parts
+from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.encoding import Codes, encode_samples
+from tensorly_smp.codes.thinning import MOST_ROWS, of_positive_weight
+from tensorly_smp.marginals.histograms import (
+    MAX_BYTES,
+    Marginals,
+    check_constant,
+    check_coverage,
+    count_chunk,
+    fitting_triples,
+)
+from tensorly_smp.randomness import RandomState
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedCodes:
+    """Codes in parts.
+
+    Attributes
+    ----------
+    parts : Parts of Indicators
+        Rows are bins; kept by the workers.
+    binning : Binning
+    few : Codes
+        Of evenly spaced samples of positive weight, for the algebra of a start.
+    samples : ChunkedSamples
+    """
+
+    parts: Parts
+    binning: Binning
+    few: Codes
+    samples: ChunkedSamples
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.samples.n_samples
+
+    @property
+    def n_bins(self) -> tuple[int, ...]:
+        """Number of bins of every variable."""
+        return self.binning.n_bins
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return self.binning.n_variables
+
+
+def encode_chunks(samples: ChunkedSamples, binning: Binning) -> ChunkedCodes:
+    """Codes of chunked samples: one pass over them; a byte per entry (two with more than 127 bins) stays.
+
+    Parameters
+    ----------
+    samples : ChunkedSamples
+    binning : Binning
+        Of the same variables in the same order.
+
+    Returns
+    -------
+    ChunkedCodes
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import tensorly_smp as smp
+    >>> from tensorly_smp.chunked import coding, reading
+    >>> samples = reading.read_chunks(da.from_array([[0.5, 1, 2], [1.5, 0, 0]], chunks=1))
+    >>> codes = coding.encode_chunks(samples, smp.Binning(([0, 1, 2],) * 3))
+    >>> coding.count_chunks(codes)
+    Marginals(1 triples of 3 variables, 2 bins, 2 samples)
+    """
+    few = encode_samples(samples.few.values[:MOST_ROWS], binning)
+    if samples.few_weights is not None:
+        few = Codes(of_positive_weight(few.values, samples.few_weights[:MOST_ROWS]), binning)
+    parts = samples.parts.map(encode_part, binning).group(samples.groups, join).persist()
+    return ChunkedCodes(parts, binning, few, samples)
+
+
+def encode_part(chunk: Chunk, binning: Binning) -> Indicators:
+    """Codes of a part."""
+    if not len(chunk.values):
+        return Indicators(np.empty(chunk.values.shape, dtype=np.int8), binning.n_bins, chunk.weights)
+    return Indicators(encode_samples(chunk.values, binning).values, binning.n_bins, chunk.weights)
+
+
+def count_chunks(
+    codes: ChunkedCodes,
+    triples: str | int | Iterable[Sequence[int]] = "all",
+    *,
+    random_state: RandomState = None,
+    max_bytes: float = MAX_BYTES,
+) -> Marginals:
+    """Marginals of chunked samples: those of the parts, added up.
+
+    Counts of samples are integers, so that without weights the sum is the same to the last bit whatever the chunks.
+
+    Parameters
+    ----------
+    codes : ChunkedCodes
+    triples, random_state, max_bytes
+        As for :func:`tensorly_smp.count_marginals`.
+
+    Returns
+    -------
+    Marginals
+
+    Raises
+    ------
+    SizeLimitError, InvalidInputError
+        As `count_marginals`.
+    """
+    index = fitting_triples(triples, codes.n_bins, random_state, max_bytes)
+    marginals: Marginals = codes.parts.map(_count_part, codes.binning, index).reduce(sum)
+    check_coverage(marginals)
+    warn_of_constant(codes)
+    return marginals
+
+
+def _count_part(part: Indicators, binning: Binning, triples: np.ndarray) -> Marginals:
+    return count_chunk(part.values, binning, triples, part.weights)
+
+
+def warn_of_constant(codes: ChunkedCodes) -> None:
+    """Warn of variables all of whose samples are in one bin."""
+    counts: list[np.ndarray] = codes.parts.map(_bin_counts).reduce(add_up)
+    # A few samples with the same filled bins tell the same.
+    filled = [np.flatnonzero(count) for count in counts]
+    rows = np.full((max(1, max(map(len, filled))), codes.n_variables), -1)
+    for n, bins in enumerate(filled):
+        rows[: len(bins), n] = bins
+    check_constant(Codes(rows, codes.binning))
+
+
+def _bin_counts(part: Indicators) -> list[np.ndarray]:
+    return [
+        np.bincount(column[column >= 0], minlength=size) for column, size in zip(part.values.T, part.sizes, strict=True)
+    ]
+
+
+def add_up(results: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """Lists of arrays, added up position by position."""
+    return [sum(arrays[1:], arrays[0]) for arrays in zip(*results, strict=True)]

@@ -1,0 +1,188 @@
+"""Which row of stacked tables every entry picks, in a few bytes, and the E-step over all parts.
+
+An indicator matrix (:func:`tensorly_smp.codes.one_hot.one_hot`) takes 12 bytes an entry. What stays on the workers is
+the row alone, one or two bytes; the matrix of some samples at a time is made of it where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from tensorly_smp.chunked.parts import Parts
+from tensorly_smp.likelihood.expectation import Expectation, expectation
+
+#: Samples whose indicator matrix is made at a time.
+BLOCK = 16384
+
+
+@dataclass(frozen=True, eq=False)
+class Indicators:
+    """Rows that the entries of some samples pick, one of every table.
+
+    Attributes
+    ----------
+    values : ndarray of int (n_samples, n_tables)
+        Row in the table, -1 where the entry is missing; perhaps no sample at all.
+    sizes : tuple of int (n_tables,)
+        Rows of the tables.
+    weights : ndarray (n_samples,) or None
+        Of the samples.
+    """
+
+    values: np.ndarray
+    sizes: tuple[int, ...]
+    weights: np.ndarray | None
+
+    def __sizeof__(self) -> int:
+        # By which Dask decides what to write to disk.
+        return int(self.values.nbytes) + (0 if self.weights is None else int(self.weights.nbytes))
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.values)
+
+    def hot(self, rows: slice) -> csr_array:
+        """Indicator matrix (n_rows, sum of sizes) of some samples."""
+        offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int32)
+        values = self.values[rows]
+        columns = values.astype(np.int32)
+        columns += offsets[:-1]
+        observed = values >= 0
+        if observed.all():
+            starts, indices = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1], columns.ravel()
+        else:
+            counts = np.count_nonzero(observed, axis=1)
+            starts, indices = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), columns[observed]
+        return csr_array((np.ones(len(indices)), indices, starts), shape=(len(values), int(offsets[-1])))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedIndicators:
+    """The same where an entry may be spread over several rows of its table.
+
+    Attributes
+    ----------
+    matrix : csr_array (n_samples, n_rows)
+    weights : ndarray (n_samples,) or None
+    """
+
+    matrix: csr_array
+    weights: np.ndarray | None
+
+    def __sizeof__(self) -> int:
+        return int(self.matrix.data.nbytes + self.matrix.indices.nbytes + self.matrix.indptr.nbytes)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.matrix.shape[0])
+
+    def hot(self, rows: slice) -> csr_array:
+        """Membership matrix of some samples."""
+        return self.matrix[rows]
+
+
+AnyIndicators = Indicators | SharedIndicators
+
+
+def join(found: list[AnyIndicators]) -> AnyIndicators:
+    """Indicators of several parts, one below the other."""
+    weights = None
+    if any(each.weights is not None for each in found):
+        weights = np.concatenate([np.ones(each.n_samples) if each.weights is None else each.weights for each in found])
+    if isinstance(found[0], Indicators):
+        matrices = [each.values for each in found if isinstance(each, Indicators)]
+        return Indicators(np.concatenate(matrices), found[0].sizes, weights)
+    return SharedIndicators(csr_array(vstack([each.hot(slice(None)) for each in found])), weights)
+
+
+def blocks(n_samples: int) -> Iterator[slice]:
+    """Ranges of samples to go through one after the other."""
+    for start in range(0, n_samples, BLOCK):
+        yield slice(start, min(start + BLOCK, n_samples))
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedPosterior:
+    """Posteriors of all samples, as what they are computed from; they themselves stay on the workers, or nowhere.
+
+    Attributes
+    ----------
+    parts : Parts of Indicators
+    log_weights : ndarray (rank,)
+    log_tables : ndarray (n_rows, rank)
+    """
+
+    parts: Parts
+    log_weights: np.ndarray
+    log_tables: np.ndarray
+
+
+def expect_parts(parts: Parts, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
+    """The E-step of :func:`tensorly_smp.likelihood.expectation.expectation` over all parts.
+
+    The tables travel to the parts, counts of the same size come back.
+
+    Parameters
+    ----------
+    parts : Parts of Indicators
+    log_weights : ndarray (rank,)
+    log_tables : ndarray (n_rows, rank)
+
+    Returns
+    -------
+    Expectation
+        With a :class:`ChunkedPosterior`.
+    """
+    sums = parts.map(_sums_of_part, log_weights, log_tables).reduce(_add_sums)
+    return Expectation(ChunkedPosterior(parts, log_weights, log_tables), *sums)  # type: ignore[arg-type]
+
+
+def expect_given(parts: Parts, posterior: ChunkedPosterior, n_rows: int) -> Expectation:
+    """What an E-step over these parts would have returned with posteriors from other tables of the same samples."""
+    rank = len(posterior.log_weights)
+    arguments = (posterior.log_weights, posterior.log_tables, n_rows, rank)
+    sums = parts.map(_given_sums, *arguments, each=posterior.parts).reduce(_add_sums)
+    return Expectation(posterior, np.nan, *sums[1:])  # type: ignore[arg-type]
+
+
+_Sums = tuple[float, np.ndarray, np.ndarray]
+
+
+def _sums_of_part(part: AnyIndicators, log_weights: np.ndarray, log_tables: np.ndarray) -> _Sums:
+    counts, component_counts, log_likelihood = np.zeros(log_tables.shape), np.zeros(len(log_weights)), 0.0
+    for rows in blocks(part.n_samples):
+        weights = None if part.weights is None else part.weights[rows]
+        found = expectation(part.hot(rows), log_weights, log_tables, weights)
+        counts += found.counts
+        component_counts += found.component_counts
+        log_likelihood += found.log_likelihood
+    return log_likelihood, counts, component_counts
+
+
+def _given_sums(
+    part: AnyIndicators,
+    source: AnyIndicators,
+    log_weights: np.ndarray,
+    log_tables: np.ndarray,
+    n_rows: int,
+    rank: int,
+) -> _Sums:
+    counts, component_counts = np.zeros((n_rows, rank)), np.zeros(rank)
+    for rows in blocks(part.n_samples):
+        weighted = expectation(source.hot(rows), log_weights, log_tables).posterior
+        if part.weights is not None:
+            weighted = weighted * part.weights[rows, None]
+        counts += part.hot(rows).T @ weighted
+        component_counts += weighted.sum(axis=0)
+    return np.nan, counts, component_counts
+
+
+def _add_sums(found: list[_Sums]) -> _Sums:
+    log_likelihoods, counts, component_counts = zip(*found, strict=True)
+    return sum(log_likelihoods), sum(counts[1:], counts[0]), sum(component_counts[1:], component_counts[0])

@@ -1,0 +1,100 @@
+"""Chunked samples on the cells of smooth densities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from tensorly_smp.chunked.indicators import (
+    AnyIndicators,
+    ChunkedPosterior,
+    Indicators,
+    SharedIndicators,
+    blocks,
+    expect_given,
+    expect_parts,
+    join,
+)
+from tensorly_smp.chunked.parts import Parts
+from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
+from tensorly_smp.likelihood.cell_samples import CellStatistics, prior_counts, telling_weights
+from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.expectation import Expectation
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedCellSamples(CellStatistics):
+    """Samples in cells, which stay on the workers. Make them with :meth:`lay`.
+
+    Attributes
+    ----------
+    parts : Parts of Indicators
+        Two bytes an entry; twelve bytes and more for each of those that are spread over cells, if any variable is
+        rounded more coarsely than its cells.
+    """
+
+    parts: Parts
+
+    @classmethod
+    def lay(cls, samples: ChunkedSamples, cells: Cells) -> ChunkedCellSamples:
+        """Samples in cells: one pass over them."""
+        parts = samples.parts.map(_lay_part, cells).group(samples.groups, join).persist()
+        overall, total = parts.map(_overall, int(cells.offsets[-1])).reduce(_add)
+        return cls(
+            cells=cells,
+            prior=prior_counts(cells, overall),
+            log_volume=float(overall @ cells.log_widths),
+            total_weight=total,
+            parts=parts,
+        )
+
+    def given(self, posterior: ChunkedPosterior) -> Expectation:
+        """What an E-step would have returned with these posteriors, which may come from other tables."""
+        return expect_given(self.parts, posterior, len(self.prior))
+
+    def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
+        """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells."""
+        return expect_parts(self.parts, log_weights, log_tables)
+
+
+def _lay_part(chunk: Chunk, cells: Cells) -> AnyIndicators:
+    weights: np.ndarray | None = telling_weights(chunk.values, chunk.weights)
+    if weights is not None and (weights == 1.0).all():
+        weights = None
+    if cells.resolution.any():
+        matrices = [cells.membership(chunk.values[rows]) for rows in blocks(len(chunk.values))]
+        return SharedIndicators(csr_array(vstack(matrices)) if matrices else _no_samples(cells), weights)
+    sizes = np.diff(cells.offsets)
+    observed = ~np.isnan(chunk.values[:, [*cells.smooth, *cells.discrete]])
+    found = np.full(observed.shape, -1, dtype=np.min_scalar_type(-int(sizes.max())))
+    for rows in blocks(len(found)):
+        present = observed[rows]
+        first = np.broadcast_to(cells.offsets[:-1], present.shape)[present]
+        found[rows][present] = cells.membership(chunk.values[rows]).indices - first
+    return Indicators(found, tuple(sizes.tolist()), weights)
+
+
+def _no_samples(cells: Cells) -> csr_array:
+    return csr_array((0, int(cells.offsets[-1])))
+
+
+def _overall(part: AnyIndicators, n_rows: int) -> tuple[np.ndarray, float]:
+    """Weight of the samples in every cell, and of all of them."""
+    weights = np.ones(part.n_samples) if part.weights is None else part.weights
+    total = float(weights.sum())
+    if isinstance(part, SharedIndicators):
+        return part.matrix.T @ weights, total
+    counts = np.zeros(n_rows)
+    start = 0
+    for column, size in zip(part.values.T, part.sizes, strict=True):
+        kept = column >= 0
+        counts[start : start + size] = np.bincount(column[kept], weights[kept], minlength=size)
+        start += size
+    return counts, total
+
+
+def _add(found: list[tuple[np.ndarray, float]]) -> tuple[np.ndarray, float]:
+    counts, totals = zip(*found, strict=True)
+    return sum(counts[1:], counts[0]), sum(totals)

@@ -1,0 +1,202 @@
+"""What a fitted model says of chunked samples: objects of the same kind, computed chunk by chunk when they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from tensorly_smp.chunked.parts import Parts, require_dask
+from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of
+from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.labels import COMPONENT_DIM, DataArrayLabels
+from tensorly_smp.randomness import RandomState, seed_sequence
+
+#: Takes the density, samples (n_samples, n_variables) and the position of their chunk.
+Function = Callable[[MixtureDensity, np.ndarray, int], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class LazySamples:
+    """Chunked samples beside the density that is to be evaluated there. Make them with :meth:`of`.
+
+    Attributes
+    ----------
+    X : dask array, dask DataFrame or DataArray
+    layout : Layout
+    density : MixtureDensity
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import tensorly_smp as smp
+    >>> from tensorly_smp.chunked.lazily import LazySamples
+    >>> density = smp.datasets.make_smooth_mixture("gaussian", 500, n_variables=3, n_components=2, random_state=0)[2]
+    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(density.sample(500, random_state=1)[0])
+    >>> LazySamples.of(da.zeros((10, 3), chunks=(4, 3)), model.density_, None).clusters()
+    dask.array<_of_block, shape=(10,), dtype=int64, chunksize=(4,), chunktype=numpy.ndarray>
+    """
+
+    X: Any
+    layout: Layout
+    density: MixtureDensity
+
+    @classmethod
+    def of(cls, X: Any, density: MixtureDensity, sample_dim: Hashable | None) -> LazySamples:
+        """With the columns of X matched to the variables of the density."""
+        return cls(X, layout_of(X, density.variables, sample_dim), density)
+
+    def clusters(self) -> Any:
+        """Most probable component of every sample, (n_samples,)."""
+        return self._per_sample(_clusters, np.int64, COMPONENT_DIM)
+
+    def log_densities(self) -> Any:
+        """Logarithm of the density at every sample, (n_samples,)."""
+        return self._per_sample(_log_densities, np.float64, None)
+
+    def posterior(self) -> Any:
+        """Posterior probability of every component, (n_samples, rank)."""
+        rank = len(self.density.weights)
+        if self._is_frame:
+            columns = pd.RangeIndex(rank, name=COMPONENT_DIM)
+            return self._frame(_posterior, pd.DataFrame(np.empty((0, rank)), self._index, columns), "components")
+        found = self._array(_posterior, rank)
+        # Without a name, xarray takes the one that Dask has for the array.
+        return self._labels().wrap_components(found).rename(None) if self._is_labelled else found
+
+    def imputed(self, method: str, random_state: RandomState) -> Any:
+        """The samples with missing entries filled in; draws of every chunk come from a stream of their own."""
+        # So that a wrong method is refused here.
+        self.density.impute(np.full((1, len(self.layout.variables)), np.nan), method, 0)
+        function = _Imputation(method, seed_sequence(random_state) if method == "draw" else None)
+        if self._is_frame:
+            columns = self.X.columns
+            return self._frame(function, pd.DataFrame(np.empty((0, len(columns))), self._index, columns), "variables")
+        found = self._array(function, len(self.layout.variables))
+        if self._is_labelled:
+            return self._labels().wrap_variables(found).rename(self.X.name)
+        return found[:, np.argsort(self.layout.positions)]
+
+    @property
+    def _is_labelled(self) -> bool:
+        return isinstance(self.X, xr.DataArray)
+
+    @property
+    def _is_frame(self) -> bool:
+        return is_chunked_frame(self.X)
+
+    @property
+    def _index(self) -> pd.Index:
+        index: pd.Index = self.X._meta.index
+        return index
+
+    def _per_sample(self, function: Function, dtype: Any, name: str | None) -> Any:
+        if self._is_frame:
+            return self._frame(function, pd.Series(np.empty(0, dtype), self._index, name=name), "samples")
+        found = self._array(function, None, dtype)
+        return self._labels().wrap(found).rename(name) if self._is_labelled else found
+
+    def _labels(self) -> DataArrayLabels:
+        """Labels of all samples."""
+        dim = self.layout.labels.sample_dim  # type: ignore[attr-defined]
+        return DataArrayLabels(
+            self.X.sizes[dim],
+            self.layout.positions,
+            dim,
+            self.X.coords.to_dataset(),
+            dims=self.X.dims,
+            name=self.X.name,
+            attrs=dict(self.X.attrs),
+        )
+
+    def _array(self, function: Function, n_columns: int | None, dtype: Any = np.float64) -> Any:
+        """Of a dask array (n_samples, n_variables); a dask array (n_samples,), or with that many columns."""
+        array = self.X
+        if self._is_labelled:
+            array = array.transpose(self.layout.labels.sample_dim, ...).data  # type: ignore[attr-defined]
+        array = array.rechunk({1: -1})
+        shaped: dict[str, Any] = dict(drop_axis=1, meta=np.empty(0, dtype))
+        if n_columns is not None:
+            shaped = dict(chunks=(array.chunks[0], (n_columns,)), meta=np.empty((0, 0), dtype))
+        density = require_dask().delayed(self.density, pure=False, traverse=False)
+        positions = list(self.layout.positions)
+        return array.map_blocks(
+            _of_block, function=function, density=density, positions=positions, dtype=dtype, **shaped
+        )
+
+    def _frame(self, function: Function, meta: Any, kind: str) -> Any:
+        """Of the partitions of a dask DataFrame; a dask DataFrame or Series."""
+        import dask.dataframe as dd
+
+        run = require_dask().delayed(_of_partition, pure=False)
+        shared = require_dask().delayed(
+            (function, self.density, self.layout.positions, meta, kind), pure=False, traverse=False
+        )
+        partitions = [run(block, i, shared) for i, block in enumerate(self.layout.blocks)]
+        divisions = self.X.divisions if self.X.known_divisions else None
+        return dd.from_delayed(partitions, meta=meta, divisions=divisions, verify_meta=False)
+
+
+def clusters_of_parts(parts: Parts, sizes: Sequence[int], density: MixtureDensity) -> Any:
+    """Most probable component of every sample, a dask array (n_samples,) that is not computed yet."""
+    import dask.array as da
+
+    found = parts.map(_clusters_of_part, density)
+    arrays = [da.from_delayed(piece, (size,), np.int64) for piece, size in zip(found.pieces, sizes, strict=True)]
+    return da.concatenate(arrays)
+
+
+def _clusters_of_part(chunk: Chunk, density: MixtureDensity) -> np.ndarray:
+    return _clusters(density, chunk.values, 0)
+
+
+def _clusters(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
+    return _posterior(density, values, chunk).argmax(axis=1) if len(values) else np.empty(0, dtype=np.int64)
+
+
+def _posterior(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
+    return density.posterior(values) if len(values) else np.empty((0, len(density.weights)))
+
+
+def _log_densities(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
+    return density.logpdf(values) if len(values) else np.empty(0)
+
+
+@dataclass(frozen=True)
+class _Imputation:
+    """Fills missing entries in; every chunk draws from the child stream of its position."""
+
+    method: str
+    seed: np.random.SeedSequence | None
+
+    def __call__(self, density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
+        if not len(values):
+            return values
+        if self.seed is None:
+            return np.asarray(density.impute(values, self.method))
+        child = np.random.SeedSequence(entropy=self.seed.entropy, spawn_key=(*self.seed.spawn_key, chunk))
+        return np.asarray(density.impute(values, self.method, child))
+
+
+def _of_block(
+    block: np.ndarray,
+    function: Function,
+    density: MixtureDensity,
+    positions: Sequence[int],
+    block_id: tuple[int, ...] = (0,),
+) -> np.ndarray:
+    return function(density, block_values(block, positions), block_id[0])
+
+
+def _of_partition(frame: pd.DataFrame, position: int, shared: tuple[Any, ...]) -> pd.DataFrame | pd.Series:
+    function, density, positions, meta, kind = shared
+    found = function(density, block_values(frame, positions), position)
+    if kind == "samples":
+        return pd.Series(found, index=frame.index, name=meta.name)
+    if kind == "variables":
+        found = found[:, np.argsort(positions)]
+    return pd.DataFrame(found, index=frame.index, columns=meta.columns)

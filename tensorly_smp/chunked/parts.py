@@ -1,0 +1,207 @@
+"""Pieces that lie on workers, what is computed from each, and how that is added up.
+
+All that the rest of this folder knows of Dask's scheduling is here: pieces are tasks of a graph, so that any
+scheduler runs them (threads, or a ``distributed`` cluster where a client is active). Functions and arguments travel to
+the pieces; what comes back is what a function returned of each, merged eight at a time on the workers.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorly_smp.exceptions import MissingDependencyError, WorkersLostError
+
+#: Results that are merged at a time.
+FAN_IN = 8
+#: Seconds between two looks at whether a cluster has workers, and how long it may have none: one that was killed is
+#: back within seconds, on a machine that is busy within half a minute.
+LOOK_SECONDS, MOST_SECONDS_ALONE = 5.0, 120.0
+
+
+def require_dask() -> Any:
+    """The module ``dask``.
+
+    Raises
+    ------
+    MissingDependencyError
+        It is not installed.
+    """
+    try:
+        import dask
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Samples in chunks need Dask, which is not installed: pip install 'tensorly_smp[dask]'."
+        ) from error
+    return dask
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Pieces of something, in their order.
+
+    Attributes
+    ----------
+    keys : tuple of str
+        What Dask calls the pieces.
+    graph : HighLevelGraph
+        How they are computed, or where they are.
+
+    Examples
+    --------
+    >>> import dask
+    >>> from tensorly_smp.chunked.parts import Parts
+    >>> words = Parts.of([dask.delayed(word) for word in ("a", "bc", "def")])
+    >>> words.map(len).reduce(sum)
+    6
+    """
+
+    keys: tuple[Any, ...]
+    graph: Any
+
+    @classmethod
+    def of(cls, pieces: Sequence[Any]) -> Parts:
+        """Of ``dask.delayed`` objects."""
+        return cls(tuple(piece.key for piece in pieces), _graph("pieces", {}, pieces))
+
+    @property
+    def pieces(self) -> list[Any]:
+        """The pieces as ``dask.delayed`` objects."""
+        return [_delayed(key, self.graph) for key in self.keys]
+
+    def map(self, function: Callable[..., Any], *arguments: Any, each: Parts | Sequence[int] | None = None) -> Parts:
+        """``function(piece, *arguments)`` of every piece, not computed yet.
+
+        With `each`, ``function(piece, own, *arguments)`` with another `own` for every piece: one of as many other
+        pieces, or a number.
+        """
+        name = f"{getattr(function, '__name__', 'map')}-{uuid.uuid4().hex}"
+        # The arguments are a task that all others depend on, so that they travel once to every worker.
+        layer: dict[Any, Any] = {f"{name}-arguments": _Call(function, arguments)}
+        own: list[Any] = [[key] for key in self.keys]
+        if each is not None:
+            others = each.keys if isinstance(each, Parts) else each
+            own = [[*mine, other] for mine, other in zip(own, others, strict=True)]
+        keys = tuple(f"{name}-{i}" for i in range(len(own)))
+        for key, mine in zip(keys, own, strict=True):
+            layer[key] = (_apply, f"{name}-arguments", *mine)
+        graphs = [self, each] if isinstance(each, Parts) else [self]
+        return Parts(keys, _graph(name, layer, graphs))
+
+    def group(self, groups: Sequence[Sequence[int]], merge: Callable[[list[Any]], Any]) -> Parts:
+        """Pieces of these positions put together, not computed yet."""
+        if all(len(group) == 1 for group in groups):
+            return self
+        name = f"grouped-{uuid.uuid4().hex}"
+        layer: dict[Any, Any] = {
+            f"{name}-{i}": (merge, [self.keys[position] for position in group]) for i, group in enumerate(groups)
+        }
+        return Parts(tuple(layer), _graph(name, layer, [self]))
+
+    def persist(self) -> Parts:
+        """Computed, and kept where they are."""
+        return Parts.of(_quietly(require_dask().persist, *self.pieces))
+
+    def gather(self) -> list[Any]:
+        """Computed, and brought here.
+
+        Raises
+        ------
+        WorkersLostError
+            A cluster has no worker any more.
+        """
+        return list(_computed(self.pieces))
+
+    def reduce(self, merge: Callable[[list[Any]], Any]) -> Any:
+        """All pieces merged into one, `FAN_IN` at a time on the workers, and brought here.
+
+        The order is that of the pieces, so that the same pieces give the same result to the last bit.
+
+        Raises
+        ------
+        WorkersLostError
+            A cluster has no worker any more.
+        """
+        name = f"merged-{uuid.uuid4().hex}"
+        layer: dict[Any, Any] = {}
+        level = list(self.keys)
+        while len(level) > 1 or not layer:
+            above = []
+            for i in range(0, len(level), FAN_IN):
+                above.append(f"{name}-{len(layer)}")
+                layer[above[-1]] = (merge, level[i : i + FAN_IN])
+            level = above
+        return _computed([_delayed(level[0], _graph(name, layer, [self]))])[0]
+
+    # What makes an object one of Dask's collections, as far as graphs are put together.
+    def __dask_graph__(self) -> Any:
+        return self.graph
+
+    def __dask_keys__(self) -> list[Any]:
+        return list(self.keys)
+
+    def __dask_layers__(self) -> tuple[str, ...]:
+        return tuple(self.graph.layers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A function and its arguments but the first."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def _apply(call: _Call, *own: Any) -> Any:
+    return call.function(*own, *call.arguments)
+
+
+def _graph(name: str, layer: dict[Any, Any], dependencies: Sequence[Any]) -> Any:
+    from dask.highlevelgraph import HighLevelGraph
+
+    return HighLevelGraph.from_collections(name, layer, dependencies=dependencies)
+
+
+def _delayed(key: Any, graph: Any) -> Any:
+    from dask.delayed import Delayed
+
+    return Delayed(key, graph, layer=next(name for name, layer in graph.layers.items() if key in layer))
+
+
+def _computed(pieces: list[Any]) -> Any:
+    """Results of pieces, in their order, from whatever scheduler is the current one."""
+    client = _client()
+    if client is None:
+        return _quietly(require_dask().compute, *pieces)
+    from distributed import wait
+
+    futures = _quietly(client.compute, pieces)
+    alone = 0.0  # seconds without workers; a cluster would wait for them for ever
+    while True:
+        try:
+            wait(futures, timeout=LOOK_SECONDS)
+            return client.gather(futures)
+        except TimeoutError:
+            alone = 0.0 if client.scheduler_info(n_workers=1)["workers"] else alone + LOOK_SECONDS
+        if alone >= MOST_SECONDS_ALONE:
+            client.cancel(futures)
+            raise WorkersLostError(
+                f"The cluster has had no worker for {alone:.0f} seconds. Expected that those that are lost come back, "
+                "as with a nanny. Look into the logs of the workers, which may have too little memory, and start again."
+            )
+
+
+def _client() -> Any:
+    """The client of ``distributed`` that is the current scheduler, or None."""
+    owner = getattr(require_dask().base.get_scheduler(), "__self__", None)
+    return owner if hasattr(owner, "scheduler_info") else None
+
+
+def _quietly(run: Callable[..., Any], *pieces: Any) -> Any:
+    with warnings.catch_warnings():
+        # Weights of samples, or the factors of many variables, may be part of what is sent.
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        return run(*pieces)

@@ -1,0 +1,461 @@
+"""Samples of any chunked kind as parts, each a bare matrix beside its weights, and what to know of all of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from tensorly_smp.chunked.parts import Parts, require_dask
+from tensorly_smp.codes.thinning import evenly_spaced, ranges, with_extremes
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.labels import SampleLabels, list_names
+from tensorly_smp.samples import Samples, infer_sample_dim, read_samples
+
+if TYPE_CHECKING:
+    from tensorly_smp.chunked.fit_samples import SamplesInChunks
+    from tensorly_smp.codes.binning import Binning
+    from tensorly_smp.densities.mixture_density import MixtureDensity
+
+#: Chunks are put together up to this many entries: smaller ones would be all overhead.
+PART_ENTRIES = 2**21
+#: Codes of parts with fewer samples than this are put together: what comes back from a part at every step is as large
+#: as the codes of some ten thousand samples, whatever the number of variables.
+PART_ROWS = 2**14
+
+
+def is_chunked(X: Any) -> bool:
+    """Whether X is a dask array, a dask DataFrame, or a DataArray of such an array.
+
+    Nothing can be where Dask has not been imported, so that it is not imported here. A Dataset is none: it is computed.
+
+    Parameters
+    ----------
+    X : object
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from tensorly_smp.chunked.reading import is_chunked
+    >>> is_chunked(da.zeros((10, 3))), is_chunked([[1, 2, 3]])
+    (True, False)
+    """
+    dask = sys.modules.get("dask")
+    if dask is None or isinstance(X, xr.Dataset) or not hasattr(dask, "is_dask_collection"):
+        return False
+    return bool(dask.is_dask_collection(X))
+
+
+def is_chunked_frame(X: Any) -> bool:
+    """Whether X is a dask DataFrame."""
+    return _is_of(X, "dask.dataframe", "DataFrame")
+
+
+def _is_of(X: Any, module: str, name: str) -> bool:
+    """Whether X is of a class of a module, which has been imported if there is an object of it."""
+    return module in sys.modules and isinstance(X, getattr(sys.modules[module], name))
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some samples.
+
+    Attributes
+    ----------
+    values : ndarray of float64 (n_samples, n_variables)
+        NaN where an entry is missing.
+    weights : ndarray (n_samples,) or None
+    """
+
+    values: np.ndarray
+    weights: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How a chunked object is read: blocks along the samples, and what their columns are.
+
+    Attributes
+    ----------
+    blocks : tuple of dask.delayed.Delayed
+        Each a matrix or a DataFrame of some samples.
+    sizes : tuple of int or None
+        Samples per block, where known.
+    variables : tuple of hashable (n_variables,)
+    positions : tuple of int
+        Column of every variable in the blocks.
+    labels : SampleLabels
+        Of a single sample, with the labels of the columns.
+    """
+
+    blocks: tuple[Any, ...]
+    sizes: tuple[int, ...] | None
+    variables: tuple[Hashable, ...]
+    positions: tuple[int, ...]
+    labels: SampleLabels
+
+
+def layout_of(X: Any, variables: Sequence[Hashable] | None = None, sample_dim: Hashable | None = None) -> Layout:
+    """Blocks and columns of a chunked object; nothing is computed.
+
+    Parameters
+    ----------
+    X : dask array, dask DataFrame or DataArray (n_samples, n_variables)
+    variables, sample_dim
+        As for :func:`tensorly_smp.samples.read_samples`.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        As for `read_samples`; or another kind of object.
+    """
+    if isinstance(X, xr.DataArray):
+        _require_matrix(X.shape)
+        dim = infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
+        probe = X.isel({dim: slice(0, 1)})
+        probe = probe.copy(data=np.zeros(probe.shape, dtype=X.dtype))
+        return _array_layout(X.transpose(dim, ...).data, read_samples(probe, variables, dim))
+    if is_chunked_frame(X):
+        read = read_samples(_probe_of_frame(X), variables)
+        blocks = tuple(X.to_delayed())
+        return Layout(blocks, None, read.variables, read.labels.positions, read.labels)
+    if not _is_of(X, "dask.array", "Array"):
+        raise InvalidTypeError(f"X is {type(X).__name__}; expected a dask array, a dask DataFrame or a DataArray.")
+    _require_matrix(X.shape)
+    return _array_layout(X, read_samples(np.zeros((min(1, X.shape[0]), X.shape[1]), dtype=X.dtype), variables))
+
+
+def _array_layout(array: Any, read: Samples) -> Layout:
+    array = array.rechunk({1: -1})
+    rows = array.chunks[0]
+    sizes = None if np.isnan(rows).any() else tuple(int(size) for size in rows)
+    return Layout(tuple(array.to_delayed().ravel()), sizes, read.variables, read.labels.positions, read.labels)
+
+
+def _probe_of_frame(frame: Any) -> pd.DataFrame:
+    """One row of the frame's types. Objects, which may be anything, are for the partitions to check."""
+    from dask.dataframe.dispatch import meta_nonempty
+
+    probe = meta_nonempty(frame._meta).iloc[:1]
+    objects = [n for n, kind in enumerate(probe.dtypes) if pd.api.types.is_object_dtype(kind)]
+    columns = [np.zeros(1) if n in objects else probe.iloc[:, n].array for n in range(probe.shape[1])]
+    made = pd.DataFrame(dict(enumerate(columns)), index=probe.index)
+    return made.set_axis(probe.columns, axis=1)
+
+
+def _require_matrix(shape: tuple[Any, ...]) -> None:
+    if len(shape) != 2:
+        raise InvalidInputError(
+            f"X has {len(shape)} dimension(s) (shape {shape}); expected 2, samples by variables. Reshape your data."
+        )
+    if shape[1] != shape[1]:
+        raise InvalidInputError("X has an unknown number of columns; call its compute_chunk_sizes() first.")
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedSamples:
+    """Samples in parts, and what one pass over them has found out.
+
+    Attributes
+    ----------
+    parts : Parts of Chunk
+        Not kept: every use reads the samples anew.
+    variables : tuple of hashable (n_variables,)
+    labels : SampleLabels
+        Of a single sample.
+    sizes : tuple of int
+        Samples of every part.
+    few : Samples
+        All samples, or evenly spaced ones and the extremes; see :mod:`tensorly_smp.codes.thinning`.
+    few_weights : ndarray or None
+    total_weight : float
+        Sum of the weights; the number of samples without.
+    largest_weight : float
+    """
+
+    parts: Parts
+    variables: tuple[Hashable, ...]
+    labels: SampleLabels
+    sizes: tuple[int, ...]
+    few: Samples
+    few_weights: np.ndarray | None
+    total_weight: float
+    largest_weight: float
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """Neighboring parts whose codes are put together."""
+        found: list[list[int]] = []
+        filled = PART_ROWS
+        for i, size in enumerate(self.sizes):
+            if filled >= PART_ROWS:
+                found.append([])
+                filled = 0
+            found[-1].append(i)
+            filled += size
+        return found
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return sum(self.sizes)
+
+    @property
+    def container(self) -> str:
+        """Kind of object that they came in."""
+        return self.labels.container
+
+    def encode(self, binning: Binning) -> SamplesInChunks:
+        """The samples in bins."""
+        from tensorly_smp.chunked.fit_samples import SamplesInChunks
+
+        return SamplesInChunks.encode(self, binning)
+
+    def clusters(self, density: MixtureDensity) -> Any:
+        """Most probable component of every sample, a dask array (n_samples,) that is not computed yet."""
+        from tensorly_smp.chunked.lazily import clusters_of_parts
+
+        return clusters_of_parts(self.parts, self.sizes, density)
+
+
+def read_chunks(
+    X: Any,
+    sample_weight: Any = None,
+    variables: Sequence[Hashable] | None = None,
+    sample_dim: Hashable | None = None,
+) -> ChunkedSamples:
+    """Read chunked samples: one pass over all of them, two where the sizes of the chunks are not known.
+
+    Parameters
+    ----------
+    X : dask array, dask DataFrame or DataArray (n_samples, n_variables)
+        Chunks of any size, known or not. A DataArray has dask's arrays. NaN, None and pandas NA are missing.
+    sample_weight : array_like, dask array or dask Series (n_samples,), optional
+        By position. Where the sizes of chunks are not known, a chunked one needs the same chunks as X.
+    variables, sample_dim
+        As for :func:`tensorly_smp.samples.read_samples`.
+
+    Returns
+    -------
+    ChunkedSamples
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        As for samples in memory.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from tensorly_smp.chunked.reading import read_chunks
+    >>> samples = read_chunks(da.random.default_rng(0).normal(size=(1000, 3), chunks=(300, 2)))
+    >>> samples.n_samples, samples.variables
+    (1000, ('x0', 'x1', 'x2'))
+    """
+    layout = layout_of(X, variables, sample_dim)
+    sizes = layout.sizes
+    if sizes is None:
+        sizes = tuple(Parts.of(layout.blocks).map(len).gather())
+    n_samples, n_variables = sum(sizes), len(layout.variables)
+    if not n_samples:
+        raise InvalidInputError("X has 0 sample(s) while a minimum of 1 is required.")
+    weights = _blocks_of_weights(sample_weight, sizes)
+    groups = _groups(sizes, n_variables)
+    parts = _read_parts(layout, weights, groups)
+    offsets = np.cumsum([0, *(sum(sizes[i] for i in group) for group in groups)])
+    survey = parts.map(_survey, n_samples, each=offsets[:-1].tolist()).reduce(_merge_surveys)
+    survey.require_usable(layout.variables)
+    few, few_weights = survey.few, survey.few_weights
+    if n_samples > len(few):
+        few, few_weights = with_extremes(few, few_weights, survey.counted, survey.every)
+    few.flags.writeable = False
+    labels = SampleLabels(len(few), tuple(range(n_variables)))
+    return ChunkedSamples(
+        parts=parts,
+        variables=layout.variables,
+        labels=layout.labels,
+        sizes=tuple(np.diff(offsets).tolist()),
+        few=Samples(few, layout.variables, labels),
+        few_weights=few_weights,
+        total_weight=survey.total_weight,
+        largest_weight=survey.largest_weight,
+    )
+
+
+def _groups(sizes: Sequence[int], n_variables: int) -> list[list[int]]:
+    """Neighboring blocks that make a part."""
+    groups: list[list[int]] = []
+    filled = np.inf
+    for i, size in enumerate(sizes):
+        if (filled + size) * n_variables > PART_ENTRIES:
+            groups.append([])
+            filled = 0.0
+        groups[-1].append(i)
+        filled += size
+    return groups
+
+
+def _read_parts(layout: Layout, weights: tuple[Any, ...] | None, groups: list[list[int]]) -> Parts:
+    dask = require_dask()
+    run = dask.delayed(_read, pure=False)
+    pieces = []
+    for group in groups:
+        own = None if weights is None else [weights[i] for i in group]
+        pieces.append(run([layout.blocks[i] for i in group], own, list(layout.positions)))
+    return Parts.of(pieces)
+
+
+def _read(blocks: list[Any], weights: list[Any] | None, positions: list[int]) -> Chunk:
+    matrices = [block_values(block, positions) for block in blocks]
+    values = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
+    if weights is None:
+        return Chunk(values, None)
+    try:
+        columns = [np.asarray(own, dtype=np.float64) for own in weights]
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"sample_weight must be numbers: {error}.") from error
+    for own, matrix in zip(columns, matrices, strict=True):
+        if own.shape != (len(matrix),):
+            raise InvalidInputError(
+                f"A chunk of sample_weight has shape {own.shape}, that of X {len(matrix)} samples; expected the same "
+                "chunks."
+            )
+    return Chunk(values, np.concatenate(columns))
+
+
+def block_values(block: Any, positions: Sequence[int]) -> np.ndarray:
+    """A block of samples as a float64 matrix of these columns, never the block's own memory.
+
+    Parameters
+    ----------
+    block : ndarray or DataFrame (n_samples, n_columns)
+    positions : sequence of int (n_variables,)
+
+    Returns
+    -------
+    ndarray (n_samples, n_variables)
+    """
+    if not len(block):
+        return np.empty((0, len(positions)))
+    if isinstance(block, np.ndarray) and block.dtype.kind in "biuf" and not isinstance(block, np.ma.MaskedArray):
+        return np.asarray(block[:, list(positions)], dtype=np.float64)
+    return read_samples(block).values[:, list(positions)]
+
+
+def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, ...] | None:
+    """Weights of every block of samples."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, xr.DataArray):
+        sample_weight = sample_weight.data
+    if not is_chunked(sample_weight):
+        return _slices(sample_weight, sizes)
+    if sample_weight.ndim != 1:
+        raise InvalidInputError(f"sample_weight has {sample_weight.ndim} dimensions; expected ({sum(sizes)},).")
+    if _is_of(sample_weight, "dask.dataframe", "Series"):
+        blocks = tuple(sample_weight.to_delayed())
+    else:
+        if not np.isnan(sample_weight.shape[0]):
+            _require_length(sample_weight.shape, sizes)
+            sample_weight = sample_weight.rechunk((tuple(sizes),))
+        blocks = tuple(sample_weight.to_delayed().ravel())
+    if len(blocks) != len(sizes):
+        # Pieces of other sizes: put together here, as numbers of samples alone are few enough for that.
+        return _slices(np.concatenate([np.asarray(part) for part in Parts.of(blocks).gather()]), sizes)
+    return blocks
+
+
+def _slices(sample_weight: Any, sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"sample_weight must be numbers: {error}.") from error
+    _require_length(weights.shape, sizes)
+    return tuple(np.split(weights, np.cumsum(sizes)[:-1]))
+
+
+def _require_length(shape: tuple[int, ...], sizes: Sequence[int]) -> None:
+    if tuple(shape) != (sum(sizes),):
+        raise InvalidInputError(f"sample_weight has shape {tuple(shape)}; expected ({sum(sizes)},).")
+
+
+@dataclass(frozen=True, eq=False)
+class _Survey:
+    """What is known of some of the samples; see ChunkedSamples."""
+
+    few: np.ndarray
+    few_weights: np.ndarray | None
+    counted: np.ndarray
+    every: np.ndarray
+    infinite: np.ndarray
+    total_weight: float
+    largest_weight: float
+    are_weights_usable: bool
+
+    def require_usable(self, variables: Sequence[Hashable]) -> None:
+        """Refuse infinite values and unusable weights."""
+        if self.infinite.any():
+            names = [name for name, is_wrong in zip(variables, self.infinite, strict=True) if is_wrong]
+            raise InvalidInputError(
+                f"Variable(s) {list_names(names)} hold infinite values; expected finite ones. Replace them by a finite "
+                "value, or by NaN if they are missing."
+            )
+        if not self.are_weights_usable or not 0 < self.total_weight < np.inf:
+            raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
+
+
+def _survey(chunk: Chunk, first: int, n_samples: int) -> _Survey:
+    """Of a part whose first sample has this position among all."""
+    values, weights = chunk.values, chunk.weights
+    rows = evenly_spaced(n_samples)
+    rows = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(values))] - first
+    every = ranges(values)
+    if weights is None:
+        return _Survey(
+            few=values[rows],
+            few_weights=None,
+            counted=every,
+            every=every,
+            infinite=np.isinf(every).any(axis=0),
+            total_weight=float(len(values)),
+            largest_weight=1.0,
+            are_weights_usable=True,
+        )
+    usable = bool((weights >= 0).all() and np.isfinite(weights).all())
+    with np.errstate(over="ignore"):  # which is refused later
+        total = float(weights.sum()) if usable else np.nan
+    return _Survey(
+        few=values[rows],
+        few_weights=weights[rows],
+        counted=ranges(values[weights > 0]),
+        every=every,
+        infinite=np.isinf(every).any(axis=0),
+        total_weight=total,
+        largest_weight=float(weights.max(initial=0.0)) if usable else np.nan,
+        are_weights_usable=usable,
+    )
+
+
+def _merge_surveys(surveys: list[_Survey]) -> _Survey:
+    weighted = surveys[0].few_weights is not None
+    return replace(
+        surveys[0],
+        few=np.concatenate([survey.few for survey in surveys]),
+        few_weights=np.concatenate([survey.few_weights for survey in surveys]) if weighted else None,
+        counted=_hull([survey.counted for survey in surveys]),
+        every=_hull([survey.every for survey in surveys]),
+        infinite=np.any([survey.infinite for survey in surveys], axis=0),
+        total_weight=sum(survey.total_weight for survey in surveys),
+        largest_weight=max(survey.largest_weight for survey in surveys),
+        are_weights_usable=all(survey.are_weights_usable for survey in surveys),
+    )
+
+
+def _hull(found: list[np.ndarray]) -> np.ndarray:
+    stacked = np.stack(found)
+    return np.stack([np.fmin.reduce(stacked[:, 0]), np.fmax.reduce(stacked[:, 1])])

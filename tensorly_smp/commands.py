@@ -1,0 +1,221 @@
+"""What the commands of the command line do; each returns whether its result is questionable."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import pandas as pd
+
+from tensorly_smp.csv_tables import Columns, CsvFormat, CsvTable, read_table
+from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
+from tensorly_smp.files import require_folder, written_whole
+from tensorly_smp.fitted import FittedMixture
+from tensorly_smp.identifiability.bounds import max_identifiable_rank
+from tensorly_smp.identifiability.report import check_identifiability
+from tensorly_smp.metrics import clustering_accuracy
+from tensorly_smp.representations import number_range
+from tensorly_smp.selection import select_n_components
+from tensorly_smp.storage import load, require_format
+from tensorly_smp.summaries import fit_summary
+
+_BOUNDS = {
+    "gevd": "found by algebra, for almost every model",
+    "kruskal": "unique for almost every model, by Kruskal's condition",
+    "generic": "unique for almost every model, by Chiantini and Ottaviani",
+}
+
+
+def fit(options: argparse.Namespace) -> bool:
+    """Learn a mixture from a table; questionable if it has not converged."""
+    _check_outputs(options)
+    table = _read(options)
+    parameters: dict[str, Any] = {
+        "refine": None if options.refine == "none" else options.refine,
+        "random_state": options.seed,
+        "n_jobs": options.jobs,
+        "verbose": int(options.progress),
+    }
+    if options.bins is not None:
+        parameters["n_bins"] = options.bins
+    n_components = _selected(table, options, parameters) if options.components is None else options.components
+    model = SmoothProductMixture(n_components, **parameters).fit(table.X)
+    missing = table.X.isna().to_numpy().mean()
+    lines = [*fit_summary(model.result_), ("missing", f"{missing:.1%} of the entries")]
+    if table.labels is not None:
+        lines.append(("accuracy", _accuracy(table.labels, model.labels_)))
+    width = max(len(word) for word, _ in lines)
+    for word, text in lines:
+        say(f"{word:<{width}}  {text}")
+    if options.out is not None:
+        model.save(options.out)
+    if options.labels is not None:
+        _write_csv(_assigned(model, table), options.labels)
+    if options.figure is not None:
+        _draw(model, table, options.figure)
+    if written := [str(path) for path in (options.out, options.labels, options.figure) if path is not None]:
+        say(f"{'written':<{width}}  {', '.join(written)}")
+    return not model.converged_
+
+
+def _selected(table: CsvTable, options: argparse.Namespace, parameters: dict[str, Any]) -> int:
+    """Number of components, with the table that it was chosen from."""
+    found = select_n_components(table.X, options.select, options.criterion, **parameters)
+    best = int(found.attrs["best"])
+    say(f"components  {options.criterion}")
+    for number, value, failure in zip(
+        *(found[name].values.tolist() for name in ("n_components", "criterion", "failure")), strict=True
+    ):
+        say(f"{number:>10}  {failure or f'{value:.1f}'}{'  <- chosen' if number == best else ''}")
+    say("")
+    return best
+
+
+def check(options: argparse.Namespace) -> bool:
+    """Report on uniqueness; questionable if it is not proved."""
+    sizes = {"--variables": options.variables, "--bins": options.bins, "--components": options.components}
+    given = [name for name, value in sizes.items() if value is not None]
+    if options.model is not None:
+        if given:
+            raise InvalidInputError(f"Both a model and {', '.join(given)} are given; the model has its own sizes.")
+        report = load(options.model).identifiability_
+    else:
+        if options.bins is None:
+            raise InvalidInputError(
+                "Give the file of a model, or --variables 10 --bins 15, and perhaps --components 5."
+            )
+        n_bins = options.bins[0] if len(options.bins) == 1 else options.bins
+        if options.variables is None and len(options.bins) == 1:
+            raise InvalidInputError("How many variables? Give --variables, or --bins with one number for each.")
+        n_variables = len(options.bins) if options.variables is None else options.variables
+        if options.components is None:
+            _say_bounds(n_variables, n_bins)
+            return False
+        report = check_identifiability(n_variables=n_variables, n_bins=n_bins, rank=options.components)
+    say(repr(report))
+    return not report.is_generically_unique
+
+
+def _say_bounds(n_variables: int, n_bins: int | list[int]) -> None:
+    bounds = {name: max_identifiable_rank(n_variables, n_bins, name) for name in _BOUNDS}  # type: ignore[arg-type]
+    sizes = number_range([n_bins] if isinstance(n_bins, int) else n_bins)
+    say(f"Highest number of components of {n_variables} variables with {sizes} bins:")
+    for name, bound in bounds.items():
+        say(f"{bound:>5}  {_BOUNDS[name]}")
+
+
+def predict(options: argparse.Namespace) -> bool:
+    """Assign the samples of a table to components."""
+    if options.out is not None:
+        require_folder(options.out)
+    model = load(options.model)
+    table = _read(options, model)
+    assigned = _assigned(model, table, options.probabilities, options.densities)
+    if options.out is None:
+        sys.stdout.write(assigned.to_csv(index=False, lineterminator="\n"))
+    else:
+        _write_csv(assigned, options.out)
+    if table.labels is not None:
+        say(f"accuracy: {_accuracy(table.labels, assigned['component'].to_numpy())}", sys.stderr)
+    return False
+
+
+# ---- parts ----
+
+
+def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> CsvTable:
+    table = read_table(
+        options.data,
+        CsvFormat(options.sep, options.decimal, tuple(options.missing), not options.no_header),
+        Columns(options.id_column, options.labels_column, tuple(options.drop), options.only_numbers),
+        None if model is None else model.binning_.variables,
+    )
+    for note in table.notes:
+        say(f"note: {note}", sys.stderr)
+    return table
+
+
+def _assigned(
+    model: FittedMixture, table: CsvTable, probabilities: bool = False, densities: bool = False
+) -> pd.DataFrame:
+    """Component of every sample, with what else was asked for."""
+    posterior = np.asarray(model.predict_proba(table.X))
+    columns: dict[str, Any] = {str(table.identifiers.name): table.identifiers.to_numpy()}
+    columns["component"] = posterior.argmax(axis=1)
+    if probabilities:
+        columns |= {f"probability_{r}": share for r, share in enumerate(posterior.T)}
+    if densities:
+        columns["log_density"] = np.asarray(model.score_samples(table.X))
+    return pd.DataFrame(columns)
+
+
+def _accuracy(labels: pd.Series, components: np.ndarray) -> str:
+    """How well components and known classes agree, over the samples whose class is known."""
+    known = labels.notna().to_numpy()
+    if not known.any():
+        return "no class is known"
+    share = clustering_accuracy(labels[known].to_numpy(), components[known])
+    return f"{share:.1%} of {known.sum()} samples are in the component of their class in {labels.name!r}"
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Refuse what could not be written, before the work is done."""
+    for path in (options.out, options.labels, options.figure):
+        if path is not None:
+            require_folder(path)
+    if options.out is not None:
+        require_format(options.out)
+    if options.figure is not None:
+        kinds = _figure_kinds()
+        if options.figure.suffix.lower().lstrip(".") not in kinds:
+            raise InvalidInputError(f"--figure is {options.figure}; expected a name that ends in .{', .'.join(kinds)}.")
+
+
+def _figure_kinds() -> list[str]:
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MissingDependencyError(
+            'A figure needs matplotlib: install the extra, pip install "tensorly_smp[plot]".'
+        ) from error
+    matplotlib.use("agg")  # no window
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    return sorted(FigureCanvasAgg.get_supported_filetypes())
+
+
+def _draw(model: SmoothProductMixture, table: CsvTable, path: Path) -> None:
+    """Densities of all variables; a dozen fit on a picture, and only .pdf has more pages than one."""
+    from matplotlib import pyplot
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    from tensorly_smp.plotting.conditionals import plot_conditionals
+    from tensorly_smp.plotting.style import PER_PAGE
+
+    n_variables, is_pdf = model.n_features_in_, path.suffix.lower() == ".pdf"
+    pages = range(-(-n_variables // PER_PAGE) if is_pdf else 1)
+    if n_variables > PER_PAGE and not is_pdf:
+        say(f"note: {path} shows the first {PER_PAGE} of {n_variables} variables; a .pdf has them all.", sys.stderr)
+    with written_whole(path) as written, PdfPages(written) if is_pdf else nullcontext(written) as file:
+        for page in pages:
+            figure = plot_conditionals(model, table.X, page=page)[0].figure
+            try:
+                figure.savefig(file, format=path.suffix.lower().lstrip("."), dpi=150)
+            finally:
+                pyplot.close(figure)
+
+
+def _write_csv(frame: pd.DataFrame, path: Path) -> None:
+    with written_whole(path) as written:
+        frame.to_csv(written, index=False)
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """A line, to the standard output if to nothing else."""
+    stream = sys.stdout if stream is None else stream
+    stream.write(f"{text}\n")

@@ -1,0 +1,272 @@
+"""Tables of numbers in CSV files, for the command line: what cannot be used is named, with what to do about it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.labels import list_names, repeated_names
+
+ROW = "row"
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How a file is written.
+
+    Attributes
+    ----------
+    separator : str
+        Between fields, one character.
+    decimal : str
+        "." or ",".
+    missing : tuple of str
+        What stands for a missing entry, besides nothing, NA, NaN, null and the like.
+    has_header : bool
+        Whether the first line has the names; else they are "x0", "x1", ...
+    """
+
+    separator: str = ","
+    decimal: str = "."
+    missing: tuple[str, ...] = ()
+    has_header: bool = True
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a file are what.
+
+    Attributes
+    ----------
+    identifier : str or None
+        Column that names the samples.
+    labels : str or None
+        Column of known classes, which take no part in a fit.
+    left_out : tuple of str
+    only_numbers : bool
+        Whether columns that are not numbers are left out too; else they are an error.
+    """
+
+    identifier: str | None = None
+    labels: str | None = None
+    left_out: tuple[str, ...] = ()
+    only_numbers: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CsvTable:
+    """Samples by variables, and what is known about the samples.
+
+    Attributes
+    ----------
+    X : DataFrame (n_samples, n_variables)
+        Numbers; NaN is missing.
+    identifiers : Series (n_samples,)
+        Named like their column, or the numbers of the rows, from 1.
+    labels : Series (n_samples,) or None
+        Known classes.
+    notes : tuple of str
+        What was left out, and why.
+    """
+
+    X: pd.DataFrame
+    identifiers: pd.Series
+    labels: pd.Series | None
+    notes: tuple[str, ...]
+
+
+def read_table(
+    path: Path,
+    form: CsvFormat = CsvFormat(),
+    columns: Columns = Columns(),
+    variables: Sequence[Hashable] | None = None,
+) -> CsvTable:
+    r"""Read a table of numbers.
+
+    A first column without a name, as pandas and R write row numbers, names the samples.
+
+    Parameters
+    ----------
+    path : Path
+    form : CsvFormat
+    columns : Columns
+    variables : sequence of hashable, optional
+        Names of the variables of a model. If the file has them all, others are left out, and columns get these names
+        (1 for "1"); if it has none of them, columns are what they are.
+
+    Returns
+    -------
+    CsvTable
+
+    Raises
+    ------
+    OSError
+        There is no such file.
+    InvalidInputError
+        It is no table, columns are missing, repeated or not numbers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensorly_smp.csv_tables import Columns, read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "birds.csv"
+    ...     _ = path.write_text("species,length,depth\nA,39.1,18.7\nB,,17.4\n")
+    ...     table = read_table(path, columns=Columns(labels="species"))
+    >>> table.X
+       length  depth
+    0    39.1   18.7
+    1     NaN   17.4
+    >>> table.labels.tolist()
+    ['A', 'B']
+    """
+    frame = _read_frame(path, form)
+    notes: list[str] = []
+    identifier = columns.identifier
+    if identifier is None and form.has_header and _is_unnamed(frame.columns[0]):
+        identifier = frame.columns[0]
+        notes.append("The first column has no name; it is taken to name the samples.")
+    wanted = {columns.identifier, columns.labels, *columns.left_out} - {None}
+    if unknown := [name for name in wanted if name not in frame.columns]:
+        raise InvalidInputError(f"{path} has no column {list_names(unknown)}; it has {list_names(frame.columns)}.")
+    rows = pd.Series(np.arange(1, len(frame) + 1), name=ROW)
+    found = [name for name in frame.columns if name not in {identifier, *wanted}]
+    chosen, renamed = _chosen(found, variables, path)
+    if len(chosen) < len(found):
+        notes.append(
+            f"Left out, as the model has no such variables: {list_names(name for name in found if name not in chosen)}."
+        )
+    X = frame[chosen]
+    if not_numbers := [name for name in chosen if not pd.api.types.is_numeric_dtype(frame[name].dtype)]:
+        if not columns.only_numbers:
+            raise InvalidInputError(_not_numbers(frame, not_numbers, form))
+        notes.append(f"Left out, as they are not numbers: {list_names(not_numbers)}.")
+        X = X.drop(columns=not_numbers)
+    if not X.shape[1]:
+        raise InvalidInputError(f"{path} has no column of numbers; it has {list_names(frame.columns)}.")
+    return CsvTable(
+        X=X.set_axis(pd.Index([renamed.get(name, name) for name in X.columns], tupleize_cols=False), axis=1),
+        identifiers=rows if identifier is None else _identifiers(frame[identifier]),
+        labels=None if columns.labels is None else frame[columns.labels],
+        notes=tuple(notes),
+    )
+
+
+def _read_frame(path: Path, form: CsvFormat) -> pd.DataFrame:
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    try:
+        header = _header(path, form) if form.has_header else None
+        if header is not None:
+            _check_header(header, path, form)
+        frame = pd.read_csv(
+            path,
+            sep=form.separator,
+            decimal=form.decimal,
+            na_values=list(form.missing),
+            header=0 if form.has_header else None,
+            low_memory=False,  # columns of one dtype each
+            skipinitialspace=True,
+            encoding="utf-8-sig",
+        )
+    except InvalidInputError:
+        raise
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path} is not a text file in UTF-8: {error}.") from error
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, csv.Error, ValueError) as error:
+        raise InvalidInputError(f"{path} is not a table: {' '.join(str(error).split())}.") from error
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise InvalidInputError(
+            f"{path} has rows with more fields than its header has names; give the first column a name, or see whether "
+            "the separator or the decimal comma occurs within fields (--sep, --decimal)."
+        )
+    if not len(frame):
+        raise InvalidInputError(f"{path} has no rows below its header.")
+    if header is None:
+        frame.columns = pd.Index([f"x{n}" for n in range(frame.shape[1])])
+    else:
+        frame.columns = pd.Index([name if name else f"Unnamed: {n}" for n, name in enumerate(header)])
+    return frame
+
+
+def _header(path: Path, form: CsvFormat) -> list[str]:
+    """Names as they are in the file: pandas renames repeated ones."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for line in csv.reader(file, delimiter=form.separator, skipinitialspace=True):
+            if line:
+                return [name.strip() for name in line]
+    return []
+
+
+def _check_header(header: list[str], path: Path, form: CsvFormat) -> None:
+    if len(header) == 1 and any(separator in header[0] for separator in ",;\t|"):
+        raise InvalidInputError(
+            f"{path} seems to have one column, {header[0][:60]!r}; its separator is not {form.separator!r}. Say which "
+            "it is, such as --sep ';' or --sep tab."
+        )
+    if repeated := repeated_names([name for name in header if name]):
+        raise InvalidInputError(f"{path} has more than one column {list_names(repeated)}; rename one of them.")
+    if header and all(_is_number(name) for name in header):
+        raise InvalidInputError(
+            f"The first line of {path} has numbers in place of names, {', '.join(header[:3])}, ...; if there are no "
+            "names, say --no-header."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_unnamed(name: str) -> bool:
+    return name.startswith("Unnamed: ")
+
+
+def _chosen(
+    found: list[str], variables: Sequence[Hashable] | None, path: Path
+) -> tuple[list[str], dict[str, Hashable]]:
+    """Columns that a model wants, and the names that it has for them."""
+    if variables is None:
+        return found, {}
+    named = {str(name): name for name in variables}
+    there = [name for name in found if name in named]
+    if not there:  # by position, or not at all: the model tells
+        return found, {}
+    if missing := [name for name in named if name not in there]:
+        raise InvalidInputError(
+            f"{path} has no column {list_names(missing)}, which the model needs; it has {list_names(found)}. If the "
+            "variable was not observed, add an empty column."
+        )
+    return there, named
+
+
+def _not_numbers(frame: pd.DataFrame, names: list[str], form: CsvFormat) -> str:
+    """What is wrong with columns that are not numbers, and what to do."""
+    name = names[0]
+    column = frame[name]
+    wrong = column.notna() & pd.to_numeric(column.astype(str), errors="coerce").isna()
+    first = int(wrong.to_numpy().argmax())
+    value, n_wrong = column.iloc[first], int(wrong.sum())
+    advice = "if that means missing, --missing " + repr(str(value)) if n_wrong < len(frame) / 2 else ""
+    if "," in str(value) and form.decimal == ".":
+        advice = "if that is a decimal comma, --decimal ,"
+    more = f" Likewise {list_names(names[1:])}." if names[1:] else ""
+    return (
+        f"Column {name!r} is not numbers: {value!r} in row {first + 1}, and {n_wrong - 1} more.{more} "
+        f"{advice[:1].upper()}{advice[1:]}{'; else l' if advice else 'L'}eave it out with --drop {name!r}, or all such "
+        "columns with --only-numbers; known classes belong to --labels-column, names of samples to --id-column."
+    )
+
+
+def _identifiers(column: pd.Series) -> pd.Series:
+    return column.rename("id") if _is_unnamed(str(column.name)) else column

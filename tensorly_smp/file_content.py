@@ -1,0 +1,221 @@
+"""What a file of a fitted model holds: the Dataset of the fit, and its parameters as JSON; never pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from tensorly_smp.exceptions import FileFormatError, InvalidInputError
+from tensorly_smp.file_probes import FORMAT
+
+if TYPE_CHECKING:
+    from tensorly_smp.estimator import SmoothProductMixture
+
+FORMAT_VERSION = 1
+
+#: Attributes that the file has and ``result_`` has not.
+_FILE_ATTRIBUTES = ("format", "format_version", "parameters", "variable_names", "sha256")
+
+#: Dimensions and kind of dtype of what a model is made from; a Dataset may have more.
+_REQUIRED = {
+    "weights": (("component",), "f"),
+    "factors": (("variable", "bin", "component"), "f"),
+    "n_bins": (("variable",), "i"),
+    "edges": (("variable", "edge"), "f"),
+    "loss": (("sweep",), "f"),
+    "change": (("sweep",), "f"),
+    "seconds": (("sweep",), "f"),
+    "start_loss": (("start",), "f"),
+    "start_status": (("start",), "U"),
+}
+_REQUIRED_OF_SPLINES = {
+    "spline": (("variable", "basis", "component"), "f"),
+    "penalty": (("variable", "component"), "f"),
+    "background": (("component",), "f"),
+    "interval": (("variable", "end"), "f"),
+    "bounds": (("variable", "end"), "f"),
+    "discrete": (("variable",), "i"),
+}
+_CONTAINERS = ("array", "dataframe", "dataarray")
+
+
+def dataset_of_model(model: SmoothProductMixture) -> xr.Dataset:
+    """What the file holds.
+
+    Raises
+    ------
+    InvalidInputError
+        A parameter, or the name of a variable, is something that a file cannot hold.
+    """
+    dataset = model.result_.assign_attrs(
+        format=FORMAT,
+        format_version=FORMAT_VERSION,
+        parameters=_to_json(_saved_parameters(model), "parameters"),
+        variable_names=_to_json(model.binning_.variables, "names of the variables"),
+    )
+    dataset.attrs["sha256"] = digest(dataset)
+    return dataset
+
+
+def model_of_dataset(dataset: xr.Dataset, source: str) -> SmoothProductMixture:
+    """The fitted model, whole.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As it was read.
+    source : str
+        For messages.
+
+    Raises
+    ------
+    FileFormatError
+        The Dataset is of another version, not what was written, or no model.
+    """
+    from tensorly_smp.estimator import SmoothProductMixture
+
+    version = dataset.attrs.get("format_version")
+    if str(version) != str(FORMAT_VERSION):
+        raise FileFormatError(
+            f"{source} has format version {str(version)[:20]}; this release reads version {FORMAT_VERSION}. A file "
+            "of a later release needs that release."
+        )
+    try:
+        dataset = with_plain_attributes(dataset)
+        if digest(dataset) != dataset.attrs["sha256"]:
+            raise ValueError("its content is not what was written")
+        _check_variables(dataset)
+        parameters = _decoded(json.loads(dataset.attrs["parameters"]))
+        names = _decoded(json.loads(dataset.attrs["variable_names"]))
+        for name in _FILE_ATTRIBUTES:
+            del dataset.attrs[name]
+        with np.errstate(all="raise", under="ignore"):
+            model = SmoothProductMixture(**parameters)
+            model._set_fitted(dataset, names)
+            if not np.isfinite(model.density_.logpdf(_a_sample(model))).all():
+                raise ValueError("its density is not finite")
+        if model.binning == "given":
+            model.set_params(binning=model.binning_)
+        return model
+    except Warning:  # of a program that turns them into errors
+        raise
+    except Exception as error:  # whatever it is: the content has caused it
+        reason = str(error).rstrip(".")
+        raise FileFormatError(f"{source} is damaged or was edited: {type(error).__name__}, {reason}.") from error
+
+
+def _check_variables(dataset: xr.Dataset) -> None:
+    """Refuse what no fit makes, in words that say what it is."""
+    required = _REQUIRED | (_REQUIRED_OF_SPLINES if dataset.attrs["density"] == "logspline" else {})
+    for name, (dims, kind) in required.items():
+        if name not in dataset:
+            raise ValueError(f"it lacks {name}")
+        found = dataset[name]
+        is_kind = found.dtype.kind == kind or (kind == "U" and found.dtype.kind in "OT")
+        if found.dims != dims or not is_kind:
+            raise ValueError(f"{name} has dimensions {found.dims} and dtype {found.dtype}, expected {dims}, {kind!r}")
+    if 0 in dataset.sizes.values():
+        raise ValueError(f"a dimension is empty: {dict(dataset.sizes)}")
+    if dataset.attrs["container"] not in _CONTAINERS:
+        raise ValueError(f"container is {dataset.attrs['container']!r}, expected one of {_CONTAINERS}")
+    if "triples" in dataset:
+        triples, n_variables = dataset["triples"], dataset.sizes["variable"]
+        if triples.dims != ("triple", "mode") or triples.dtype.kind != "i" or triples.shape[1] != 3:
+            raise ValueError(f"triples have dimensions {triples.dims} and dtype {triples.dtype}")
+        if not (np.diff(triples.values, prepend=-1, append=n_variables) > 0).all():
+            raise ValueError(f"triples are not all increasing numbers below {n_variables}")
+
+
+def _a_sample(model: SmoothProductMixture) -> np.ndarray:
+    """Middles of bins, at which any density is positive, as an array (1, n_variables)."""
+    return np.array([[float(centers[len(centers) // 2]) for centers in model.binning_.centers]])
+
+
+def with_plain_attributes(dataset: xr.Dataset) -> xr.Dataset:
+    """Attributes as fit makes them: Python's numbers, strings, and arrays. Files return other kinds too."""
+    return dataset.assign_attrs({name: _plain(value) for name, value in dataset.attrs.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return np.array(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def digest(dataset: xr.Dataset) -> str:
+    """Checksum of everything in a Dataset: HDF5 and zarr guard their own structure, but neither numbers nor strings."""
+    found = hashlib.sha256()
+    for name, variable in sorted(dataset.variables.items(), key=lambda item: str(item[0])):
+        values = variable.values
+        if values.dtype.kind in "if":
+            if values.dtype.kind == "f":  # there are many NaN, and files return the usual one
+                values = np.where(np.isnan(values), np.nan, values)
+            content = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
+        else:
+            content = json.dumps([str(value) for value in values.ravel().tolist()]).encode()
+        head = [str(name), [str(dim) for dim in variable.dims], list(values.shape), _attributes(variable.attrs)]
+        found.update(json.dumps(head).encode() + content)
+    rest = {name: value for name, value in dataset.attrs.items() if name != "sha256"}
+    found.update(json.dumps(_attributes(rest)).encode())
+    return found.hexdigest()
+
+
+def _attributes(attrs: Mapping[Any, Any]) -> list[list[Any]]:
+    """Attributes in an order of their own, as JSON can hold them; an array of one number is that number."""
+    plain = []
+    for name, value in sorted(attrs.items(), key=lambda item: str(item[0])):
+        value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        plain.append([str(name), value if isinstance(value, list | int | float) else str(value)])
+    return plain
+
+
+def _saved_parameters(model: SmoothProductMixture) -> dict[str, Any]:
+    """Constructor parameters, without objects that only steer a fit."""
+    parameters = model.get_params(deep=False)
+    if not isinstance(parameters["binning"], str):
+        parameters["binning"] = "given"
+    if not isinstance(parameters["init"], str):
+        del parameters["init"]
+    if not isinstance(parameters["random_state"], int | np.integer | None):
+        del parameters["random_state"]
+    del parameters["callback"]
+    return parameters
+
+
+def _to_json(value: Any, what: str) -> str:
+    try:
+        return json.dumps(_encoded(value))
+    except TypeError as error:
+        raise InvalidInputError(f"The model cannot be saved, because of its {what}: {error}.") from error
+
+
+def _encoded(value: Any) -> Any:
+    """What JSON can hold; unlike in plain JSON, tuples stay tuples, and keys of mappings that are numbers, numbers."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {"mapping": [[_encoded(key), _encoded(each)] for key, each in value.items()]}
+    if isinstance(value, tuple):
+        return {"tuple": [_encoded(each) for each in value]}
+    if isinstance(value, list):
+        return [_encoded(each) for each in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"{value!r} is of type {type(value).__name__}; expected strings or numbers")
+
+
+def _decoded(value: Any) -> Any:
+    """Inverse of `_encoded`."""
+    if isinstance(value, list):
+        return [_decoded(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "tuple" in value:
+        return tuple(_decoded(value["tuple"]))
+    return {_decoded(key): _decoded(each) for key, each in value["mapping"]}

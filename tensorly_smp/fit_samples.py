@@ -1,0 +1,216 @@
+"""What the likelihood asks of the samples of a fit, wherever they are, and its answer for samples in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensorly_smp.checks import checked_sample_weight
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.encoding import Codes, encode_samples
+from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.codes.thinning import representative
+from tensorly_smp.decomposition import Decomposition
+from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solution import CoupledSolution
+from tensorly_smp.labels import SampleLabels, aligned_weights
+from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics
+from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
+from tensorly_smp.likelihood.expectation import expectation, log_floored
+from tensorly_smp.samples import Samples, read_samples
+
+#: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
+MIXING = 0.01
+#: Starts whose clusters agree so well (adjusted Rand index) are one.
+SAME_CLUSTERS = 0.95
+
+
+class FitSamples(Protocol):
+    """Samples of a fit, in bins that have been chosen. What a posterior is, is theirs alone to know."""
+
+    @property
+    def binning(self) -> Binning:
+        """The bins."""
+
+    @property
+    def few(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Values and weights of the samples that the cells are chosen by."""
+
+    def posteriors(self, starts: Sequence[MixtureFactors]) -> list[Any]:
+        """Posteriors of all samples for every start, a little of the uniform distribution being mixed in."""
+
+    def distinct(self, posteriors: Sequence[Any]) -> list[int]:
+        """Positions of the first of all whose most probable components agree."""
+
+    def lay(self, cells: Cells) -> CellStatistics:
+        """The samples in cells."""
+
+    def decompose(self, decomposition: Decomposition) -> CoupledSolution:
+        """The coupled CPD."""
+
+    def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
+        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadSamples:
+    """Samples of a fit as they were read.
+
+    Attributes
+    ----------
+    samples : Samples
+    weights : ndarray (n_samples,) or None
+    few : Samples
+        All of them, or evenly spaced ones and the extremes, that bins and cells are chosen by; see
+        :mod:`tensorly_smp.codes.thinning`.
+    few_weights : ndarray or None
+    """
+
+    samples: Samples
+    weights: np.ndarray | None
+    few: Samples
+    few_weights: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls, X: Any, sample_weight: Any, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
+    ) -> ReadSamples:
+        """Read samples of any kind; parameters as of :func:`tensorly_smp.samples.read_samples`."""
+        samples = read_samples(X, variables, sample_dim)
+        weights = checked_sample_weight(aligned_weights(sample_weight, X), len(samples.values))
+        values, few_weights = representative(samples.values, weights)
+        few = samples
+        if values is not samples.values:
+            few = Samples(values, samples.variables, SampleLabels(len(values), tuple(range(values.shape[1]))))
+        return cls(samples, weights, few, few_weights)
+
+    @property
+    def variables(self) -> tuple[Hashable, ...]:
+        """Names of the variables."""
+        return self.samples.variables
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.samples.values)
+
+    @property
+    def container(self) -> str:
+        """Kind of object that they came in."""
+        return self.samples.labels.container
+
+    def encode(self, binning: Binning) -> SamplesInMemory:
+        """The samples in bins."""
+        codes = encode_samples(self.samples.values, binning)
+        return SamplesInMemory(self.samples.values, codes, self.weights, (self.few.values, self.few_weights))
+
+    def clusters(self, density: MixtureDensity) -> np.ndarray:
+        """Most probable component of every sample (n_samples,)."""
+        return density.posterior(self.samples.values).argmax(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class SamplesInMemory:
+    """The samples themselves.
+
+    Attributes
+    ----------
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+    codes : Codes
+        The same samples.
+    weights : ndarray (n_samples,) or None
+    few : tuple (values, weights)
+        Of the samples that the cells are chosen by.
+    """
+
+    values: np.ndarray
+    codes: Codes
+    weights: np.ndarray | None
+    few: tuple[np.ndarray, np.ndarray | None]
+
+    @property
+    def binning(self) -> Binning:
+        """The bins."""
+        return self.codes.binning
+
+    def posteriors(self, starts: Sequence[MixtureFactors]) -> list[np.ndarray]:
+        """Posteriors (n_samples, rank) for every start, a little of the uniform distribution being mixed in."""
+        hot = one_hot(self.codes)
+        return [expectation(hot, *start_logarithms(start)).posterior for start in starts]
+
+    def distinct(self, posteriors: Sequence[np.ndarray]) -> list[int]:
+        """Positions of the first of all whose most probable components agree."""
+        clusters, rank = [posterior.argmax(axis=1) for posterior in posteriors], posteriors[0].shape[1]
+        return distinct_clusters(len(clusters), lambda i, j: contingency(clusters[i], clusters[j], rank))
+
+    def lay(self, cells: Cells) -> CellSamples:
+        """The samples in cells."""
+        return CellSamples.lay(self.values, cells, self.weights)
+
+    def decompose(self, decomposition: Decomposition) -> CoupledSolution:
+        """The coupled CPD."""
+        return decomposition.solution(self.codes, self.weights)
+
+    def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
+        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""
+        return refine_em(factors, self.codes, sample_weight=self.weights, **options)
+
+
+def start_logarithms(start: MixtureFactors) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the weights (rank,) and of the stacked factors (n_rows, rank) that a likelihood starts from."""
+    model = start.to_numpy().smooth(MIXING, MIXING)
+    return np.log(model.weights), log_floored(np.concatenate(model.factors))
+
+
+def contingency(first: np.ndarray, second: np.ndarray, rank: int) -> np.ndarray:
+    """How many samples (rank, rank) are in every pair of clusters, of numbers (n_samples,) below `rank`."""
+    return np.bincount(first * rank + second, minlength=rank * rank).reshape(rank, rank)
+
+
+def distinct_clusters(n_starts: int, table: Any) -> list[int]:
+    """Positions of the first of all starts that agree; ``table(i, j)`` is the contingency table of two of them."""
+    kept: list[int] = []
+    for i in range(n_starts):
+        if all(adjusted_rand(table(j, i)) < SAME_CLUSTERS for j in kept):
+            kept.append(i)
+    return kept
+
+
+def adjusted_rand(table: np.ndarray) -> float:
+    """Adjusted Rand index of two clusterings, from the number of samples in every pair of clusters.
+
+    scikit-learn's takes the samples themselves, and its integers overflow beyond some billions of them.
+
+    Parameters
+    ----------
+    table : ndarray (n_clusters, n_clusters)
+
+    Returns
+    -------
+    float
+        One if they agree, around zero by chance.
+
+    References
+    ----------
+    L. Hubert, P. Arabie, "Comparing partitions", Journal of Classification 2, 1985.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorly_smp.fit_samples import adjusted_rand
+    >>> adjusted_rand(np.array([[0, 5], [3, 0]]))
+    1.0
+    """
+    counts = np.asarray(table, dtype=float)
+    together, of_rows, of_columns, every = (
+        float((n * (n - 1.0) / 2.0).sum()) for n in (counts, counts.sum(axis=1), counts.sum(axis=0), counts.sum())
+    )
+    by_chance = of_rows * of_columns / every if every else 0.0
+    most = (of_rows + of_columns) / 2.0
+    return 1.0 if most == by_chance else (together - by_chance) / (most - by_chance)

@@ -1,0 +1,71 @@
+"""Whether compiled kernels are used: where Numba (extra ``fast``) is installed and there is enough to do.
+
+Every kernel of :mod:`tensorly_smp.compiled_kernels` has a plain twin where it is called from, with the same result to
+rounding. Which of the two runs depends on the sizes alone, so that the same fit repeats to the last bit; and Numba is
+imported when a kernel first runs, not before. Kernels run in the thread that calls them and release the interpreter's
+lock: ``n_jobs`` bounds the threads, there are none inside them, and no result depends on their number.
+
+The environment variable ``TENSORLY_SMP_FAST`` set to 0 switches them off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+#: Products samples x variables x components of one pass from which kernels pay: to import Numba takes 0.4 s and to load
+#: them from its cache 0.3 s (3 s at their very first use, when they are compiled). A pass of this size saves 20 ms, and
+#: a fit makes a hundred.
+LEAST_WORK = 5e6
+
+_least_work = LEAST_WORK
+
+
+def compiled(work: float) -> ModuleType | None:
+    """The kernels, or None where the plain code is to be used.
+
+    Parameters
+    ----------
+    work : float
+        Samples x variables x components.
+
+    Examples
+    --------
+    >>> from tensorly_smp import kernels
+    >>> kernels.compiled(1000.0) is None
+    True
+    """
+    if work < _least_work or os.environ.get("TENSORLY_SMP_FAST") == "0":
+        return None
+    return _kernels()
+
+
+@contextmanager
+def used_from(work: float) -> Iterator[None]:
+    """Kernels from this much work on, in all threads: 0 for always, infinity for never. For tests and benchmarks.
+
+    Examples
+    --------
+    >>> from tensorly_smp import kernels
+    >>> with kernels.used_from(float("inf")):
+    ...     kernels.compiled(1e12) is None
+    True
+    """
+    global _least_work
+    before, _least_work = _least_work, work
+    try:
+        yield
+    finally:
+        _least_work = before
+
+
+@cache
+def _kernels() -> ModuleType | None:
+    try:
+        return import_module("tensorly_smp.compiled_kernels")
+    except (ImportError, SystemError):  # not installed, or not for this NumPy
+        return None

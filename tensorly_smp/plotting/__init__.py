@@ -1,0 +1,25 @@
+"""Pictures of results, with matplotlib (extra ``plot``).
+
+Every function takes Axes, or makes a figure, and returns the Axes; none shows or saves anything. A fitted model has
+them as methods, ``model.plot.conditionals(X)`` and so on.
+"""
+
+from tensorly_smp.plotting.calibration import plot_calibration
+from tensorly_smp.plotting.conditionals import plot_conditionals
+from tensorly_smp.plotting.factors import plot_factors
+from tensorly_smp.plotting.identifiability import plot_identifiability
+from tensorly_smp.plotting.pairs import plot_pairs
+from tensorly_smp.plotting.selection import plot_selection
+from tensorly_smp.plotting.spectrum import plot_singular_values
+from tensorly_smp.plotting.traces import plot_loss
+
+__all__ = [
+    "plot_calibration",
+    "plot_conditionals",
+    "plot_factors",
+    "plot_identifiability",
+    "plot_loss",
+    "plot_pairs",
+    "plot_selection",
+    "plot_singular_values",
+]

@@ -1,0 +1,79 @@
+"""Pictures of a fitted model as its methods: ``model.plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorly_smp.plotting.calibration import plot_calibration
+from tensorly_smp.plotting.conditionals import plot_conditionals
+from tensorly_smp.plotting.factors import plot_factors
+from tensorly_smp.plotting.identifiability import plot_identifiability
+from tensorly_smp.plotting.pairs import plot_pairs
+from tensorly_smp.plotting.spectrum import plot_singular_values
+from tensorly_smp.plotting.traces import plot_loss
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tensorly_smp.fitted import FittedMixture
+
+
+class ModelPlots:
+    """Pictures of one fitted model; each method is the function of :mod:`tensorly_smp.plotting` of that name.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+    >>> model.plot.conditionals(data.X).shape
+    (4,)
+    >>> model.plot.factors().shape
+    (2,)
+    """
+
+    def __init__(self, model: FittedMixture) -> None:
+        self._model = model
+
+    def __repr__(self) -> str:
+        names = [name for name in vars(type(self)) if not name.startswith("_")]
+        return f"Pictures of a fitted {type(self._model).__name__}: {', '.join(names)}"
+
+    def conditionals(
+        self,
+        X: Any = None,
+        variables: Sequence[Hashable] | Hashable | None = None,
+        page: int = 0,
+        axes: Any = None,
+    ) -> np.ndarray:
+        """Densities of every variable in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
+        return plot_conditionals(self._model, X, variables, page, axes)
+
+    def factors(
+        self, variables: Sequence[Hashable] | Hashable | None = None, page: int = 0, axes: Any = None
+    ) -> np.ndarray:
+        """Heat maps of the factors: :func:`~tensorly_smp.plotting.plot_factors`."""
+        return plot_factors(self._model, variables, page, axes)
+
+    def loss(self, axes: Any = None) -> np.ndarray:
+        """Record of the fit: :func:`~tensorly_smp.plotting.plot_loss`."""
+        return plot_loss(self._model, axes)
+
+    def pairs(self, X: Any = None, variables: Sequence[Hashable] | None = None, axes: Any = None) -> np.ndarray:
+        """Contours of the components: :func:`~tensorly_smp.plotting.plot_pairs`."""
+        return plot_pairs(self._model, X, variables, axes)
+
+    def identifiability(self, axes: Any = None) -> np.ndarray:
+        """Report on uniqueness: :func:`~tensorly_smp.plotting.plot_identifiability`."""
+        return plot_identifiability(self._model.identifiability_, axes)
+
+    def calibration(self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None) -> Axes:
+        """Calibration of the posteriors of X, of known classes: :func:`~tensorly_smp.plotting.plot_calibration`."""
+        return plot_calibration(self._model.predict_proba(X), labels, n_bins, ax)
+
+    def singular_values(self, X: Any = None, ax: Axes | None = None) -> Axes:
+        """Spectrum of the factors, or of samples: :func:`~tensorly_smp.plotting.plot_singular_values`."""
+        return plot_singular_values(self._model, ax, X)

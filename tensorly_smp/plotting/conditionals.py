@@ -1,0 +1,110 @@
+"""Conditional densities of every variable, as small multiples."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.plotting.marginal import draw_variable, note_missing
+from tensorly_smp.plotting.names import axis_names
+from tensorly_smp.plotting.style import (
+    PER_PAGE,
+    component_legend,
+    count_axes,
+    page_of,
+    page_title,
+    panels,
+    plain_frame,
+    weight_text,
+)
+from tensorly_smp.plotting.subject import read_subject
+
+
+def plot_conditionals(
+    model_or_dataset: Any,
+    X: Any = None,
+    variables: Sequence[Hashable] | Hashable | None = None,
+    page: int = 0,
+    axes: Any = None,
+) -> np.ndarray:
+    """Draw the densities of every variable in every component, a panel for each variable.
+
+    Each curve is a density: it integrates to one, whatever the weight of its component, which the legend gives. The
+    dotted line is the mixture of them, gray behind it the histogram of the data. A variable that the fit has taken for
+    discrete has bars instead, the probabilities of its values. A panel ends where the bins end, or where there is next
+    to nothing of any component; a curve that towers above all others leaves it.
+
+    Parameters
+    ----------
+    model_or_dataset : SmoothProductMixture, Dataset, CoupledSolution, MixtureFactors or MixtureDensity
+        A fitted model or its ``result_``, also as read from a file.
+    X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables), optional
+        Data to be drawn behind, of all variables of the model; missing entries are left out, and the panel says how
+        many there are. Units are those of its attributes: ``units`` of each variable of a Dataset, a coordinate
+        ``units`` along the variables of a DataArray, or an attribute ``units`` of a DataArray or DataFrame, one for all
+        or a mapping by name.
+    variables : sequence of names, or name, optional
+        By default all.
+    page : int, default 0
+        With more than twelve variables, or more than `axes`: which dozen of them.
+    axes : Axes or array_like of Axes, optional
+        As many variables as there are Axes; Axes left over are switched off. By default those of a new figure.
+
+    Returns
+    -------
+    ndarray of Axes (n_shown,)
+        In the order of the variables.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Nothing that has densities, unknown variables, a page that there is not, X of other variables, no Axes.
+    MissingDependencyError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+    >>> axes = smp.plotting.plot_conditionals(model, data.X)
+    >>> [ax.get_xlabel() for ax in axes]
+    ['x0', 'x1', 'x2', 'x3']
+    """
+    subject = read_subject(model_or_dataset)
+    positions = subject.positions(variables)
+    values, names = subject.values(X), axis_names(subject.names, subject.units(X))
+    subject.density  # noqa: B018  # errors before there is a figure
+    per_page = count_axes(axes, PER_PAGE)
+    shown, n_pages = page_of(positions, page, per_page)
+    places = panels(axes, len(shown))
+    components = list(range(subject.rank))
+    any_discrete = subject.discrete[shown].any()
+    columns = places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
+    for place, (ax, n) in enumerate(zip(places, shown, strict=True)):
+        draw_variable(ax, subject, n, values, components)
+        ax.set_xlabel(names[n])
+        if any_discrete or place % columns == 0:
+            ax.set_ylabel("probability" if subject.discrete[n] else "density")
+        if values is not None:
+            note_missing(ax, values[:, n])
+    plain_frame(places)
+    handles, labels = _legend_entries(places, subject.weights)
+    component_legend(places[0], handles, labels, "component (weight)", axes is None)
+    if axes is None:
+        page_title(places[0].figure, page * per_page, len(shown), len(positions), page, n_pages)
+    return places
+
+
+def _legend_entries(places: np.ndarray, weights: np.ndarray) -> tuple[list[Any], list[str]]:
+    """One entry for each thing drawn in any panel: components by their number, the mixture, the data."""
+    found: dict[str, Any] = {}
+    for ax in places:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    names = {f"component {r}": f"{r} ({weight_text(weight)})" for r, weight in enumerate(weights)}
+    rest = {label: label for label in ("mixture", "data")}
+    entries = [(found[label], text) for label, text in (names | rest).items() if label in found]
+    return [handle for handle, _ in entries], [text for _, text in entries]

@@ -1,0 +1,192 @@
+"""The report on uniqueness at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
+from tensorly_smp.plotting.style import BLUE, ORANGE, integer_ticks, log_ticks, panels, plain_frame
+from tensorly_smp.plotting.subject import MIXTURES, read_subject
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CRITERIA = {
+    "gevd": "algebra (GEVD)",
+    "kruskal": "Kruskal",
+    "generic": "generic",
+    "paper-gevd": "paper: algebra",
+    "paper-generic": "paper: generic",
+}
+LIGHT_BLUE = "#9ecae1"
+#: A condition number above this costs a start by algebra most of its digits' worth of samples.
+POOR_CONDITION = 30.0
+#: More components than this, and the numbers of parallel variables are not written into their cells.
+MOST_WRITTEN = 12
+
+
+def plot_identifiability(report: Any, axes: Any = None) -> np.ndarray:
+    """Draw an identifiability report: how many components the sizes allow, and how close the model is to the limits.
+
+    Up to four panels, as far as the report has them. The highest rank that every criterion allows, beside the line of
+    the number of components: blue bars reach it, orange ones do not, and the paper's own figures are gray. Rank and
+    k-rank of the three stacked factors, which should be the number of components, with their condition numbers. The
+    singular values of the Jacobian: zeros, marked, are directions in which the model can move without any change of its
+    histograms. And in how many variables every two components are nearly parallel.
+
+    Parameters
+    ----------
+    report : IdentifiabilityReport or its Dataset
+        Of :func:`tensorly_smp.check_identifiability`. A fitted model, its ``result_``, a solution or factors are
+        checked first.
+    axes : Axes or array_like of Axes, optional
+        As many as there are panels, at least; Axes left over are switched off. By default those of a new figure, whose
+        title is the verdict.
+
+    Returns
+    -------
+    ndarray of Axes (n_panels,)
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        None of these, too few Axes.
+    MissingDependencyError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> report = smp.check_identifiability(n_variables=10, n_bins=15, rank=5)
+    >>> axes = smp.plotting.plot_identifiability(report)
+    >>> [label.get_text() for label in axes[0].get_yticklabels()]
+    ['algebra (GEVD)', 'generic', 'Kruskal', 'paper: algebra', 'paper: generic']
+    """
+    dataset = _read_report(report)
+    drawers: list[Callable[[Axes, xr.Dataset], None]] = [_draw_bounds, _draw_stacks]
+    if "singular_values" in dataset:
+        drawers.append(_draw_jacobian)
+    if "n_nearly_parallel" in dataset and dataset.sizes["component"] > 1:
+        drawers.append(_draw_parallel)
+    places = panels(axes, len(drawers), (4.2, 3.0))
+    for draw, ax in zip(drawers, places, strict=True):
+        draw(ax, dataset)
+    plain_frame(places)
+    if axes is None:
+        places[0].figure.suptitle(f"{dataset.attrs['rank']} components: {dataset.attrs['verdict']}", fontsize="medium")
+    return places
+
+
+def _read_report(report: Any) -> xr.Dataset:
+    if isinstance(report, IdentifiabilityReport):
+        return report.to_dataset()
+    if isinstance(report, xr.Dataset) and "max_rank" in report:
+        lacking = [name for name in ("stacked_rank", "k_rank", "condition") if name not in report]
+        lacking += [name for name in ("rank", "verdict") if name not in report.attrs]
+        if lacking:
+            raise InvalidInputError(f"The Dataset lacks {lacking}; expected that of an IdentifiabilityReport.")
+        return report
+    known = getattr(report, "identifiability_", None)
+    if isinstance(known, IdentifiabilityReport):
+        return known.to_dataset()
+    subject = read_subject(report, f"an IdentifiabilityReport, its Dataset, {MIXTURES}")
+    if subject.dataset is None:
+        raise InvalidTypeError("A MixtureDensity has no factors; expected an IdentifiabilityReport, or a fitted model.")
+    return check_identifiability(subject.dataset).to_dataset()
+
+
+def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
+    """Highest rank by every criterion."""
+    rank, names = int(dataset.attrs["rank"]), [str(name) for name in dataset["criterion"].values]
+    highest = dataset["max_rank"].values.astype(float)
+    at = np.arange(len(names))[::-1]
+    for place, name, most in zip(at, names, highest, strict=True):
+        color = "0.75" if name.startswith("paper") else (BLUE if most >= rank else ORANGE)
+        ax.barh(place, most, 0.65, color=color, zorder=2)
+        ax.annotate(f"{most:.0f}" if most < 1e5 else f"{most:.0e}", (max(most, 1.0), place), (3, 0),
+                    textcoords="offset points", va="center", fontsize="small")  # fmt: skip
+    ax.axvline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3, label="components")
+    ax.annotate(
+        f"components: {rank}",
+        (rank, 1.0),
+        (0, 2),
+        xycoords=ax.get_xaxis_transform(),
+        textcoords="offset points",
+        ha="center",
+        fontsize="small",
+    )
+    right = 2.5 * max(float(highest.max()), rank)
+    log_ticks(ax.xaxis, np.array([1.0, right]))
+    ax.set_xlim(0.8, right)
+    ax.set_yticks(at, [CRITERIA.get(name, name) for name in names])
+    ax.set_xlabel("highest number of components")
+
+
+def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
+    """Rank and k-rank of the stacked factors."""
+    rank, at = int(dataset.attrs["rank"]), np.arange(3)
+    ax.bar(at - 0.2, dataset["stacked_rank"].values, 0.38, color=LIGHT_BLUE, zorder=2, label="rank")
+    ax.bar(at + 0.2, dataset["k_rank"].values, 0.38, color=BLUE, zorder=2, label="k-rank")
+    for place, condition in zip(at, dataset["condition"].values, strict=True):
+        known = _condition_text(float(condition))
+        color = ORANGE if condition > POOR_CONDITION else "black"
+        ax.annotate(known, (place, 1.0), (0, 2), xycoords=ax.get_xaxis_transform(), textcoords="offset points",
+                    ha="center", fontsize="small", color=color)  # fmt: skip
+    ax.axhline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3)
+    sizes = [int((dataset["partition"].values == s).sum()) for s in range(3)] if "partition" in dataset else []
+    ax.set_xticks(at, [f"set {s + 1}\n({size} variable{'' if size == 1 else 's'})" for s, size in enumerate(sizes)])
+    ax.set_ylabel("of the stacked factors")
+    ax.set_ylim(0, 1.25 * rank)
+    integer_ticks(ax.yaxis, 5)
+    ax.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
+
+
+def _condition_text(condition: float) -> str:
+    if np.isnan(condition):
+        return ""
+    if np.isinf(condition):
+        return "dependent"
+    return "condition\n" + (f"{condition:.3g}" if condition < 1000 else f"{condition:.0e}")
+
+
+def _draw_jacobian(ax: Axes, dataset: xr.Dataset) -> None:
+    values = dataset["singular_values"].values
+    order = np.arange(1, len(values) + 1)
+    free = max(int(dataset.attrs.get("n_free_directions", 0)), 0)
+    kept = len(values) - free
+    positive = values > 0
+    ax.plot(order[:kept], values[:kept], color=BLUE, linewidth=1.8, label=f"{kept} directions that are seen")
+    if free:
+        floor = values[positive].min() if positive.any() else 1.0
+        shown = np.maximum(values[kept:], floor)
+        ax.plot(order[kept:], shown, color=ORANGE, marker="x", linestyle="none", label=f"{free} free directions")
+    if positive.any():
+        log_ticks(ax.yaxis, values)
+    ax.set_xlabel("parameter direction")
+    ax.set_ylabel("singular value\nof the Jacobian")
+    ax.legend(frameon=False, fontsize="small", loc="lower left")
+    integer_ticks(ax.xaxis, 6)
+
+
+def _draw_parallel(ax: Axes, dataset: xr.Dataset) -> None:
+    """How many variables two components are nearly parallel in; none is best."""
+    counts = dataset["n_nearly_parallel"].values.astype(float)
+    n_variables = dataset.sizes["variable"]
+    np.fill_diagonal(counts, np.nan)
+    image = ax.imshow(counts, cmap="cividis", vmin=0, vmax=n_variables, interpolation="nearest")
+    if len(counts) <= MOST_WRITTEN:
+        for r, s in np.argwhere(~np.isnan(counts)):
+            color = "black" if counts[r, s] > 0.5 * n_variables else "white"
+            ax.text(s, r, f"{counts[r, s]:.0f}", ha="center", va="center", color=color, fontsize="small")
+    colorbar = ax.figure.colorbar(image, ax=ax, shrink=0.9)
+    integer_ticks(colorbar.ax.yaxis, 5)
+    colorbar.set_label(f"variables of {n_variables} nearly parallel", fontsize="small")
+    for axis in (ax.xaxis, ax.yaxis):
+        integer_ticks(axis, 10)
+    ax.set_xlabel("component")
+    ax.set_ylabel("component")

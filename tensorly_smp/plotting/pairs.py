@@ -1,0 +1,228 @@
+"""Pairs of variables: contours of the components over the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.plotting.marginal import Levels, draw_variable, levels_of, span
+from tensorly_smp.plotting.names import axis_names
+from tensorly_smp.plotting.style import (
+    COLORS,
+    component_legend,
+    component_marker,
+    component_style,
+    few_ticks,
+    panels,
+    plain_frame,
+    weight_text,
+)
+from tensorly_smp.plotting.subject import Subject, read_subject
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Variables that are shown unless some are named, and that may be named.
+SHOWN, MOST = 4, 8
+#: Contours hold these shares of a component; with more components than this, only the first.
+SHARES, MANY_COMPONENTS = (0.8, 0.4), 6
+#: Points along each variable where densities are evaluated.
+N_GRID = 90
+#: Tails of a component that the grid leaves out.
+TAIL = 0.002
+#: Samples that are drawn at most, evenly chosen.
+MOST_SAMPLES = 1500
+#: Samples of a discrete variable are spread over this part of the gap between its values.
+SPREAD = 0.6
+
+
+def plot_pairs(
+    model_or_dataset: Any,
+    X: Any = None,
+    variables: Sequence[Hashable] | None = None,
+    axes: Any = None,
+) -> np.ndarray:
+    """Draw pairs of variables: contours of every component, and samples in the color of their most probable one.
+
+    A contour is the smallest region that holds 80 %, the inner one 40 %, of the component; with more than six
+    components there are only the outer ones. On the diagonal are the conditional densities. Samples of discrete
+    variables are spread around their values, to be seen.
+
+    Parameters
+    ----------
+    model_or_dataset : SmoothProductMixture, Dataset, CoupledSolution, MixtureFactors or MixtureDensity
+        A fitted model or its ``result_``, also as read from a file.
+    X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables), optional
+        Samples, of all variables of the model; 1500 of them are drawn at most, those whose entry is missing not in the
+        panels of that variable. Units as for :func:`plot_conditionals`.
+    variables : sequence of names, optional
+        Two to eight. By default the four that tell the components apart best, in their order.
+    axes : array_like of Axes (n_shown, n_shown), optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    ndarray of Axes (n_shown, n_shown)
+        Those above the diagonal are not visible.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Nothing that has densities, raw band-limited functions, unknown variables, fewer than two or more than eight, X
+        of other variables, too few Axes.
+    MissingDependencyError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+    >>> axes = smp.plotting.plot_pairs(model, data.X, variables=["x0", "x3"])
+    >>> axes[1, 0].get_xlabel(), axes[1, 0].get_ylabel()
+    ('x0', 'x3')
+    """
+    subject = read_subject(model_or_dataset)
+    named = None if variables is None else subject.positions(variables)
+    n_named = len(subject.names) if named is None else len(named)
+    if n_named < 2 or (named is not None and n_named > MOST):
+        raise InvalidInputError(f"{n_named} variable(s) for pairs; expected 2 to {MOST}.")
+    if not subject.density.is_proper:
+        raise InvalidInputError("Raw band-limited functions have no contours; expected densities (raw=False).")
+    positions = most_telling(subject, SHOWN) if named is None else named
+    values, names = subject.values(X), axis_names(subject.names, subject.units(X), 20)
+    side = len(positions)
+    places = panels(axes, side * side, (2.3, 2.1), side).reshape(side, side)
+    labels = None if values is None else np.asarray(subject.density.posterior(values)).argmax(axis=1)
+    levels = {n: levels_of(subject, n, values) for n in positions}
+    limits = {n: span(subject, n) if (found := levels[n]) is None else found.range for n in positions}
+    handles: list[Any] = []
+    for row, k in enumerate(positions):
+        for column, j in enumerate(positions):
+            ax = places[row, column]
+            if column > row:
+                ax.set_visible(False)
+                continue
+            if column == row:
+                handles = draw_variable(ax, subject, k, values, list(range(subject.rank)), with_mixture=False)
+                ax.set_yticks([])
+                ax.spines["left"].set_visible(False)
+            else:
+                _draw_pair(ax, subject, (j, k), levels, limits, values, labels)
+            ax.set_xlim(*limits[j])
+            few_ticks(ax.xaxis, 3)
+            ax.tick_params(labelbottom=row == side - 1, labelleft=column == 0)
+            if row == side - 1:
+                ax.set_xlabel(names[j])
+            if column == 0 and row > 0:
+                ax.set_ylabel(names[k])
+    plain_frame(places.ravel())
+    entries = [f"{r} ({weight_text(weight)})" for r, weight in enumerate(subject.weights)]
+    component_legend(places[0, 0], handles, entries, "component (weight)", axes is None)
+    return places
+
+
+def most_telling(subject: Subject, n_shown: int) -> list[int]:
+    """Positions of the variables that tell components apart best, in their order.
+
+    By the information that a variable has on the component, sum_r w_r KL(f_n(. | r) || f_n), of its bins.
+    """
+    information = [_information(table, subject.weights) for table in _tables(subject)]
+    best = np.argsort(-np.array(information), kind="stable")[:n_shown]
+    return sorted(best.tolist())
+
+
+def _tables(subject: Subject) -> list[np.ndarray]:
+    """Probabilities (n_bins, rank) of bins of every variable, of a density alone those of fifty bins."""
+    if subject.factors is not None:
+        return [np.asarray(factor) for factor in subject.factors.to_numpy().factors]
+    tables = []
+    for n, conditionals in enumerate(subject.density.conditionals):
+        below = conditionals.cdf(np.linspace(*span(subject, n), 49))
+        tables.append(np.maximum(np.diff(below, axis=0, prepend=0.0, append=1.0), 0.0))
+    return tables
+
+
+def _information(table: np.ndarray, weights: np.ndarray) -> float:
+    mixed = (table @ weights)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(table > 0, table * np.log(table / mixed), 0.0)
+    return float(terms.sum(axis=0) @ weights)
+
+
+def _draw_pair(
+    ax: Axes,
+    subject: Subject,
+    pair: tuple[int, int],
+    levels: dict[int, Levels | None],
+    limits: dict[int, tuple[float, float]],
+    values: np.ndarray | None,
+    labels: np.ndarray | None,
+) -> None:
+    if values is not None and labels is not None:
+        chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_SAMPLES)).astype(int))
+        places = [_spread(values[chosen, n], levels[n], place) for place, n in enumerate(pair)]
+        for r in range(subject.rank):
+            mine = labels[chosen] == r
+            style: dict[str, Any] = {"s": 7.0, "alpha": 0.35, "linewidths": 0.0, "zorder": 1} | component_marker(r)
+            ax.scatter(places[0][mine], places[1][mine], rasterized=True, **style)
+    shares = SHARES if subject.rank <= MANY_COMPONENTS else SHARES[:1]
+    for r in np.flatnonzero(subject.weights > 0).tolist():
+        (x, f), (y, g) = (_profile(subject, n, r, levels[n], limits[n]) for n in pair)
+        surface = g[:, None] * f
+        heights = region_heights(surface, np.gradient(y)[:, None] * np.gradient(x), shares)
+        if heights:
+            drawn = ax.contour(x, y, surface, levels=heights, colors=[component_style(r)["color"]], linewidths=1.3)
+            drawn.set_linestyle(component_style(r)["linestyle"])
+            drawn.set_zorder(3)
+    ax.set_ylim(*limits[pair[1]])
+    few_ticks(ax.yaxis, 3)
+
+
+def _profile(
+    subject: Subject, n: int, component: int, levels: Levels | None, limits: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points (n_points,) where a component has its mass, and its density there in units of the highest."""
+    if levels is not None:
+        # Steps of components stand beside each other, not on each other.
+        tiny = (0.02 + 0.03 * (component % len(COLORS))) * levels.gap
+        x = np.stack([levels.edges[:-1] + tiny, levels.edges[1:] - tiny], axis=1).ravel()
+        density = np.repeat(levels.probabilities[:, component] / np.diff(levels.edges), 2)
+        # Contours close at the ends.
+        x, density = np.concatenate([[levels.edges[0]], x, [levels.edges[-1]]]), np.concatenate([[0.0], density, [0.0]])
+    else:
+        conditionals = subject.density.conditionals[n]
+        low, high = np.clip(conditionals.quantile(np.array([TAIL, 1.0 - TAIL]), component), *limits).tolist()
+        x = np.linspace(low, high, N_GRID) if high > low else np.linspace(*limits, N_GRID)
+        logs = conditionals.logpdf(x)[:, component]
+        density = np.exp(logs - logs.max())
+    return x, density / density.max()
+
+
+def region_heights(surface: np.ndarray, areas: np.ndarray, shares: Sequence[float]) -> list[float]:
+    """Heights of a surface above which these shares of its mass lie, increasing; those that bound no region left out.
+
+    Parameters
+    ----------
+    surface, areas : ndarray (n_rows, n_columns)
+        Density, and area of the cell around each point.
+    shares : sequence of float
+        Decreasing.
+    """
+    order = np.argsort(-surface, axis=None)
+    mass = np.cumsum((surface * areas).ravel()[order])
+    places = [min(int(np.searchsorted(mass, share * mass[-1])), len(mass) - 1) for share in shares]
+    heights = np.unique(surface.ravel()[order][places])
+    # A region of equal heights has its contour just below them.
+    heights = heights * (1.0 - 1e-9)
+    return [float(height) for height in heights if surface.min() < height < surface.max()]
+
+
+def _spread(column: np.ndarray, levels: Levels | None, seed: int) -> np.ndarray:
+    """Values as they are, of a discrete variable spread around."""
+    if levels is None:
+        return column
+    return column + SPREAD * levels.gap * (np.random.default_rng(seed).random(len(column)) - 0.5)

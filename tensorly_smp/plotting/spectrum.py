@@ -1,0 +1,170 @@
+"""Spectrum of the block tensor: singular values of its pair block, of samples or of a fitted model."""
+
+from __future__ import annotations
+
+import warnings
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from tensorly_smp.codes.binning import choose_binning
+from tensorly_smp.codes.encoding import encode_samples
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.initializers.pair_values import pair_singular_values
+from tensorly_smp.marginals.partition import default_partition
+from tensorly_smp.plotting.selection import require_dataset
+from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, log_ticks, single_axes
+from tensorly_smp.plotting.subject import MIXTURES, Subject, read_subject
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# As select_n_components: coarse bins of about equally many samples are the least noisy.
+PAIR_BINS = 6
+#: Singular values that are shown beyond the number of components.
+MORE = 3
+#: Below this share of the first, a singular value is zero but for rounding.
+ROUNDING = 1e-12
+
+
+def plot_singular_values(model_or_dataset: Any, ax: Axes | None = None, X: Any = None) -> Axes:
+    """Draw the singular values of the pair block, without the trivial first.
+
+    The pair block is the block tensor summed over its third mode, in the scale of correspondence analysis. Without
+    noise it has as many positive singular values as there are components. Of samples they are drawn beside those of
+    shuffled samples, which are noise only. Of a fitted model they are exact, and the last of them tells how well
+    samples show the component that is hardest to see.
+
+    Parameters
+    ----------
+    model_or_dataset : Dataset of select_n_components, or whatever `plot_factors` takes
+        The Dataset of :func:`tensorly_smp.select_n_components` has the singular values of the samples; the Notes there
+        say how to read them. Of a fitted model, its Dataset or factors those of the factors are computed.
+    ax : matplotlib Axes, optional
+        By default those of a new figure.
+    X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables), optional
+        With a fitted model: the singular values of these samples instead, in six bins of about equally many; of few
+        variables with many components in more, to have as many values.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        None of these, fewer than three variables, or X of other variables.
+    MissingDependencyError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=1).X
+    >>> table = smp.select_n_components(X, range(1, 4), random_state=0)
+    >>> smp.plotting.plot_singular_values(table).get_yscale()
+    'log'
+    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(X)
+    >>> ax = smp.plotting.plot_singular_values(model)
+    >>> ax.get_lines()[0].get_ydata().shape
+    (1,)
+    """
+    if not isinstance(model_or_dataset, xr.Dataset) or "factors" in model_or_dataset:
+        subject = read_subject(model_or_dataset, f"the Dataset of select_n_components, {MIXTURES}")
+        if X is None:
+            return _draw_model(subject, ax)
+        return _draw_samples(_of_samples(subject, X), ax)
+    needed = ("singular_values", "shuffled_singular_values")
+    require_dataset(model_or_dataset, needed, ("n_above_noise",), "select_n_components")
+    return _draw_samples(model_or_dataset, ax)
+
+
+def _draw_samples(dataset: xr.Dataset, ax: Axes | None) -> Axes:
+    """Those of samples, and of shuffled ones."""
+    names = ("singular_values", "shuffled_singular_values")
+    ax = single_axes(ax)
+    order, (found, shuffled) = dataset["order"].values, (dataset[name].values for name in names)
+    level = shuffled[1] if len(shuffled) > 1 else np.nan
+    above = (found > level) & (order > 1)
+    ax.plot(order[1:], found[1:], color=BLUE, marker="o", markerfacecolor="white", label="singular values")
+    ax.plot(order[above], found[above], color=BLUE, marker="o", linestyle="none")
+    ax.plot(order[1:], shuffled[1:], color=GRAY, marker=".", linewidth=0.8, label="shuffled samples")
+    n_above = int(dataset.attrs["n_above_noise"])
+    ax.axhline(level, color=GRAY, linestyle="--", linewidth=0.8, label=f"noise; {n_above} above, with the first")
+    log_ticks(ax.yaxis, np.concatenate([found[1:], shuffled[1:]]))
+    ax.set_xlabel("order")
+    ax.set_ylabel("singular value of the pair block")
+    integer_ticks(ax.xaxis)
+    ax.legend(frameon=False)
+    return ax
+
+
+def _draw_model(subject: Subject, ax: Axes | None) -> Axes:
+    """Those of the factors of a model, as many as it has components."""
+    values = model_singular_values(subject)
+    ax = single_axes(ax)
+    order = np.arange(1, len(values) + 1)
+    positive = values > ROUNDING * values[0]
+    shown = (order > 1) & positive
+    ax.plot(order[shown], values[shown], color=BLUE, marker="o", label="singular values of the fitted factors")
+    if not positive.all():
+        zero = order[~positive]
+        ax.plot(
+            zero, np.full(len(zero), 0.03), color=ORANGE, marker="x", linestyle="none", label="zero",
+            transform=ax.get_xaxis_transform(),
+        )  # fmt: skip
+    if shown.any():
+        log_ticks(ax.yaxis, values[shown])
+    ax.set_xlim(1.5, max(len(values), 2) + 0.5)
+    ax.set_xlabel("order")
+    ax.set_ylabel("singular value of the pair block")
+    integer_ticks(ax.xaxis)
+    ax.legend(frameon=False)
+    return ax
+
+
+def model_singular_values(subject: Subject) -> np.ndarray:
+    """Singular values (rank,) of the pair block of exact histograms, decreasing; the first is trivial.
+
+    The pair block is A^_1 diag(w) A^_2', A^_s the stacked factors of the default partition, divided by the roots of the
+    bins' probabilities A^_s w.
+    """
+    if subject.factors is None:
+        raise InvalidInputError("A MixtureDensity has no factors; expected a fitted model, its Dataset or a solution.")
+    if len(subject.names) < 3:
+        raise InvalidInputError(f"There are {len(subject.names)} variables; expected at least three.")
+    factors = [np.asarray(factor) for factor in subject.factors.to_numpy().factors]
+    triangles = []
+    for group in default_partition(len(factors)).sets[:2]:
+        stacked = np.concatenate([factors[n] for n in group])
+        probability = stacked @ subject.weights
+        seen = probability > 0
+        scaled = stacked[seen] * np.sqrt(subject.weights) / np.sqrt(probability[seen])[:, None]
+        # B_1 B_2' has the singular values of R_1 R_2', of their triangular factors, which have few rows.
+        triangles.append(np.asarray(np.linalg.qr(scaled, mode="r")))
+    values = np.zeros(subject.rank)
+    found = np.linalg.svd(triangles[0] @ triangles[1].T, compute_uv=False)
+    values[: len(found)] = found[: subject.rank]
+    return values
+
+
+def _of_samples(subject: Subject, X: Any) -> xr.Dataset:
+    """Those of samples, in the form of select_n_components."""
+    values = subject.values(X)
+    assert values is not None
+    values = values[~np.isnan(values).all(axis=1)]
+    if len(values) < 2 or np.isnan(values).all(axis=0).any():
+        raise InvalidInputError("X has fewer than two samples, or a variable without values; expected more.")
+    # n stacked variables of I bins have n (I - 1) + 1 singular values at most.
+    most, stacked = subject.rank + MORE, (len(subject.names) - 1) // 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit has said what is strange about the samples
+        binning = choose_binning(values, max(PAIR_BINS, ceil(most / stacked) + 1), "quantile")
+    pair = pair_singular_values(encode_samples(values, binning), most)
+    return xr.Dataset(
+        {"singular_values": ("order", pair.found), "shuffled_singular_values": ("order", pair.shuffled)},
+        {"order": np.arange(1, len(pair.found) + 1)},
+        {"n_above_noise": pair.n_above_noise},
+    )

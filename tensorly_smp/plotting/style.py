@@ -1,0 +1,202 @@
+"""What all pictures share: axes, colors of components, the error without matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Distinguishable with any kind of color vision (Okabe and Ito); without their yellow, which is lost on white.
+BLUE, ORANGE, GRAY = "#0072B2", "#E69F00", "0.45"
+COLORS = (BLUE, ORANGE, "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+# Components beyond the seventh have the colors again, and another line.
+LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D")
+#: Data behind the curves: darker than the page, lighter than every component.
+DATA_COLOR = "0.86"
+#: Columns of panels, by their number; more than this have four.
+COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}
+#: Panels of a new figure at most; more go to further pages.
+PER_PAGE = 12
+
+
+def pyplot() -> Any:
+    """The module matplotlib.pyplot."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingDependencyError(
+            'Pictures need matplotlib: install the extra, pip install "tensorly_smp[plot]".'
+        ) from error
+    return plt
+
+
+def component_style(component: int) -> dict[str, Any]:
+    """Color and line of a component, the same in every picture."""
+    row, column = divmod(component, len(COLORS))
+    return {"color": COLORS[column], "linestyle": LINES[row % len(LINES)]}
+
+
+def component_marker(component: int) -> dict[str, Any]:
+    """Color and marker of a component, of the color of its line."""
+    row, column = divmod(component, len(COLORS))
+    return {"color": COLORS[column], "marker": MARKERS[row % len(MARKERS)]}
+
+
+def weight_text(weight: float) -> str:
+    """A weight in two or three digits; small ones are not rounded to nothing."""
+    return f"{weight:.2f}" if weight >= 0.1 else f"{weight:.2g}"
+
+
+def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axes:
+    """These, or those of a new figure of this width and height in inches."""
+    plt = pyplot()
+    if ax is None:
+        return plt.figure(figsize=size, layout="constrained").add_subplot()
+    return _checked_axes([ax])[0]
+
+
+def panels(
+    axes: Any, n_panels: int, size: tuple[float, float] = (3.1, 2.5), n_columns: int | None = None
+) -> np.ndarray:
+    """Axes (n_panels,): the first of those given, the others switched off; or those of a new figure.
+
+    Parameters
+    ----------
+    axes : Axes, array_like of Axes or None
+        At least `n_panels`.
+    n_panels : int
+    size : (float, float)
+        Width and height of a panel of a new figure, in inches.
+    n_columns : int, optional
+        By default those of COLUMNS.
+    """
+    plt = pyplot()
+    if axes is None:
+        n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
+        n_rows = ceil(n_panels / n_columns)
+        figure = plt.figure(figsize=(max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2)), layout="constrained")
+        grid = figure.add_gridspec(n_rows, n_columns)
+        places = [figure.add_subplot(grid[divmod(p, n_columns)]) for p in range(n_panels)]
+        return _as_array(places)
+    given = _checked_axes(axes)
+    if len(given) < n_panels:
+        raise InvalidInputError(f"axes are {len(given)}; expected at least {n_panels}, one for each panel.")
+    for ax in given[n_panels:]:
+        ax.set_axis_off()
+    return given[:n_panels]
+
+
+def count_axes(axes: Any, default: int) -> int:
+    """How many axes are given, or the default."""
+    return default if axes is None else len(_checked_axes(axes))
+
+
+def page_of(items: Sequence[Any], page: Any, per_page: int) -> tuple[list[Any], int]:
+    """The items of one page, and the number of pages; pages are counted from zero."""
+    from tensorly_smp.checks import checked_integer
+
+    n_pages = max(ceil(len(items) / per_page), 1)
+    page = checked_integer(page, "page", 0)
+    if page >= n_pages:
+        raise InvalidInputError(f"page is {page}; expected 0 to {n_pages - 1}, for {len(items)} variables.")
+    return list(items[page * per_page : (page + 1) * per_page]), n_pages
+
+
+def page_title(figure: Figure, first: int, n_shown: int, n_all: int, page: int, n_pages: int) -> None:
+    """Say which variables are shown, if not all of them."""
+    if n_pages > 1:
+        figure.suptitle(
+            f"variables {first + 1} to {first + n_shown} of {n_all} (page {page} of 0 to {n_pages - 1})",
+            fontsize="medium",
+        )
+
+
+def component_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], title: str, is_new: bool) -> None:
+    """One legend: below the panels of a new figure, row by row, or in the given axes."""
+    options: dict[str, Any] = {"title": title, "frameon": False, "fontsize": "small", "title_fontsize": "small"}
+    if not is_new:
+        ax.legend(handles, labels, **options)
+        return
+    width = _root(ax).get_figwidth()
+    most = max(1, int(width * 11 / (max(map(len, labels)) + 5)))  # about eleven characters an inch
+    n_rows = ceil(len(labels) / most)
+    n_columns = ceil(len(labels) / n_rows)
+    # matplotlib fills column after column, and gives what is left over to the first ones.
+    rows = [range(start, min(start + n_columns, len(labels))) for start in range(0, len(labels), n_columns)]
+    order = [row[column] for column in range(n_columns) for row in rows if column < len(row)]
+    handles, labels = [handles[place] for place in order], [labels[place] for place in order]
+    _root(ax).legend(handles, labels, loc="outside lower center", ncols=n_columns, **options)
+
+
+def _root(ax: Axes) -> Figure:
+    """The figure, where axes may be in a part of one."""
+    return cast("Figure", ax.get_figure(root=True))
+
+
+def integer_ticks(axis: Any, n_ticks: int = 8) -> None:
+    """Ticks at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(n_ticks, integer=True, min_n_ticks=1))
+
+
+def log_ticks(axis: Any, values: np.ndarray) -> None:
+    """Logarithmic axis of these values; where they span few powers of ten, with ticks between them in plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    positive = values[np.isfinite(values) & (values > 0)]
+    if not len(positive):
+        return
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    decades = float(np.log10(positive.max() / positive.min()))
+    if decades > 3.0:
+        axis.set_minor_formatter(NullFormatter())
+        return
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0, 8.0) if decades < 1.0 else (1.0, 3.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def few_ticks(axis: Any, n_ticks: int) -> None:
+    """At most about so many ticks."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(n_ticks))
+
+
+def plain_frame(axes: Iterable[Axes]) -> None:
+    """Without the upper and the right line, which say nothing."""
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+
+
+def _checked_axes(axes: Any) -> np.ndarray:
+    """The Axes (n_axes,), or an error if they are none."""
+    from matplotlib.axes import Axes
+
+    if isinstance(axes, Axes):
+        return _as_array([axes])
+    flat = axes.ravel().tolist() if isinstance(axes, np.ndarray) else axes
+    if isinstance(flat, str) or not isinstance(flat, Sequence):
+        raise InvalidTypeError(f"axes are {type(axes).__name__}; expected matplotlib Axes, or an array of them.")
+    wrong = [type(ax).__name__ for ax in flat if not isinstance(ax, Axes)]
+    if wrong:
+        raise InvalidTypeError(f"axes hold {wrong[0]}; expected matplotlib Axes only.")
+    if not len(flat):
+        raise InvalidInputError("axes are empty; expected at least one.")
+    return _as_array(flat)
+
+
+def _as_array(axes: Sequence[Any]) -> np.ndarray:
+    array = np.empty(len(axes), dtype=object)
+    array[:] = axes
+    return array

@@ -1,0 +1,173 @@
+"""How the fit went: loss by sweep, final losses of all starts, likelihood of the refinement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.factors.solution import StopReason
+from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, log_ticks, panels, plain_frame
+from tensorly_smp.plotting.subject import read_subject
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Beyond this ratio of the largest to the least loss the axis is logarithmic.
+WIDE = 20.0
+#: An axis shows no less than this share of its values: differences that do not matter shall not look large.
+LEAST_SPAN = 1e-3
+
+
+def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
+    """Draw how the fit went.
+
+    Up to four panels, as far as the fit has them: the loss after every sweep of the best start (of that which was
+    lowest after its sweeps, with ``refine="smooth"``); the final loss of every start, hollow where it had not
+    converged; what ``refine="smooth"`` compared the starts by; and the log-likelihood before every pass of the
+    refinement. A ring marks the start that was chosen.
+
+    Parameters
+    ----------
+    model_or_dataset : SmoothProductMixture, Dataset or CoupledSolution
+        A fitted model or its ``result_``, also as read from a file.
+    axes : Axes or array_like of Axes, optional
+        As many as there are panels, at least; Axes left over are switched off. By default those of a new figure.
+
+    Returns
+    -------
+    ndarray of Axes (n_panels,)
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Nothing that has the record of a fit, too few Axes.
+    MissingDependencyError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> model = smp.SmoothProductMixture(2, refine="em", random_state=0).fit(data.X)
+    >>> [ax.get_xlabel() for ax in smp.plotting.plot_loss(model)]
+    ['sweep', 'start', 'pass of the refinement']
+    """
+    dataset = read_subject(model_or_dataset).dataset
+    lacking = [name for name in ("loss", "start_loss", "start_status") if dataset is None or name not in dataset]
+    if dataset is None or lacking:
+        raise InvalidInputError(
+            f"There is no record of a fit (it lacks {', '.join(lacking)}); expected a fitted model, its result_ or a "
+            "CoupledSolution."
+        )
+    drawers: list[Callable[[Axes, xr.Dataset], None]] = [_draw_sweeps, _draw_starts]
+    if "start_criterion" in dataset:
+        drawers.append(_draw_criteria)
+    if "log_likelihood" in dataset:
+        drawers.append(_draw_likelihood)
+    places = panels(axes, len(drawers), (4.0, 2.9))
+    for draw, ax in zip(drawers, places, strict=True):
+        draw(ax, dataset)
+    plain_frame(places)
+    return places
+
+
+def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
+    loss = dataset["loss"].values
+    ax.plot(np.arange(len(loss)), loss, color=BLUE, marker="." if len(loss) <= 50 else "", label="loss")
+    ax.set_xlabel("sweep")
+    ax.set_ylabel(f"{_loss_name(dataset)}loss")
+    integer_ticks(ax.xaxis)
+    _scale(ax, loss)
+
+
+def _draw_starts(ax: Axes, dataset: xr.Dataset) -> None:
+    loss = dataset["start_loss"].values
+    converged = np.array([_is_converged(status) for status in dataset["start_status"].values])
+    _draw_points(ax, dataset, loss, converged, "converged")
+    ax.set_ylabel(f"final {_loss_name(dataset)}loss")
+    if not converged.all():
+        ax.legend(frameon=False, fontsize="small")
+
+
+def _draw_criteria(ax: Axes, dataset: xr.Dataset) -> None:
+    values = dataset["start_criterion"].values
+    _draw_points(ax, dataset, values, np.isfinite(values), "compared")
+    repeated = np.flatnonzero(~np.isfinite(values))
+    if len(repeated):
+        ax.plot(
+            repeated, np.full(len(repeated), 0.04), color=GRAY, marker="x", linestyle="none",
+            transform=ax.get_xaxis_transform(), label="same clusters as another",
+        )  # fmt: skip
+        ax.legend(frameon=False, fontsize="small")
+    ax.set_ylabel("log-likelihood less\nparameters (nats)")
+
+
+def _draw_likelihood(ax: Axes, dataset: xr.Dataset) -> None:
+    values = dataset["log_likelihood"].values
+    ax.plot(np.arange(len(values)), values, color=BLUE, marker="." if len(values) <= 50 else "", label="log-likelihood")
+    if "round" in dataset:
+        changes = np.flatnonzero(np.diff(dataset["round"].values)) + 1
+        for place, change in enumerate(changes.tolist()):
+            label = "penalties chosen anew" if place == 0 else None
+            ax.axvline(change, color=GRAY, linewidth=0.8, linestyle=":", zorder=0, label=label)
+        if len(changes):
+            ax.legend(frameon=False, fontsize="small")
+    ax.set_xlabel("pass of the refinement")
+    ax.set_ylabel("penalized log-likelihood\nper sample (nats)")
+    integer_ticks(ax.xaxis)
+    _scale(ax, values)
+
+
+def _draw_points(ax: Axes, dataset: xr.Dataset, values: np.ndarray, filled: np.ndarray, name: str) -> None:
+    """One point a start, hollow ones being not converged, and a ring around the one that was chosen."""
+    number = np.arange(len(values))
+    best = int(dataset.attrs.get("best_start", -1))
+    for chosen, face, label in ((filled, BLUE, name), (~filled, "white", f"not {name}")):
+        if (chosen & np.isfinite(values)).any():
+            ax.plot(
+                number[chosen], values[chosen], color=BLUE, markerfacecolor=face, marker="o", linestyle="none",
+                label=label, zorder=3,
+            )  # fmt: skip
+    if 0 <= best < len(values):
+        ax.plot(
+            best, values[best], color=ORANGE, marker="o", markersize=13, markerfacecolor="none", markeredgewidth=2.0,
+            linestyle="none", label="chosen", zorder=4,
+        )  # fmt: skip
+    ax.set_xlabel("start")
+    ax.set_xlim(-0.5, len(values) - 0.5)
+    integer_ticks(ax.xaxis)
+    _scale(ax, values)
+
+
+def _scale(ax: Axes, values: np.ndarray) -> None:
+    """Logarithmic where values differ by orders of magnitude, no closer than is of interest, plain numbers."""
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return
+    low, high = float(finite.min()), float(finite.max())
+    if low > 0 and high > WIDE * low:
+        log_ticks(ax.yaxis, finite)
+        return
+    least = LEAST_SPAN * max(abs(low), abs(high))
+    if high - low < least:
+        middle = 0.5 * (low + high)
+        low, high = middle - 0.5 * least, middle + 0.5 * least
+    if high > low:
+        margin = 0.08 * (high - low)
+        ax.set_ylim(low - margin, high + margin)
+    ax.ticklabel_format(axis="y", useOffset=False)
+
+
+def _loss_name(dataset: xr.Dataset) -> str:
+    """Its name as it is written in a sentence, and a space."""
+    name = str(dataset.attrs.get("loss_name", ""))
+    return {"kl": "KL ", "frobenius": "Frobenius "}.get(name, f"{name} " if name else "")
+
+
+def _is_converged(status: Any) -> bool:
+    name = str(status).upper()
+    return name in StopReason.__members__ and StopReason[name].is_converged

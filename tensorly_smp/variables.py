@@ -1,0 +1,79 @@
+"""What is known of each variable before anything is fitted: its bounds, and whether it is discrete."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.labels import list_names
+from tensorly_smp.likelihood.cells import Support, discrete_variables
+from tensorly_smp.samples import Samples
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Bounds and kinds of the variables of some samples.
+
+    Attributes
+    ----------
+    support : tuple of (low, high)
+        Bounds of every variable; None where there is none.
+    discrete : tuple of int
+        Positions of the variables that keep a histogram.
+    """
+
+    support: tuple[Support, ...]
+    discrete: tuple[int, ...]
+
+    @classmethod
+    def of(cls, samples: Samples, support: Any, discrete: Any, sample_weight: np.ndarray | None) -> Variables:
+        """As the estimator's parameters of these names say; discrete are also those that look it where none is named.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            Unknown names, or bounds that the values do not respect.
+        """
+        if not isinstance(support, Mapping | None):
+            raise InvalidTypeError(f"support is {type(support).__name__}; expected a mapping {{name: (low, high)}}.")
+        bounds: list[Support] = [(None, None)] * len(samples.variables)
+        for name, pair in (support or {}).items():
+            n = _position(name, samples.variables, "support")
+            bounds[n] = _checked_bounds(name, pair, samples.values[:, n])
+        if discrete is None:
+            return cls(tuple(bounds), discrete_variables(samples.values, sample_weight))
+        if isinstance(discrete, str | bytes | Mapping) or not isinstance(discrete, Iterable):
+            raise InvalidTypeError(f"discrete is {discrete!r}; expected a list of names, or None.")
+        return cls(tuple(bounds), tuple(sorted({_position(name, samples.variables, "discrete") for name in discrete})))
+
+
+def _position(name: Any, variables: Sequence[Hashable], parameter: str) -> int:
+    if not isinstance(name, Hashable) or name not in variables:
+        raise InvalidInputError(f"{parameter} names {name!r}; expected variables among {list_names(variables)}.")
+    return list(variables).index(name)
+
+
+def _checked_bounds(name: Any, pair: Any, values: np.ndarray) -> Support:
+    """Bounds that are in order, and that the values respect."""
+    try:
+        low, high = (None if bound is None else float(bound) for bound in pair)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(
+            f"support of {name!r} is {pair!r}; expected (low, high), each a number or None."
+        ) from error
+    if any(bound is not None and not np.isfinite(bound) for bound in (low, high)):
+        raise InvalidInputError(f"support of {name!r} is {pair!r}; expected finite bounds, or None for no bound.")
+    observed = values[~np.isnan(values)]
+    if not len(observed):
+        return low, high  # which is for the choice of bins to refuse
+    least, most = observed.min(), observed.max()
+    if (low is not None and least < low) or (high is not None and most > high) or (low is not None and low == high):
+        raise InvalidInputError(
+            f"support of {name!r} is {pair!r}, but its values reach from {least:.6g} to {most:.6g}; expected bounds "
+            "that contain them."
+        )
+    return low, high

@@ -1,0 +1,59 @@
+"""Small problems for the tests of backends: of few shapes, since JAX compiles once for each."""
+
+import warnings
+
+import numpy as np
+import tensorly as tl
+
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.exceptions import ConvergenceWarning
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solver import coupled_simplex_parafac
+
+# Every variable is in as many triples and has as many bins.
+MODES = [(0, 1, 2), (3, 0, 1), (0, 2, 3), (1, 2, 3)]
+N_BINS = (3, 3, 3, 3)
+#: Without extrapolation, which enlarges rounding.
+FEW_SWEEPS = {"modes": None, "n_iter_max": 3, "n_inner": 2, "extrapolate": False}
+#: Losses, and forms of the histograms, that are solved in ways of their own.
+EVERY_FORM = [("kl", "counted"), ("frobenius", "counted"), ("frobenius", "implicit")]
+
+
+def tensor(array, dtype):
+    return tl.tensor(np.asarray(array), dtype=getattr(tl.backend, dtype))
+
+
+def make_arrays():
+    rng = np.random.default_rng(0)
+    return [rng.random([N_BINS[n] for n in mode]) for mode in MODES]
+
+
+def make_init():
+    rng = np.random.default_rng(1)
+    return MixtureFactors(rng.dirichlet(np.ones(3)), [rng.dirichlet(np.ones(size), 3).T for size in N_BINS])
+
+
+def solve(data, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return coupled_simplex_parafac(data, 3, **{"modes": MODES, "init": "random", "random_state": 0, **options})
+
+
+def make_codes(missing, weighted):
+    """Codes of four variables in as many bins, and weights of the samples or None."""
+    rng = np.random.default_rng(0)
+    values = rng.binomial(2, 0.2 + 0.6 * rng.integers(0, 2, (200, 1)), (200, len(N_BINS)))
+    values[rng.random(values.shape) < missing] = -1
+    return Codes.from_array(values, n_bins=N_BINS), rng.random(200) if weighted else None
+
+
+def parts(factors):
+    return [factors.weights, *factors.factors]
+
+
+def every_kind(device):
+    """Data of the kinds that are solved in ways of their own."""
+    codes, sample_weight = make_codes(0.4, True)
+    more = {"modes": None, "device": device, "sample_weight": sample_weight, "n_iter_max": 5}
+    for loss, form in EVERY_FORM:
+        yield codes, {"loss": loss, "histograms": form, **more}

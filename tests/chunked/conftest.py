@@ -1,0 +1,10 @@
+import pytest
+
+from tensorly_smp.chunked import reading
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    """Parts of a few hundred entries, so that there are several of them."""
+    monkeypatch.setattr(reading, "PART_ENTRIES", 800)
+    monkeypatch.setattr(reading, "PART_ROWS", 1)

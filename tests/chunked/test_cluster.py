@@ -1,0 +1,101 @@
+"""Fits on a real cluster of two worker processes, one of which is killed."""
+
+import os
+import signal
+import warnings
+
+import numpy as np
+import pytest
+
+import tensorly_smp as smp
+from tensorly_smp.chunked.laying import ChunkedCellSamples
+from tensorly_smp.exceptions import WorkersLostError
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.slow
+
+N_CHUNKS, SIZE = 6, 250
+
+
+@pytest.fixture(scope="module")
+def client():
+    with warnings.catch_warnings():
+        # What a library of the cluster deprecates is not ours to mend.
+        warnings.simplefilter("ignore")
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, memory_limit="1GB", dashboard_address=None
+        )
+        with cluster, distributed.Client(cluster) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return smp.datasets.make_smooth_mixture("gaussian", 100, n_variables=5, n_components=3, random_state=0)[2]
+
+
+@pytest.fixture(scope="module")
+def expected(truth):
+    X = np.concatenate([truth.sample(SIZE, random_state=seed)[0] for seed in range(N_CHUNKS)])
+    return X, smp.SmoothProductMixture(3, random_state=0).fit(X)
+
+
+def chunked(truth):
+    """The same samples, made where they are needed."""
+    draw = dask.delayed(lambda seed: truth.sample(SIZE, random_state=seed)[0])
+    return da.concatenate([da.from_delayed(draw(seed), (SIZE, 5), float) for seed in range(N_CHUNKS)])
+
+
+def assert_same(found, expected):
+    assert found.result_.attrs["n_passes"] == expected.result_.attrs["n_passes"]
+    for name in ("weights", "factors", "spline", "log_likelihood"):
+        assert np.allclose(found.result_[name], expected.result_[name], atol=1e-6, equal_nan=True)
+
+
+def test_fit_is_that_in_memory(client, truth, expected):
+    X, model = expected
+    found = smp.SmoothProductMixture(3, random_state=0).fit(chunked(truth))
+    assert_same(found, model)
+    assert np.array_equal(found.predict(chunked(truth)).compute(), model.predict(X))
+
+
+def test_without_histograms_too(client, truth, expected, monkeypatch):
+    monkeypatch.setattr("tensorly_smp.chunked.decomposing.MOST_BYTES_OF_PARTS", 1.0)
+    monkeypatch.setattr("tensorly_smp.decomposition.MOST_CELLS_FOR_KL", 10)
+    options = dict(refine=None, n_init=1, max_iter=5, tol=0.1, density="histogram", random_state=0)
+    found = smp.SmoothProductMixture(3, **options).fit(chunked(truth))
+    assert found.result_.attrs["histograms"] == "implicit"
+    model = smp.SmoothProductMixture(3, **options).fit(expected[0])
+    assert np.allclose(found.result_["factors"], model.result_["factors"])
+
+
+def test_worker_killed_in_the_middle_of_a_fit(client, truth, expected, monkeypatch):
+    """What it held is computed anew on the others: the fit ends as if nothing had happened."""
+    e_step, calls, killed = ChunkedCellSamples.e_step, [], []
+
+    def kill_at_the_third(self, *logs):
+        calls.append(1)
+        if len(calls) == 3:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+        return e_step(self, *logs)
+
+    monkeypatch.setattr(ChunkedCellSamples, "e_step", kill_at_the_third)
+    found = smp.SmoothProductMixture(3, random_state=0).fit(chunked(truth))
+    assert len(calls) > 3
+    client.wait_for_workers(2, timeout=60)
+    assert killed[0] not in client.run(os.getpid).values()
+    assert_same(found, expected[1])
+
+
+def test_fit_on_a_cluster_whose_workers_are_gone_for_good(truth, monkeypatch):
+    monkeypatch.setattr("tensorly_smp.chunked.parts.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("tensorly_smp.chunked.parts.MOST_SECONDS_ALONE", 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nobody = distributed.LocalCluster(n_workers=0, dashboard_address=None)
+        with nobody, distributed.Client(nobody), pytest.raises(WorkersLostError, match="no worker"):
+            smp.SmoothProductMixture(3).fit(chunked(truth))

@@ -1,0 +1,172 @@
+"""Fits of chunked samples, from end to end, against those of the same samples in memory."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import ClippedMassWarning, ConvergenceWarning, InvalidInputError, NyquistWarning
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+
+NAMES = list("abcde")
+
+
+@pytest.fixture(scope="module")
+def samples():
+    X = smp.datasets.make_smooth_mixture("gmm", 1200, n_variables=5, n_components=3, random_state=0).X
+    rng = np.random.default_rng(1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[5] = np.nan
+    return X, rng.integers(0, 3, 1200).astype(float)
+
+
+def of_unknown_sizes(X):
+    return da.from_array(X, chunks=(170, 2))[da.from_array(np.ones(len(X), dtype=bool), chunks=170)]
+
+
+CHUNKED = {
+    "even": lambda x: da.from_array(x, chunks=(200, 5)),
+    "uneven": lambda x: da.from_array(x, chunks=((1, 699, 300, 200), (3, 2))),
+    "unknown": of_unknown_sizes,
+    "frame": lambda x: dd.from_pandas(pd.DataFrame(x, columns=NAMES), npartitions=7),
+    "dataarray": lambda x: xr.DataArray(x.T, {"variable": NAMES}, ("variable", "sample")).chunk({"sample": 310}),
+}
+OPTIONS = {
+    "cpd": dict(refine=None, max_iter=100),
+    "em": dict(refine="em", max_iter=100),
+    "smooth": dict(refine="smooth"),
+    "triples": dict(refine=None, triples=5, loss="frobenius", max_iter=30),
+    "quantile": dict(refine=None, binning="quantile", density="histogram", max_iter=30),
+    "coverage": dict(refine=None, coverage=0.95, n_bins="auto", density="histogram", max_iter=30),
+}
+
+
+@pytest.fixture(scope="module")
+def in_memory(samples):
+    """Fits in memory, each made once."""
+    fits = {}
+
+    def fit(options, weighted):
+        if (options, weighted) not in fits:
+            fits[options, weighted] = fitted(samples[0], samples[1] if weighted else None, **OPTIONS[options])
+        return fits[options, weighted]
+
+    return fit
+
+
+def fitted(X, sample_weight=None, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if options.get("refine", "smooth") != "smooth":
+            warnings.simplefilter("ignore", ClippedMassWarning)  # bins of few samples
+        return smp.SmoothProductMixture(3, random_state=0, **options).fit(X, sample_weight=sample_weight)
+
+
+def assert_same(found, expected, tolerance=1e-7):
+    """The same up to rounding, which passes of EM let grow."""
+    first, second = found.result_, expected.result_
+    assert set(first.variables) == set(second.variables)
+    for name in first.variables:
+        if name in ("seconds", "variable") or first[name].dtype.kind not in "fi":
+            continue
+        assert first[name].shape == second[name].shape, name
+        scale = max(1.0, float(np.abs(np.nan_to_num(second[name].values)).max(initial=0.0)))
+        assert np.allclose(first[name], second[name], rtol=0, atol=tolerance * scale, equal_nan=True), name
+    same = {"status", "n_sweeps", "n_samples", "n_passes", "density", "refine", "best_start"} & set(second.attrs)
+    assert {name: first.attrs[name] for name in same} == {name: second.attrs[name] for name in same}
+
+
+@pytest.mark.parametrize(("options", "kind"), [("em", "uneven"), *(("smooth", kind) for kind in CHUNKED)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fit_is_that_in_memory_whatever_the_chunks(options, kind, weighted, samples, in_memory):
+    X, weights = samples
+    found = fitted(CHUNKED[kind](X), weights if weighted else None, **OPTIONS[options])
+    expected = in_memory(options, weighted)
+    assert_same(found, expected)
+    assert np.array_equal(found.labels_.compute(), expected.labels_)
+    is_named = kind in ("frame", "dataarray")
+    assert found.binning_.variables == (tuple(NAMES) if is_named else ("x0", "x1", "x2", "x3", "x4"))
+
+
+@pytest.mark.parametrize("options", ["cpd", "triples", "quantile", "coverage"])
+def test_coupled_decomposition_is_that_in_memory(options, samples, in_memory):
+    """To the last bit: without weights, the histograms are."""
+    assert_same(fitted(CHUNKED["uneven"](samples[0]), **OPTIONS[options]), in_memory(options, False), 0.0)
+
+
+@pytest.mark.parametrize("options", ["cpd", "em", "smooth"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_samples_are_thinned_alike(options, weighted, samples, monkeypatch):
+    for place in ("tensorly_smp.codes.thinning", "tensorly_smp.chunked.coding"):
+        monkeypatch.setattr(f"{place}.MOST_ROWS", 150)
+    X, weights = samples[0], samples[1] if weighted else None
+    expected = fitted(X, weights, **OPTIONS[options])
+    assert_same(fitted(CHUNKED["uneven"](X), weights, **OPTIONS[options]), expected)
+    assert expected.binning_ == fitted(X, weights, **OPTIONS["cpd"]).binning_
+
+
+def test_many_variables_are_fitted_without_histograms(monkeypatch):
+    monkeypatch.setattr("tensorly_smp.chunked.decomposing.MOST_BYTES_OF_PARTS", 1.0)
+    monkeypatch.setattr("tensorly_smp.decomposition.MOST_CELLS_FOR_KL", 10)
+    monkeypatch.setattr("tensorly_smp.chunked.reading.PART_ENTRIES", 4000)
+    X = smp.datasets.make_smooth_mixture("gaussian", 1200, n_variables=8, n_components=3, random_state=0).X
+    found, expected = fitted(da.from_array(X, chunks=(500, 8))), fitted(X)
+    assert found.result_.attrs["histograms"] == "implicit"
+    assert_same(found, expected)
+
+
+def test_rounded_and_discrete_variables(samples):
+    X = samples[0].copy()
+    X[:, 0] = np.round(2 * X[:, 0]) / 2
+    X[:, 1] = np.where(X[:, 1] > 0, 1.0, 0.0)
+    found, expected = fitted(CHUNKED["even"](X)), fitted(X)
+    assert expected.result_.discrete.values.tolist() == [0, 1, 0, 0, 0]
+    assert_same(found, expected)
+
+
+def test_fitted_model_predicts_saves_and_clones(samples, tmp_path):
+    model = fitted(CHUNKED["frame"](samples[0]), **OPTIONS["smooth"])
+    frame = pd.DataFrame(samples[0], columns=NAMES)
+    model.save(tmp_path / "model.nc")
+    loaded = smp.load(tmp_path / "model.nc")
+    assert np.array_equal(loaded.predict(frame), model.labels_.compute())
+    assert isinstance(model.sample(5, random_state=0)[0], pd.DataFrame)
+    assert model.score(CHUNKED["frame"](samples[0])) == pytest.approx(model.score(frame), rel=1e-12)
+
+
+def test_given_bins_and_support(samples):
+    X = samples[0]
+    binning = smp.Binning(smp.choose_binning(X, 8).edges, tuple(NAMES))
+    options = dict(binning=binning, refine="smooth", support={"b": (-50, None)}, discrete=["c"])
+    frame = pd.DataFrame(X, columns=NAMES)
+    assert_same(fitted(dd.from_pandas(frame[NAMES[::-1]], npartitions=3), **options), fitted(frame, **options))
+
+
+def test_errors_and_warnings_are_those_in_memory(samples):
+    X = samples[0]
+    with pytest.raises(InvalidInputError, match="at least three"):
+        smp.SmoothProductMixture(2).fit(da.from_array(X[:, :2], chunks=100))
+    with pytest.raises(InvalidInputError, match="'x1'"):
+        fitted(da.from_array(np.where(np.arange(5) == 1, np.nan, X), chunks=100))
+    with pytest.raises(InvalidInputError, match="support of 'x0'"):
+        fitted(CHUNKED["even"](X), support={"x0": (0, 1)})
+    with pytest.warns(NyquistWarning, match="too coarse"):
+        fitted(CHUNKED["even"](X), refine=None, n_bins=5, max_iter=5)
+    with pytest.warns(ConvergenceWarning, match="stopped after 2"):
+        smp.SmoothProductMixture(3, refine="em", max_iter=2, random_state=0).fit(CHUNKED["even"](X))
+
+
+def test_error_of_a_chunk_comes_through():
+    def broken(block):
+        if len(block):
+            raise OSError("the disk is gone")
+        return block
+
+    X = da.zeros((100, 4), chunks=(10, 4)).map_blocks(broken, meta=np.empty((0, 0)))
+    with pytest.raises(OSError, match="the disk is gone"):
+        fitted(X)

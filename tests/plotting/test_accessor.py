@@ -1,0 +1,74 @@
+"""``model.plot``: the same pictures as methods; and no picture without matplotlib."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import MissingDependencyError
+
+
+def test_methods_draw_what_the_functions_do(model, data):
+    axes = model.plot.conditionals(data.X, variables=["x1"])
+    assert axes[0].get_xlabel() == "x1"
+    assert model.plot.factors().shape == (3,)
+    assert len(model.plot.loss()) == 4
+    assert model.plot.pairs(data.X, ["x0", "x1"]).shape == (2, 2)
+    assert len(model.plot.identifiability()) == 4
+    assert model.plot.calibration(data.X, data.labels).get_ylabel() == "share of samples that are of it"
+    assert model.plot.singular_values().get_xlabel() == "order"
+    assert len(model.plot.singular_values(data.X).get_lines()) == 4
+
+
+def test_every_picture_of_a_model_is_a_method(model):
+    functions = {name.removeprefix("plot_") for name in smp.plotting.__all__}
+    methods = {name for name, _ in inspect.getmembers(type(model.plot), inspect.isfunction) if name[0] != "_"}
+    assert methods == functions - {"selection"}
+    assert all(name in repr(model.plot) for name in methods)
+
+
+def test_arguments_are_those_of_the_functions(model):
+    for name in ("conditionals", "factors", "loss", "pairs"):
+        method = list(inspect.signature(getattr(model.plot, name)).parameters.values())
+        function = list(inspect.signature(getattr(smp.plotting, f"plot_{name}")).parameters.values())
+        assert [(p.name, p.default) for p in method] == [(p.name, p.default) for p in function[1:]]
+
+
+def test_not_before_the_fit():
+    with pytest.raises(NotFittedError):
+        _ = smp.SmoothProductMixture().plot
+
+
+def test_without_matplotlib(model, data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    calls = [
+        lambda: model.plot.conditionals(),
+        lambda: model.plot.factors(),
+        lambda: model.plot.loss(),
+        lambda: model.plot.pairs(),
+        lambda: model.plot.identifiability(),
+        lambda: model.plot.calibration(data.X, data.labels),
+        lambda: model.plot.singular_values(),
+    ]
+    for call in calls:
+        with pytest.raises(MissingDependencyError, match=r"tensorly_smp\[plot\]"):
+            call()
+
+
+def test_importing_the_package_does_not_import_matplotlib():
+    code = "import sys, tensorly_smp, tensorly_smp.plotting.accessor; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_nothing_of_the_caller_is_changed(mixed, mixed_model):
+    before, dataset = mixed.copy(), mixed_model.result_.copy(deep=True)
+    mixed_model.plot.conditionals(mixed)
+    mixed_model.plot.pairs(mixed)
+    mixed_model.plot.loss()
+    assert mixed.equals(before)
+    assert mixed_model.result_.identical(dataset)
+    assert np.isfinite(mixed_model.weights_).all()

@@ -1,0 +1,241 @@
+"""Conditional densities: what the curves, bars, names and pages say."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from matplotlib.container import BarContainer
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.plotting import plot_conditionals
+from tensorly_smp.plotting.marginal import Levels, curve_points, data_edges, span
+from tensorly_smp.plotting.style import component_style
+from tensorly_smp.plotting.subject import read_subject
+
+
+def curves(ax):
+    return {line.get_label(): line for line in ax.get_lines()}
+
+
+def stairs(ax, label):
+    (found,) = [patch for patch in ax.patches if patch.get_label() == label]
+    return found.get_data()
+
+
+def legend_texts(axes):
+    (legend,) = axes[0].figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+@pytest.mark.parametrize("kind", ["model", "em_model", "plain_model"])
+def test_every_curve_is_a_density_and_their_mean_the_mixture(kind, request, data):
+    model = request.getfixturevalue(kind)
+    axes = plot_conditionals(model, data.X)
+    assert axes.shape == (4,)
+    for ax, name in zip(axes, model.binning_.variables, strict=True):
+        drawn = curves(ax)
+        assert set(drawn) == {"component 0", "component 1", "component 2", "mixture"}
+        mixture = 0.0
+        for r, weight in enumerate(model.weights_):
+            x, y = drawn[f"component {r}"].get_data()
+            assert np.trapezoid(y, x) == pytest.approx(1.0, abs=0.03)
+            np.testing.assert_array_equal(y, model.density_.pdf_1d(x, name, r))
+            mixture = mixture + weight * y
+        np.testing.assert_allclose(drawn["mixture"].get_ydata(), mixture)
+
+
+def test_colors_are_those_of_the_components_in_all_panels(model):
+    axes = plot_conditionals(model)
+    for r in range(3):
+        assert {curves(ax)[f"component {r}"].get_color() for ax in axes} == {component_style(r)["color"]}
+    assert len({component_style(r)["color"] for r in range(3)}) == 3
+
+
+def test_one_legend_with_the_weights(model, data):
+    axes = plot_conditionals(model, data.X)
+    texts = legend_texts(axes)
+    assert texts == [*(f"{r} ({weight:.2f})" for r, weight in enumerate(model.weights_)), "mixture", "data"]
+    assert all(ax.get_legend() is None for ax in axes)
+    assert legend_texts(plot_conditionals(model))[-1] == "mixture"
+
+
+def test_data_behind_are_all_of_the_data(model, data):
+    axes = plot_conditionals(model, data.X)
+    for n, ax in enumerate(axes):
+        heights, edges, _ = stairs(ax, "data")
+        low, high = ax.get_xlim()
+        inside = np.mean((data.X[:, n] >= edges[0]) & (data.X[:, n] <= edges[-1]))
+        assert np.sum(heights * np.diff(edges)) == pytest.approx(inside)
+        assert inside > 0.97
+        assert low <= edges[0] < edges[-1] <= high
+        top = ax.get_ylim()[1]
+        assert heights.max() < top
+        assert max(line.get_ydata().max() for line in ax.get_lines()) < top
+
+
+def test_dataset_draws_what_the_model_does(em_model):
+    for ours, theirs in zip(plot_conditionals(em_model), plot_conditionals(em_model.result_), strict=True):
+        for label, line in curves(ours).items():
+            np.testing.assert_array_equal(line.get_ydata(), curves(theirs)[label].get_ydata())
+
+
+def test_density_alone(model):
+    axes = plot_conditionals(model.density_, variables=["x3", "x1"])
+    assert [ax.get_xlabel() for ax in axes] == ["x3", "x1"]
+    x, y = curves(axes[0])["component 0"].get_data()
+    assert np.trapezoid(y, x) == pytest.approx(1.0, abs=0.03)
+
+
+def test_raw_functions_are_drawn_with_their_negative_parts(factors):
+    density = smp.reconstruct_density(factors, raw=True)
+    (ax,) = plot_conditionals(density, variables=density.variables[0])
+    assert ax.get_ylim()[0] < 0
+
+
+def test_discrete_variables_are_bars_of_probability(mixed, mixed_model):
+    axes = plot_conditionals(mixed_model, mixed)
+    assert [ax.get_ylabel() for ax in axes] == ["probability", "probability", "density", "density"]
+    for ax, name in zip(axes[:2], ["children", "smoker"], strict=True):
+        bars = {each.get_label(): each for each in ax.containers if isinstance(each, BarContainer)}
+        assert set(bars) == {"component 0", "component 1", "data"}
+        for r in range(2):
+            heights = [bar.get_height() for bar in bars[f"component {r}"]]
+            assert np.sum(heights) == pytest.approx(1.0, abs=0.01)
+        shares = mixed[name].value_counts(normalize=True).sort_index()
+        assert [bar.get_height() for bar in bars["data"]] == pytest.approx(shares.tolist())
+        centers = [bar.get_x() + bar.get_width() / 2 for bar in bars["data"]]
+        assert centers == pytest.approx(shares.index.tolist())
+        assert not ax.get_lines()
+    first = mixed_model.result_.factors.sel(variable="smoker", component=0).dropna("bin").values
+    smoker = next(each for each in axes[1].containers if each.get_label() == "component 0")
+    assert [bar.get_height() for bar in smoker] == pytest.approx([first[0], first[-1]], abs=1e-3)
+
+
+def test_many_bars_are_steps():
+    rng = np.random.default_rng(0)
+    edges = np.arange(21.0) - 0.5
+    binning = smp.Binning((edges,) * 3)
+    many = smp.MixtureFactors(np.full(5, 0.2), tuple(rng.dirichlet(np.ones(20), 5).T for _ in range(3)), binning)
+    dataset = read_subject(many).dataset.assign(discrete=("variable", np.ones(3, dtype=np.int8)))
+    ax = plot_conditionals(dataset)[0]
+    assert not ax.containers
+    heights, found, _ = stairs(ax, "component 4")
+    np.testing.assert_array_equal(found, edges)
+    np.testing.assert_array_equal(heights, many.factors[0][:, 4])
+
+
+def test_histogram_densities_are_drawn_as_steps(factors):
+    subject = read_subject(smp.reconstruct_density(factors, method="histogram"))
+    conditionals = subject.density.conditionals[0]
+    x = curve_points(conditionals, -1.0, 5.0)
+    values = conditionals.pdf(x)
+    exact = conditionals.cdf(np.array([5.0])) - conditionals.cdf(np.array([-1.0]))
+    np.testing.assert_allclose(np.trapezoid(values, x, axis=0), exact[0], atol=1e-4)
+
+
+def test_names_units_and_missing_entries(mixed, mixed_model):
+    axes = plot_conditionals(mixed_model, mixed)
+    assert [ax.get_xlabel() for ax in axes] == ["children", "smoker", "age (years)", "income (k€)"]
+    shares = mixed.isna().mean()
+    assert [ax.get_title(loc="right") for ax in axes] == [f"{share:.0%} missing" for share in shares]
+    assert [ax.get_title(loc="right") for ax in plot_conditionals(mixed_model)] == [""] * 4
+    assert [ax.get_xlabel() for ax in plot_conditionals(mixed_model)][2:] == ["age (years)", "income (k€)"]
+
+
+def test_units_of_labelled_arrays(model, data):
+    names = list(model.binning_.variables)
+    array = xr.DataArray(
+        data.X, {"variable": names, "units": ("variable", ["m", "s", "", "kg"])}, ("sample", "variable")
+    )
+    assert [ax.get_xlabel() for ax in plot_conditionals(model, array)] == ["x0 (m)", "x1 (s)", "x2", "x3 (kg)"]
+
+
+def test_thirty_variables_with_long_names_go_to_pages_without_overlap(factors):
+    density = smp.reconstruct_density(factors, method="histogram")
+    names, seen = factors.binning.variables, []
+    for page in range(3):
+        axes = plot_conditionals(density, page=page)
+        figure = axes[0].figure
+        seen += [ax.get_xlabel() for ax in axes]
+        assert f"page {page} of 0 to 2" in figure.get_suptitle()
+    assert [int(text.replace("\n", " ").split("category ")[1][:2]) for text in seen] == list(range(len(names)))
+    figure = plot_conditionals(density, page=1)[0].figure
+    figure.canvas.draw()
+    boxes = [ax.get_tightbbox() for ax in figure.axes] + [each.get_window_extent() for each in figure.legends]
+    assert not any(a.overlaps(b) for m, a in enumerate(boxes) for b in boxes[:m])
+    with pytest.raises(InvalidInputError, match="page is 3; expected 0 to 2, for 30 variables"):
+        plot_conditionals(density, page=3)
+
+
+def test_given_axes_make_the_pages(model):
+    figure, axes = plt.subplots(1, 3)
+    assert plot_conditionals(model, page=1, axes=axes).tolist() == [axes[0]]
+    assert [ax.axison for ax in axes] == [True, False, False]
+    assert axes[0].get_xlabel() == "x3"
+    assert axes[0].get_legend() is not None
+    assert not figure.legends
+
+
+def test_a_far_value_does_not_flatten_the_picture(model, data):
+    X = data.X.copy()
+    X[0, 0] = 1e6
+    ax = plot_conditionals(model, X)[0]
+    assert ax.get_xlim()[1] < 100
+
+
+def test_a_towering_component_leaves_the_panel():
+    binning = smp.Binning((np.linspace(0.0, 100.0, 101),) * 3)
+    wide, narrow = np.full(100, 0.01), np.eye(100)[50]
+    factor = np.stack([wide, narrow], axis=1)
+    subject = smp.MixtureFactors(np.array([0.5, 0.5]), (factor,) * 3, binning)
+    ax = plot_conditionals(smp.reconstruct_density(subject, method="histogram"))[0]
+    assert ax.get_ylim()[1] < 0.1 < curves(ax)["component 1"].get_ydata().max()
+
+
+def test_limits_hold_the_bulk_of_every_component(model):
+    subject = read_subject(model.density_)
+    for n, name in enumerate(subject.names):
+        low, high = span(subject, n)
+        below, above = model.density_.cdf_1d(np.array([low, high]), name, "all")
+        assert (below < 0.02).all()
+        assert (above > 0.98).all()
+
+
+def test_bars_of_rounded_data_are_whole_steps_wide():
+    rounded = np.repeat(np.arange(60.0), 20)
+    edges = data_edges(rounded, -0.5, 59.5)
+    np.testing.assert_allclose(np.diff(edges) % 1.0, 0.0)
+    counts, _ = np.histogram(rounded, edges)
+    assert len(set(counts[:-1])) == 1
+    smooth = np.random.default_rng(0).normal(size=1000)
+    assert len(data_edges(smooth, -3.0, 3.0)) == 32
+
+
+def test_levels_of_a_single_value_and_of_values_that_are_not_in_the_middle():
+    edges = np.array([0.0, 1.0, 2.0, 3.0])
+    one = Levels.of(edges, np.array([[0.0], [1.0], [0.0]]), None)
+    assert one.centers.tolist() == [1.5]
+    assert one.edges.tolist() == [1.0, 2.0]
+    some = Levels.of(edges, np.array([[0.5], [0.0], [0.5]]), np.array([0.0, 3.0, np.nan, 0.0]))
+    assert some.centers.tolist() == [0.0, 3.0]
+    assert some.edges.tolist() == [-1.5, 1.5, 4.5]
+    assert some.probabilities.ravel().tolist() == [0.5, 0.5]
+
+
+def test_bad_input(model, data):
+    with pytest.raises(InvalidInputError, match="Unknown"):
+        plot_conditionals(model, variables=["y"])
+    with pytest.raises(InvalidInputError, match="X has 2 variables"):
+        plot_conditionals(model, data.X[:, :2])
+    with pytest.raises(InvalidInputError, match="do not match"):
+        plot_conditionals(model, pd.DataFrame(data.X, columns=["a", "x1", "x2", "x3"]))
+    with pytest.raises(InvalidTypeError, match="page is"):
+        plot_conditionals(model, page="first")
+    with pytest.raises(InvalidTypeError, match="matplotlib Axes"):
+        plot_conditionals(model, axes=7)
+    matrix = np.array([[0.7, 0.2], [0.3, 0.8]])
+    with pytest.raises(InvalidInputError, match="plot_factors draws them"):
+        plot_conditionals(smp.MixtureFactors(np.array([0.5, 0.5]), (matrix,) * 3))
+    assert not plt.get_fignums()

@@ -1,0 +1,40 @@
+"""Names fit their place, and stay different."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorly_smp.plotting.names import axis_names, short_names
+
+NAMES = st.lists(st.text(max_size=120), min_size=1, max_size=12, unique=True)
+UNITS = st.sampled_from(["", "kg", "a very long unit that nobody would ever use per fortnight"])
+
+
+@given(NAMES, UNITS)
+def test_axis_names_fit_and_are_no_mathematics(names, unit):
+    for text in axis_names(names, [unit] * len(names)):
+        lines = text.replace(r"\$", "$").split("\n")
+        assert 1 <= len(lines) <= 2
+        assert all(0 < len(line) <= 32 for line in lines)
+        assert text.count("$") == text.count(r"\$")
+
+
+@given(st.text("ab c", max_size=60), st.text("ab c", max_size=60), st.integers(2, 40), st.integers(12, 40))
+def test_names_that_differ_anywhere_stay_different(start, end, n_names, width):
+    names = [f"{start}<{n}>{end}" for n in range(n_names)]
+    short = short_names(names, width)
+    assert len(set(short)) == n_names
+    assert all(len(name) <= width for name in short)
+    if width >= 25:  # what differs is shown, and not a number
+        assert all(f"<{n}>" in name for n, name in enumerate(short))
+
+
+def test_names_that_differ_in_two_places_are_numbered():
+    names = [f"{first}{'x' * 80}{last}" for first in "ab" for last in "ab"]
+    assert len(set(short_names([name + "y" * 40 for name in ["q" * 40 + name for name in names]], 20))) == 4
+
+
+def test_short_names_stay():
+    assert axis_names(["mass"], ["kg"]) == ["mass (kg)"]
+    assert axis_names([("a", 1), 7], ["", ""]) == ["('a', 1)", "7"]
+    assert short_names(["a" * 30 + "b" * 30, "c"], 13) == ["aaaaaa…bbbbbb", "c"]
+    assert short_names(["cost in $ of $"], 20) == [r"cost in \$ of \$"]

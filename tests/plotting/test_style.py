@@ -1,0 +1,104 @@
+"""What pictures share: pages, axes, colors."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.plotting import style
+
+
+@given(st.integers(1, 60), st.integers(1, 15))
+def test_pages_are_a_partition(n_items, per_page):
+    items = list(range(n_items))
+    _, n_pages = style.page_of(items, 0, per_page)
+    pages = [style.page_of(items, page, per_page)[0] for page in range(n_pages)]
+    assert [item for each in pages for item in each] == items
+    assert all(1 <= len(page) <= per_page for page in pages)
+    with pytest.raises(InvalidInputError, match=f"page is {n_pages}; expected 0 to {n_pages - 1}"):
+        style.page_of(items, n_pages, per_page)
+
+
+@pytest.mark.parametrize(
+    ("page", "error"), [(-1, InvalidInputError), (0.5, InvalidTypeError), (True, InvalidTypeError)]
+)
+def test_pages_that_are_none(page, error):
+    with pytest.raises(error, match="page is"):
+        style.page_of([1], page, 1)
+
+
+def test_components_differ_in_color_or_line():
+    styles = [style.component_style(r) for r in range(28)]
+    assert len({str(each) for each in styles}) == 28
+    assert [each["linestyle"] for each in styles[:7]] == ["-"] * 7
+    assert [style.component_marker(r)["color"] for r in range(28)] == [each["color"] for each in styles]
+
+
+def test_weights_of_small_components_are_not_nothing():
+    assert [style.weight_text(weight) for weight in (0.5, 0.0871, 1e-5)] == ["0.50", "0.087", "1e-05"]
+
+
+@pytest.mark.parametrize("n_panels", [1, 4, 7, 12])
+def test_new_panels_do_not_overlap(n_panels):
+    places = style.panels(None, n_panels)
+    places[0].figure.canvas.draw()
+    boxes = [ax.get_tightbbox() for ax in places]
+    assert places.shape == (n_panels,)
+    assert not any(a.overlaps(b) for m, a in enumerate(boxes) for b in boxes[:m])
+
+
+def test_given_axes_are_used_and_the_rest_switched_off():
+    _, axes = plt.subplots(2, 2)
+    places = style.panels(axes, 3)
+    assert places.tolist() == axes.ravel()[:3].tolist()
+    assert [ax.axison for ax in axes.ravel()] == [True, True, True, False]
+    assert style.panels(axes[0, 0], 1).tolist() == [axes[0, 0]]
+    assert style.panels(axes.ravel().tolist(), 1).tolist() == [axes[0, 0]]
+
+
+def test_axes_that_are_none():
+    _, ax = plt.subplots()
+    with pytest.raises(InvalidInputError, match="axes are 1; expected at least 2"):
+        style.panels(ax, 2)
+    with pytest.raises(InvalidInputError, match="empty"):
+        style.panels([], 1)
+    for wrong in ("axes", 3, {"a": ax}):
+        with pytest.raises(InvalidTypeError, match="expected matplotlib Axes"):
+            style.panels(wrong, 1)
+    with pytest.raises(InvalidTypeError, match="axes hold str"):
+        style.panels([ax, "b"], 1)
+    with pytest.raises(InvalidTypeError, match="axes hold Figure"):
+        style.single_axes(ax.figure)
+
+
+@pytest.mark.parametrize("n_labels", [1, 3, 7, 12, 25])
+def test_legend_is_read_row_by_row(n_labels):
+    fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+    handles = [ax.plot([0, 1], [r, r])[0] for r in range(n_labels)]
+    labels = [f"component {r}" for r in range(n_labels)]
+    style.component_legend(ax, handles, labels, "title", is_new=True)
+    fig.canvas.draw()
+    (legend,) = fig.legends
+    at = [(-round(text.get_window_extent().y0), text.get_window_extent().x0) for text in legend.get_texts()]
+    order = sorted(range(n_labels), key=at.__getitem__)
+    assert [legend.get_texts()[place].get_text() for place in order] == labels
+    assert legend.get_window_extent().width <= fig.bbox.width
+
+
+@pytest.mark.parametrize("values", [[1.0], [0.2, 0.7], [1.0, 200.0], [1e-16, 1.0]])
+def test_logarithmic_ticks_are_few(values):
+    fig, ax = plt.subplots()
+    values = np.array(values)
+    ax.plot(values, ".")
+    style.log_ticks(ax.yaxis, values)
+    fig.canvas.draw()
+    assert ax.get_yscale() == "log"
+    assert len([label for label in ax.get_yticklabels() if label.get_text()]) <= 24
+
+
+def test_no_logarithms_of_what_has_none():
+    _, ax = plt.subplots()
+    style.log_ticks(ax.yaxis, np.array([np.nan, 0.0, -1.0]))
+    assert ax.get_yscale() == "linear"

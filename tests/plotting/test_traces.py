@@ -1,0 +1,81 @@
+"""The record of a fit, drawn as it is."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.plotting import plot_loss
+
+
+def lines(ax):
+    return {line.get_label(): line for line in ax.get_lines()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "panels"),
+    [
+        ("plain_model", ["sweep", "start"]),
+        ("em_model", ["sweep", "start", "pass of the refinement"]),
+        ("model", ["sweep", "start", "start", "pass of the refinement"]),
+    ],
+)
+def test_panels_are_what_the_fit_has(kind, panels, request):
+    model = request.getfixturevalue(kind)
+    axes = plot_loss(model)
+    assert [ax.get_xlabel() for ax in axes] == panels
+    np.testing.assert_array_equal(lines(axes[0])["loss"].get_ydata(), model.result_["loss"])
+    assert axes[0].get_ylabel() == "KL loss"
+    best = model.result_.attrs["best_start"]
+    assert lines(axes[1])["chosen"].get_xdata() == [best]
+    assert lines(axes[1])["chosen"].get_ydata() == [model.result_["start_loss"][best]]
+    if "log_likelihood" in model.result_:
+        np.testing.assert_array_equal(lines(axes[-1])["log-likelihood"].get_ydata(), model.result_["log_likelihood"])
+    axes[0].figure.canvas.draw()
+
+
+def test_dataset_and_solution(plain_model, data):
+    np.testing.assert_array_equal(
+        lines(plot_loss(plain_model.result_)[0])["loss"].get_ydata(), plain_model.result_["loss"]
+    )
+    codes = smp.encode_samples(data.X, smp.choose_binning(data.X, 5))
+    solution = smp.coupled_simplex_parafac(
+        codes, rank=2, loss="frobenius", n_init=2, n_iter_max=3, tol=0.1, random_state=0
+    )
+    axes = plot_loss(solution)
+    assert axes[1].get_ylabel() == "final Frobenius loss"
+    np.testing.assert_array_equal(lines(axes[0])["loss"].get_ydata(), solution.trace.loss)
+
+
+def test_starts_that_have_not_converged_are_hollow_and_repeats_are_marked(model):
+    dataset = model.result_.isel(start=[0, 0, 0, 0]).assign(
+        start_loss=("start", [1.0, 2.0, 3.0, 4.0]),
+        start_status=("start", ["converged", "max_sweeps", "exact", "screened"]),
+        start_criterion=("start", [-5.0, np.nan, -7.0, np.nan]),
+    )
+    axes = plot_loss(dataset.assign_attrs(best_start=2))
+    drawn = lines(axes[1])
+    assert drawn["converged"].get_xdata().tolist() == [0, 2]
+    assert drawn["not converged"].get_xdata().tolist() == [1, 3]
+    assert drawn["not converged"].get_markerfacecolor() == "white"
+    assert drawn["chosen"].get_xdata() == [2]
+    assert lines(axes[2])["same clusters as another"].get_xdata().tolist() == [1, 3]
+    assert lines(axes[2])["compared"].get_ydata().tolist() == [-5.0, -7.0]
+
+
+def test_scale_follows_the_values(plain_model):
+    wide = plain_model.result_.assign(start_loss=("start", [1e-6, 1.0]))
+    assert plot_loss(wide)[1].get_yscale() == "log"
+    same = plain_model.result_.assign(start_loss=("start", [1.0, 1.0 + 1e-9]))
+    low, high = plot_loss(same)[1].get_ylim()
+    assert high - low >= 1e-3
+
+
+def test_no_record_no_picture(model, factors):
+    for subject in (factors, model.density_):
+        with pytest.raises(InvalidInputError, match=r"no record of a fit \(it lacks loss, start_loss, start_status\)"):
+            plot_loss(subject)
+    _, ax = plt.subplots()
+    with pytest.raises(InvalidInputError, match="axes are 1; expected at least 4"):
+        plot_loss(model, axes=ax)

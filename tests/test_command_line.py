@@ -1,0 +1,282 @@
+"""The command line, as a user types it."""
+
+import io
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tensorly_smp as smp
+from tensorly_smp.command_line import main
+from tensorly_smp.exceptions import ClippedMassWarning
+
+DATA = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=1, missing=0.05)
+NAMES = ["length", "depth", "mass", "age"]
+TABLE = (
+    pd.DataFrame(DATA.X, columns=NAMES)
+    .assign(kind=np.array(["A", "B"])[DATA.labels], name=range(100, 600))
+    .to_csv(index=False)
+)
+FRAME = pd.read_csv(io.StringIO(TABLE))  # as pandas reads it: older versions are off in the last digit
+WAYS = ["--id-column", "name", "--labels-column", "kind"]
+FIT = ["--components", "2", "--bins", "8", "--refine", "none"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.csv").write_text(TABLE)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return smp.SmoothProductMixture(2, n_bins=8, refine=None, random_state=0).fit(FRAME[NAMES])
+
+
+def run(capsys, *arguments):
+    """Exit status, standard output and standard error of a command."""
+    try:
+        status = main([str(argument) for argument in arguments])
+    except SystemExit as ended:  # argparse
+        status = ended.code
+    return status, *capsys.readouterr()
+
+
+# ---- fit ----
+
+
+def test_fit_writes_what_the_library_gives(capsys, fitted):
+    status, out, err = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc", "--labels", "labels.csv")
+    assert (status, err) == (0, "")
+    loaded = smp.load("fit.nc")
+    np.testing.assert_array_equal(loaded.predict_proba(FRAME[NAMES]), fitted.predict_proba(FRAME[NAMES]))
+    expected = pd.DataFrame({"name": FRAME["name"], "component": fitted.predict(FRAME[NAMES])})
+    pd.testing.assert_frame_equal(pd.read_csv("labels.csv"), expected)
+    lines = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
+    assert lines["samples"] == "500"
+    assert lines["variables"] == "4: 'length', 'depth', 'mass', 'age'"
+    assert lines["components"].startswith(f"2, with weights {fitted.weights_[0]:.3g} ")
+    assert lines["outcome"].startswith("converged: ")
+    assert lines["missing"] == f"{np.isnan(DATA.X).mean():.1%} of the entries"
+    accuracy = smp.metrics.clustering_accuracy(DATA.labels, fitted.predict(FRAME[NAMES]))
+    assert lines["accuracy"] == f"{accuracy:.1%} of 500 samples are in the component of their class in 'kind'"
+    assert lines["written"] == "fit.nc, labels.csv"
+
+
+def test_fit_by_default_is_the_estimators_default(capsys):
+    status, out, _ = run(capsys, "fit", "data.csv", "--components", "2", *WAYS, "--out", "fit.nc", "--seed", "3")
+    assert status == 0
+    assert "log-splines; " in out
+    model = smp.SmoothProductMixture(2, random_state=3).fit(FRAME[NAMES])
+    np.testing.assert_array_equal(smp.load("fit.nc").predict_proba(FRAME[NAMES]), model.predict_proba(FRAME[NAMES]))
+
+
+def test_fit_chooses_the_number_of_components(capsys):
+    status, out, _ = run(capsys, "fit", "data.csv", "--select", "1:3", *FIT[2:], *WAYS)
+    assert status == 0
+    assert re.search(r"^ +2  [\d.]+  <- chosen$", out, re.MULTILINE)
+    assert out.count("chosen") == 1
+    assert re.search(r"^components  2, with weights", out, re.MULTILINE)
+
+
+def test_fit_to_zarr(capsys, fitted):
+    pytest.importorskip("zarr")
+    assert run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.zarr")[0] == 0
+    np.testing.assert_array_equal(smp.load("fit.zarr").predict(FRAME[NAMES]), fitted.predict(FRAME[NAMES]))
+
+
+@pytest.mark.parametrize(("name", "start"), [("fit.png", b"\x89PNG"), ("fit.svg", b"<?xml"), ("fit.pdf", b"%PDF")])
+def test_fit_draws(capsys, folder, name, start):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    status, out, _ = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--figure", name)
+    assert status == 0
+    assert name in out
+    content = (folder / name).read_bytes()
+    assert content.startswith(start)
+    assert len(content) > 5000
+    assert not plt.get_fignums()
+
+
+def test_many_variables_are_drawn_on_pages(capsys, folder):
+    pytest.importorskip("matplotlib")
+    wide = smp.datasets.make_smooth_mixture("gaussian", 300, 14, 2, random_state=0).X
+    pd.DataFrame(wide).add_prefix("v").to_csv("wide.csv", index=False)
+    status, _, err = run(capsys, "fit", "wide.csv", *FIT, "--figure", "fit.pdf")
+    assert (status, err) == (0, "")
+    assert b"/Count 2" in (folder / "fit.pdf").read_bytes()
+    _, _, err = run(capsys, "fit", "wide.csv", *FIT, "--figure", "fit.png")
+    assert err == "note: fit.png shows the first 12 of 14 variables; a .pdf has them all.\n"
+
+
+def test_a_fit_that_is_questionable(capsys):
+    status, out, err = run(capsys, "fit", "data.csv", "--components", "30", *FIT[2:], *WAYS, "--out", "fit.nc")
+    assert status == 1
+    assert "components  30" in out
+    lines = err.splitlines()
+    assert lines
+    assert all(line.startswith("warning: ") for line in lines)
+    assert len(set(lines)) == len(lines)
+    with pytest.warns(ClippedMassWarning):
+        assert smp.load("fit.nc").n_components == 30
+
+
+# ---- check ----
+
+
+@pytest.mark.parametrize(
+    ("sizes", "status", "verdict"),
+    [
+        (["--variables", 10, "--bins", 15, "--components", 5], 0, "unique for almost every model"),
+        (["--bins", 5, 6, 7, "--components", 2], 0, "unique for almost every model"),
+        (["--variables", 3, "--bins", 2, "--components", 3], 1, "not identifiable: 4 free directions"),
+    ],
+)
+def test_check_sizes(capsys, sizes, status, verdict):
+    found, out, err = run(capsys, "check", *sizes)
+    assert (found, err) == (status, "")
+    assert f"Verdict: {verdict}\n" in out
+
+
+def test_check_how_many_components_there_may_be(capsys):
+    status, out, _ = run(capsys, "check", "--variables", 10, "--bins", 15)
+    assert status == 0
+    numbers = [int(line.split()[0]) for line in out.splitlines()[1:]]
+    assert numbers == [smp.max_identifiable_rank(10, 15, name) for name in ("gevd", "kruskal", "generic")]
+
+
+def test_check_a_file(capsys, fitted):
+    fitted.save("fit.nc")
+    status, out, err = run(capsys, "check", "fit.nc")
+    assert err == ""
+    assert out == f"{fitted.identifiability_!r}\n"
+    assert status == (0 if fitted.identifiability_.is_generically_unique else 1)
+
+
+# ---- predict ----
+
+
+def test_predict(capsys, fitted, folder):
+    fitted.save("fit.nc")
+    arguments = ["fit.nc", "data.csv", *WAYS, "--probabilities", "--densities"]
+    status, out, err = run(capsys, "predict", *arguments)
+    assert status == 0
+    assert re.fullmatch(r"accuracy: [\d.]+% of 500 samples .*\n", err)
+    assert run(capsys, "predict", *arguments, "--out", "out.csv")[:2] == (0, "")
+    assert (folder / "out.csv").read_text() == out
+    found = pd.read_csv("out.csv")
+    assert list(found.columns) == ["name", "component", "probability_0", "probability_1", "log_density"]
+    np.testing.assert_array_equal(found["component"], fitted.predict(FRAME[NAMES]))
+    np.testing.assert_allclose(found.iloc[:, 2:4], fitted.predict_proba(FRAME[NAMES]))
+    np.testing.assert_allclose(found["log_density"], fitted.score_samples(FRAME[NAMES]))
+
+
+def test_predict_matches_columns_by_name(capsys, fitted):
+    fitted.save("fit.nc")
+    FRAME[[*NAMES[::-1], "kind"]].to_csv("turned.csv", index=False)
+    status, out, err = run(capsys, "predict", "fit.nc", "turned.csv")
+    assert status == 0
+    assert err == "note: Left out, as the model has no such variables: 'kind'.\n"
+    components = [int(line.split(",")[1]) for line in out.splitlines()[1:]]
+    np.testing.assert_array_equal(components, fitted.predict(FRAME[NAMES]))
+
+
+def test_predict_with_a_model_of_numbers_without_names(capsys):
+    smp.SmoothProductMixture(2, n_bins=8, refine=None, random_state=0).fit(DATA.X).save("fit.nc")
+    FRAME[NAMES].to_csv("bare.csv", index=False, header=False)
+    status, out, _ = run(capsys, "predict", "fit.nc", "bare.csv", "--no-header")
+    assert status == 0
+    assert len(out.splitlines()) == 501
+
+
+def test_predict_needs_the_variables(capsys, fitted):
+    fitted.save("fit.nc")
+    FRAME[NAMES[:3]].to_csv("less.csv", index=False)
+    status, _, err = run(capsys, "predict", "fit.nc", "less.csv")
+    assert status == 2
+    assert "no column 'age', which the model needs" in err
+
+
+# ---- what goes wrong ----
+
+UNUSABLE = {
+    "no command": ([], "arguments are required: command"),
+    "an unknown command": (["train"], "invalid choice"),
+    "no number of components": (["fit", "data.csv"], "--components --select is required"),
+    "two numbers of components": (["fit", "data.csv", "--components", 2, "--select", "1:2"], "not allowed with"),
+    "a range that is none": (["fit", "data.csv", "--select", "3:1"], "no range of numbers such as 1:10"),
+    "a negative number": (["fit", "data.csv", "--components", -1], "'-1' is no number from 1 on"),
+    "bins that are no number": (["fit", "data.csv", *FIT, "--bins", "many"], 'neither a number nor "auto"'),
+    "a long separator": (["fit", "data.csv", *FIT, "--sep", "::"], "not a single character"),
+    "a short option": (["fit", "data.csv", "--comp", 2], "required|unrecognized"),
+    "no such file": (["fit", "none.csv", *FIT], "error: There is no file none.csv."),
+    "text columns": (["fit", "data.csv", *FIT], "error: Column 'kind' is not numbers: .*--drop 'kind'"),
+    "too few variables": (["fit", "data.csv", *FIT, *WAYS, "--drop", "age", "--drop", "mass"], "at least three"),
+    "one bin": (["fit", "data.csv", *FIT, *WAYS, "--bins", 1], "error: n_bins of variable 'length' is 1"),
+    "no jobs": (["fit", "data.csv", *FIT, *WAYS, "--jobs", 0], "error: n_jobs is 0"),
+    "an unknown column": (["fit", "data.csv", *FIT, "--drop", "weight"], "error: data.csv has no column 'weight'"),
+    "no folder for the model": (["fit", "data.csv", *FIT, "--out", "a/b.nc"], "error: There is no folder a "),
+    "no folder for the labels": (["fit", "data.csv", *FIT, "--labels", "a/b.csv"], "error: There is no folder a "),
+    "a picture of unknown kind": (["fit", "data.csv", *FIT, "--figure", "fit.doc"], r"expected a name that ends in \."),
+    "nothing to check": (["check"], "error: Give the file of a model, or --variables 10"),
+    "no number of variables": (["check", "--bins", 5, "--components", 2], "error: How many variables"),
+    "too many to check": (["check", "data.csv", "--bins", 5], "error: Both a model and --bins are given"),
+    "sizes that do not fit": (["check", "--variables", 4, "--bins", 5, 6, "--components", 2], "error: n_bins has 2"),
+    "a model that is none": (["check", "data.csv"], "error: data.csv is not a readable netCDF-4 file"),
+    "a model that is not there": (["predict", "none.nc", "data.csv"], "error: There is no file none.nc."),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_what_cannot_be_used(capsys, folder, arguments, message):
+    if "--figure" in arguments:
+        pytest.importorskip("matplotlib")
+    status, out, err = run(capsys, *arguments)
+    assert status == 2
+    assert out == ""
+    assert re.search(message, err)
+    assert "Traceback" not in err
+    assert [path.name for path in folder.iterdir()] == ["data.csv"]
+
+
+def test_a_package_that_is_missing(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5netcdf", None)
+    status, _, err = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc")
+    assert status == 2
+    assert 'pip install "tensorly_smp[io]"' in err
+
+
+def test_keyboard_interrupt(capsys, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorly_smp.commands.read_table", interrupt)
+    assert run(capsys, "fit", "data.csv", *FIT) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("command", [[], ["fit"], ["check"], ["predict"]])
+def test_help(capsys, command):
+    status, out, _ = run(capsys, *command, "--help")
+    assert status == 0
+    assert out.startswith("usage: tensorly-smp")
+
+
+def test_as_a_process(folder):
+    arguments = ["fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tensorly_smp", *arguments], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "written     fit.nc" in done.stdout
+    assert smp.load(folder / "fit.nc").n_components == 2
+    failed = subprocess.run(
+        [sys.executable, "-m", "tensorly_smp", "fit", "none.csv", *FIT],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+    )
+    assert (failed.returncode, failed.stdout, failed.stderr) == (2, "", "error: There is no file none.csv.\n")

@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+import tensorly_smp as smp
+from tensorly_smp.codes import thinning
+from tensorly_smp.fit_samples import adjusted_rand, contingency, distinct_clusters
+
+
+@given(st.integers(0, 10**9), st.integers(1, 5), st.integers(1, 60))
+def test_adjusted_rand_index_agrees_with_scikit_learn(seed, rank, n):
+    first, second = np.random.default_rng(seed).integers(rank, size=(2, n))
+    found = adjusted_rand(contingency(first, second, rank))
+    assert found == pytest.approx(adjusted_rand_score(first, second), abs=1e-12)
+
+
+def test_adjusted_rand_index_of_many_samples_does_not_overflow():
+    small = np.array([[50, 3], [4, 60]])
+    assert adjusted_rand(small * 10**9) == pytest.approx(adjusted_rand(small * 10**7), rel=1e-6)
+
+
+def test_contingency_is_a_count_of_pairs():
+    first, second = np.array([0, 0, 1, 2]), np.array([1, 1, 0, 2])
+    assert contingency(first, second, 3).tolist() == [[0, 2, 0], [1, 0, 0], [0, 0, 1]]
+
+
+def test_first_of_all_that_agree_is_kept():
+    a, b = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 0, 1])
+    clusters = [a, 1 - a, b, a, 1 - b]
+    assert distinct_clusters(5, lambda i, j: contingency(clusters[i], clusters[j], 2)) == [0, 2]
+
+
+def test_bins_and_cells_of_many_samples_come_from_some_of_them_and_the_extremes(monkeypatch):
+    """Fits with the choices made from a tenth of the samples: the ranges are exact, the densities next to the same."""
+    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 4000, n_variables=5, n_components=3, random_state=0)
+    whole = smp.SmoothProductMixture(3, random_state=0).fit(X)
+    monkeypatch.setattr(thinning, "MOST_ROWS", 400)
+    some = smp.SmoothProductMixture(3, random_state=0).fit(X)
+    assert some.binning_ == whole.binning_
+    assert some.score(X) == pytest.approx(whole.score(X), abs=2e-3)
+    assert smp.metrics.clustering_accuracy(labels, some.labels_) > 0.99

@@ -1,0 +1,132 @@
+"""Compiled kernels against their plain twins, and when they are used."""
+
+import sys
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import tensorly_smp as smp
+from tensorly_smp import kernels
+from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.factors.symmetric_sums import PairSums
+from tensorly_smp.likelihood.expectation import expectation
+
+SEEDS = st.integers(0, 2**31)
+
+
+def both(function):
+    """Results of the plain code and of the kernels."""
+    pytest.importorskip("numba")
+    with kernels.used_from(inf):
+        plain = function()
+    with kernels.used_from(0.0):
+        assert kernels.compiled(0.0) is not None
+        return plain, function()
+
+
+def assert_same_expectation(hot, rng, rank, weights):
+    log_weights, log_tables = np.log(rng.dirichlet(np.ones(rank))), np.log(rng.random((hot.shape[1], rank)))
+    plain, fast = both(lambda: expectation(hot, log_weights, log_tables, weights))
+    np.testing.assert_allclose(fast.posterior, plain.posterior, rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(fast.counts, plain.counts, rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(fast.component_counts, plain.component_counts, rtol=1e-11)
+    assert fast.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-12)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(SEEDS, st.integers(1, 40), st.integers(1, 6), st.integers(1, 9), st.booleans())
+def test_expectation_of_codes(seed, n_samples, n_variables, rank, is_weighted):
+    rng = np.random.default_rng(seed)
+    codes = smp.Codes.from_array(rng.integers(-1, 4, (n_samples, n_variables)), n_bins=4)
+    assert_same_expectation(one_hot(codes), rng, rank, rng.random(n_samples) if is_weighted else None)
+
+
+@settings(deadline=None)
+@given(SEEDS, st.sampled_from([np.int32, np.int64]))
+def test_expectation_of_shares(seed, index_type):
+    rng = np.random.default_rng(seed)
+    shares = csr_array(rng.random((9, 12)) * (rng.random((9, 12)) < 0.4))
+    shares.indices, shares.indptr = shares.indices.astype(index_type), shares.indptr.astype(index_type)
+    assert_same_expectation(shares, rng, 3, None)
+
+
+def test_expectation_where_nearly_all_is_impossible():
+    hot = one_hot(smp.Codes.from_array(np.array([[0, 1], [1, 0], [-1, -1]])))
+    log_tables = np.array([[-1e3, 0.0], [-1e4, -1e5], [0.0, -138.0], [-50.0, 0.0]])
+    plain, fast = both(lambda: expectation(hot, np.log([0.5, 0.5]), log_tables))
+    assert np.isfinite(fast.log_likelihood)
+    np.testing.assert_allclose(fast.posterior, plain.posterior, rtol=1e-12, atol=1e-300)
+
+
+def test_expectation_in_more_than_one_chunk():
+    rng = np.random.default_rng(0)
+    codes = smp.Codes.from_array(rng.integers(-1, 5, (20_001, 3)), n_bins=5)
+    assert_same_expectation(one_hot(codes), rng, 4, rng.random(20_001))
+
+
+@settings(deadline=None)
+@given(
+    SEEDS,
+    st.integers(1, 300),
+    st.lists(st.integers(2, 300), min_size=3, max_size=6),
+    st.integers(1, 9),
+    st.sampled_from([np.float64, np.float32]),
+)
+def test_pair_sums(seed, n_samples, n_bins, rank, dtype):
+    rng = np.random.default_rng(seed)
+    # The number of bins stands for a missing entry; in one or two bytes.
+    columns = np.array([rng.integers(0, size + 1, n_samples) for size in n_bins])
+    columns = columns.astype(np.min_scalar_type(max(n_bins)))
+    weights = rng.random(n_samples)
+    first, second = ([rng.dirichlet(np.ones(size), rank).T.astype(dtype) for size in n_bins] for _ in range(2))
+
+    def sums():
+        pairs = PairSums(columns, weights, max(n_bins), {"dtype": dtype})
+        found = [pairs.compute(first)]
+        # Two variables are exchanged; the last two lines put one in twice in a row, and begin anew.
+        for n in (0, 2):
+            found.append(pairs.remove(n, first[n]))
+            pairs.insert(n, second[n])
+        found += [pairs.remove(1, first[1]), pairs.remove(0, second[0])]
+        pairs.insert(0, first[0])
+        pairs.insert(1, second[1])
+        return [*found, pairs.remove(0, first[0]), pairs.compute(second)]
+
+    plain, fast = both(sums)
+    # What was taken out leaves rounding errors of the size of the sums, one on average.
+    tolerance = {np.float64: 1e-12, np.float32: 1e-4}[dtype] * max(weights.sum(), 1.0)
+    for a, b in zip(plain, fast, strict=True):
+        assert a.shape == b.shape
+        assert b.dtype == dtype
+        np.testing.assert_allclose(b, a, rtol=1e-3 if dtype is np.float32 else 1e-9, atol=tolerance)
+
+
+def test_fit_is_the_same():
+    X = smp.datasets.make_smooth_mixture("laplace", 500, 6, 2, random_state=0).X
+    X[::7, 1] = np.nan
+    options = dict(n_components=2, loss="frobenius", n_init=1, random_state=0)
+    plain, fast = both(lambda: smp.SmoothProductMixture(**options).fit(X))
+    assert fast.score(X) == pytest.approx(plain.score(X), rel=1e-8)
+
+
+def test_small_problems_and_the_switch_use_plain_code(monkeypatch):
+    assert kernels.compiled(kernels.LEAST_WORK / 2) is None
+    with kernels.used_from(inf):
+        assert kernels.compiled(1e300) is None
+    monkeypatch.setenv("TENSORLY_SMP_FAST", "0")
+    with kernels.used_from(0.0):
+        assert kernels.compiled(1e300) is None
+
+
+def test_without_numba_the_plain_code_is_used(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, "tensorly_smp.compiled_kernels", raising=False)
+    kernels._kernels.cache_clear()
+    try:
+        assert kernels.compiled(1e300) is None
+    finally:
+        kernels._kernels.cache_clear()

@@ -1,0 +1,55 @@
+"""Pieces of work in threads, and what is left of them after an interrupt."""
+
+from threading import Event
+
+import pytest
+
+from tensorly_smp.threads import run_each
+
+
+def run(work, items, n_threads):
+    return run_each(work, items, n_threads, lambda result: result == "interrupted")
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_results_are_in_order(n_threads):
+    assert run(lambda item, check: item**2, list(range(10)), n_threads) == ([i**2 for i in range(10)], False)
+
+
+def test_one_after_the_other_an_interrupt_ends_the_row():
+    results = run(lambda item, check: "interrupted" if item == 2 else item, list(range(10)), 1)
+    assert results == ([0, 1, "interrupted"], True)
+
+
+def test_an_interrupt_reaches_the_other_threads():
+    begun, fired = Event(), Event()
+
+    def work(item, check):
+        if item == 0:
+            begun.wait(10)
+            fired.set()
+            return "interrupted"
+        begun.set()
+        fired.wait(10)
+        for _ in range(1000):
+            Event().wait(0.005)
+            try:
+                check()
+            except KeyboardInterrupt:
+                return "interrupted"
+        return "missed"
+
+    assert run(work, [0, 1], 2) == (["interrupted", "interrupted"], True)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_errors_are_passed_on(n_threads):
+    def work(item, check):
+        raise ValueError(f"item {item}")
+
+    with pytest.raises(ValueError, match="item 0"):
+        run(work, [0, 1], n_threads)
+
+
+def test_nothing_to_do():
+    assert run(lambda item, check: item, [], 3) == ([], False)

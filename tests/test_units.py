@@ -1,0 +1,48 @@
+"""Units, wherever labelled data carry them."""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+import tensorly_smp as smp
+from tensorly_smp.results import factors_to_dataset
+from tensorly_smp.units import units_of, with_units
+
+NAMES = ("a", "b", "c")
+
+
+def test_dataset_of_samples():
+    X = xr.Dataset({name: ("sample", np.arange(3.0)) for name in NAMES})
+    X["b"].attrs["units"] = "mm"
+    assert units_of(X, NAMES) == ("", "mm", "")
+    assert units_of(X, ["b", "unknown"]) == ("mm", "")
+
+
+def test_dataarray():
+    X = xr.DataArray(np.ones((2, 3)), {"variable": list(NAMES)}, ("sample", "variable"))
+    assert units_of(X, NAMES) == ("", "", "")
+    assert units_of(X.assign_attrs(units="mm"), NAMES) == ("mm",) * 3
+    assert units_of(X.assign_attrs(units={"c": "kg"}), NAMES) == ("", "", "kg")
+    along = X.assign_coords(units=("variable", ["s", "m", "kg"]))
+    assert units_of(along, NAMES) == ("s", "m", "kg")
+    assert units_of(along.isel(variable=[2, 0, 1]), NAMES) == ("s", "m", "kg")
+    assert units_of(along.drop_vars("variable"), NAMES) == ("s", "m", "kg")
+
+
+def test_frame_and_what_has_none():
+    frame = pd.DataFrame(np.ones((2, 3)), columns=list(NAMES))
+    frame.attrs["units"] = {"a": " mm ", "b": None, "c": 3}
+    assert units_of(frame, NAMES) == ("mm", "", "")
+    for other in (None, np.ones((2, 3)), [[1, 2, 3]]):
+        assert units_of(other, NAMES) == ("", "", "")
+
+
+def test_units_of_a_fit_are_kept_in_its_dataset():
+    sizes = smp.Binning.from_n_bins(3, NAMES)
+    fitted = factors_to_dataset(smp.MixtureFactors(np.ones(1), (np.full((3, 1), 1 / 3),) * 3, sizes))
+    frame = pd.DataFrame(np.ones((2, 3)), columns=list(NAMES))
+    assert with_units(fitted, frame, NAMES) is fitted
+    frame.attrs["units"] = {"b": "mm"}
+    known = with_units(fitted, frame, NAMES)
+    assert known["units"].dims == ("variable",)
+    assert units_of(known, NAMES) == ("", "mm", "")
