@@ -29,7 +29,7 @@ demo: $(STAMP)-test  ## set up, then fit real data: examples/quickstart.py
 	@$(PY) examples/quickstart.py
 
 test: $(STAMP)-test  ## set up, then run all tests, as many at a time as there are processors
-	@$(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+	@$(PY) -m pytest -n auto $(PYTEST_ARGS)
 
 test-lowest:  ## the quick tests with the oldest releases that pyproject.toml allows, in an environment of their own
 	@sh tools/setup_env.sh "$(VENV)-lowest" "$(PYTHON)" lowest
@@ -41,9 +41,9 @@ test-minimal:  ## the quick tests without any extra, in an environment of their 
 	@PYTHONPATH=tests $(VENV)-minimal/bin/python -m pytest -m "not slow" -p without_extras $(PYTEST_ARGS)
 
 test-backends: $(STAMP)-test install-backends  ## set up with PyTorch and JAX, then run the tests of backends
-	@$(PY) -m pytest $(BACKEND_TESTS) tests/factors/test_arrays.py $(PYTEST_ARGS)
+	@$(PY) -m pytest -n auto $(BACKEND_TESTS) tests/factors/test_arrays.py $(PYTEST_ARGS)
 
-install-backends: $(STAMP)-torch $(STAMP)-jax  # as the package index, or what pip is told to use, has them
+install-backends: $(STAMP)-torch $(STAMP)-jax  # builds for CPUs
 
 lint: $(STAMP)-dev  ## ruff (rules and format) and mypy
 	@$(PY) -m ruff check .

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.thinning import thinned
+from tensorly_smp.codes.thinning import thinned, thinned_with_weights
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
@@ -88,6 +88,9 @@ class Decomposition:
         settings, every = self.settings(codes.n_bins), self.is_of_all_triples
         with self.hushed():
             if every and self.is_large(codes.n_bins):
+                if self.is_start:  # of which a part of many samples is as good
+                    values, sample_weight = thinned_with_weights(codes.values, sample_weight)
+                    codes = codes if values is codes.values else Codes(values, codes.binning)
                 return coupled_simplex_parafac(codes, self.rank, sample_weight=sample_weight, **settings)
             marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
             # Without all triples there is no block tensor, but the algebra can do without histograms.

@@ -23,10 +23,11 @@ def lines(script, arguments, monkeypatch, capsys):
 
 def test_sizes_are_measured_or_say_why_not(monkeypatch, capsys):
     pytest.importorskip("torch")
-    sizes = ["--variables", "3", "5", "--samples", "50", "1000000000000"]
+    monkeypatch.setattr(gpu.Side, "free_bytes", lambda side: 1e6)
+    sizes = ["--variables", "3", "5", "--samples", "50", "1000000"]
     printed = lines(gpu, [*SMALL, *sizes], monkeypatch, capsys)
     cells = [line.split() for line in printed if line.split()[0] in ("3", "5")]
-    assert [tuple(map(int, row[:2])) for row in cells] == [(3, 50), (5, 50), (3, 10**12), (5, 10**12)]
+    assert [tuple(map(int, row[:2])) for row in cells] == [(3, 50), (5, 50), (3, 10**6), (5, 10**6)]
     for row in cells[:2]:
         assert all(float(value) > 0 for value in row[2:])
         assert len(row) == 5  # two times and their ratio
@@ -38,8 +39,13 @@ def test_budget_is_kept(monkeypatch, capsys):
     arguments = [*SMALL, "--variables", "3", "--samples", "50", "60", "--budget", "0"]
     printed = lines(gpu, arguments, monkeypatch, capsys)
     rows = [line.split()[2:] for line in printed if line.split()[0] == "3"]
-    assert len(rows[0]) == 3  # nothing is known before the first
-    assert rows[1] == ["time", "time"]
+    assert rows == [["time", "time"]] * 2
+
+
+def test_prediction_is_in_proportion_to_the_largest_that_was_measured():
+    side = gpu.Side("numpy", "cpu", 1.0, [(10, 5.0), (100, 2.0)])
+    assert [side.predicted(n) for n in (50, 100, 300)] == [2.0, 2.0, 6.0]
+    assert gpu.Side("numpy", "cpu", 1.0).predicted(10**9) == 0.0
 
 
 @pytest.mark.parametrize("backend", ["numpy", "pytorch"])

@@ -79,6 +79,19 @@ fi
 PIP_USER=0
 export PIP_DISABLE_PIP_VERSION_CHECK PIP_PREFER_BINARY PIP_RETRIES PIP_USER
 
+# PyTorch's usual build for Linux brings gigabytes for GPUs, which no test needs: the build for CPUs, if the package
+# index has it.
+install_torch() {
+    cpu=$("$venv/bin/python" -m pip index versions torch 2>/dev/null | grep -o '[0-9.]*+cpu' | head -n 1)
+    if [ -n "$cpu" ]; then
+        "$venv/bin/python" -m pip install --quiet "torch==$cpu"
+    elif [ "$(uname)" != Linux ]; then
+        "$venv/bin/python" -m pip install --quiet --editable ".[torch]"
+    else
+        echo "The package index has no PyTorch for CPUs, so its tests are left out: PIP_EXTRA_INDEX_URL names another." >&2
+    fi
+}
+
 install() {
     case $extra in
         lowest)
@@ -87,6 +100,7 @@ install() {
             "$venv/bin/python" -m pip install --quiet --requirement "$venv/lowest.txt" &&
                 "$venv/bin/python" -m pip install --quiet --no-deps --editable .
             ;;
+        torch) install_torch ;;
         minimal) "$venv/bin/python" -m pip install --quiet --editable . pytest hypothesis ;;
         *) "$venv/bin/python" -m pip install --quiet --editable ".[$extra]" ;;
     esac

@@ -12,7 +12,7 @@ from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
-from tensorly_smp.codes.thinning import MOST_ROWS, of_positive_weight
+from tensorly_smp.codes.thinning import evenly_spaced, of_positive_weight
 from tensorly_smp.marginals.histograms import (
     MAX_BYTES,
     Marginals,
@@ -34,13 +34,16 @@ class ChunkedCodes:
         Rows are bins; kept by the workers.
     binning : Binning
     few : Codes
-        Of evenly spaced samples of positive weight, for the algebra of a start.
+        Of evenly spaced samples of positive weight, for starts.
+    few_weights : ndarray or None
+        Weights of these.
     samples : ChunkedSamples
     """
 
     parts: Parts
     binning: Binning
     few: Codes
+    few_weights: np.ndarray | None
     samples: ChunkedSamples
 
     @property
@@ -82,11 +85,13 @@ def encode_chunks(samples: ChunkedSamples, binning: Binning) -> ChunkedCodes:
     >>> coding.count_chunks(codes)
     Marginals(1 triples of 3 variables, 2 bins, 2 samples)
     """
-    few = encode_samples(samples.few.values[:MOST_ROWS], binning)
-    if samples.few_weights is not None:
-        few = Codes(of_positive_weight(few.values, samples.few_weights[:MOST_ROWS]), binning)
+    # The rows below, if any, are the extremes.
+    n_few = len(evenly_spaced(samples.n_samples, binning.n_variables))
+    weights = None if samples.few_weights is None else samples.few_weights[:n_few]
+    values, few_weights = of_positive_weight(samples.few.values[:n_few], weights)
+    few = encode_samples(values, binning)
     parts = samples.parts.map(encode_part, binning).group(samples.groups, join).persist()
-    return ChunkedCodes(parts, binning, few, samples)
+    return ChunkedCodes(parts, binning, few, few_weights, samples)
 
 
 def encode_part(chunk: Chunk, binning: Binning) -> Indicators:

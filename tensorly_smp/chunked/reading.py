@@ -27,6 +27,9 @@ PART_ENTRIES = 2**21
 #: Codes of parts with fewer samples than this are put together: what comes back from a part at every step is as large
 #: as the codes of some ten thousand samples, whatever the number of variables.
 PART_ROWS = 2**14
+#: And so many that there are no more parts than about this number, each of which takes the scheduler a millisecond or
+#: more at every step.
+MOST_PARTS = 512
 
 
 def is_chunked(X: Any) -> bool:
@@ -191,9 +194,9 @@ class ChunkedSamples:
     def groups(self) -> list[list[int]]:
         """Neighboring parts whose codes are put together."""
         found: list[list[int]] = []
-        filled = PART_ROWS
+        least = filled = max(PART_ROWS, -(-self.n_samples // MOST_PARTS))
         for i, size in enumerate(self.sizes):
-            if filled >= PART_ROWS:
+            if filled >= least:
                 found.append([])
                 filled = 0
             found[-1].append(i)
@@ -412,7 +415,7 @@ class _Survey:
 def _survey(chunk: Chunk, first: int, n_samples: int) -> _Survey:
     """Of a part whose first sample has this position among all."""
     values, weights = chunk.values, chunk.weights
-    rows = evenly_spaced(n_samples)
+    rows = evenly_spaced(n_samples, values.shape[1])
     rows = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(values))] - first
     every = ranges(values)
     if weights is None:

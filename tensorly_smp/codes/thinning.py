@@ -7,30 +7,31 @@ import numpy as np
 #: Samples that choices before a fit are made from, if there are more: a share of them is off by 0.16 % at most (one
 #: standard error).
 MOST_ROWS = 100_000
+#: Of more variables than 500, only so many that they have this number of entries, or ten thousand: 0.5 % at most.
+MOST_ENTRIES, LEAST_ROWS = 50_000_000, 10_000
 
 
-def evenly_spaced(n_samples: int) -> np.ndarray:
-    """Positions of all samples, or of `MOST_ROWS` evenly spaced ones.
+def evenly_spaced(n_samples: int, n_variables: int) -> np.ndarray:
+    """Positions of all samples, or of 100 000 evenly spaced ones; of many variables fewer.
 
     By position, so that they are the same whatever chunks the samples come in.
 
     Parameters
     ----------
-    n_samples : int
+    n_samples, n_variables : int
 
     Returns
     -------
-    ndarray of int (min(n_samples, MOST_ROWS),)
+    ndarray of int (n_kept,)
 
     Examples
     --------
     >>> from tensorly_smp.codes.thinning import evenly_spaced
-    >>> evenly_spaced(3), evenly_spaced(250_000)[:4]
-    (array([0, 1, 2]), array([0, 2, 5, 7]))
+    >>> evenly_spaced(3, 10), evenly_spaced(250_000, 10)[:4], len(evenly_spaced(250_000, 1000))
+    (array([0, 1, 2]), array([0, 2, 5, 7]), 50000)
     """
-    if n_samples <= MOST_ROWS:
-        return np.arange(n_samples)
-    return np.arange(MOST_ROWS) * n_samples // MOST_ROWS
+    most = min(MOST_ROWS, max(LEAST_ROWS, MOST_ENTRIES // n_variables))
+    return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
 
 
 def thinned(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
@@ -45,15 +46,30 @@ def thinned(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
     -------
     ndarray (n_kept, n_variables)
     """
-    rows = evenly_spaced(len(values))
-    kept = values if len(rows) == len(values) else values[rows]
-    return kept if sample_weight is None else of_positive_weight(kept, np.asarray(sample_weight)[rows])
+    return thinned_with_weights(values, sample_weight)[0]
 
 
-def of_positive_weight(values: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
-    """Samples that count; all of them where none does."""
-    counted = sample_weight > 0
-    return values if counted.all() or not counted.any() else values[counted]
+def thinned_with_weights(
+    values: np.ndarray, sample_weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The same samples, and their weights (n_kept,); no weights where none is positive."""
+    rows = evenly_spaced(*values.shape)
+    if len(rows) == len(values):
+        return of_positive_weight(values, sample_weight)
+    return of_positive_weight(values[rows], None if sample_weight is None else np.asarray(sample_weight)[rows])
+
+
+def of_positive_weight(
+    values: np.ndarray, sample_weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Samples that count, and their weights; all of them, and no weights, where none does."""
+    if sample_weight is None:
+        return values, None
+    weights = np.asarray(sample_weight)
+    counted = weights > 0
+    if counted.all():
+        return values, weights
+    return (values[counted], weights[counted]) if counted.any() else (values, None)
 
 
 def ranges(values: np.ndarray) -> np.ndarray:
@@ -85,9 +101,9 @@ def representative(values: np.ndarray, sample_weight: np.ndarray | None) -> tupl
     values : ndarray (n_kept, n_variables)
     sample_weight : ndarray (n_kept,) or None
     """
-    if len(values) <= MOST_ROWS or (sample_weight is not None and np.shape(sample_weight) != (len(values),)):
+    rows = evenly_spaced(*values.shape)
+    if len(rows) == len(values) or (sample_weight is not None and np.shape(sample_weight) != (len(values),)):
         return values, sample_weight
-    rows = evenly_spaced(len(values))
     if sample_weight is None:
         return with_extremes(values[rows], None, ranges(values), ranges(values[:0]))
     weights = np.asarray(sample_weight)

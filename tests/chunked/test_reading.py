@@ -123,6 +123,8 @@ def test_codes_of_few_samples_are_put_together(monkeypatch):
     assert read.groups == [[0, 1], [2, 3]]
     monkeypatch.setattr(reading, "PART_ROWS", 1)
     assert read.groups == [[0], [1], [2], [3]]
+    monkeypatch.setattr(reading, "MOST_PARTS", 3)
+    assert read.groups == [[0, 1], [2, 3]]
 
 
 def test_caller_keeps_the_array():
