@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from tensorly_smp.codes.bin_number import auto_n_bins
-from tensorly_smp.codes.binning import Binning, choose_binning, stretched_range
+from tensorly_smp.codes.binning import Binning, choose_binning, resolve_n_bins, stretched_range
 from tensorly_smp.codes.categories import category_edges
 from tensorly_smp.decomposition import counted
 from tensorly_smp.exceptions import OutlierWarning
-from tensorly_smp.likelihood.cells import distinct_values
+from tensorly_smp.likelihood.cells import Support, distinct_values
 from tensorly_smp.samples import Samples
 from tensorly_smp.variables import Variables
 
@@ -49,23 +49,20 @@ class Discretization:
         if isinstance(self.binning, Binning):
             return self.binning
         used = counted(samples.values, sample_weight)
+        numbers = self._numbers(samples, used, self.binning, sample_weight)
+        most = [max(MOST_CATEGORIES, count) for count in resolve_n_bins(numbers, samples.variables)]
+        categories = {n: _category_edges(used[:, n], most[n], variables.support[n]) for n in variables.discrete}
+        own = {n: edges for n, edges in categories.items() if edges is not None}
         ranges = {}
         if self.coverage is None and self.binning == "uniform":
-            central = {n: stretched_range(used[:, n]) for n in range(used.shape[1]) if n not in variables.discrete}
+            central = {n: stretched_range(used[:, n]) for n in range(used.shape[1]) if n not in own}
             ranges = {samples.variables[n]: pair for n, pair in central.items() if pair is not None}
-        numbers = self._numbers(samples, used, self.binning, sample_weight)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OutlierWarning)  # of discrete variables, whose bins change below
+            warnings.simplefilter("ignore", OutlierWarning)  # of those that have bins of their own
             chosen = choose_binning(self._frame(samples, used), numbers, self.binning, ranges, self.coverage)
-        edges = list(chosen.edges)
-        for n in variables.discrete:
-            values = distinct_values(used[:, n])
-            if 2 <= len(values) <= max(MOST_CATEGORIES, chosen.n_bins[n]):
-                own = category_edges(values, *variables.support[n])
-                if np.isfinite(own).all() and (np.diff(own) > 0).all():  # else they are too large, or too close
-                    edges[n] = own
-        is_same = all(mine is theirs for mine, theirs in zip(edges, chosen.edges, strict=True))
-        return chosen if is_same else Binning(tuple(edges), chosen.variables)
+        if not own:
+            return chosen
+        return Binning(tuple(own.get(n, edges) for n, edges in enumerate(chosen.edges)), chosen.variables)
 
     def _numbers(self, samples: Samples, used: np.ndarray, strategy: str, sample_weight: Any) -> Any:
         if not isinstance(self.n_bins, str):
@@ -80,3 +77,12 @@ class Discretization:
     def _frame(samples: Samples, used: np.ndarray) -> pd.DataFrame:
         """With names for the messages, and for n_bins by name; as objects, or pandas would make columns of tuples."""
         return pd.DataFrame(used, columns=pd.Index(samples.variables, dtype=object, tupleize_cols=False))
+
+
+def _category_edges(values: np.ndarray, most: int, support: Support) -> np.ndarray | None:
+    """Edges of one bin for each value; None if these are more than `most`, or one, or too large or close for that."""
+    distinct = distinct_values(values)
+    if not 2 <= len(distinct) <= most:
+        return None
+    edges = category_edges(distinct, *support)
+    return edges if np.isfinite(edges).all() and (np.diff(edges) > 0).all() else None

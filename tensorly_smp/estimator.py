@@ -63,8 +63,9 @@ class SmoothProductMixture(FittedMixture):
         How bins are chosen, or the bins. "sinc" needs uniform ones.
     coverage : float, optional
         Central share of each variable's values that the bins span, the outermost bins catching the rest, such as 0.99
-        against far outliers; by default the whole range. With ``refine="smooth"`` no such care is needed: where a few
-        far values would stretch the range, uniform bins, which are for the starts only, span the central 98 %.
+        against far outliers; by default the whole range. With ``refine="smooth"`` the default suits single far
+        values, up to a hundredth on either side: where they would stretch the range, uniform bins, which are for the
+        starts only, span the central 98 %. More of them spoil the fit: set those that are errors to NaN.
     triples : "all", int or list of (j, k, l), default "all"
         Histograms that are counted: all, this many random ones, or these.
     loss : {"auto", "kl", "frobenius"}, default "auto"

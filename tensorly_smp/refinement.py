@@ -12,7 +12,7 @@ from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.solution import CoupledSolution, StopReason
 from tensorly_smp.fit_samples import FitSamples
 from tensorly_smp.likelihood.cells import lay_cells
-from tensorly_smp.multistart import refine_starts
+from tensorly_smp.multistart import RefinedStarts, refine_starts
 from tensorly_smp.results import solution_to_dataset, with_likelihood_trace, with_smooth_fit
 from tensorly_smp.variables import Variables
 
@@ -33,11 +33,13 @@ class Refinement:
 
     def dataset(self, solution: CoupledSolution, samples: FitSamples, variables: Variables) -> xr.Dataset:
         """The Dataset of the solution, refined as asked for, unless the callback or the keyboard has stopped it."""
-        if self.refine is None:
-            return solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
         stopped = next((s for s in (StopReason.INTERRUPTED, StopReason.CALLBACK) if s in solution.start_statuses), None)
         is_stopped = stopped is not None
-        if self.refine == "em":
+        if self.refine is None:
+            dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
+            if stopped is not StopReason.INTERRUPTED:  # a callback stops its own start only
+                return dataset
+        elif self.refine == "em":
             dataset = self._by_em(solution, samples, is_stopped)
         else:
             dataset = self._by_smoothed_em(solution, samples, variables, is_stopped)
@@ -65,16 +67,24 @@ class Refinement:
         values, weights = samples.few
         edges, rank = samples.binning.edges, solution.factors.rank
         cells = lay_cells(values, rank, edges, variables.discrete, variables.support, weights)
-        starts = refine_starts(
-            samples,
-            solution.start_factors,
-            cells,
-            criterion=self.penalty,
-            n_iter_max=0 if is_stopped else self.max_iter,
-            tol=10.0 * self.tol,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-        )
+
+        def refined(n_iter_max: int) -> RefinedStarts:
+            return refine_starts(
+                samples,
+                solution.start_factors,
+                cells,
+                criterion=self.penalty,
+                n_iter_max=n_iter_max,
+                tol=10.0 * self.tol,
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
+            )
+
+        try:
+            starts = refined(0 if is_stopped else self.max_iter)
+        except KeyboardInterrupt:  # before there was any fit; the sweeps need not be lost
+            starts = refined(0)
+            starts = replace(starts, fit=replace(starts.fit, status=StopReason.INTERRUPTED))
         if starts.fit.status is StopReason.MAX_SWEEPS and not is_stopped:
             warnings.warn(
                 f"Smoothed EM stopped after {starts.fit.n_passes} passes: {starts.fit.status.explanation}; "

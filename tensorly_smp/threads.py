@@ -56,7 +56,12 @@ def run_each(
     if len(items) <= 1 or n_threads <= 1:
         results: list[Result] = []
         for item in items:
-            results.append(one(item))
+            try:
+                results.append(one(item))
+            except KeyboardInterrupt:
+                if not results:
+                    raise
+                stop.set()
             if stop.is_set():
                 break
         return results, stop.is_set()

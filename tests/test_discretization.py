@@ -81,7 +81,34 @@ def test_samples_of_no_weight_have_no_say():
     np.testing.assert_array_equal(bins_of_starts(X, sample_weight=weights).edges[0], bins_of_starts(NORMAL).edges[0])
 
 
+def test_declared_variables_with_many_values_heed_far_ones_too():
+    X = NORMAL.copy()
+    X[:, 0] = np.arange(400) % 50
+    X[0, 0] = 1e6
+    assert bins_of_starts(X, discrete=["x0"]).edges[0][-1] < 50
+
+
 # ---- what is known of the variables ----
+
+
+@pytest.mark.parametrize("far", [1e12, 9.97e36])
+def test_many_far_values_do_not_make_the_others_equal(far):
+    X = NORMAL.copy()
+    X[:20, 0] = far
+    assert Variables.of(read_samples(X), None, None, None).discrete == ()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9, -1e12])
+def test_categories_far_apart_stay_distinct(offset):
+    X = NORMAL.copy()
+    X[:, 1] = offset + np.array([0.0, 1.0, 1e10])[np.arange(400) % 3]
+    assert bins_of_starts(X).n_bins == (15, 3, 15)
+
+
+def test_values_that_differ_by_rounding_are_one():
+    X = NORMAL.copy()
+    X[:, 1] = np.array([0.3, 0.1 + 0.2, 0.5])[np.arange(400) % 3]
+    assert bins_of_starts(X).n_bins[1] == 2
 
 
 def test_variables_by_name_and_by_look():
@@ -162,5 +189,40 @@ def test_an_interrupt_of_smoothed_em_keeps_the_fit(monkeypatch, n_jobs):
 
     monkeypatch.setattr(CellSamples, "maximize", interrupting)
     model = smp.SmoothProductMixture(3, random_state=0, n_jobs=n_jobs).fit(X)
+    assert model.result_.attrs["status"] == "interrupted"
+    assert np.isfinite(model.score(X))
+
+
+@pytest.mark.parametrize("refine", [None, "em", "smooth"])
+def test_status_after_an_interrupt_of_a_later_start(refine):
+    X = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 3, random_state=0).X
+    starts = []
+
+    def interrupt_the_second(cp_tensor, loss):
+        starts.append(cp_tensor)
+        if (refine is None and len(starts) == 40) or (refine is not None and len(starts) == 15):
+            raise KeyboardInterrupt
+
+    options = {"n_init": 3, "init": "random", "random_state": 0, "callback": interrupt_the_second}
+    model = smp.SmoothProductMixture(3, refine=refine, **options).fit(X)
+    assert "interrupted" in model.result_.start_status.values.tolist()
+    assert model.result_.attrs["status"] == "interrupted"
+    assert not model.converged_
+
+
+def test_an_interrupt_before_the_first_pass_keeps_the_sweeps(monkeypatch):
+    X = smp.datasets.make_smooth_mixture("gmm", 500, 4, 3, random_state=0).X
+    from tensorly_smp.likelihood.cell_samples import CellSamples
+
+    calls, choose = [], CellSamples.choose
+
+    def interrupting(self, *args):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return choose(self, *args)
+
+    monkeypatch.setattr(CellSamples, "choose", interrupting)
+    model = smp.SmoothProductMixture(3, random_state=0).fit(X)
     assert model.result_.attrs["status"] == "interrupted"
     assert np.isfinite(model.score(X))

@@ -53,3 +53,15 @@ def test_errors_are_passed_on(n_threads):
 
 def test_nothing_to_do():
     assert run(lambda item, check: item, [], 3) == ([], False)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_an_interrupt_that_a_piece_does_not_answer(n_threads):
+    def work(item, check):
+        if item == 1:
+            raise KeyboardInterrupt
+        return item
+
+    assert run(work, [0, 1], n_threads) == ([0], True)
+    with pytest.raises(KeyboardInterrupt):
+        run(work, [1], n_threads)

@@ -29,6 +29,8 @@ def decompose_chunks(decomposition: Decomposition, codes: ChunkedCodes) -> Coupl
         if not every or not decomposition.is_large(codes.n_bins):
             marginals = count_chunks(codes, decomposition.triples, random_state=decomposition.random_state)
             return coupled_simplex_parafac(marginals, rank, codes=None if every else codes.few, **settings)
+        if decomposition.is_start:  # of which a part of many samples is as good, as in memory
+            return coupled_simplex_parafac(codes.few, rank, sample_weight=codes.few_weights, **settings)
         if settings["loss"] == "frobenius" and bytes_of_histograms(codes.n_bins) > MOST_BYTES_OF_PARTS:
             # The parts keep the sums of one start at a time.
             settings["n_jobs"] = None

@@ -49,9 +49,7 @@ def thinned(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
     return thinned_with_weights(values, sample_weight)[0]
 
 
-def thinned_with_weights(
-    values: np.ndarray, sample_weight: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray | None]:
+def thinned_with_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
     """The same samples, and their weights (n_kept,); no weights where none is positive."""
     rows = evenly_spaced(*values.shape)
     if len(rows) == len(values):
@@ -59,9 +57,7 @@ def thinned_with_weights(
     return of_positive_weight(values[rows], None if sample_weight is None else np.asarray(sample_weight)[rows])
 
 
-def of_positive_weight(
-    values: np.ndarray, sample_weight: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray | None]:
+def of_positive_weight(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
     """Samples that count, and their weights; all of them, and no weights, where none does."""
     if sample_weight is None:
         return values, None

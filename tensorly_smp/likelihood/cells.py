@@ -30,11 +30,12 @@ HEAD = 1000
 #: is in the outermost cells. With few samples such quantiles say nothing.
 FARTHEST = 4.0
 FEWEST_FOR_OUTLIERS = 50.0
-#: Values closer than this, relative to the range of the central ones, are equal but for rounding errors.
+#: Values closer than this, relative to the range of the middle half, are equal but for rounding errors.
 ROUNDING = 1e-9
 #: A share of distinct values below this means that values are rounded, and repeat for that reason.
 TIED = 0.8
 _LARGEST = float(np.finfo(np.float64).max)
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,10 +249,12 @@ class _Observed:
                 return cls(np.empty(0), np.empty(0))
         order = np.argsort(values[kept], kind="stable")
         ordered, weights = values[kept][order], weights[kept][order]
-        # Not of the range, which a single far value may stretch.
-        low, high = _central(ordered, weights)
-        spread = high - low if high > low else ordered[-1] - ordered[0]
-        starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > ROUNDING * spread]))
+        # By the middle half, not by the range, which far values may stretch; integers are what they are.
+        low, high = ordered[np.searchsorted(np.cumsum(weights), np.array([0.25, 0.75 - 1e-9]) * weights.sum())]
+        near = 4.0 * _EPS * np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
+        if not np.all(ordered == np.floor(ordered)):
+            near = np.maximum(near, ROUNDING * high - ROUNDING * low)
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > near]))
         return cls(ordered[starts], np.add.reduceat(weights, starts))
 
     @property

@@ -41,9 +41,9 @@ def test_codes_for_the_algebra_are_those_of_samples_that_count(monkeypatch):
     read = read_chunks(da.from_array(values, chunks=(30, 5)), weights)
     assert np.array_equal(encode_chunks(read, binning).few.values, expected[weights > 0])
     monkeypatch.setattr(thinning, "MOST_ROWS", 20)
-    monkeypatch.setattr("tensorly_smp.chunked.coding.MOST_ROWS", 20)
-    read = read_chunks(da.from_array(values, chunks=(30, 5)), weights)
-    assert np.array_equal(encode_chunks(read, binning).few.values, expected[::5][weights[::5] > 0])
+    codes = encode_chunks(read_chunks(da.from_array(values, chunks=(30, 5)), weights), binning)
+    assert np.array_equal(codes.few.values, expected[::5][weights[::5] > 0])
+    assert np.array_equal(codes.few_weights, weights[::5][weights[::5] > 0])
 
 
 def test_codes_take_a_byte_an_entry():

@@ -12,10 +12,11 @@ def few(monkeypatch):
     monkeypatch.setattr(thinning, "MOST_ROWS", 10)
 
 
-@given(n=st.integers(0, 10_000_000))
-def test_positions_are_distinct_in_order_and_even(n):
-    rows = evenly_spaced(n)
-    assert len(rows) == min(n, thinning.MOST_ROWS)
+@given(n=st.integers(0, 10_000_000), n_variables=st.integers(1, 100_000))
+def test_positions_are_distinct_in_order_and_even(n, n_variables):
+    rows = evenly_spaced(n, n_variables)
+    assert min(n, thinning.LEAST_ROWS) <= len(rows) <= min(n, thinning.MOST_ROWS)
+    assert len(rows) <= max(thinning.LEAST_ROWS, thinning.MOST_ENTRIES / n_variables)
     if n:
         gaps = np.diff(rows)
         assert rows[0] == 0
