@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from tensorly_smp.chunked.parts import Parts
+from tensorly_smp.kernels import LEAST_WORK
 from tensorly_smp.likelihood.expectation import Expectation, expectation
 
 #: Samples whose indicator matrix is made at a time.
@@ -46,19 +48,36 @@ class Indicators:
         """Number of samples."""
         return len(self.values)
 
+    @property
+    def n_tables(self) -> int:
+        """Number of tables."""
+        return len(self.sizes)
+
     def hot(self, rows: slice) -> csr_array:
         """Indicator matrix (n_rows, sum of sizes) of some samples."""
         offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int32)
         values = self.values[rows]
-        columns = values.astype(np.int32)
-        columns += offsets[:-1]
-        observed = values >= 0
-        if observed.all():
-            starts, indices = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1], columns.ravel()
+        columns = values + offsets[:-1]
+        if values.min(initial=0) >= 0:
+            starts, indices = _even_starts(*values.shape), columns.ravel()
         else:
+            observed = values >= 0
             counts = np.count_nonzero(observed, axis=1)
             starts, indices = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), columns[observed]
-        return csr_array((np.ones(len(indices)), indices, starts), shape=(len(values), int(offsets[-1])))
+        ones = _ones(values.size)[: len(indices)]
+        return csr_array((ones, indices, starts), shape=(len(values), int(offsets[-1])))
+
+
+# Made once: new memory of this size costs as much as what is done with it, the more so on a cluster's workers, which
+# are told to give memory back at once. Nobody writes to them; marked as read-only, kernels would be compiled once more.
+@lru_cache(maxsize=4)
+def _ones(size: int) -> np.ndarray:
+    return np.ones(size)
+
+
+@lru_cache(maxsize=4)
+def _even_starts(n_samples: int, n_tables: int) -> np.ndarray:
+    return np.arange(n_samples + 1, dtype=np.int32) * n_tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +101,11 @@ class SharedIndicators:
         """Number of samples."""
         return int(self.matrix.shape[0])
 
+    @property
+    def n_tables(self) -> float:
+        """Entries per sample, on average."""
+        return float(self.matrix.nnz / max(self.n_samples, 1))
+
     def hot(self, rows: slice) -> csr_array:
         """Membership matrix of some samples."""
         return self.matrix[rows]
@@ -101,10 +125,17 @@ def join(found: list[AnyIndicators]) -> AnyIndicators:
     return SharedIndicators(csr_array(vstack([each.hot(slice(None)) for each in found])), weights)
 
 
-def blocks(n_samples: int) -> Iterator[slice]:
-    """Ranges of samples to go through one after the other."""
-    for start in range(0, n_samples, BLOCK):
-        yield slice(start, min(start + BLOCK, n_samples))
+def blocks(n_samples: int, work: float = 0.0) -> Iterator[slice]:
+    """Ranges of samples to go through one after the other.
+
+    With the work of a sample (variables x components), as large as it takes for compiled kernels to be used, if there
+    are so many samples.
+    """
+    size = BLOCK
+    if work and n_samples * work >= LEAST_WORK:
+        size = int(np.ceil(LEAST_WORK / work))
+    for start in range(0, n_samples, size):
+        yield slice(start, min(start + size, n_samples))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +187,7 @@ _Sums = tuple[float, np.ndarray, np.ndarray]
 
 def _sums_of_part(part: AnyIndicators, log_weights: np.ndarray, log_tables: np.ndarray) -> _Sums:
     counts, component_counts, log_likelihood = np.zeros(log_tables.shape), np.zeros(len(log_weights)), 0.0
-    for rows in blocks(part.n_samples):
+    for rows in blocks(part.n_samples, part.n_tables * len(log_weights)):
         weights = None if part.weights is None else part.weights[rows]
         found = expectation(part.hot(rows), log_weights, log_tables, weights)
         counts += found.counts
@@ -174,7 +205,7 @@ def _given_sums(
     rank: int,
 ) -> _Sums:
     counts, component_counts = np.zeros((n_rows, rank)), np.zeros(rank)
-    for rows in blocks(part.n_samples):
+    for rows in blocks(part.n_samples, source.n_tables * rank):
         weighted = expectation(source.hot(rows), log_weights, log_tables).posterior
         if part.weights is not None:
             weighted = weighted * part.weights[rows, None]

@@ -26,6 +26,8 @@ from tensorly_smp.likelihood.spline_basis import SplineBasis
 BACKGROUND_SAMPLES = 0.5
 BACKGROUND_SPREAD = 3.0
 _LARGEST_SHARE = 0.05
+#: The logarithm of a density rises no more than this from the middle of a cell to its edge.
+MOST_RISE = 1.0
 
 
 def background_share(n_samples: np.ndarray) -> np.ndarray:
@@ -83,6 +85,10 @@ def log_spline_conditionals(
         unit = high / basis.n_cells - low / basis.n_cells
     # Not beyond 1, where no basis function is defined, by a rounding error.
     logs = basis.values(np.minimum(knots / basis.n_cells, 1.0)) @ coefficients
+    # What was fitted are the middles of the cells. Where far values are alone in the outermost cell, the spline may
+    # rise by a hundred in the half cell beyond its middle, and the end would outweigh everything.
+    middles = np.pad(basis.at_cells @ coefficients, ((1, 1), (0, 0)), constant_values=-np.inf)
+    logs = np.minimum(logs, np.maximum(middles[1:], middles[:-1]) + MOST_RISE)
     values = np.exp(logs - logs.max(axis=0))
     inner = 0.5 * (values[1:] + values[:-1])
     mean, variance = bin_moments(knots, inner / inner.sum(axis=0))

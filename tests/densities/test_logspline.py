@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import tensorly_smp as smp
 from tensorly_smp.densities.background import StudentBackground
 from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
 from tensorly_smp.densities.histogram import histogram_conditionals
@@ -280,3 +281,16 @@ def test_far_bounds_change_nothing():
         np.testing.assert_allclose(far.logpdf(x), plain.logpdf(x), atol=1e-12)
         np.testing.assert_allclose(far.cdf(x), plain.cdf(x), atol=1e-15)
         np.testing.assert_allclose(far.variance(), plain.variance(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("criterion", ["reml", "aic", "bic"])
+@pytest.mark.parametrize("seed", range(4))
+def test_single_far_values_do_not_outweigh_the_others(criterion, seed):
+    # Cauchy samples: a few are alone in the outermost cells.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_cauchy((300, 3)) + 6 * rng.integers(0, 2, 300)[:, None]
+    model = smp.SmoothProductMixture(1, penalty=criterion, random_state=0).fit(X)
+    for n, name in enumerate(model.density_.variables):
+        below = model.density_.cdf_1d(np.quantile(X[:, n], [0.25, 0.5, 0.75]), name)
+        np.testing.assert_allclose(below, [0.25, 0.5, 0.75], atol=0.15)
+    assert model.score(X) > -16.0
