@@ -71,10 +71,16 @@ STAGES = [
     Stage("encode", "M N, 1", lambda m, n, r: [m * n, 1]),
     Stage("cells", "M N, 1", lambda m, n, r: [m * n, 1]),
     Stage("count", "M N^3/6, 1", lambda m, n, r: [m * comb(n, 3), 1]),
-    Stage("E-step", "M N R, M R, N R, 1", lambda m, n, r: [m * n * r, m * r, n * r, 1]),
+    Stage("E-step", "M N R, M R, 1", lambda m, n, r: [m * n * r, m * r, 1]),
     Stage("M-step", "N R, 1", lambda m, n, r: [n * r, 1], is_divided=False),
     Stage("sweep", "M N R, N", lambda m, n, r: [m * n * r, n]),
 ]
+
+
+def n_parts(n_samples: float, n_variables: int) -> float:
+    """Parts that samples are kept in."""
+    rows = max(reading.PART_ENTRIES // n_variables, reading.PART_ROWS, n_samples / reading.MOST_PARTS)
+    return float(np.ceil(n_samples / rows))
 
 
 def main() -> None:
@@ -83,11 +89,11 @@ def main() -> None:
     points = QUICK if parser.parse_args().quick else POINTS
     measured = {point: measure(*point) for point in points}
     coefficients = {stage.name: fitted(stage, measured) for stage in STAGES}
-    print(f"{'stage':8} {'coefficients, in nanoseconds':>34}  of                  error where fitted, largest")
+    print(f"{'stage':8} {'coefficients, in nanoseconds':>34}  of             error where fitted, largest")
     for stage in STAGES:
         errors = [abs(predicted(stage, coefficients, p) / seconds[stage.name] - 1) for p, seconds in measured.items()]
         values = ", ".join(f"{1e9 * each:.3g}" for each in coefficients[stage.name])
-        print(f"{stage.name:8} {values:>34}  {stage.formula:18}  {100 * max(errors):.0f} %")
+        print(f"{stage.name:8} {values:>34}  {stage.formula:13}  {100 * max(errors):.0f} %")
     for point in OUTSIDE:
         check(point, coefficients)
     latency = step_seconds()
@@ -122,14 +128,15 @@ def measure(n_samples: int, n_variables: int, rank: int) -> dict[str, float]:
 
 
 def em_seconds(laid: ChunkedCellSamples, codes: ChunkedCodes, rank: int) -> dict[str, float]:
-    """Of an E-step and of an M-step, of the smoothed EM."""
+    """Of an E-step, and of an M-step with the tables that it leads to, of the smoothed EM."""
     model = random_start(codes.n_bins, rank, np.random.default_rng(0))
     logs = np.log(model.weights), np.log(np.concatenate(model.factors))
     expected = laid.given(ChunkedPosterior(codes.parts, *logs))
     penalty, mixture = laid.choose(expected, "reml")
+    tables = laid.log_tables(mixture)
     return {
-        "E-step": timed(lambda: laid.expect(mixture, penalty)),
-        "M-step": timed(lambda: laid.maximize(expected, mixture, penalty)),
+        "E-step": timed(lambda: laid.e_step(mixture.log_weights, tables)),
+        "M-step": timed(lambda: laid.log_tables(laid.maximize(expected, mixture, penalty))),
     }
 
 
@@ -201,8 +208,8 @@ def answer(question: tuple[float, int, int, int, int], coefficients: dict[str, n
     m, n, rank, n_workers, n_starts = question
     seconds = {stage.name: predicted(stage, coefficients, (m, n, rank)) for stage in STAGES}
     seconds = {s.name: seconds[s.name] / (n_workers if s.is_divided else 1) for s in STAGES}
-    rows = max(reading.PART_ENTRIES // n, reading.PART_ROWS, m / reading.MOST_PARTS)
-    step = latency[0] + latency[1] * m / rows
+    parts = n_parts(m, n)
+    step = latency[0] + latency[1] * parts
     cells = 4 * 77 * n  # of 80 splines
     table = 8.0 * cells * rank
     is_counted = comb(n, 3) * (8 * N_BINS**3 + 256) < 1e8
@@ -216,7 +223,7 @@ def answer(question: tuple[float, int, int, int, int], coefficients: dict[str, n
     print(
         f"{m:.0e} samples x {n} variables, {rank} components, {n_workers} workers, {n_starts} starts:\n"
         f"    reading {span(reads)}, starts {form} {span(start)}{alone}, likelihood {span(likelihood)}\n"
-        f"    workers keep {5e-9 * m * n:.3g} GB (the samples are {8e-9 * m * n:.3g}) in {m / rows:.0f} parts, to and "
+        f"    workers keep {5e-9 * m * n:.3g} GB (the samples are {8e-9 * m * n:.3g}) in {parts:.0f} parts, to and "
         f"from each of which {1e-6 * table:.3g} MB travel at every E-step"
     )
 

@@ -66,14 +66,9 @@ def _lay_part(chunk: Chunk, cells: Cells) -> AnyIndicators:
     if cells.resolution.any():
         matrices = [cells.membership(chunk.values[rows]) for rows in blocks(len(chunk.values))]
         return SharedIndicators(csr_array(vstack(matrices)) if matrices else _no_samples(cells), weights)
-    sizes = np.diff(cells.offsets)
-    observed = ~np.isnan(chunk.values[:, [*cells.smooth, *cells.discrete]])
-    found = np.full(observed.shape, -1, dtype=np.min_scalar_type(-int(sizes.max())))
-    for rows in blocks(len(found)):
-        present = observed[rows]
-        first = np.broadcast_to(cells.offsets[:-1], present.shape)[present]
-        found[rows][present] = cells.membership(chunk.values[rows]).indices - first
-    return Indicators(found, tuple(sizes.tolist()), weights)
+    blocked = [cells.positions(chunk.values[rows]) for rows in blocks(len(chunk.values))]
+    found = np.concatenate(blocked) if blocked else cells.positions(chunk.values)
+    return Indicators(found, tuple(np.diff(cells.offsets).tolist()), weights)
 
 
 def _no_samples(cells: Cells) -> csr_array:

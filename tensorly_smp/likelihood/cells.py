@@ -132,6 +132,29 @@ class Cells:
         shape = (len(values), offsets[-1])
         return csr_array((all_shares[kept], all_columns[kept], starts), shape=shape)
 
+    def positions(self, values: np.ndarray) -> np.ndarray:
+        """Cell that every entry is in, where no variable is rounded so coarsely that its values are spread.
+
+        Parameters
+        ----------
+        values : ndarray (n_samples, n_variables)
+            NaN = missing.
+
+        Returns
+        -------
+        ndarray of int (n_samples, n_variables)
+            Smooth variables first, as in the table of all cells; the row in the variable's own part of that, in the
+            smallest type; -1 where the entry is missing.
+        """
+        sizes = np.diff(self.offsets)
+        found = np.empty((len(values), len(sizes)), dtype=np.min_scalar_type(-int(sizes.max())))
+        for t, n in enumerate(self.smooth):
+            found[:, t] = self._smooth_cells(n, values[:, n])[0][:, 0]
+        for t, (n, edges) in enumerate(zip(self.discrete, self.edges, strict=True), len(self.smooth)):
+            found[:, t] = np.searchsorted(edges[1:-1], values[:, n], side="right")
+        found[np.isnan(values[:, [*self.smooth, *self.discrete]])] = -1
+        return found
+
     @np.errstate(over="ignore")
     def _smooth_cells(self, n: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cells (n_samples, n_shares) of the values of one variable, and the share of each."""

@@ -120,3 +120,18 @@ def test_scale_changes_nothing(scale):
     same = cells.membership(values[:, None]).indices == scaled.membership(moved).indices
     assert same.mean() > 0.97
     np.testing.assert_allclose(scaled.log_widths, cells.log_widths + np.log(scale), atol=1e-6)
+
+
+def test_positions_are_the_columns_of_the_membership():
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.normal(size=200), rng.integers(3, size=200), rng.gamma(2, size=200)], axis=1)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    cells, _ = cells_of(values.T)
+    assert cells.discrete == (1,)
+    found = cells.positions(values)
+    assert found.dtype == np.int16
+    assert np.array_equal(found < 0, np.isnan(values[:, [0, 2, 1]]))
+    expected = cells.membership(values)
+    assert np.array_equal((found + cells.offsets[:-1])[found >= 0], expected.indices)
+    assert (expected.data == 1.0).all()
+    assert cells.positions(values[:0]).shape == (0, 3)
