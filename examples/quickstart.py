@@ -9,7 +9,6 @@ the package palmerpenguins; the classes are used to judge the result, never to f
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from palmerpenguins import load_penguins_raw
@@ -21,8 +20,6 @@ from sklearn.preprocessing import StandardScaler
 import tensorly_smp as smp
 
 OUTPUT = Path("output")
-# Distinguishable with any kind of color vision (Okabe and Ito).
-COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"]
 
 
 def main():
@@ -43,7 +40,7 @@ def main():
     model.save(OUTPUT / "quickstart.nc")
     again = smp.load(OUTPUT / "quickstart.nc")
     assert again.predict(birds).equals(model.predict(birds))
-    plot_densities(model, birds, species, OUTPUT / "quickstart.png")
+    model.plot.conditionals(birds)[0].figure.savefig(OUTPUT / "quickstart.png", dpi=130)
     print(f"\nWritten: {OUTPUT / 'quickstart.nc'}, {OUTPUT / 'quickstart.png'}")
 
     print("\nWhere the model does not fit: the four body measurements alone. They are dependent within a species")
@@ -98,28 +95,6 @@ def show_imputed(model, birds):
     error = (model.impute(birds.assign(**{mass: np.nan})) - birds)[mass].abs().mean()
     spread = (birds - birds.mean())[mass].abs().mean()
     print(f"  body mass from the other five: off by {error:.0f} g on average, the overall mean by {spread:.0f} g")
-
-
-def plot_densities(model, X, classes, path):
-    """One panel a variable: histogram of the samples, and the density of every component times its weight."""
-    density, found = model.density_, model.predict(X)
-    figure, panels = plt.subplots(2, 3, figsize=(11, 6.5), layout="constrained")
-    for panel, name in zip(panels.flat, X.columns, strict=True):
-        low, high = X[name].min(), X[name].max()
-        points = np.linspace(low - 0.1 * (high - low), high + 0.1 * (high - low), 500)
-        panel.hist(X[name].dropna(), bins=25, density=True, color="0.88")
-        parts = density.pdf_1d(points, name, component="all") * density.weights
-        for r, weight in enumerate(density.weights):
-            most = classes[found == r].mode()[0]
-            label = f"{r}: weight {weight:.2f}, mostly {most}"
-            panel.plot(points, parts[:, r], color=COLORS[r], linewidth=2, label=label)
-        panel.plot(points, parts.sum(axis=1), color="0.25", linewidth=1, linestyle="--", label="sum")
-        panel.set(xlabel=name, yticks=[], ylim=(0, None))
-        panel.spines[["left", "right", "top"]].set_visible(False)
-    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle("Palmer penguins: samples (gray), component densities times their weights")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
 
 
 if __name__ == "__main__":
