@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned, thinned_with_weights
 from tensorly_smp.exceptions import ConvergenceWarning
@@ -96,14 +94,3 @@ class Decomposition:
             # Without all triples there is no block tensor, but the algebra can do without histograms.
             samples = None if every else Codes(thinned(codes.values, sample_weight), codes.binning)
             return coupled_simplex_parafac(marginals, self.rank, codes=samples, **settings)
-
-
-def counted(values: np.ndarray, sample_weight: Any) -> np.ndarray:
-    """Samples of positive weight; all of them where the weights are unusable, which is for count_marginals to say."""
-    try:
-        weights = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError):
-        return values
-    if sample_weight is None or weights.shape != (len(values),) or not (weights > 0).any():
-        return values
-    return values[weights > 0]

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from tensorly_smp.codes.bin_number import auto_n_bins
-from tensorly_smp.codes.binning import Binning, choose_binning, resolve_n_bins, stretched_range
+from tensorly_smp.codes.binning import Binning, choose_binning, resolve_n_bins
 from tensorly_smp.codes.categories import category_edges
-from tensorly_smp.decomposition import counted
+from tensorly_smp.codes.edges import stretched_range
+from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import OutlierWarning
 from tensorly_smp.likelihood.cells import Support, distinct_values
 from tensorly_smp.samples import Samples
@@ -36,7 +37,7 @@ class Discretization:
         """Bins of all variables, in the order of the samples."""
         if isinstance(self.binning, Binning):
             return self.binning
-        used = counted(samples.values, sample_weight)
+        used, _ = of_positive_weight(samples.values, sample_weight)
         numbers = self._numbers(samples, used, self.binning, sample_weight)
         return choose_binning(self._frame(samples, used), numbers, self.binning, None, self.coverage)
 
@@ -48,7 +49,7 @@ class Discretization:
         """
         if isinstance(self.binning, Binning):
             return self.binning
-        used = counted(samples.values, sample_weight)
+        used, _ = of_positive_weight(samples.values, sample_weight)
         numbers = self._numbers(samples, used, self.binning, sample_weight)
         most = [max(MOST_CATEGORIES, count) for count in resolve_n_bins(numbers, samples.variables)]
         categories = {n: _category_edges(used[:, n], most[n], variables.support[n]) for n in variables.discrete}

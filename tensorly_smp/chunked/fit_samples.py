@@ -19,8 +19,9 @@ from tensorly_smp.decomposition import Decomposition
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.fit_samples import contingency, distinct_clusters, start_logarithms
+from tensorly_smp.likelihood.bin_likelihood import BinLikelihood
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.em import BinLikelihood, LikelihoodSolution, raise_likelihood
+from tensorly_smp.likelihood.em import LikelihoodSolution, raise_likelihood
 from tensorly_smp.likelihood.expectation import Expectation, log_joint
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from tensorly_smp.checks import checked_sample_weight
 from tensorly_smp.chunked.parts import Parts, require_dask
-from tensorly_smp.codes.thinning import evenly_spaced, ranges, with_extremes
+from tensorly_smp.chunked.survey import Survey, merge_surveys, survey_part
+from tensorly_smp.codes.thinning import with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import SampleLabels, list_names
 from tensorly_smp.samples import Samples, infer_sample_dim, read_samples
@@ -271,8 +273,8 @@ def read_chunks(
     groups = _groups(sizes, n_variables)
     parts = _read_parts(layout, weights, groups)
     offsets = np.cumsum([0, *(sum(sizes[i] for i in group) for group in groups)])
-    survey = parts.map(_survey, n_samples, each=offsets[:-1].tolist()).reduce(_merge_surveys)
-    survey.require_usable(layout.variables)
+    survey = parts.map(_survey, n_samples, each=offsets[:-1].tolist()).reduce(merge_surveys)
+    _require_usable(survey, layout.variables)
     few, few_weights = survey.few, survey.few_weights
     if n_samples > len(few):
         few, few_weights = with_extremes(few, few_weights, survey.counted, survey.every)
@@ -288,6 +290,22 @@ def read_chunks(
         total_weight=survey.total_weight,
         largest_weight=survey.largest_weight,
     )
+
+
+def _require_usable(survey: Survey, variables: Sequence[Hashable]) -> None:
+    """Refuse infinite values and unusable weights."""
+    if survey.infinite.any():
+        names = [name for name, is_wrong in zip(variables, survey.infinite, strict=True) if is_wrong]
+        raise InvalidInputError(
+            f"Variable(s) {list_names(names)} hold infinite values; expected finite ones. Replace them by a finite "
+            "value, or by NaN if they are missing."
+        )
+    if not survey.are_weights_usable or not 0 < survey.total_weight < np.inf:
+        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
+
+
+def _survey(chunk: Chunk, first: int, n_samples: int) -> Survey:
+    return survey_part(chunk.values, chunk.weights, first, n_samples)
 
 
 def _groups(sizes: Sequence[int], n_variables: int) -> list[list[int]]:
@@ -374,91 +392,10 @@ def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, .
 
 
 def _slices(sample_weight: Any, sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"sample_weight must be numbers: {error}.") from error
-    _require_length(weights.shape, sizes)
+    weights = np.asarray(checked_sample_weight(sample_weight, sum(sizes)))
     return tuple(np.split(weights, np.cumsum(sizes)[:-1]))
 
 
 def _require_length(shape: tuple[int, ...], sizes: Sequence[int]) -> None:
     if tuple(shape) != (sum(sizes),):
         raise InvalidInputError(f"sample_weight has shape {tuple(shape)}; expected ({sum(sizes)},).")
-
-
-@dataclass(frozen=True, eq=False)
-class _Survey:
-    """What is known of some of the samples; see ChunkedSamples."""
-
-    few: np.ndarray
-    few_weights: np.ndarray | None
-    counted: np.ndarray
-    every: np.ndarray
-    infinite: np.ndarray
-    total_weight: float
-    largest_weight: float
-    are_weights_usable: bool
-
-    def require_usable(self, variables: Sequence[Hashable]) -> None:
-        """Refuse infinite values and unusable weights."""
-        if self.infinite.any():
-            names = [name for name, is_wrong in zip(variables, self.infinite, strict=True) if is_wrong]
-            raise InvalidInputError(
-                f"Variable(s) {list_names(names)} hold infinite values; expected finite ones. Replace them by a finite "
-                "value, or by NaN if they are missing."
-            )
-        if not self.are_weights_usable or not 0 < self.total_weight < np.inf:
-            raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
-
-
-def _survey(chunk: Chunk, first: int, n_samples: int) -> _Survey:
-    """Of a part whose first sample has this position among all."""
-    values, weights = chunk.values, chunk.weights
-    rows = evenly_spaced(n_samples, values.shape[1])
-    rows = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(values))] - first
-    every = ranges(values)
-    if weights is None:
-        return _Survey(
-            few=values[rows],
-            few_weights=None,
-            counted=every,
-            every=every,
-            infinite=np.isinf(every).any(axis=0),
-            total_weight=float(len(values)),
-            largest_weight=1.0,
-            are_weights_usable=True,
-        )
-    usable = bool((weights >= 0).all() and np.isfinite(weights).all())
-    with np.errstate(over="ignore"):  # which is refused later
-        total = float(weights.sum()) if usable else np.nan
-    return _Survey(
-        few=values[rows],
-        few_weights=weights[rows],
-        counted=ranges(values[weights > 0]),
-        every=every,
-        infinite=np.isinf(every).any(axis=0),
-        total_weight=total,
-        largest_weight=float(weights.max(initial=0.0)) if usable else np.nan,
-        are_weights_usable=usable,
-    )
-
-
-def _merge_surveys(surveys: list[_Survey]) -> _Survey:
-    weighted = surveys[0].few_weights is not None
-    return replace(
-        surveys[0],
-        few=np.concatenate([survey.few for survey in surveys]),
-        few_weights=np.concatenate([survey.few_weights for survey in surveys]) if weighted else None,
-        counted=_hull([survey.counted for survey in surveys]),
-        every=_hull([survey.every for survey in surveys]),
-        infinite=np.any([survey.infinite for survey in surveys], axis=0),
-        total_weight=sum(survey.total_weight for survey in surveys),
-        largest_weight=max(survey.largest_weight for survey in surveys),
-        are_weights_usable=all(survey.are_weights_usable for survey in surveys),
-    )
-
-
-def _hull(found: list[np.ndarray]) -> np.ndarray:
-    stacked = np.stack(found)
-    return np.stack([np.fmin.reduce(stacked[:, 0]), np.fmax.reduce(stacked[:, 1])])

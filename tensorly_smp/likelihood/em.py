@@ -6,22 +6,20 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.extrapolation import SquaredExtrapolation
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.solver import EMPTY_WEIGHT
-from tensorly_smp.likelihood.expectation import SMALLEST_PROBABILITY, Expectation, expectation, log_floored
+from tensorly_smp.likelihood.bin_likelihood import BinLikelihood, checked_number, code_likelihood
+from tensorly_smp.likelihood.expectation import log_floored
 from tensorly_smp.progress import checked_verbose, logger, progress_bar
 from tensorly_smp.representations import html_summary, short_repr
 
@@ -32,8 +30,6 @@ Callback = Callable[[MixtureFactors, float], bool | None]
 #: reach is still open: from coupled solutions of small samples (M = 1000, R = 10, Laplace and pairs of Gaussians) long
 #: steps in these passes led to lower maxima more often than EM itself does, and later ones did not.
 _FAST_GAIN = 1e-3
-#: Pseudo-counts per bin and unit of sample weight at most, so that the counts of the samples are not rounded away.
-_LARGEST_SMOOTHING = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,81 +104,6 @@ class LikelihoodSolution:
             ("what to do", self.status.remedy),
         ]
         return html_summary("LikelihoodSolution", pairs) + self.factors._repr_html_()
-
-
-@dataclass(frozen=True, eq=False)
-class BinLikelihood:
-    """The likelihood of samples in bins. Where they are, and how they are added up, is for subclasses to say.
-
-    Its argument is all logarithms in one matrix, those of the weights in the last row.
-
-    Attributes
-    ----------
-    n_samples : int
-        Total weight of the samples, whose weights are one on average.
-    pseudo_count : float
-        Of every bin, in samples of average weight.
-    n_bins : tuple of int
-    """
-
-    n_samples: int
-    pseudo_count: float
-    n_bins: tuple[int, ...]
-
-    def e_step(self, logs: np.ndarray) -> Expectation:
-        """The E-step, with weights that are one on average."""
-        raise NotImplementedError
-
-    @cached_property
-    def first_rows(self) -> np.ndarray:
-        """Row of the first bin of every variable."""
-        return np.concatenate([[0], np.cumsum(self.n_bins[:-1])])
-
-    def expect(self, logs: np.ndarray) -> tuple[Expectation, float, float]:
-        """The E-step, and the log-likelihood per sample without and with the prior."""
-        result = self.e_step(logs)
-        penalty = self.pseudo_count * float(logs[:-1].sum()) if self.pseudo_count else 0.0
-        return result, result.log_likelihood / self.n_samples, (result.log_likelihood + penalty) / self.n_samples
-
-    def maximize(self, result: Expectation, logs: np.ndarray) -> np.ndarray:
-        """The M-step: shares of the expected counts. A column without counts stays as it was: any would do."""
-        counts = result.counts + self.pseudo_count
-        totals = self._per_row(np.add.reduceat(counts, self.first_rows, axis=0))
-        tables = np.where(totals > 1e-300, counts / np.maximum(totals, 1e-300), np.exp(logs[:-1]))
-        weights = result.component_counts / result.component_counts.sum()
-        return log_floored(np.vstack([tables, weights]))
-
-    def feasible(self, logs: np.ndarray) -> np.ndarray:
-        """Any matrix as logarithms of probabilities that sum to one, none below the smallest."""
-        lowest = np.log(SMALLEST_PROBABILITY)
-        # The largest of each column (for the weights of the row) at zero: no exponential overflows.
-        tables = logs[:-1] - self._per_row(np.maximum.reduceat(logs[:-1], self.first_rows, axis=0))
-        tables = np.exp(np.maximum(tables, lowest))
-        weights = np.exp(np.maximum(logs[-1] - logs[-1].max(), lowest))
-        tables /= self._per_row(np.add.reduceat(tables, self.first_rows, axis=0))
-        return log_floored(np.vstack([tables, weights / weights.sum()]))
-
-    def _per_row(self, per_variable: np.ndarray) -> np.ndarray:
-        return np.repeat(per_variable, self.n_bins, axis=0)
-
-
-@dataclass(frozen=True, eq=False)
-class _CodeLikelihood(BinLikelihood):
-    """Of codes in memory.
-
-    Attributes
-    ----------
-    hot : csr_array (n_samples, n_rows)
-    sample_weight : ndarray (n_samples,) or None
-        One on average.
-    """
-
-    hot: csr_array
-    sample_weight: np.ndarray | None
-
-    def e_step(self, logs: np.ndarray) -> Expectation:
-        """The E-step, with weights that are one on average."""
-        return expectation(self.hot, logs[-1], logs[:-1], self.sample_weight)
 
 
 class _Iteration:
@@ -364,7 +285,7 @@ def refine_em(
     True
     """
     _check_start(factors, codes, callback)
-    likelihood = _likelihood(codes, checked_sample_weight(sample_weight, codes.n_samples), smoothing)
+    likelihood = code_likelihood(codes, checked_sample_weight(sample_weight, codes.n_samples), smoothing)
     return raise_likelihood(
         likelihood,
         factors,
@@ -407,7 +328,7 @@ def raise_likelihood(
     """
     verbose = checked_verbose(verbose)
     n_iter_max, tol = checked_integer(n_iter_max, "n_iter_max", 0), checked_tolerance(tol)
-    mixing = _checked_number(mixing, "mixing", 1.0)
+    mixing = checked_number(mixing, "mixing", 1.0)
     start = factors.to_numpy().smooth(mixing, mixing)
     logs = log_floored(np.vstack([*start.factors, start.weights]))
 
@@ -439,32 +360,6 @@ def _check_start(factors: Any, codes: Any, callback: Any) -> None:
         raise InvalidInputError(f"Codes with {codes.n_bins} bins and factors with {factors.n_bins} rows.")
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback is {callback!r}; expected a function of factors and a number, or None.")
-
-
-def _likelihood(codes: Codes, weights: np.ndarray | None, smoothing: Any) -> BinLikelihood:
-    average = 1.0
-    if weights is not None:
-        peak = float(weights.max())
-        weights = weights / peak  # its mean cannot underflow
-        average = float(weights.mean())
-        weights = weights / average
-        average *= peak
-    smoothing = _checked_number(smoothing, "smoothing", _LARGEST_SMOOTHING * codes.n_samples * average)
-    return _CodeLikelihood(
-        n_samples=codes.n_samples,
-        pseudo_count=smoothing / average if smoothing else 0.0,
-        n_bins=codes.n_bins,
-        hot=one_hot(codes),
-        sample_weight=weights,
-    )
-
-
-def _checked_number(value: Any, name: str, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
-        raise InvalidTypeError(f"{name} is {value!r}; expected a number.")
-    if not 0 <= value <= most:
-        raise InvalidInputError(f"{name} is {value}; expected a number from 0 to {most:.3g}.")
-    return float(value)
 
 
 def _warn(solution: LikelihoodSolution) -> None:

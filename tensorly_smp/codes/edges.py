@@ -1,0 +1,120 @@
+"""Edges of the bins of one variable: from its values, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+
+_EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
+_MAX = float(np.finfo(np.float64).max)
+# A range this many times that of the central 98 % of the values is called stretched: a Laplace distribution has 2 to 3,
+# a log-normal one (sigma = 1) 3 to 4 with 5000 samples. With few samples such quantiles say nothing.
+STRETCH = 5.0
+FEWEST_FOR_OUTLIERS = 50
+
+
+def stretched_range(values: np.ndarray) -> tuple[float, float] | None:
+    """Ends of the central 98 % of the values (n_samples,), if a few far ones set the range; NaN = missing."""
+    observed = values[~np.isnan(values)]
+    if len(observed) < FEWEST_FOR_OUTLIERS:
+        return None
+    least, low, high, most = np.quantile(observed, [0.0, 0.01, 0.99, 1.0]).tolist()
+    return (low, high) if 0 < (high - low) * STRETCH < most - least <= _MAX / 2 else None
+
+
+def is_constant(observed: np.ndarray, n_bins: int) -> bool:
+    """Whether all values agree to the rounding that `n_bins` edges between them would suffer."""
+    low, high = float(observed.min()), float(observed.max())
+    # halves, since high - low may overflow
+    return high / 2 - low / 2 <= 2 * n_bins * _EPS * max(abs(low), abs(high))
+
+
+def bounds_of(
+    observed: np.ndarray, given: tuple[float | None, float | None], coverage: float, n_bins: int, name: Hashable
+) -> tuple[float, float]:
+    """First and last edge of one variable."""
+    low, high = float(observed.min()), float(observed.max())
+    if is_constant(observed, n_bins):
+        half = max(0.5, abs(high) / 4)
+        low, high = max(low - half, -_MAX), min(high + half, _MAX)
+    elif coverage < 1 and None in given:
+        _check_span(low, high, name)
+        low, high = map(float, np.quantile(observed, [(1 - coverage) / 2, (1 + coverage) / 2]))
+        if not low < high:
+            raise InvalidInputError(
+                f"The central {coverage:g} of variable {name!r} is the single value {low:g}; use a larger coverage, or "
+                "give its range."
+            )
+    low = low if given[0] is None else given[0]
+    high = high if given[1] is None else given[1]
+    if not low < high:
+        raise InvalidInputError(f"range of variable {name!r} is {given}, but no data lie inside; widen it.")
+    _check_span(low, high, name)
+    return low, high
+
+
+def _check_span(low: float, high: float, name: Hashable) -> None:
+    # With room to spare, so that intermediate results (a width times the number of bins) do not overflow either.
+    # Python floats overflow to infinity without a warning.
+    if high - low > _MAX / 2:
+        raise InvalidInputError(f"Variable {name!r} spans {low:g} to {high:g}, too wide for float64; rescale it.")
+
+
+def quantile_edges(observed: np.ndarray, low: float, high: float, n_bins: int) -> np.ndarray:
+    """Edges midway between neighboring values, where the share of samples below is nearest to i / n_bins.
+
+    Equal values cannot be parted, so several i may want the same place and the variable gets fewer bins.
+    """
+    values, counts = np.unique(observed[(observed >= low) & (observed <= high)], return_counts=True)
+    gaps = np.diff(values)
+    # Values closer than rounding are ties too: an edge between them would make a bin too narrow to divide by.
+    apart = gaps > np.maximum(4 * _EPS * np.maximum(np.abs(values[:-1]), np.abs(values[1:])), 4 * _TINY)
+    if not apart.any():
+        return np.linspace(low, high, 3)
+    middles = (values[:-1] + gaps / 2)[apart]
+    below = (np.cumsum(counts)[:-1] / counts.sum())[apart]
+    wanted = np.arange(1, n_bins) / n_bins
+    right = np.searchsorted(below, wanted).clip(0, len(below) - 1)
+    left = (right - 1).clip(0)
+    nearest = np.where(wanted - below[left] < below[right] - wanted, left, right)
+    return np.concatenate(([low], middles[np.unique(nearest)], [high]))
+
+
+def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
+    """Read-only float64 copy of valid edges."""
+    try:
+        array = np.array(edges)
+        if array.dtype.kind not in "iuf":
+            raise TypeError(f"dtype {array.dtype}")
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"Edges of variable {name!r} are not real numbers: {error}.") from error
+    array = array.astype(np.float64)
+    if array.ndim != 1 or len(array) < 3:
+        raise InvalidInputError(
+            f"Edges of variable {name!r} have shape {array.shape}; expected (n_bins + 1,) with at least 2 bins."
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"Edges of variable {name!r} are not finite; clip the range of the outermost bins.")
+    if not (array[1:] > array[:-1]).all():
+        raise InvalidInputError(
+            f"Edges of variable {name!r} do not increase strictly; sort them and drop repeated ones. If they were "
+            "chosen for you, the range is too narrow for float64: use fewer bins, or subtract an offset and rescale."
+        )
+    _check_span(float(array[0]), float(array[-1]), name)
+    if np.diff(array).min() < _TINY:  # 1 / width, a density, would overflow
+        raise InvalidInputError(f"Bins of variable {name!r} are narrower than {_TINY:.1e}; rescale the variable.")
+    array.flags.writeable = False
+    return array
+
+
+def have_equal_widths(edges: np.ndarray) -> bool:
+    """Whether the bins are equally wide, but for rounding."""
+    widths = np.diff(edges)
+    mean = (edges[-1] - edges[0]) / len(widths)
+    tolerance = max(1e-9 * mean, 4 * _EPS * np.abs(edges).max())
+    return bool(np.abs(widths - mean).max() <= tolerance)
