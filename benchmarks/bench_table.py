@@ -36,7 +36,6 @@ from threadpoolctl import threadpool_limits
 import tensorly_smp as smp
 from tensorly_smp import kernels
 from tensorly_smp.codes.one_hot import one_hot
-from tensorly_smp.decomposition import START_SWEEPS
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
 from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.likelihood.expectation import expectation
@@ -126,15 +125,17 @@ def stages(repeats: int, n_samples: int) -> Iterator[Line]:
     codes = smp.encode_samples(X, binning)
     marginals = smp.count_marginals(codes)
     model = default_fit(X)
+    short = model._decomposition(0).settings(codes.n_bins, n_samples)
+    n_sweeps = short["n_iter_max"]
 
-    def coupled(n_sweeps: int) -> Any:
-        return smp.coupled_simplex_parafac(marginals, RANK, n_init=5, n_iter_max=n_sweeps, random_state=0)
+    def coupled(n_iter_max: int) -> Any:
+        return smp.coupled_simplex_parafac(marginals, RANK, **{**short, "n_iter_max": n_iter_max})
 
     works: dict[str, Work] = {
         "bins and codes": lambda: smp.encode_samples(X, smp.choose_binning(X, n_bins=N_BINS)),
         "histograms of 120 triples": lambda: smp.count_marginals(codes),
         "five starts, four of them algebraic": lambda: coupled(0),
-        f"coupled CPD, KL, five times {START_SWEEPS} sweeps": lambda: coupled(START_SWEEPS),
+        f"coupled CPD, KL, five times {n_sweeps} sweeps": lambda: coupled(n_sweeps),
         "densities": lambda: spline_density(model.result_, model.factors_),
         "whole": lambda: default_fit(X),
     }

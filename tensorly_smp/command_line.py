@@ -1,14 +1,15 @@
 """The command line, ``python -m tensorly_smp``: fit a table, check what can be identified, assign samples.
 
 Results go to the standard output, warnings and errors, one line each, to the standard error stream. Exit status:
-0, all is well; 1, there is a result, but it is questionable (not converged, not identifiable); 2, no result, because of
-the arguments, the data or a file; 130, interrupted.
+0, all is well; 1, there is a result, but it is questionable (not converged, not identifiable, components of next to no
+samples); 2, no result, because of the arguments, the data or a file; 130, interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tensorly_smp.commands import check, fit, predict, say
-from tensorly_smp.exceptions import EmptyComponentWarning, IdentifiabilityWarning, TensorlySmpError, TensorlySmpWarning
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    EmptyComponentWarning,
+    IdentifiabilityWarning,
+    TensorlySmpError,
+    TensorlySmpWarning,
+)
 from tensorly_smp.selection import CRITERIA
 
 OK, QUESTIONABLE, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -73,7 +80,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tensorly-smp",
         description="Mixtures of smooth product distributions, learned from a table of numbers.",
-        epilog="Exit status: 0, all is well; 1, a questionable result (not converged or not identifiable); 2, none.",
+        epilog="Exit status: 0, all is well; 1, a questionable result (not converged, not identifiable, "
+        "or components of fewer than 5 samples); 2, none.",
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -102,7 +110,7 @@ def _add_fit(commands: Any) -> None:
     command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
     command.add_argument("--jobs", type=int, metavar="N", help="starts, or fits, at a time; -1 for all processors")
     command.add_argument("--progress", action="store_true", help="show bars while fitting")
-    command.add_argument("--out", type=Path, metavar="FILE", help="write the model: .nc, or .zarr")
+    command.add_argument("--out", type=Path, metavar="FILE", help="write the model: .nc, .nc4, .h5, .hdf5 or .zarr")
     command.add_argument("--figure", type=Path, metavar="FILE", help="draw the densities: .png, .svg or .pdf")
     command.add_argument("--labels", type=Path, metavar="FILE", help="write the component of every sample: .csv")
     command.set_defaults(run=fit)
@@ -122,6 +130,7 @@ def _add_check(commands: Any) -> None:
         "--bins", type=int, nargs="+", metavar="I", help="bins per variable, one number or one for each"
     )
     command.add_argument("--components", type=int, metavar="R", help="number of components")
+    command.add_argument("--full", action="store_true", help="show every criterion, as a wide table")
     command.set_defaults(run=check)
 
 
@@ -142,7 +151,15 @@ def _add_predict(commands: Any) -> None:
 
 def _add_table(command: argparse.ArgumentParser) -> None:
     """Arguments that say how to read a CSV file."""
-    command.add_argument("data", type=Path, help="CSV file with a header; empty fields, NA and NaN are missing entries")
+    command.add_argument(
+        "data",
+        type=Path,
+        help="CSV file with a header; empty fields, NA and NaN are missing entries; columns of yes and no, true and "
+        "false, y and n, or t and f are 1 and 0",
+    )
+    command.add_argument(
+        "--encoding", type=_encoding, default="utf-8", metavar="NAME", help="such as latin-1 (default: utf-8)"
+    )
     command.add_argument(
         "--sep", type=_separator, default=",", metavar="CHAR", help='separator, such as ";" or "tab" (default: ,)'
     )
@@ -158,7 +175,9 @@ def _add_table(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--drop", action="append", default=[], metavar="NAME", help="leave a column out; may be repeated"
     )
-    command.add_argument("--only-numbers", action="store_true", help="leave all columns out that are not numbers")
+    command.add_argument(
+        "--only-numbers", action="store_true", help="leave all columns out most of whose entries are not numbers"
+    )
 
 
 def _numbers(text: str) -> range:
@@ -188,18 +207,33 @@ def _separator(text: str) -> str:
     return separator
 
 
+def _encoding(text: str) -> str:
+    try:
+        "a".encode(text)
+    except (LookupError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no text encoding such as utf-8 or latin-1") from error
+    return text
+
+
 @contextmanager
 def _plain_warnings(stream: TextIO) -> Iterator[list[type[Warning]]]:
     """Warnings as plain lines, in place of the code that gave them; and their classes."""
     given: list[type[Warning]] = []
     said: set[str] = set()
+    constant: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         given.append(category)
         line = f"warning: {' '.join(str(message).split())}"
-        if line not in said:
-            said.add(line)
-            say(line, stream)
+        if line in said:
+            return
+        said.add(line)
+        if issubclass(category, ConstantVariableWarning):  # first of their values, then of their codes
+            names = set(re.findall(r"'[^']*'", line))
+            if names and names <= constant:
+                return
+            constant.update(names)
+        say(line, stream)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", TensorlySmpWarning)

@@ -11,9 +11,10 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
+from tensorly_smp.brief_report import BOUNDS, brief, without_pointers
 from tensorly_smp.csv_tables import Columns, CsvFormat, CsvTable, read_table
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
+from tensorly_smp.exceptions import FileFormatError, InvalidInputError, MissingDependencyError
 from tensorly_smp.files import require_folder, written_whole
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
@@ -21,18 +22,16 @@ from tensorly_smp.identifiability.report import check_identifiability
 from tensorly_smp.metrics import clustering_accuracy
 from tensorly_smp.representations import number_range
 from tensorly_smp.selection import select_n_components
-from tensorly_smp.storage import load, require_format
+from tensorly_smp.storage import ZARR_SUFFIX, load, require_format
 from tensorly_smp.summaries import fit_summary
 
-_BOUNDS = {
-    "gevd": "found by algebra, for almost every model",
-    "kruskal": "unique for almost every model, by Kruskal's condition",
-    "generic": "unique for almost every model, by Chiantini and Ottaviani",
-}
+_MODEL_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ZARR_SUFFIX)
+#: A component of fewer samples has no density to speak of.
+FEWEST_SAMPLES = 5
 
 
 def fit(options: argparse.Namespace) -> bool:
-    """Learn a mixture from a table; questionable if it has not converged."""
+    """Learn a mixture from a table; questionable if it has not converged, or has components of next to no samples."""
     _check_outputs(options)
     table = _read(options)
     parameters: dict[str, Any] = {
@@ -47,6 +46,7 @@ def fit(options: argparse.Namespace) -> bool:
     model = SmoothProductMixture(n_components, **parameters).fit(table.X)
     missing = table.X.isna().to_numpy().mean()
     lines = [*fit_summary(model.result_), ("missing", f"{missing:.1%} of the entries")]
+    lines += [("coded", words) for words in table.coded]
     if table.labels is not None:
         lines.append(("accuracy", _accuracy(table.labels, model.labels_)))
     width = max(len(word) for word, _ in lines)
@@ -60,7 +60,24 @@ def fit(options: argparse.Namespace) -> bool:
         _draw(model, table, options.figure)
     if written := [str(path) for path in (options.out, options.labels, options.figure) if path is not None]:
         say(f"{'written':<{width}}  {', '.join(written)}")
-    return not model.converged_
+    else:
+        say("note: Nothing was written; --out FILE keeps the model.", sys.stderr)
+    if concern := small_components(model.weights_, len(table.X)):
+        say(f"warning: {concern}", sys.stderr)
+    return bool(concern) or not model.converged_
+
+
+def small_components(weights: np.ndarray, n_samples: int) -> str:
+    """Which components hold next to no samples, and what to do; nothing if none does."""
+    held = np.asarray(weights) * n_samples * (1 + 1e-9)  # 5 samples are 5, whatever the rounding
+    small = [str(r) for r in np.flatnonzero(held < FEWEST_SAMPLES)]
+    if not small:
+        return ""
+    verb = "holds" if len(small) == 1 else "hold"
+    return (
+        f"{len(small)} of {len(weights)} components {verb} fewer than {FEWEST_SAMPLES} samples: {', '.join(small)}. "
+        f"Fewer components, or --select 1:{max(len(weights) - len(small), 1)}."
+    )
 
 
 def _selected(table: CsvTable, options: argparse.Namespace, parameters: dict[str, Any]) -> int:
@@ -83,7 +100,7 @@ def check(options: argparse.Namespace) -> bool:
     if options.model is not None:
         if given:
             raise InvalidInputError(f"Both a model and {', '.join(given)} are given; the model has its own sizes.")
-        report = load(options.model).identifiability_
+        report = _load(options.model, "").identifiability_
     else:
         if options.bins is None:
             raise InvalidInputError(
@@ -97,23 +114,23 @@ def check(options: argparse.Namespace) -> bool:
             _say_bounds(n_variables, n_bins)
             return False
         report = check_identifiability(n_variables=n_variables, n_bins=n_bins, rank=options.components)
-    say(repr(report))
+    say(without_pointers(repr(report)) if options.full else f"{brief(report)}\n\n--full shows every criterion.")
     return not report.is_generically_unique
 
 
 def _say_bounds(n_variables: int, n_bins: int | list[int]) -> None:
-    bounds = {name: max_identifiable_rank(n_variables, n_bins, name) for name in _BOUNDS}  # type: ignore[arg-type]
+    bounds = {name: max_identifiable_rank(n_variables, n_bins, name) for name in BOUNDS}  # type: ignore[arg-type]
     sizes = number_range([n_bins] if isinstance(n_bins, int) else n_bins)
     say(f"Highest number of components of {n_variables} variables with {sizes} bins:")
     for name, bound in bounds.items():
-        say(f"{bound:>5}  {_BOUNDS[name]}")
+        say(f"{bound:>5}  {BOUNDS[name]}")
 
 
 def predict(options: argparse.Namespace) -> bool:
     """Assign the samples of a table to components."""
     if options.out is not None:
         require_folder(options.out)
-    model = load(options.model)
+    model = _load(options.model, ", and the table after it: predict MODEL DATA")
     table = _read(options, model)
     assigned = _assigned(model, table, options.probabilities, options.densities)
     if options.out is None:
@@ -128,14 +145,24 @@ def predict(options: argparse.Namespace) -> bool:
 # ---- parts ----
 
 
+def _load(path: Path, where: str) -> SmoothProductMixture:
+    """The model of a file; a text file in its place is most likely the table, given first."""
+    try:
+        return load(path)
+    except FileFormatError as error:
+        if path.is_dir() or path.read_bytes()[:4] == b"\x89HDF":  # damaged, or of another program: the error tells
+            raise
+        raise InvalidInputError(f"{path} is no model file; expected one that fit --out has written{where}.") from error
+
+
 def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> CsvTable:
     table = read_table(
         options.data,
-        CsvFormat(options.sep, options.decimal, tuple(options.missing), not options.no_header),
+        CsvFormat(options.sep, options.decimal, tuple(options.missing), not options.no_header, options.encoding),
         Columns(options.id_column, options.labels_column, tuple(options.drop), options.only_numbers),
         None if model is None else model.binning_.variables,
     )
-    for note in table.notes:
+    for note in (*table.notes, *(() if model is None else table.coded)):
         say(f"note: {note}", sys.stderr)
     return table
 
@@ -169,11 +196,22 @@ def _check_outputs(options: argparse.Namespace) -> None:
         if path is not None:
             require_folder(path)
     if options.out is not None:
+        _check_model_name(options.out)
         require_format(options.out)
     if options.figure is not None:
         kinds = _figure_kinds()
         if options.figure.suffix.lower().lstrip(".") not in kinds:
             raise InvalidInputError(f"--figure is {options.figure}; expected a name that ends in .{', .'.join(kinds)}.")
+
+
+def _check_model_name(path: Path) -> None:
+    """Refuse names that do not tell that there is a model in the file."""
+    # Only the exact .zarr makes a store.
+    if path.suffix in _MODEL_SUFFIXES or path.suffix.lower() in _MODEL_SUFFIXES[:-1]:
+        return
+    hint = f" The component of every sample is written by --labels {path}." if path.suffix.lower() == ".csv" else ""
+    names = f"{', '.join(_MODEL_SUFFIXES[:-1])} or {_MODEL_SUFFIXES[-1]}"
+    raise InvalidInputError(f"--out is {path}, for the model; expected a name that ends in {names}.{hint}")
 
 
 def _figure_kinds() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from tensorly_smp.csv_columns import TextColumn, as_numbers, no_such_column, refusal, repeated_entries
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.labels import list_names, repeated_names
 
 ROW = "row"
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,20 @@ class CsvFormat:
         What stands for a missing entry, besides nothing, NA, NaN, null and the like.
     has_header : bool
         Whether the first line has the names; else they are "x0", "x1", ...
+    encoding : str
+        Name of a text encoding that Python knows. UTF-8 may have a byte order mark.
     """
 
     separator: str = ","
     decimal: str = "."
     missing: tuple[str, ...] = ()
     has_header: bool = True
+    encoding: str = "utf-8"
+
+    @property
+    def codec(self) -> str:
+        """The encoding, with a byte order mark that is not part of the first name."""
+        return "utf-8-sig" if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,8 @@ class Columns:
         Column of known classes, which take no part in a fit.
     left_out : tuple of str
     only_numbers : bool
-        Whether columns that are not numbers are left out too; else they are an error.
+        Whether columns are left out too at least half of whose entries are not numbers; else they are an error, as
+        others with such entries always are.
     """
 
     identifier: str | None = None
@@ -72,13 +84,16 @@ class CsvTable:
     labels : Series (n_samples,) or None
         Known classes.
     notes : tuple of str
-        What was left out, and why.
+        What was left out, and why, and what else may be a mistake.
+    coded : tuple of str
+        Which words of which columns became 1 and 0.
     """
 
     X: pd.DataFrame
     identifiers: pd.Series
     labels: pd.Series | None
     notes: tuple[str, ...]
+    coded: tuple[str, ...] = ()
 
 
 def read_table(
@@ -89,7 +104,8 @@ def read_table(
 ) -> CsvTable:
     r"""Read a table of numbers.
 
-    A first column without a name, as pandas and R write row numbers, names the samples.
+    A first column without a name, as pandas and R write row numbers, names the samples. A column of yes and no, true
+    and false, y and n or t and f, in any case, is one of 1 and 0.
 
     Parameters
     ----------
@@ -98,7 +114,8 @@ def read_table(
     columns : Columns
     variables : sequence of hashable, optional
         Names of the variables of a model. If the file has them all, others are left out, and columns get these names
-        (1 for "1"); if it has none of them, columns are what they are.
+        (1 for "1"); if it has none of them, columns are what they are. With a model, a column may have just one word
+        of a pair such as yes and no.
 
     Returns
     -------
@@ -107,9 +124,10 @@ def read_table(
     Raises
     ------
     OSError
-        There is no such file.
+        There is no such file, or it is a folder.
     InvalidInputError
-        It is no table, columns are missing, repeated or not numbers.
+        It is no table, columns are missing, repeated or not numbers; also those that `only_numbers` would leave out
+        although most of their entries are numbers.
 
     Examples
     --------
@@ -133,33 +151,48 @@ def read_table(
     if identifier is None and form.has_header and _is_unnamed(frame.columns[0]):
         identifier = frame.columns[0]
         notes.append("The first column has no name; it is taken to name the samples.")
-    wanted = {columns.identifier, columns.labels, *columns.left_out} - {None}
+    wanted = [name for name in (columns.identifier, columns.labels, *columns.left_out) if name is not None]
     if unknown := [name for name in wanted if name not in frame.columns]:
-        raise InvalidInputError(f"{path} has no column {list_names(unknown)}; it has {list_names(frame.columns)}.")
-    rows = pd.Series(np.arange(1, len(frame) + 1), name=ROW)
+        raise InvalidInputError(no_such_column(path, unknown, frame.columns.tolist()))
     found = [name for name in frame.columns if name not in {identifier, *wanted}]
     chosen, renamed = _chosen(found, variables, path)
     if len(chosen) < len(found):
         notes.append(
             f"Left out, as the model has no such variables: {list_names(name for name in found if name not in chosen)}."
         )
-    X = frame[chosen]
-    if not_numbers := [name for name in chosen if not pd.api.types.is_numeric_dtype(frame[name].dtype)]:
-        if not columns.only_numbers:
-            raise InvalidInputError(_not_numbers(frame, not_numbers, form))
-        notes.append(f"Left out, as they are not numbers: {list_names(not_numbers)}.")
-        X = X.drop(columns=not_numbers)
+    X, coded, texts = _split(frame[chosen], form, may_lack_one=variables is not None)
+    if refused := [text for text in texts if text.is_mostly_numbers or not columns.only_numbers]:
+        raise InvalidInputError(refusal(refused))
+    if texts:
+        notes.append(f"Left out, as they are not numbers: {list_names(text.name for text in texts)}.")
     if not X.shape[1]:
         raise InvalidInputError(f"{path} has no column of numbers; it has {list_names(frame.columns)}.")
+    rows = pd.Series(np.arange(1, len(frame) + 1), name=ROW)
+    identifiers = rows if identifier is None else _identifiers(frame[identifier])
+    if note := repeated_entries(identifiers):
+        notes.append(note)
     return CsvTable(
         X=X.set_axis(pd.Index([renamed.get(name, name) for name in X.columns], tupleize_cols=False), axis=1),
-        identifiers=rows if identifier is None else _identifiers(frame[identifier]),
+        identifiers=identifiers,
         labels=None if columns.labels is None else frame[columns.labels],
         notes=tuple(notes),
+        coded=coded,
     )
 
 
+def _split(
+    frame: pd.DataFrame, form: CsvFormat, may_lack_one: bool
+) -> tuple[pd.DataFrame, tuple[str, ...], list[TextColumn]]:
+    """Columns of numbers, the words that became numbers, and columns that are none."""
+    read = {name: as_numbers(frame[name], form.decimal, may_lack_one) for name in frame.columns}
+    texts = [column for column, _ in read.values() if isinstance(column, TextColumn)]
+    numbers = {name: column for name, (column, _) in read.items() if not isinstance(column, TextColumn)}
+    return pd.DataFrame(numbers, index=frame.index), tuple(coded for _, coded in read.values() if coded), texts
+
+
 def _read_frame(path: Path, form: CsvFormat) -> pd.DataFrame:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; expected a CSV file.")
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     try:
@@ -174,13 +207,15 @@ def _read_frame(path: Path, form: CsvFormat) -> pd.DataFrame:
             header=0 if form.has_header else None,
             low_memory=False,  # columns of one dtype each
             skipinitialspace=True,
-            encoding="utf-8-sig",
+            encoding=form.codec,
         )
     except InvalidInputError:
         raise
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{path} is not a text file in UTF-8: {error}.") from error
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, csv.Error, ValueError) as error:
+    except UnicodeError as error:
+        raise InvalidInputError(_not_text(path, form)) from error
+    except pd.errors.EmptyDataError as error:
+        raise InvalidInputError(f"{path} is empty.") from error
+    except (pd.errors.ParserError, csv.Error, ValueError) as error:
         raise InvalidInputError(f"{path} is not a table: {' '.join(str(error).split())}.") from error
     if not isinstance(frame.index, pd.RangeIndex):
         raise InvalidInputError(
@@ -196,9 +231,20 @@ def _read_frame(path: Path, form: CsvFormat) -> pd.DataFrame:
     return frame
 
 
+def _not_text(path: Path, form: CsvFormat) -> str:
+    with path.open("rb") as file:
+        start = file.read(1024)
+    if start.startswith(_BYTE_ORDER_MARKS):
+        return f"{path} is not text in {form.encoding}; its first bytes are those of --encoding utf-16."
+    if b"\0" in start:
+        return f"{path} is no text file; expected a CSV file."
+    other = "utf-8" if form.codec != "utf-8-sig" else "latin-1"
+    return f"{path} is not text in {form.encoding}; try --encoding {other}."
+
+
 def _header(path: Path, form: CsvFormat) -> list[str]:
     """Names as they are in the file: pandas renames repeated ones."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding=form.codec, newline="") as file:
         for line in csv.reader(file, delimiter=form.separator, skipinitialspace=True):
             if line:
                 return [name.strip() for name in line]
@@ -248,24 +294,6 @@ def _chosen(
             "variable was not observed, add an empty column."
         )
     return there, named
-
-
-def _not_numbers(frame: pd.DataFrame, names: list[str], form: CsvFormat) -> str:
-    """What is wrong with columns that are not numbers, and what to do."""
-    name = names[0]
-    column = frame[name]
-    wrong = column.notna() & pd.to_numeric(column.astype(str), errors="coerce").isna()
-    first = int(wrong.to_numpy().argmax())
-    value, n_wrong = column.iloc[first], int(wrong.sum())
-    advice = "if that means missing, --missing " + repr(str(value)) if n_wrong < len(frame) / 2 else ""
-    if "," in str(value) and form.decimal == ".":
-        advice = "if that is a decimal comma, --decimal ,"
-    more = f" Likewise {list_names(names[1:])}." if names[1:] else ""
-    return (
-        f"Column {name!r} is not numbers: {value!r} in row {first + 1}, and {n_wrong - 1} more.{more} "
-        f"{advice[:1].upper()}{advice[1:]}{'; else l' if advice else 'L'}eave it out with --drop {name!r}, or all such "
-        "columns with --only-numbers; known classes belong to --labels-column, names of samples to --id-column."
-    )
 
 
 def _identifiers(column: pd.Series) -> pd.Series:

@@ -13,10 +13,10 @@ import pandas as pd
 from tensorly_smp.codes.bin_number import auto_n_bins
 from tensorly_smp.codes.binning import Binning, choose_binning, resolve_n_bins
 from tensorly_smp.codes.categories import category_edges
-from tensorly_smp.codes.edges import stretched_range
+from tensorly_smp.codes.edges import are_crowded, quantile_edges, stretched_range
 from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import OutlierWarning
-from tensorly_smp.likelihood.cells import Support, distinct_values
+from tensorly_smp.likelihood.observed import Observed, Support
 from tensorly_smp.samples import Samples
 from tensorly_smp.variables import Variables
 
@@ -37,30 +37,39 @@ class Discretization:
         """Bins of all variables, in the order of the samples."""
         if isinstance(self.binning, Binning):
             return self.binning
-        used, _ = of_positive_weight(samples.values, sample_weight)
+        used, weights = of_positive_weight(samples.values, sample_weight)
         numbers = self._numbers(samples, used, self.binning, sample_weight)
-        return choose_binning(self._frame(samples, used), numbers, self.binning, None, self.coverage)
+        frame = self._frame(samples, used)
+        return choose_binning(frame, numbers, self.binning, None, self.coverage, sample_weight=weights)
 
     def bins_of_starts(self, samples: Samples, sample_weight: Any, variables: Variables) -> Binning:
         """Bins on which a refinement starts.
 
         The refinement has cells of its own, far values and all. Here such values must not leave a few bins to the
-        others: uniform bins span the central values then. And discrete values must not share a bin.
+        others: uniform bins span the central values then, and where nearly all values would share a few bins all the
+        same, bins are quantiles. And discrete values must not share a bin.
         """
         if isinstance(self.binning, Binning):
             return self.binning
-        used, _ = of_positive_weight(samples.values, sample_weight)
+        used, weights = of_positive_weight(samples.values, sample_weight)
         numbers = self._numbers(samples, used, self.binning, sample_weight)
         most = [max(MOST_CATEGORIES, count) for count in resolve_n_bins(numbers, samples.variables)]
         categories = {n: _category_edges(used[:, n], most[n], variables.support[n]) for n in variables.discrete}
         own = {n: edges for n, edges in categories.items() if edges is not None}
         ranges = {}
         if self.coverage is None and self.binning == "uniform":
-            central = {n: stretched_range(used[:, n]) for n in range(used.shape[1]) if n not in own}
+            central = {n: stretched_range(used[:, n], weights) for n in range(used.shape[1]) if n not in own}
             ranges = {samples.variables[n]: pair for n, pair in central.items() if pair is not None}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutlierWarning)  # of those that have bins of their own
-            chosen = choose_binning(self._frame(samples, used), numbers, self.binning, ranges, self.coverage)
+            frame, cover = self._frame(samples, used), self.coverage
+            chosen = choose_binning(frame, numbers, self.binning, ranges, cover, sample_weight=weights)
+        for n, edges in enumerate(chosen.edges):
+            if self.binning == "uniform" and n not in own and are_crowded(used[:, n], edges, weights):
+                present = ~np.isnan(used[:, n])
+                observed, own_weights = used[present, n], None if weights is None else weights[present]
+                ends = (observed.min(), observed.max()) if self.coverage is None else edges[[0, -1]]
+                own[n] = quantile_edges(observed, float(ends[0]), float(ends[1]), len(edges) - 1, own_weights)
         if not own:
             return chosen
         return Binning(tuple(own.get(n, edges) for n, edges in enumerate(chosen.edges)), chosen.variables)
@@ -82,7 +91,7 @@ class Discretization:
 
 def _category_edges(values: np.ndarray, most: int, support: Support) -> np.ndarray | None:
     """Edges of one bin for each value; None if these are more than `most`, or one, or too large or close for that."""
-    distinct = distinct_values(values)
+    distinct = Observed.of(values, None).distinct
     if not 2 <= len(distinct) <= most:
         return None
     edges = category_edges(distinct, *support)

@@ -23,6 +23,7 @@ from tensorly_smp.exceptions import (
     InvalidTypeError,
     NonUniformBinsError,
     NyquistWarning,
+    RepeatedValueWarning,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
@@ -32,8 +33,9 @@ from tensorly_smp.identifiability.concerns import identifiability_concerns
 from tensorly_smp.progress import checked_verbose, dask_progress, logger
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.refinement import Refinement
+from tensorly_smp.results import fine_probabilities
 from tensorly_smp.units import with_units
-from tensorly_smp.variables import Variables
+from tensorly_smp.variables import Variables, repeated_value_concerns
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "loss": ("auto", "kl", "frobenius"),
@@ -63,9 +65,8 @@ class SmoothProductMixture(FittedMixture):
         How bins are chosen, or the bins. "sinc" needs uniform ones.
     coverage : float, optional
         Central share of each variable's values that the bins span, the outermost bins catching the rest, such as 0.99
-        against far outliers; by default the whole range. With ``refine="smooth"`` the default suits single far
-        values, up to a hundredth on either side: where they would stretch the range, uniform bins, which are for the
-        starts only, span the central 98 %. More of them spoil the fit: set those that are errors to NaN.
+        against far outliers; by default the whole range. ``refine="smooth"`` needs none: bins are for the starts only,
+        and far values or long tails do not stretch them (uniform ones span the central 98 %, or are quantiles).
     triples : "all", int or list of (j, k, l), default "all"
         Histograms that are counted: all, this many random ones, or these.
     loss : {"auto", "kl", "frobenius"}, default "auto"
@@ -81,7 +82,8 @@ class SmoothProductMixture(FittedMixture):
         None is the paper's algorithm: the coupled CPD is the result. "em" goes on from there to the maximum likelihood
         of the binned samples (:func:`refine_em`). "smooth" follows every start for a few sweeps only, and goes on from
         there by smoothed EM: penalized likelihood with log-spline densities in place of histograms, so that neither the
-        width of the bins nor ringing limits them.
+        width of the bins nor ringing limits them. The splines are of the variable, or of a coordinate that draws its
+        far values in, whichever describes it with fewer parameters.
     density : {"auto", "logspline", "sinc", "histogram"}, default "auto"
         How factors become densities; "auto" is "logspline" with ``refine="smooth"``, which that needs, else "sinc".
     penalty : {"reml", "aic", "bic"}, default "reml"
@@ -119,8 +121,9 @@ class SmoothProductMixture(FittedMixture):
         change and seconds (sweep), start_loss and start_status (start); triples (triple, mode) unless all were
         factorized; units (variable) where X has any; attributes of plain types. Components are sorted by decreasing
         weight. With ``refine="smooth"`` also the splines of the log densities, their penalties, which variables are
-        discrete, the log-likelihood (em_pass) and what starts were compared by (start_criterion); weights and factors
-        are the refined ones, and loss, change and seconds are of the start that was lowest after its sweeps.
+        discrete and the values of their bins (categories), the log-likelihood (em_pass) and what starts were compared
+        by (start_criterion); weights and factors are the refined ones, and loss, change and seconds are of the start
+        that was lowest after its sweeps.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -206,8 +209,9 @@ class SmoothProductMixture(FittedMixture):
         y : ignored
         sample_weight : array_like (n_samples,), optional
             Non-negative; a sample of weight 2 counts twice, one of weight 0 not at all. They are numbers of samples:
-            weights that sum to one stand for a single one, of which nothing can be learned. Quantile bins and
-            `coverage` leave out samples of weight 0, but do not use the weights further.
+            weights that sum to one stand for a single one, of which nothing can be learned. Integers give, but for
+            rounding, the fit to samples that are repeated as often, from the bins and the starts on; except that
+            ``n_bins="auto"`` goes by (sum w)^2 / sum w^2, and that of more than 100 000 samples some stand for all.
 
         Returns
         -------
@@ -217,6 +221,18 @@ class SmoothProductMixture(FittedMixture):
         ------
         InvalidInputError, InvalidTypeError
             Samples or parameters that cannot be used; the message says what was expected.
+
+        Warns
+        -----
+        IdentifiabilityWarning
+            More components than the numbers of variables and bins allow, variables that no histogram links, or two
+            components that are nearly equal in all but at most two variables: by the log-spline densities with
+            ``refine="smooth"``, else by the bins.
+        ConvergenceWarning
+            `max_iter` was reached first.
+        RepeatedValueWarning, OutlierWarning, NyquistWarning
+            A value that many samples share (``refine="smooth"``); otherwise far values that leave a few bins to the
+            others, and bins too coarse for sinc densities.
         """
         self._check_parameters()
         verbose, began = checked_verbose(self.verbose), time.perf_counter()
@@ -237,6 +253,8 @@ class SmoothProductMixture(FittedMixture):
         variables = Variables.of(few, self.support, self.discrete, few_weights)
         if self.refine == "smooth":
             binning = discretization.bins_of_starts(few, few_weights, variables)
+            if concerns := repeated_value_concerns(few, variables.discrete, few_weights):
+                warnings.warn(" ".join(concerns), RepeatedValueWarning, stacklevel=2)
         else:
             binning = discretization.bins(few, few_weights)
         density = self._density_name()
@@ -265,7 +283,8 @@ class SmoothProductMixture(FittedMixture):
         self.labels_ = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
-        concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
+        triples = "all" if solution.triples is None else solution.triples
+        concerns = identifiability_concerns(self.factors_, triples, fine_probabilities(dataset, self.factors_))
         if concerns:
             warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self

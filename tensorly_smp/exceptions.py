@@ -22,6 +22,7 @@ __all__ = [
     "NonUniformBinsError",
     "NyquistWarning",
     "OutlierWarning",
+    "RepeatedValueWarning",
     "SizeLimitError",
     "SparseHistogramWarning",
     "TensorlySmpError",
@@ -266,7 +267,7 @@ class ConstantVariableWarning(TensorlySmpWarning):
 
 
 class OutlierWarning(TensorlySmpWarning):
-    """A few far values set the range of a variable, so that nearly all others share a few of its bins.
+    """Far values, or a long tail, set the range of a variable, so that nearly all values share a few of its bins.
 
     Examples
     --------
@@ -312,4 +313,21 @@ class NyquistWarning(TensorlySmpWarning):
     ...     _ = smp.SmoothProductMixture(3, n_bins=5, refine=None, random_state=0).fit(X)
     >>> caught[0].category.__name__
     'NyquistWarning'
+    """
+
+
+class RepeatedValueWarning(TensorlySmpWarning):
+    """Many samples share one value of a variable that is not discrete, which no smooth density explains.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 500, 3, 2, random_state=0)
+    >>> X[:100, 0] = 99.0
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.SmoothProductMixture(2, random_state=0).fit(X)
+    >>> caught[0].category.__name__
+    'RepeatedValueWarning'
     """

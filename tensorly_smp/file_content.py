@@ -41,6 +41,12 @@ _REQUIRED_OF_SPLINES = {
     "bounds": (("variable", "end"), "f"),
     "discrete": (("variable",), "i"),
 }
+#: Not in files of before there was such a thing, which are read all the same.
+_OPTIONAL = {
+    "categories": (("variable", "bin"), "f"),
+    "spline_center": (("variable",), "f"),
+    "spline_scale": (("variable",), "f"),
+}
 _CONTAINERS = ("array", "dataframe", "dataarray")
 
 
@@ -112,13 +118,15 @@ def model_of_dataset(dataset: xr.Dataset, source: str) -> SmoothProductMixture:
 def _check_variables(dataset: xr.Dataset) -> None:
     """Refuse what no fit makes, in words that say what it is."""
     required = _REQUIRED | (_REQUIRED_OF_SPLINES if dataset.attrs["density"] == "logspline" else {})
-    for name, (dims, kind) in required.items():
+    for name, (dims, kind) in (required | {name: _OPTIONAL[name] for name in _OPTIONAL if name in dataset}).items():
         if name not in dataset:
             raise ValueError(f"it lacks {name}")
         found = dataset[name]
         is_kind = found.dtype.kind == kind or (kind == "U" and found.dtype.kind in "OT")
         if found.dims != dims or not is_kind:
             raise ValueError(f"{name} has dimensions {found.dims} and dtype {found.dtype}, expected {dims}, {kind!r}")
+    if "categories" in dataset and np.isinf(dataset["categories"]).any():
+        raise ValueError("a category is infinite")
     if 0 in dataset.sizes.values():
         raise ValueError(f"a dimension is empty: {dict(dataset.sizes)}")
     if dataset.attrs["container"] not in _CONTAINERS:

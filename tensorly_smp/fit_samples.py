@@ -17,7 +17,7 @@ from tensorly_smp.decomposition import Decomposition
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.labels import SampleLabels, aligned_weights
+from tensorly_smp.labels import SampleLabels, aligned
 from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
@@ -44,8 +44,8 @@ class FitSamples(Protocol):
     def posteriors(self, starts: Sequence[MixtureFactors]) -> list[Any]:
         """Posteriors of all samples for every start, a little of the uniform distribution being mixed in."""
 
-    def distinct(self, posteriors: Sequence[Any]) -> list[int]:
-        """Positions of the first of all whose most probable components agree."""
+    def distinct(self, posteriors: Sequence[Any], same: float = SAME_CLUSTERS) -> list[int]:
+        """Positions of the first of all whose most probable components agree, to this adjusted Rand index."""
 
     def lay(self, cells: Cells) -> CellStatistics:
         """The samples in cells."""
@@ -82,7 +82,7 @@ class ReadSamples:
     ) -> ReadSamples:
         """Read samples of any kind; parameters as of :func:`tensorly_smp.samples.read_samples`."""
         samples = read_samples(X, variables, sample_dim)
-        weights = checked_sample_weight(aligned_weights(sample_weight, X), len(samples.values))
+        weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
         values, few_weights = representative(samples.values, weights)
         few = samples
         if values is not samples.values:
@@ -144,10 +144,14 @@ class SamplesInMemory:
         hot = one_hot(self.codes)
         return [expectation(hot, *start_logarithms(start)).posterior for start in starts]
 
-    def distinct(self, posteriors: Sequence[np.ndarray]) -> list[int]:
-        """Positions of the first of all whose most probable components agree."""
+    def distinct(self, posteriors: Sequence[np.ndarray], same: float = SAME_CLUSTERS) -> list[int]:
+        """Positions of the first of all whose most probable components agree, to this adjusted Rand index."""
         clusters, rank = [posterior.argmax(axis=1) for posterior in posteriors], posteriors[0].shape[1]
-        return distinct_clusters(len(clusters), lambda i, j: contingency(clusters[i], clusters[j], rank))
+
+        def table(i: int, j: int) -> np.ndarray:
+            return contingency(clusters[i], clusters[j], rank, self.weights)
+
+        return distinct_clusters(len(clusters), table, same)
 
     def lay(self, cells: Cells) -> CellSamples:
         """The samples in cells."""
@@ -168,16 +172,16 @@ def start_logarithms(start: MixtureFactors) -> tuple[np.ndarray, np.ndarray]:
     return np.log(model.weights), log_floored(np.concatenate(model.factors))
 
 
-def contingency(first: np.ndarray, second: np.ndarray, rank: int) -> np.ndarray:
-    """How many samples (rank, rank) are in every pair of clusters, of numbers (n_samples,) below `rank`."""
-    return np.bincount(first * rank + second, minlength=rank * rank).reshape(rank, rank)
+def contingency(first: np.ndarray, second: np.ndarray, rank: int, weights: np.ndarray | None = None) -> np.ndarray:
+    """(Weighted) number of samples (rank, rank) in every pair of clusters, of numbers (n_samples,) below `rank`."""
+    return np.bincount(first * rank + second, weights, rank * rank).reshape(rank, rank)
 
 
-def distinct_clusters(n_starts: int, table: Any) -> list[int]:
+def distinct_clusters(n_starts: int, table: Any, same: float = SAME_CLUSTERS) -> list[int]:
     """Positions of the first of all starts that agree; ``table(i, j)`` is the contingency table of two of them."""
     kept: list[int] = []
     for i in range(n_starts):
-        if all(adjusted_rand(table(j, i)) < SAME_CLUSTERS for j in kept):
+        if all(adjusted_rand(table(j, i)) < same for j in kept):
             kept.append(i)
     return kept
 
@@ -185,7 +189,8 @@ def distinct_clusters(n_starts: int, table: Any) -> list[int]:
 def adjusted_rand(table: np.ndarray) -> float:
     """Adjusted Rand index of two clusterings, from the number of samples in every pair of clusters.
 
-    scikit-learn's takes the samples themselves, and its integers overflow beyond some billions of them.
+    scikit-learn's takes the samples themselves, which cannot have weights, and its integers overflow beyond some
+    billions of them.
 
     Parameters
     ----------
@@ -209,7 +214,8 @@ def adjusted_rand(table: np.ndarray) -> float:
     """
     counts = np.asarray(table, dtype=float)
     together, of_rows, of_columns, every = (
-        float((n * (n - 1.0) / 2.0).sum()) for n in (counts, counts.sum(axis=1), counts.sum(axis=0), counts.sum())
+        float((n * np.maximum(n - 1.0, 0.0) / 2.0).sum())
+        for n in (counts, counts.sum(axis=1), counts.sum(axis=0), counts.sum())
     )
     by_chance = of_rows * of_columns / every if every else 0.0
     most = (of_rows + of_columns) / 2.0

@@ -19,7 +19,7 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.labels import aligned_weights, default_names, labelled_samples, list_names
+from tensorly_smp.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.results import factors_from_dataset, spline_density
 from tensorly_smp.samples import Samples, read_samples
@@ -100,19 +100,19 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         if is_chunked(X):
             return self._lazy(X).posterior()
         samples = self._read(X)
-        return samples.labels.wrap_components(self.density_.posterior(samples.values))
+        return samples.labels.wrap_components(self.density_.posterior(samples.values), PROBABILITY)
 
     def score_samples(self, X: Any) -> Any:
         """Logarithm of the density at every sample, (n_samples,); the density integrates to one."""
         if is_chunked(X):
             return self._lazy(X).log_densities()
         samples = self._read(X)
-        return samples.labels.wrap(self.density_.logpdf(samples.values))
+        return samples.labels.wrap(self.density_.logpdf(samples.values), LOG_DENSITY)
 
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """Mean log-likelihood per sample, in nats; a sample of weight 2 counts twice."""
         log_densities = np.asarray(self.score_samples(X))
-        weights = checked_sample_weight(aligned_weights(sample_weight, X), len(log_densities))
+        weights = checked_sample_weight(aligned(sample_weight, X), len(log_densities))
         return float(log_densities.mean() if weights is None else np.average(log_densities, weights=weights))
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
@@ -126,7 +126,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         X : ndarray, DataFrame or DataArray (n_samples, n_variables)
-            Of the kind that the model was fitted to; a DataArray (sample, variable) after a Dataset too.
+            Of the kind that the model was fitted to; a DataArray (sample, variable) after a Dataset too. Discrete
+            variables take values that they had in the fit, see `result_.categories`.
         components : ndarray, Series or DataArray of int (n_samples,)
         """
         check_is_fitted(self)
@@ -134,7 +135,10 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         return labelled_samples(X, components, self.binning_.variables, str(self.result_.attrs["container"]))
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
-        """Fill missing entries in, by their mean given the observed ones or by a draw; an object like X."""
+        """Fill missing entries in, by their mean given the observed ones or by a draw; an object like X.
+
+        Draws of discrete variables are values that these had in the fit, means may lie between them.
+        """
         if is_chunked(X):
             return self._lazy(X).imputed(method, random_state)
         samples = self._read(X)

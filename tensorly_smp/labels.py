@@ -20,6 +20,8 @@ from tensorly_smp.representations import listed, short_repr
 #: Name of the sample dimension where results need one of their own.
 SAMPLE_DIM = "sample"
 COMPONENT_DIM = "component"
+#: Names of results as a DataArray or Series, without which xarray makes no DataFrame of them.
+PROBABILITY, LOG_DENSITY = "probability", "log_density"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +60,14 @@ class SampleLabels:
         """
         return self._checked(values, 1)
 
-    def wrap_components(self, values: np.ndarray) -> Any:
+    def wrap_components(self, values: np.ndarray, name: str | None = None) -> Any:
         """One value per sample and component, labelled like the input.
 
         Parameters
         ----------
         values : ndarray (n_samples, rank)
+        name : str, optional
+            Of a DataArray.
 
         Returns
         -------
@@ -116,7 +120,7 @@ class FrameLabels(SampleLabels):
         """One value per sample, as a Series."""
         return pd.Series(self._checked(values, 1), index=self.index, name=name)
 
-    def wrap_components(self, values: np.ndarray) -> pd.DataFrame:
+    def wrap_components(self, values: np.ndarray, name: str | None = None) -> pd.DataFrame:
         """One value per sample and component, as a DataFrame."""
         values = self._checked(values, 2)
         columns = pd.RangeIndex(values.shape[1], name=COMPONENT_DIM)
@@ -141,11 +145,11 @@ class XarrayLabels(SampleLabels):
         """One value per sample, as a DataArray."""
         return xr.DataArray(self._checked(values, 1), self._sample_coords().coords, [self.sample_dim], name=name)
 
-    def wrap_components(self, values: np.ndarray) -> xr.DataArray:
+    def wrap_components(self, values: np.ndarray, name: str | None = None) -> xr.DataArray:
         """One value per sample and component, as a DataArray."""
         values = self._checked(values, 2)
         kept = self._sample_coords().drop_vars(COMPONENT_DIM, errors="ignore")
-        wrapped = xr.DataArray(values, kept.coords, [self.sample_dim, COMPONENT_DIM])
+        wrapped = xr.DataArray(values, kept.coords, [self.sample_dim, COMPONENT_DIM], name=name)
         return wrapped.assign_coords({COMPONENT_DIM: np.arange(values.shape[1])})
 
     def _sample_coords(self) -> xr.Dataset:
@@ -224,7 +228,7 @@ def default_names(n_variables: int) -> tuple[str, ...]:
 
 
 def list_names(names: Iterable[Hashable], limit: int = 10) -> str:
-    """Names for a message, the first `limit` of them."""
+    """Names for a message, the first `limit` of them; all if only one would be left."""
     return listed(names, limit)
 
 
@@ -234,16 +238,42 @@ def repeated_names(names: Sequence[Hashable]) -> list[Hashable]:
     return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
 
 
-def aligned_weights(sample_weight: Any, X: Any) -> Any:
-    """Weights in the order of the samples, where both have an index."""
-    if not isinstance(sample_weight, pd.Series) or not isinstance(X, pd.DataFrame | pd.Series):
-        return sample_weight
-    if sample_weight.index.equals(X.index):
-        return sample_weight
-    both_unique = sample_weight.index.is_unique and X.index.is_unique
-    if not both_unique or set(sample_weight.index) != set(X.index):
+def aligned(values: Any, like: Any, what: str = "sample_weight", of: str = "X") -> Any:
+    """One value per sample in the order of the samples, where both have an index.
+
+    Parameters
+    ----------
+    values : Series or anything else
+    like : DataFrame, Series or anything else
+    what, of : str
+        What the two are called in a message.
+
+    Returns
+    -------
+    Series or anything else
+        The values as they are where one of the two has no index, or where they are not as many, which is for others to
+        refuse.
+
+    Raises
+    ------
+    InvalidInputError
+        As many, but not of the same samples.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tensorly_smp.labels import aligned
+    >>> aligned(pd.Series([1, 2], ["a", "b"]), pd.DataFrame({"x": [0.5, 0.7]}, ["b", "a"])).tolist()
+    [2, 1]
+    """
+    if not isinstance(values, pd.Series) or not isinstance(like, pd.DataFrame | pd.Series):
+        return values
+    if values.index.equals(like.index) or len(values) != len(like):
+        return values
+    both_unique = values.index.is_unique and like.index.is_unique
+    if not both_unique or set(values.index) != set(like.index):
         raise InvalidInputError(
-            "sample_weight is a Series whose index differs from that of X; expected the same samples. Pass an array to "
+            f"{what} is a Series whose index differs from that of {of}; expected the same samples. Pass an array to "
             "match by position."
         )
-    return sample_weight.loc[X.index]
+    return values.loc[like.index]

@@ -6,12 +6,12 @@ import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.labels import aligned
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.true_mixture import TrueMixture
 
@@ -57,7 +57,7 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
     >>> clustering_accuracy(["a", "a", "b", "b"], [1, 1, 0, 1])
     0.75
     """
-    labels_true = _aligned(labels_true, labels_pred)
+    labels_true = aligned(labels_true, labels_pred, "labels_true", "labels_pred")
     true, n_true = _label_codes(labels_true, "labels_true")
     predicted, n_predicted = _label_codes(labels_pred, "labels_pred")
     if len(true) != len(predicted):
@@ -257,18 +257,6 @@ def kl_divergence_mc(
     differences = log_true - log_learned
     n_used = len(differences)
     return KLEstimate(float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(n_used)), n_used)
-
-
-def _aligned(labels: Any, like: Any) -> Any:
-    """Labels of a Series in the order of another Series' index; anything else as it is."""
-    if not (isinstance(labels, pd.Series) and isinstance(like, pd.Series)) or labels.index.equals(like.index):
-        return labels
-    if not (labels.index.is_unique and like.index.is_unique) or set(labels.index) != set(like.index):
-        raise InvalidInputError(
-            "labels_true and labels_pred are Series with different indexes; expected the same samples. Pass arrays to "
-            "compare by position."
-        )
-    return labels.loc[like.index]
 
 
 def _label_codes(labels: ArrayLike, name: str) -> tuple[np.ndarray, int]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
+from tensorly_smp.decomposition import MOST_VARIABLES_FOR_STARTS
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.solution import CoupledSolution, StopReason
 from tensorly_smp.fit_samples import FitSamples
-from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
 from tensorly_smp.multistart import RefinedStarts, refine_starts
 from tensorly_smp.results import solution_to_dataset, with_likelihood_trace, with_smooth_fit
 from tensorly_smp.variables import Variables
@@ -67,12 +68,16 @@ class Refinement:
         values, weights = samples.few
         edges, rank = samples.binning.edges, solution.factors.rank
         cells = lay_cells(values, rank, edges, variables.discrete, variables.support, weights)
+        others: tuple[Cells, ...] = ()
+        if len(edges) <= MOST_VARIABLES_FOR_STARTS:  # of more, this would take longer than all else
+            others = curved_cells(cells, values, rank, variables.support, weights)
 
         def refined(n_iter_max: int) -> RefinedStarts:
             return refine_starts(
                 samples,
                 solution.start_factors,
                 cells,
+                others,
                 criterion=self.penalty,
                 n_iter_max=n_iter_max,
                 tol=10.0 * self.tol,

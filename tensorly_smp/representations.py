@@ -54,17 +54,22 @@ def _short(value: Any) -> str:
 
 
 def listed(names: Iterable[object], limit: int = 10) -> str:
-    """Names in quotes, the first `limit` of them.
+    """Names in quotes, the first `limit` of them; all if only one would be left.
 
     Examples
     --------
     >>> from tensorly_smp.representations import listed
-    >>> listed(["a", 1, "b"], 2)
-    "'a', 1 and 1 more"
+    >>> listed(["a", 1, "b"], 2), listed(["a", 1, "b", "c"], 2)
+    ("'a', 1, 'b'", "'a', 1 and 2 more")
     """
-    shown = [repr(name) for name in names]
-    more = f" and {len(shown) - limit} more" if len(shown) > limit else ""
-    return ", ".join(shown[:limit]) + more
+    return joined([repr(name) for name in names], limit)
+
+
+def joined(texts: Sequence[str], limit: int = 10) -> str:
+    """Texts in a row, the first `limit` of them; all if only one would be left: it takes no more room than "1 more"."""
+    if len(texts) <= limit + 1:
+        return ", ".join(texts)
+    return f"{', '.join(texts[:limit])} and {len(texts) - limit} more"
 
 
 def number_range(numbers: Iterable[int]) -> str:

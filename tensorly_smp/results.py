@@ -17,6 +17,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
+from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
 from tensorly_smp.likelihood.em import LikelihoodSolution
 from tensorly_smp.likelihood.smooth_em import SmoothFit
 from tensorly_smp.likelihood.spline_basis import spline_basis
@@ -157,8 +158,10 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
     -------
     Dataset
         Weights and factors are those of the refined mixture, by decreasing weight. New are ``spline`` (variable, basis,
-        component), ``penalty`` (variable, component), ``background`` (component), ``interval`` and ``bounds``
-        (variable, end), ``discrete`` (variable), and ``log_likelihood`` and ``round`` (em_pass).
+        component), ``spline_center`` and ``spline_scale`` (variable), ``penalty`` (variable, component), ``background``
+        (component), ``interval`` and ``bounds``
+        (variable, end), ``discrete`` (variable), ``categories`` (variable, bin), and ``log_likelihood``
+        and ``round`` (em_pass).
     """
     cells, rank, n_variables = fit.cells, fit.mixture.rank, dataset.sizes["variable"]
     order = np.argsort(-fit.mixture.log_weights, kind="stable")
@@ -168,27 +171,38 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
     spline[smooth] = fit.mixture.coefficients.transpose(1, 0, 2)[:, :, order]
     penalty[smooth] = fit.penalty[:, order]
     interval[smooth] = np.stack([cells.low, cells.high], axis=1)[smooth]
+    curved = [n for n in smooth if not cells.coordinates[n].is_linear]
+    line = np.full((2, n_variables), np.nan)
+    line[:, curved] = np.reshape([(cells.coordinates[n].center, cells.coordinates[n].scale) for n in curved], (-1, 2)).T
     factors = np.full(dataset["factors"].shape, np.nan)
-    for n, table in zip(discrete, cells.split(np.exp(fit.mixture.tables[:, order])), strict=True):
-        factors[n, : len(table)] = table / table.sum(axis=0)
+    categories = np.full(factors.shape[:2], np.nan)
+    tables = cells.split(np.exp(fit.mixture.tables[:, order]))
+    for n, table, values in zip(discrete, tables, cells.categories, strict=True):
+        factors[n, : len(table)], categories[n, : len(table)] = table / table.sum(axis=0), values
     weights = np.exp(fit.mixture.log_weights[order])
     names = {
         "spline": "coefficients of the cubic B-splines of the log density",
         "penalty": "of third differences of these, per sample of the component",
+        "spline_center": "the splines are of arsinh((x - center) / scale) of the variable x; NaN where they are of x",
+        "spline_scale": "see spline_center",
         "interval": "where the splines live, in the unit of the variable",
         "bounds": "of the variable, at the ends of the interval or beyond them; NaN where there is none",
         "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
         "discrete": "whether the variable keeps a histogram",
+        "categories": "value of the bin of a discrete variable, the nearest if it holds none; NaN if several",
         "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
         "round": "penalties were chosen anew before each round",
     }
     contents = {
         "spline": (("variable", "basis", "component"), spline),
         "penalty": (("variable", "component"), penalty),
+        "spline_center": ("variable", line[0]),
+        "spline_scale": ("variable", line[1]),
         "interval": (("variable", "end"), interval),
         "bounds": (("variable", "end"), bounds),
         "background": ("component", background_share(weights * fit.total_weight)),
         "discrete": ("variable", np.isin(np.arange(n_variables), discrete).astype(np.int8)),
+        "categories": (("variable", "bin"), categories),
         "log_likelihood": ("em_pass", fit.trace),
         "round": ("em_pass", fit.rounds),
     }
@@ -221,11 +235,29 @@ def spline_density(dataset: xr.Dataset, factors: MixtureFactors) -> MixtureDensi
     smooth = [n for n in range(factors.n_variables) if n not in discrete]
     conditionals = _spline_conditionals(dataset, smooth)
     bounds = _bounds(dataset)
+    # Files of before there were categories are read as well: draws from them lie within the bins.
+    values = dataset["categories"].transpose("variable", "bin").values if "categories" in dataset else None
     for n in discrete:
-        conditionals[n] = histogram_conditionals(binning.edges[n], factors.factors[n], bounds[n])
+        categories = None if values is None else values[n, : factors.n_bins[n]]
+        conditionals[n] = histogram_conditionals(binning.edges[n], factors.factors[n], bounds[n], categories)
     return MixtureDensity(
         factors.weights, tuple(conditionals[n] for n in range(factors.n_variables)), binning.variables
     )
+
+
+def fine_probabilities(dataset: xr.Dataset, factors: MixtureFactors) -> list[np.ndarray] | None:
+    """Probabilities of the cells that densities were fitted to, of a Dataset of :func:`with_smooth_fit`.
+
+    Returns
+    -------
+    list of ndarray (n_cells, rank), or None
+        One per variable, discrete ones by their bins; None for other Datasets, which have fitted no more than the bins.
+    """
+    if "spline" not in dataset:
+        return None
+    basis, spline = spline_basis(dataset.sizes["basis"]), dataset["spline"].transpose("variable", "basis", "component")
+    pairs = zip(dataset["discrete"].values, spline.values, factors.factors, strict=True)
+    return [factor if discrete else np.exp(basis.log_probabilities(beta)) for discrete, beta, factor in pairs]
 
 
 def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int, ConditionalDensities]:
@@ -236,6 +268,7 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
     if not np.isfinite(spline[list(smooth)]).all() or not ((share > 0) & (share < 1)).all():
         raise InvalidInputError("Splines or background of the Dataset are out of range.")
     bounds = _bounds(dataset)
+    coordinates = _coordinates(dataset)
     conditionals: dict[int, ConditionalDensities] = {}
     for n in smooth:
         low, high = interval[n]
@@ -243,8 +276,19 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
             raise InvalidInputError(
                 f"The splines of variable {n} live between {low} and {high}; expected an interval inside {bounds[n]}."
             )
-        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, bounds[n])
+        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, bounds[n], coordinates[n])
     return conditionals
+
+
+def _coordinates(dataset: xr.Dataset) -> list[Coordinate]:
+    """Coordinate of the splines of every variable; files of before there were others have the variables themselves."""
+    if "spline_scale" not in dataset:
+        return [LINEAR] * dataset.sizes["variable"]
+    pairs = zip(dataset["spline_center"].values.tolist(), dataset["spline_scale"].values.tolist(), strict=True)
+    found = [LINEAR if np.isnan(scale) else Coordinate(center, scale) for center, scale in pairs]
+    if not all(each.is_linear or (np.isfinite(each.center) and each.scale > 0) for each in found):
+        raise InvalidInputError("Coordinates of the splines of the Dataset are out of range.")
+    return found
 
 
 def _bounds(dataset: xr.Dataset) -> list[tuple[float, float]]:

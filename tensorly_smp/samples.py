@@ -140,18 +140,28 @@ def _read_frame(X: pd.DataFrame) -> tuple[np.ndarray, tuple[Hashable, ...], Samp
     names = tuple(X.columns.tolist())
     _check_shape(X.shape)
     _refuse_repeated(names)
-    values = np.empty(X.shape)
+    values, refused = np.empty(X.shape), {}
     for n, name in enumerate(names):
-        column = X.iloc[:, n]
-        if pd.api.types.is_complex_dtype(column.dtype):
-            raise _is_complex(str(column.dtype), (name,))
-        if pd.api.types.is_numeric_dtype(column.dtype):
-            values[:, n] = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        elif pd.api.types.is_object_dtype(column.dtype):
-            values[:, n] = _object_column(column.to_numpy(), name)
-        else:
-            raise _not_numeric(str(column.dtype), (name,))
+        try:
+            values[:, n] = _frame_column(X.iloc[:, n], name)
+        except InvalidTypeError as error:
+            refused[name] = error
+    if refused:
+        first, *others = refused
+        likewise = f" Likewise: {list_names(others)}." if others else ""
+        raise InvalidTypeError(f"{refused[first]}{likewise}") from refused[first]
     return values, names, FrameLabels(len(X), tuple(range(len(names))), X.index, X.columns)
+
+
+def _frame_column(column: pd.Series, name: Hashable) -> np.ndarray:
+    if pd.api.types.is_complex_dtype(column.dtype):
+        raise _is_complex(str(column.dtype), (name,))
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    if pd.api.types.is_object_dtype(column.dtype):
+        return _object_column(column.to_numpy(), name)
+    first = next((f"; the first is {value!r}" for value in column if not pd.isna(value)), "")
+    raise _not_numeric(f"{column.dtype}{first}", (name,))
 
 
 def _read_dataarray(
@@ -257,7 +267,8 @@ def _object_column(column: np.ndarray, name: Hashable) -> np.ndarray:
 def _not_numeric(received: str, names: Sequence[Hashable], cause: str = "") -> InvalidTypeError:
     return InvalidTypeError(
         f"Variable(s) {list_names(names)} hold {received}; expected real numbers, with NaN or None for missing. "
-        "Convert them (for instance text by pandas.to_numeric, dates to days since a start) or leave them out." + cause
+        "Convert them (text by pandas.to_numeric, stray entries with its errors='coerce'; yes and no to 1 and 0; dates "
+        "to days since a start) or leave them out." + cause
     )
 
 

@@ -22,7 +22,7 @@ from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.initializers.pair_values import PairValues, pair_singular_values
-from tensorly_smp.labels import aligned_weights
+from tensorly_smp.labels import aligned
 from tensorly_smp.progress import Bar, checked_verbose, logger, progress_bar
 from tensorly_smp.randomness import RandomState, seed_sequence
 from tensorly_smp.samples import read_samples
@@ -204,7 +204,7 @@ def _read_job(
     binning = parameters.get("binning")
     given = binning.variables if isinstance(binning, Binning) else None
     samples = read_samples(X, given, sample_dim)
-    weights = checked_sample_weight(aligned_weights(sample_weight, X), len(samples.values))
+    weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
     seed = _seed(random_state)
     job = Job(samples.values, samples.variables, weights, seed, dict(parameters), tl.get_backend())
     if job.total_weight < 2:

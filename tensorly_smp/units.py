@@ -14,10 +14,11 @@ def units_of(source: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
 
     Parameters
     ----------
-    source : Dataset, DataArray, DataFrame or anything else
+    source : Dataset, DataArray, DataFrame, dask DataFrame or anything else
         A Dataset of samples has them as ``units`` of each variable, and that of a fit as its variable ``units``. A
         DataArray has a coordinate ``units`` along its variables, or an attribute ``units``: a mapping by name, or one
-        string for all of them. A DataFrame has the attribute only.
+        string for all of them. A DataFrame has the attribute only, and a dask DataFrame that of the pandas one that it
+        was made of.
     names : sequence of hashable
 
     Returns
@@ -34,6 +35,7 @@ def units_of(source: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
     ('', 'mm')
     """
     known: Mapping[Any, Any] = {}
+    source = _described(source)
     if isinstance(source, xr.Dataset) and "factors" in source:
         if "units" in source and source["units"].dims == ("variable",):
             known = dict(zip(names, source["units"].values.tolist(), strict=False))
@@ -47,6 +49,12 @@ def units_of(source: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
         given = source.attrs.get("units", "")
         known = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
     return tuple(_text(known.get(name, "")) for name in names)
+
+
+def _described(source: Any) -> Any:
+    """Of a dask DataFrame, which has no attributes of its own, the empty DataFrame that describes it."""
+    described = getattr(source, "_meta", None)
+    return described if isinstance(described, pd.DataFrame) else source
 
 
 def _text(unit: Any) -> str:

@@ -10,8 +10,10 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import list_names
-from tensorly_smp.likelihood.cells import Support, discrete_variables
+from tensorly_smp.likelihood.observed import Support, atoms, discrete_variables
 from tensorly_smp.samples import Samples
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,20 @@ class Variables:
         if isinstance(discrete, str | bytes | Mapping) or not isinstance(discrete, Iterable):
             raise InvalidTypeError(f"discrete is {discrete!r}; expected a list of names, or None.")
         return cls(tuple(bounds), tuple(sorted({_position(name, samples.variables, "discrete") for name in discrete})))
+
+
+def repeated_value_concerns(samples: Samples, discrete: Sequence[int], sample_weight: np.ndarray | None) -> list[str]:
+    """A sentence for variables with a value that many samples share; empty if there are none."""
+    found = atoms(samples.values, discrete, sample_weight)
+    if not found:
+        return []
+    named = [f"{samples.variables[n]!r} ({100 * share:.0f} % are {value:.6g})" for n, (value, share) in found.items()]
+    shown = ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
+    return [
+        f"Many samples share one value of variable(s) {shown}: no smooth density explains that, and components may "
+        "follow it. If it stands for missing, set it to NaN. If it means something (no rain, a limit of detection), "
+        "say where it is in a variable of its own, of zeros and ones, and set it to NaN then."
+    ]
 
 
 def _position(name: Any, variables: Sequence[Hashable], parameter: str) -> int:

@@ -41,6 +41,8 @@ LABELS = {
     "estimator",
     "fitted",
     "selection",
+    "metrics",
+    "plotting.calibration",
     "plotting.names",
     "plotting.subject",
     "chunked.lazily",
@@ -49,6 +51,7 @@ LABELS = {
     "fit_samples",
     "refinement",
     "variables",
+    "csv_columns",
     "csv_tables",
     "summaries",
 }

@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 import tensorly_smp as smp
+from tensorly_smp.brief_report import brief
 from tensorly_smp.command_line import main
+from tensorly_smp.commands import small_components
 from tensorly_smp.exceptions import ClippedMassWarning
 
 DATA = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=1, missing=0.05)
@@ -22,6 +24,7 @@ TABLE = (
 )
 FRAME = pd.read_csv(io.StringIO(TABLE))  # as pandas reads it: older versions are off in the last digit
 WAYS = ["--id-column", "name", "--labels-column", "kind"]
+NOTHING_WRITTEN = "note: Nothing was written; --out FILE keeps the model."
 FIT = ["--components", "2", "--bins", "8", "--refine", "none"]
 
 
@@ -76,8 +79,9 @@ def test_fit_by_default_is_the_estimators_default(capsys):
 
 
 def test_fit_chooses_the_number_of_components(capsys):
-    status, out, _ = run(capsys, "fit", "data.csv", "--select", "1:3", *FIT[2:], *WAYS)
+    status, out, err = run(capsys, "fit", "data.csv", "--select", "1:3", *FIT[2:], *WAYS)
     assert status == 0
+    assert err.splitlines()[-1] == NOTHING_WRITTEN
     assert re.search(r"^ +2  [\d.]+  <- chosen$", out, re.MULTILINE)
     assert out.count("chosen") == 1
     assert re.search(r"^components  2, with weights", out, re.MULTILINE)
@@ -120,8 +124,76 @@ def test_a_fit_that_is_questionable(capsys):
     assert lines
     assert all(line.startswith("warning: ") for line in lines)
     assert len(set(lines)) == len(lines)
+    small = re.fullmatch(
+        r"warning: (\d+) of 30 components hold fewer than 5 samples: ([\d, ]+)\. "
+        r"Fewer components, or --select 1:(\d+)\.",
+        lines[-1],
+    )
     with pytest.warns(ClippedMassWarning):
-        assert smp.load("fit.nc").n_components == 30
+        model = smp.load("fit.nc")
+    assert model.n_components == 30
+    few = [r for r in range(30) if model.weights_[r] * 500 < 5]
+    assert [int(r) for r in small[2].split(", ")] == few
+    assert (int(small[1]), int(small[3])) == (len(few), 30 - len(few))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([0.5, 0.5], ""),
+        ([0.95, 0.05], ""),  # five of a hundred
+        ([0.96, 0.04], "1 of 2 components holds fewer than 5 samples: 1. Fewer components, or --select 1:1."),
+        ([0.94, 0.03, 0.03], "2 of 3 components hold fewer than 5 samples: 1, 2. Fewer components, or --select 1:1."),
+    ],
+)
+def test_components_of_few_samples(weights, message):
+    assert small_components(np.array(weights), 100) == message
+
+
+def test_few_samples_alone_are_questionable(capsys, monkeypatch):
+    monkeypatch.setattr("tensorly_smp.commands.FEWEST_SAMPLES", 400)
+    status, _, err = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc")
+    assert status == 1
+    assert err == ("warning: 2 of 2 components hold fewer than 400 samples: 0, 1. Fewer components, or --select 1:1.\n")
+
+
+def test_columns_of_yes_and_no(capsys):
+    table = FRAME[NAMES].assign(smoker=np.where(DATA.labels == 1, "Yes", "no"))
+    table.to_csv("smokers.csv", index=False)
+    status, out, err = run(capsys, "fit", "smokers.csv", "--components", "2", "--out", "fit.nc")
+    assert status == 0
+    assert re.search("^coded +smoker: yes = 1, no = 0$", out, re.MULTILINE)
+    assert "smoker: yes" not in err
+    table.assign(smoker="NO").iloc[:2].to_csv("new.csv", index=False)
+    status, out, err = run(capsys, "predict", "fit.nc", "new.csv")
+    assert (status, err) == (0, "note: smoker: yes = 1, no = 0\n")
+    expected = smp.load("fit.nc").predict(table.assign(smoker=0.0).iloc[:2])
+    assert [int(line.split(",")[1]) for line in out.splitlines()[1:]] == expected.tolist()
+
+
+def test_a_constant_column_is_said_once(capsys):
+    FRAME[NAMES].assign(site=5).to_csv("site.csv", index=False)
+    _, _, err = run(capsys, "fit", "site.csv", *FIT, "--out", "fit.nc")
+    assert sum("'site' take a single value" in line for line in err.splitlines()) == 1
+    assert "in one bin" not in err
+
+
+def test_other_encodings_and_repeated_names_of_samples(capsys, folder):
+    (folder / "latin.csv").write_bytes(TABLE.replace("length", "länge").replace("101\n", "100\n").encode("latin-1"))
+    ways = [*FIT, *WAYS, "--encoding", "latin-1", "--labels", "labels.csv"]
+    status, out, err = run(capsys, "fit", "latin.csv", *ways)
+    assert status == 0
+    assert "4: 'länge', 'depth'" in out
+    assert err == (
+        "note: Column 'name', which names the samples, is not unique: 100 is in rows 1 and 2; 1 of 500 entries repeat "
+        "another.\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["fit.nc", "fit.nc4", "fit.h5", "fit.hdf5", "fit.NC"])
+def test_names_of_models(capsys, name):
+    assert run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", name)[0] == 0
+    assert smp.load(name).n_components == 2
 
 
 # ---- check ----
@@ -151,9 +223,30 @@ def test_check_how_many_components_there_may_be(capsys):
 def test_check_a_file(capsys, fitted):
     fitted.save("fit.nc")
     status, out, err = run(capsys, "check", "fit.nc")
+    report = fitted.identifiability_
     assert err == ""
-    assert out == f"{fitted.identifiability_!r}\n"
+    assert out == f"{brief(report)}\n\n--full shows every criterion.\n"
+    assert max(map(len, out.splitlines())) <= 100
+    assert run(capsys, "check", "fit.nc", "--full")[1] == f"{report!r}\n".replace(": see pairs.", ".")
     assert status == (0 if fitted.identifiability_.is_generically_unique else 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        ((3, 2, 1), "A single component is always unique."),
+        ((3, 20, 15), "15 components, of up to 20 that are found by algebra, for almost every model."),
+        ((3, 4, 6), "6 components, more than 5 that are unique for almost every model, by Kruskal's condition."),
+        ((3, 2, 3), "Counting: 11 parameters; required <= 7 probabilities."),
+    ],
+)
+def test_reasons_of_a_verdict(sizes, reason):
+    n_variables, n_bins, rank = sizes
+    report = smp.check_identifiability(n_variables=n_variables, n_bins=n_bins, rank=rank)
+    text = brief(report)
+    assert f"\nVerdict: {report.verdict}\n\n- " in text
+    assert f"\n- {reason}\n" in text
+    assert max(map(len, text.splitlines())) <= 100
 
 
 # ---- predict ----
@@ -217,7 +310,8 @@ UNUSABLE = {
     "too few variables": (["fit", "data.csv", *FIT, *WAYS, "--drop", "age", "--drop", "mass"], "at least three"),
     "one bin": (["fit", "data.csv", *FIT, *WAYS, "--bins", 1], "error: n_bins of variable 'length' is 1"),
     "no jobs": (["fit", "data.csv", *FIT, *WAYS, "--jobs", 0], "error: n_jobs is 0"),
-    "an unknown column": (["fit", "data.csv", *FIT, "--drop", "weight"], "error: data.csv has no column 'weight'"),
+    "an unknown column": (["fit", "data.csv", *FIT, "--drop", "weight"], "error: data.csv has no column 'weight'; it"),
+    "a misspelled column": (["fit", "data.csv", *FIT, "--drop", "Masss"], "did you mean 'mass'"),
     "no folder for the model": (["fit", "data.csv", *FIT, "--out", "a/b.nc"], "error: There is no folder a "),
     "no folder for the labels": (["fit", "data.csv", *FIT, "--labels", "a/b.csv"], "error: There is no folder a "),
     "a picture of unknown kind": (["fit", "data.csv", *FIT, "--figure", "fit.doc"], r"expected a name that ends in \."),
@@ -225,7 +319,17 @@ UNUSABLE = {
     "no number of variables": (["check", "--bins", 5, "--components", 2], "error: How many variables"),
     "too many to check": (["check", "data.csv", "--bins", 5], "error: Both a model and --bins are given"),
     "sizes that do not fit": (["check", "--variables", 4, "--bins", 5, 6, "--components", 2], "error: n_bins has 2"),
-    "a model that is none": (["check", "data.csv"], "error: data.csv is not a readable netCDF-4 file"),
+    "a model that is none": (["check", "data.csv"], "error: data.csv is no model file; expected one that fit"),
+    "a table before the model": (
+        ["predict", "data.csv", "fit.nc"],
+        "data.csv is no model file; .*: predict MODEL DATA",
+    ),
+    "a model named like a table": (["fit", "data.csv", *FIT, "--out", "x.csv"], r"ends in \.nc, .*--labels x\.csv"),
+    "a model of unknown kind": (["fit", "data.csv", *FIT, "--out", "fit"], r"--out is fit, .*\.hdf5 or \.zarr\.$"),
+    "a store in capitals": (["fit", "data.csv", *FIT, "--out", "fit.ZARR"], "--out is fit.ZARR, for the model"),
+    "a folder": (["fit", ".", *FIT], r"error: \. is a folder; expected a CSV file"),
+    "an unknown encoding": (["fit", "data.csv", *FIT, "--encoding", "latin-99"], "'latin-99' is no text encoding"),
+    "an encoding of no text": (["fit", "data.csv", *FIT, "--encoding", "base64"], "'base64' is no text encoding"),
     "a model that is not there": (["predict", "none.nc", "data.csv"], "error: There is no file none.nc."),
 }
 

@@ -216,11 +216,11 @@ def test_an_interrupt_before_the_first_pass_keeps_the_sweeps(monkeypatch):
 
     calls, choose = [], CellSamples.choose
 
-    def interrupting(self, *args):
+    def interrupting(self, *args, **options):
         calls.append(1)
         if len(calls) == 1:
             raise KeyboardInterrupt
-        return choose(self, *args)
+        return choose(self, *args, **options)
 
     monkeypatch.setattr(CellSamples, "choose", interrupting)
     model = smp.SmoothProductMixture(3, random_state=0).fit(X)

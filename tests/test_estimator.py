@@ -19,6 +19,7 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     OutlierWarning,
 )
+from tensorly_smp.identifiability.concerns import identifiability_concerns
 
 NAMES = ["length", "depth", "mass", "age"]
 DATA = smp.datasets.make_smooth_mixture("gaussian", n_samples=500, n_variables=4, n_components=2, random_state=1)
@@ -402,10 +403,22 @@ def test_coverage_against_one_far_outlier(model):
 # Weights of samples
 
 
-def test_integer_weights_are_repeated_samples():
+@pytest.mark.parametrize("refine", [None, "em", "smooth"])
+@pytest.mark.parametrize("n_init", [1, "auto"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"binning": "quantile"}, {"coverage": 0.9}, {"triples": 3}, {"loss": "frobenius"}],
+    ids=["default", "quantile", "coverage", "triples", "frobenius"],
+)
+def test_integer_weights_are_repeated_samples(refine, n_init, options):
+    options = dict(refine=refine, n_init=n_init, max_iter=50, **options)
+    if refine != "smooth":
+        options["density"] = "histogram"
     weights = np.random.default_rng(0).integers(0, 4, len(X))
-    weighted = estimator().fit(X, sample_weight=weights)
-    repeated = estimator().fit(np.repeat(X, weights, axis=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        weighted = estimator(**options).fit(X, sample_weight=weights)
+        repeated = estimator(**options).fit(np.repeat(X, weights, axis=0))
     assert weighted.binning_ == repeated.binning_
     np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-6)
 
@@ -543,6 +556,34 @@ def test_components_that_are_the_same():
     assert len(record) == 1
     assert record[0].filename == __file__
     assert "not identifiable" in str(fitted.identifiability_)
+
+
+LABELS = np.random.default_rng(0).integers(2, size=600)
+NOISE = np.random.default_rng(1).normal(size=(600, 4))
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_components_that_are_the_same_after_smoothed_em(discrete):
+    values = np.column_stack([NOISE, LABELS]) if discrete else NOISE
+    n_bins = 2 if discrete else 15
+    same = smp.MixtureFactors([0.5, 0.5], [np.full((15, 2), 1 / 15)] * 4 + [np.full((n_bins, 2), 1 / n_bins)])
+    same = smp.MixtureFactors(same.weights, same.factors[: values.shape[1]])
+    options = dict(refine="smooth", init=same, n_init=1, random_state=0)
+    with pytest.warns(IdentifiabilityWarning, match="Components 0 and 1 are equal in all [45] variables"):
+        smp.SmoothProductMixture(2, **options).fit(values)
+
+
+@pytest.mark.parametrize("distance", [1.5, 3.0])
+def test_components_are_told_apart_by_what_was_fitted(distance):
+    X = NOISE + distance * LABELS[:, None]
+    smp.SmoothProductMixture(2, random_state=0).fit(X)  # where warnings are errors
+    skewed = np.exp(2 * X)
+    # Nearly everything is in the first bin.
+    edges = tuple(np.linspace(column.min(), column.max(), 16) for column in skewed.T)
+    binning = smp.Binning(edges, ("x0", "x1", "x2", "x3"))
+    fitted = smp.SmoothProductMixture(2, binning=binning, random_state=0).fit(skewed)
+    if distance == 3.0:
+        assert "nearly equal in all 4" in " ".join(identifiability_concerns(fitted.factors_))
 
 
 def test_report_is_kept_until_the_next_fit(model, named):

@@ -22,6 +22,14 @@ def test_adjusted_rand_index_of_many_samples_does_not_overflow():
     assert adjusted_rand(small * 10**9) == pytest.approx(adjusted_rand(small * 10**7), rel=1e-6)
 
 
+def test_contingency_counts_weights():
+    rng = np.random.default_rng(0)
+    (first, second), weights = rng.integers(0, 3, (2, 50)), rng.integers(0, 4, 50)
+    repeated = contingency(np.repeat(first, weights), np.repeat(second, weights), 3)
+    assert np.array_equal(contingency(first, second, 3, weights.astype(float)), repeated)
+    assert adjusted_rand(contingency(first, second, 3, np.full(50, 1e-3))) == 1.0  # less than one sample tells nothing
+
+
 def test_contingency_is_a_count_of_pairs():
     first, second = np.array([0, 0, 1, 2]), np.array([1, 1, 0, 2])
     assert contingency(first, second, 3).tolist() == [[0, 2, 0], [1, 0, 0], [0, 0, 1]]

@@ -5,6 +5,7 @@ import scipy.sparse
 import xarray as xr
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.labels import aligned
 from tensorly_smp.samples import read_samples
 
 VALUES = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, np.nan], [10.0, 11.0, 12.0]])
@@ -281,3 +282,23 @@ def test_wrap_checks_shapes():
     ]:
         with pytest.raises(InvalidInputError, match="Values have"):
             wrap(values)
+
+
+# One value per sample, by its index
+
+
+def test_values_are_put_in_the_order_of_the_samples():
+    frame = pd.DataFrame(VALUES, index=list("wxyz"))
+    values = pd.Series([3, 2, 1, 0], index=list("zyxw"))
+    assert aligned(values, frame).tolist() == [0, 1, 2, 3]
+    assert aligned(values, frame[0]).tolist() == [0, 1, 2, 3]
+    for same_order in (values.to_numpy(), [1, 2], None, values[::-1], values[:2]):
+        assert aligned(same_order, frame) is same_order
+    assert aligned(values, VALUES) is values
+
+
+@pytest.mark.parametrize("index", [list("zyxq"), list("zyyw")])
+def test_values_of_other_samples_are_refused(index):
+    frame = pd.DataFrame(VALUES, index=list("wxyz"))
+    with pytest.raises(InvalidInputError, match="labels is a Series whose index differs from that of probabilities"):
+        aligned(pd.Series([3, 2, 1, 0], index=index), frame, "labels", "probabilities")

@@ -320,7 +320,7 @@ def test_series_are_matched_by_index():
     found = pd.Series([0, 0, 1, 1], index=truth.index)
     assert clustering_accuracy(truth.iloc[[2, 0, 3, 1]], found) == 1.0
     assert clustering_accuracy(truth, found.iloc[::-1]) == 1.0
-    with pytest.raises(InvalidInputError, match="different indexes"):
+    with pytest.raises(InvalidInputError, match="index differs"):
         clustering_accuracy(truth, found.set_axis([0, 1, 2, 3]))
 
 

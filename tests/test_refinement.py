@@ -9,7 +9,7 @@ from scipy import stats
 
 import tensorly_smp as smp
 from tensorly_smp.densities.grid import GridConditionals
-from tensorly_smp.exceptions import TensorlySmpWarning
+from tensorly_smp.exceptions import RepeatedValueWarning, TensorlySmpWarning
 
 DATA = smp.datasets.make_smooth_mixture("gmm", 400, 4, 2, random_state=0)
 X = DATA.X
@@ -41,9 +41,13 @@ def check(model):
         np.testing.assert_allclose(integral(conditionals), 1.0, atol=1e-6)
         shares = np.array([1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-6])
         for r in range(density.rank):
-            points = density.quantile_1d(shares, name, r)
+            points = conditionals.quantile(shares, r)
             assert (np.diff(points) >= 0).all()
-            np.testing.assert_allclose(density.cdf_1d(points, name, r), shares, rtol=1e-6, atol=1e-9)
+            if conditionals.categories is None:  # else quantiles are values
+                np.testing.assert_array_equal(density.quantile_1d(shares, name, r), points)
+            steps = np.spacing(np.abs(points)) * density.pdf_1d(points, name, r)  # far from zero, floats are far apart
+            found = density.cdf_1d(points, name, r)
+            np.testing.assert_array_less(np.abs(found - shares), 1e-9 + 1e-6 * shares + steps)
         knots = conditionals.origin + conditionals.unit * conditionals.knots
         reach = knots[-1] - knots[0]
         grid = np.linspace(knots[0] - reach, knots[-1] + reach, 3001)
@@ -51,7 +55,9 @@ def check(model):
         assert (density.pdf_1d(grid, name, "all") >= 0).all()
         assert np.isfinite(density.logpdf_1d(grid, name, "all")).all()
     drawn, _ = density.sample(2000, random_state=1)
-    for n, name in enumerate(density.variables):
+    for n, (name, conditionals) in enumerate(zip(density.variables, density.conditionals, strict=True)):
+        if conditionals.categories is not None:
+            continue  # these are drawn from a table of values, below
         # Histograms have jumps in the density, none in the distribution function.
         p = stats.ks_1samp(drawn[:, n], lambda x, name=name: density.cdf_1d(x, name)).pvalue
         assert p > 1e-4, name
@@ -79,6 +85,8 @@ DIFFICULT = {
     "scaled by 1e12": lambda: 1e12 * X,
     "1e-12 apart": lambda: 1e-12 * far_apart(1.0),
     "three far samples": lambda: np.vstack([X, 60.0 + np.random.default_rng(0).normal(size=(3, 4))]),
+    "log-normal": lambda: np.exp(2.0 * X),
+    "far values": lambda: np.where(np.random.default_rng(0).random(X.shape) < 0.05, 1e7 * X, X),
     "one far value": lambda: np.vstack([X, np.full((1, 4), 1e6)]),
     "constant": lambda: np.column_stack([X, np.full(len(X), 3.0)]),
     "discrete": lambda: np.column_stack([X[:, :3], DATA.labels, np.arange(len(X)) % 3]),
@@ -133,6 +141,43 @@ def test_factors_are_those_of_the_density():
         inner = model.binning_.edges[n][1:-1]
         expected = np.diff(model.density_.cdf_1d(inner, name, "all"), axis=0, prepend=0.0, append=1.0)
         np.testing.assert_allclose(model.factors_.factors[n], expected, atol=1e-9)
+
+
+def test_far_values_and_long_tails_spoil_neither_clusters_nor_densities():
+    """Of exponentials of samples a fit has the clusters and, a change of variables away, the densities of these."""
+    data = smp.datasets.make_smooth_mixture("gaussian", 2000, 5, 3, random_state=3)
+    new, labels = data.mixture.sample(2000, random_state=1)
+    plain = smp.SmoothProductMixture(3, random_state=0).fit(data.X)
+    skewed = smp.SmoothProductMixture(3, random_state=0).fit(np.exp(data.X))  # and no warning
+    assert np.isfinite(skewed.result_["spline_scale"]).all()
+    lost = plain.score(new) - new.sum(axis=1).mean() - skewed.score(np.exp(new))
+    assert lost < 0.2
+    best = smp.metrics.clustering_accuracy(labels, data.mixture.predict(new))
+    assert smp.metrics.clustering_accuracy(labels, skewed.predict(np.exp(new))) > best - 0.02
+    rng = np.random.default_rng(0)
+    is_far = rng.random(data.X.shape) < 0.05
+    spoiled = smp.SmoothProductMixture(3, random_state=0).fit(
+        np.where(is_far, 1e6 * rng.normal(size=data.X.shape), data.X)
+    )
+    assert smp.metrics.clustering_accuracy(labels, spoiled.predict(new)) > best - 0.02
+
+
+def test_a_laplace_mixture_is_closer_in_another_coordinate(monkeypatch):
+    data = smp.datasets.make_smooth_mixture("laplace", 2000, 4, 2, random_state=0)
+    new, _ = data.mixture.sample(4000, random_state=1)
+    chosen = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+    assert np.isfinite(chosen.result_["spline_scale"]).any()
+    monkeypatch.setattr("tensorly_smp.refinement.curved_cells", lambda *_: ())
+    plain = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+    assert np.isnan(plain.result_["spline_scale"]).all()
+    divergence = [smp.metrics.kl_divergence_mc(data.mixture, model, X=new).value for model in (chosen, plain)]
+    assert divergence[0] < 0.9 * divergence[1]
+
+
+def test_values_that_many_samples_share_give_a_warning():
+    values = np.where(np.random.default_rng(0).random(X.shape) < [0.0, 0.3, 0.0, 0.0], -999.0, X)
+    with pytest.warns(RepeatedValueWarning, match=r"'x1' \(\d+ % are -999\)"):
+        estimator().fit(values)
 
 
 def test_bounds_hold():
@@ -231,6 +276,49 @@ def test_declared_discrete_variables_keep_histograms():
     categories = np.column_stack([X, DATA.labels])
     assert fit(categories).result_.discrete.values.tolist() == [0, 0, 0, 0, 1]
     assert fit(categories, discrete=[]).result_.discrete.values.tolist() == [0] * 5
+
+
+UNEVEN = np.array([0.0, 100.0, 1000.0])
+MIXED = np.column_stack([X[:, :2], DATA.labels, UNEVEN[(DATA.labels + np.arange(len(X)) % 2)], np.full(len(X), 0.7)])
+
+
+def test_draws_of_discrete_variables_are_their_values():
+    model = fit(MIXED)
+    categories = model.result_.categories
+    assert categories.dims == ("variable", "bin")
+    assert categories.sel(variable="x3")[:3].values.tolist() == UNEVEN.tolist()
+    assert np.isnan(categories[:2]).all()
+    holes = np.where(np.random.default_rng(0).random(MIXED.shape) < 0.3, np.nan, MIXED)
+    filled = model.impute(holes, method="draw", random_state=0)
+    for drawn in (model.sample(2000, random_state=0)[0], filled):
+        for n in (2, 3, 4):
+            np.testing.assert_array_equal(np.unique(drawn[:, n]), np.unique(MIXED[:, n]))
+        assert len(np.unique(drawn[:, 0])) == len(drawn)
+    np.testing.assert_array_equal(filled[~np.isnan(holes)], MIXED[~np.isnan(holes)])
+    drawn, _ = model.sample(20_000, random_state=0)
+    for n in (2, 3):
+        shares = [(drawn[:, n] == value).mean() - (MIXED[:, n] == value).mean() for value in np.unique(MIXED[:, n])]
+        np.testing.assert_allclose(shares, 0.0, atol=0.02)
+
+
+def test_imputed_means_are_those_of_the_values():
+    # The bin of 100 reaches from 50 to 550: its middle is no value, and far from the only one in there.
+    imputed = fit(MIXED).impute(np.full((1, 5), np.nan))[0]
+    np.testing.assert_allclose(imputed[2:], MIXED[:, 2:].mean(axis=0), rtol=0.02)
+
+
+def test_draws_from_bins_of_several_values_lie_in_them():
+    counts = np.exp(np.random.default_rng(0).normal(1.0 + DATA.labels, 1.0)).round()
+    model = fit(np.column_stack([X, counts]), discrete=["x4"], n_bins=8)
+    edges, categories = model.binning_.edges[4], model.result_.categories.sel(variable="x4").values
+    assert np.isnan(categories).any()
+    drawn = model.sample(3000, random_state=0)[0][:, 4]
+    assert edges[0] <= drawn.min() < drawn.max() <= edges[-1]
+    inside = np.searchsorted(edges[1:-1], drawn, side="right")
+    single = ~np.isnan(categories[inside])
+    np.testing.assert_array_equal(drawn[single], categories[inside[single]])
+    assert single.any()
+    assert (drawn[~single] != np.round(drawn[~single])).mean() > 0.98  # but for those at the ends of the bins
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (1.0, 100.0)])

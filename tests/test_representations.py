@@ -175,6 +175,7 @@ def test_number_range():
 
 def test_listed():
     assert listed(["a", 1]) == "'a', 1"
+    assert listed(range(11), 10).endswith("8, 9, 10")  # "and 1 more" would take as much room
     assert listed(range(12), 10).endswith("9 and 2 more")
 
 

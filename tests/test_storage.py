@@ -114,6 +114,51 @@ def test_discrete_and_bounded_variables(tmp_path):
         assert loaded.discrete == ["x2"]
         assert loaded.support == {"x3": (0, None)}
         assert loaded.density_.pdf_1d([-1.0, -0.01], "x3").max() < 1e-300
+        drawn, holes = loaded.sample(50, 0)[0], np.full((50, 4), np.nan)
+        for values in (drawn, np.asarray(loaded.impute(holes, "draw", 0))):
+            assert np.isin(values[:, 2], STEPS[:, 2]).all()
+
+
+def test_coordinates_of_long_tails(tmp_path):
+    values = np.exp(3.0 * STEPS[:, [0, 1, 3]])
+    model = fit(values)
+    assert np.isfinite(model.result_.spline_scale).all()
+    for loaded in there_and_back(model, tmp_path):
+        same_model(loaded, model, values)
+    kept = model.result_
+    model.result_ = kept.assign(spline_scale=-kept.spline_scale)
+    model.save(tmp_path / "wrong.nc")
+    with pytest.raises(FileFormatError, match="Coordinates of the splines"):
+        smp.load(tmp_path / "wrong.nc")
+    gaussians = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 2, random_state=0).X
+    plain = fit(gaussians)
+    assert np.isnan(plain.result_.spline_scale).all()
+    plain.result_ = plain.result_.drop_vars(["spline_center", "spline_scale"])  # as before there were coordinates
+    plain.save(tmp_path / "old.nc")
+    old = smp.load(tmp_path / "old.nc")
+    np.testing.assert_array_equal(old.score_samples(gaussians), plain.score_samples(gaussians))
+
+
+def test_files_from_before_discrete_variables_had_values(tmp_path):
+    model = fit(STEPS, discrete=["x2"])
+    kept = model.result_
+    model.result_ = kept.drop_vars("categories")
+    model.save(tmp_path / "old.nc")
+    old = smp.load(tmp_path / "old.nc")
+    np.testing.assert_array_equal(old.score_samples(STEPS), model.score_samples(STEPS))
+    assert "categories" not in old.result_
+    drawn = old.sample(200, 0)[0]
+    np.testing.assert_array_equal(drawn[:, [0, 1, 3]], model.sample(200, 0)[0][:, [0, 1, 3]])
+    assert not np.isin(drawn[:, 2], STEPS[:, 2]).any()
+    for wrong, match in (
+        (kept.categories.fillna(0).astype(int), "categories has"),
+        (kept.categories.rename(bin="edge2"), "categories has"),
+        (xr.where(kept.discrete == 1, np.inf, kept.categories).transpose("variable", "bin"), "infinite"),
+    ):
+        model.result_ = kept.drop_vars("categories").assign(categories=wrong)
+        model.save(tmp_path / "wrong.nc")
+        with pytest.raises(FileFormatError, match=match):
+            smp.load(tmp_path / "wrong.nc")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 import xarray as xr
 
 import tensorly_smp as smp
@@ -35,6 +36,45 @@ def test_frame_and_what_has_none():
     assert units_of(frame, NAMES) == ("mm", "", "")
     for other in (None, np.ones((2, 3)), [[1, 2, 3]]):
         assert units_of(other, NAMES) == ("", "", "")
+
+
+def test_dask_frame():
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(np.ones((4, 3)), columns=list(NAMES))
+    assert units_of(dd.from_pandas(frame, npartitions=2), NAMES) == ("", "", "")
+    frame.attrs["units"] = {"b": "mm"}
+    assert units_of(dd.from_pandas(frame, npartitions=2), NAMES) == ("", "mm", "")
+
+
+@pytest.mark.parametrize("kind", ["attribute", "coordinate", "dataset", "frame"])
+def test_fits_of_chunked_samples_keep_them(kind):
+    pytest.importorskip("dask.array")
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    array = xr.DataArray(X, {"variable": list(NAMES)}, ("sample", "variable"))
+    if kind == "attribute":
+        known = array.assign_attrs(units={"b": "mm"})
+    elif kind == "coordinate":
+        known = array.assign_coords(units=("variable", ["", "mm", ""]))
+    elif kind == "dataset":
+        known = array.to_dataset("variable")
+        known["b"].attrs["units"] = "mm"
+    else:
+        known = pd.DataFrame(X, columns=list(NAMES))
+        known.attrs["units"] = {"b": "mm"}
+    lazy = pytest.importorskip("dask.dataframe").from_pandas(known, npartitions=3) if kind == "frame" else known.chunk()
+    options = dict(n_bins=4, refine=None, density="histogram", n_init=1, random_state=0)
+    for samples in (known, lazy):
+        assert smp.SmoothProductMixture(1, **options).fit(samples).result_["units"].values.tolist() == ["", "mm", ""]
+
+
+def test_streams_keep_those_of_the_last_chunk_that_has_any():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=list(NAMES))
+    model = smp.SmoothProductMixture(1, n_bins=4, refine=None, density="histogram", random_state=0)
+    assert "units" not in model.partial_fit(frame).result_
+    known = frame.copy()
+    known.attrs["units"] = {"b": "mm"}
+    for chunk in (known, frame, frame.iloc[:, ::-1]):
+        assert units_of(model.partial_fit(chunk).result_, NAMES) == ("", "mm", "")
 
 
 def test_units_of_a_fit_are_kept_in_its_dataset():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import comb
+from typing import Any
 
 from tensorly_smp.chunked.coding import ChunkedCodes, count_chunks
 from tensorly_smp.chunked.sweeping import couple_chunks
@@ -23,22 +24,23 @@ def decompose_chunks(decomposition: Decomposition, codes: ChunkedCodes) -> Coupl
     As ``Decomposition.solution`` for samples in memory, but for which of the two forms of the Frobenius loss it takes,
     which changes the result by rounding only.
     """
-    settings, every = decomposition.settings(codes.n_bins), decomposition.is_of_all_triples
-    rank = decomposition.rank
+    settings = decomposition.settings(codes.n_bins, codes.samples.total_weight)
+    every = decomposition.is_of_all_triples
+    rank, few = decomposition.rank, dict[str, Any](codes=codes.few, sample_weight=codes.few_weights)
     with decomposition.hushed():
         if not every or not decomposition.is_large(codes.n_bins):
             marginals = count_chunks(codes, decomposition.triples, random_state=decomposition.random_state)
-            return coupled_simplex_parafac(marginals, rank, codes=None if every else codes.few, **settings)
+            return coupled_simplex_parafac(marginals, rank, **({} if every else few), **settings)
         if decomposition.is_start:  # of which a part of many samples is as good, as in memory
             return coupled_simplex_parafac(codes.few, rank, sample_weight=codes.few_weights, **settings)
         if settings["loss"] == "frobenius" and bytes_of_histograms(codes.n_bins) > MOST_BYTES_OF_PARTS:
             # The parts keep the sums of one start at a time.
             settings["n_jobs"] = None
             form, coupled = "implicit", couple_chunks(codes)
-            solution = coupled_simplex_parafac(coupled, rank, codes=codes.few, **settings)
+            solution = coupled_simplex_parafac(coupled, rank, **few, **settings)
         else:
             form, marginals = "counted", count_chunks(codes, "all", max_bytes=MOST_BYTES)
-            solution = coupled_simplex_parafac(marginals, rank, codes=codes.few, **settings)
+            solution = coupled_simplex_parafac(marginals, rank, **few, **settings)
     is_complete = solution.triples is not None and len(solution.triples) == comb(codes.n_variables, 3)
     return replace(
         solution,

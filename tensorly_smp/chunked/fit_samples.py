@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorly_smp.chunked.coding import ChunkedCodes, encode_chunks
 from tensorly_smp.chunked.decomposing import decompose_chunks
-from tensorly_smp.chunked.indicators import ChunkedPosterior, Indicators, blocks, expect_parts
+from tensorly_smp.chunked.indicators import AnyIndicators, ChunkedPosterior, blocks, expect_parts
 from tensorly_smp.chunked.laying import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import ChunkedSamples
@@ -18,7 +18,7 @@ from tensorly_smp.codes.binning import Binning
 from tensorly_smp.decomposition import Decomposition
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.fit_samples import contingency, distinct_clusters, start_logarithms
+from tensorly_smp.fit_samples import SAME_CLUSTERS, contingency, distinct_clusters, start_logarithms
 from tensorly_smp.likelihood.bin_likelihood import BinLikelihood
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, raise_likelihood
@@ -55,13 +55,14 @@ class SamplesInChunks:
         """Posteriors for every start, a little of the uniform distribution being mixed in."""
         return [ChunkedPosterior(self.codes.parts, *start_logarithms(start)) for start in starts]
 
-    def distinct(self, posteriors: Sequence[ChunkedPosterior]) -> list[int]:
-        """Positions of the first of all whose most probable components agree."""
+    def distinct(self, posteriors: Sequence[ChunkedPosterior], same: float = SAME_CLUSTERS) -> list[int]:
+        """Positions of the first of all whose most probable components agree, to this adjusted Rand index."""
         if len(posteriors) == 1:
             return [0]
         logs = [(posterior.log_weights, posterior.log_tables) for posterior in posteriors]
-        tables = self.codes.parts.map(_contingencies, logs).reduce(_add_tables)
-        return distinct_clusters(len(posteriors), lambda i, j: tables[i, j])
+        # All are of the same parts: of the codes, or of cells.
+        tables = posteriors[0].parts.map(_contingencies, logs).reduce(_add_tables)
+        return distinct_clusters(len(posteriors), lambda i, j: tables[i, j], same)
 
     def lay(self, cells: Cells) -> ChunkedCellSamples:
         """The samples in cells."""
@@ -107,16 +108,17 @@ class ChunkedLikelihood(BinLikelihood):
         return Expectation(found.posterior, *(value / self.average for value in sums))  # type: ignore[arg-type]
 
 
-def _contingencies(part: Indicators, logs: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def _contingencies(part: AnyIndicators, logs: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Tables (n_starts, n_starts, rank, rank) of every start with every later one."""
     n_starts, rank = len(logs), len(logs[0][0])
-    tables = np.zeros((n_starts, n_starts, rank, rank), dtype=np.int64)
+    tables = np.zeros((n_starts, n_starts, rank, rank), dtype=np.int64 if part.weights is None else np.float64)
     for rows in blocks(part.n_samples):
         hot = part.hot(rows)
         clusters = [log_joint(hot, *each).argmax(axis=1) for each in logs]
+        weights = None if part.weights is None else part.weights[rows]
         for j in range(n_starts):
             for i in range(j):
-                tables[i, j] += contingency(clusters[i], clusters[j], rank)
+                tables[i, j] += contingency(clusters[i], clusters[j], rank, weights)
     return tables
 
 

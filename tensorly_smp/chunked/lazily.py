@@ -13,7 +13,7 @@ import xarray as xr
 from tensorly_smp.chunked.parts import Parts, require_dask
 from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of
 from tensorly_smp.densities.mixture_density import MixtureDensity
-from tensorly_smp.labels import COMPONENT_DIM, DataArrayLabels
+from tensorly_smp.labels import COMPONENT_DIM, LOG_DENSITY, PROBABILITY, DataArrayLabels
 from tensorly_smp.randomness import RandomState, seed_sequence
 
 #: Takes the density, samples (n_samples, n_variables) and the position of their chunk.
@@ -56,7 +56,7 @@ class LazySamples:
 
     def log_densities(self) -> Any:
         """Logarithm of the density at every sample, (n_samples,)."""
-        return self._per_sample(_log_densities, np.float64, None)
+        return self._per_sample(_log_densities, np.float64, LOG_DENSITY)
 
     def posterior(self) -> Any:
         """Posterior probability of every component, (n_samples, rank)."""
@@ -65,8 +65,7 @@ class LazySamples:
             columns = pd.RangeIndex(rank, name=COMPONENT_DIM)
             return self._frame(_posterior, pd.DataFrame(np.empty((0, rank)), self._index, columns), "components")
         found = self._array(_posterior, rank)
-        # Without a name, xarray takes the one that Dask has for the array.
-        return self._labels().wrap_components(found).rename(None) if self._is_labelled else found
+        return self._labels().wrap_components(found, PROBABILITY) if self._is_labelled else found
 
     def imputed(self, method: str, random_state: RandomState) -> Any:
         """The samples with missing entries filled in; draws of every chunk come from a stream of their own."""

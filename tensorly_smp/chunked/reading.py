@@ -53,6 +53,8 @@ def is_chunked(X: Any) -> bool:
     dask = sys.modules.get("dask")
     if dask is None or isinstance(X, xr.Dataset) or not hasattr(dask, "is_dask_collection"):
         return False
+    if isinstance(X, xr.DataArray):  # a coordinate alone may be dask's
+        return X.chunks is not None
     return bool(dask.is_dask_collection(X))
 
 

@@ -22,6 +22,7 @@ from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, count_chunk,
 from tensorly_smp.progress import checked_verbose
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.results import solution_to_dataset
+from tensorly_smp.units import units_of, with_units
 
 
 def is_streamable(model: Any) -> bool:
@@ -64,6 +65,9 @@ def fit_next(model: Any, X: Any, sample_weight: Any) -> None:
     dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort())).assign_attrs(
         density=density, refine="none", n_samples=model.marginals_.n_samples, container=data.container
     )
+    # Those of earlier chunks, where this one has none.
+    has_units = before is None or any(units_of(X, binning.variables))
+    dataset = with_units(dataset, X if has_units else getattr(model, "result_", None), binning.variables)
     model._set_fitted(dataset, binning.variables)
     concerns = identifiability_concerns(model.factors_, "all" if solution.triples is None else solution.triples)
     if concerns:

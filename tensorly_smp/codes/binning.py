@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorly_smp.checks import checked_sample_weight
 from tensorly_smp.codes.edges import (
-    STRETCH,
+    are_crowded,
     bounds_of,
     checked_edges,
     have_equal_widths,
@@ -19,6 +20,7 @@ from tensorly_smp.codes.edges import (
     quantile_edges,
     stretched_range,
 )
+from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
@@ -26,9 +28,9 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     OutlierWarning,
 )
-from tensorly_smp.labels import default_names, list_names, repeated_names
+from tensorly_smp.labels import aligned, default_names, list_names, repeated_names
 from tensorly_smp.representations import html_summary
-from tensorly_smp.samples import Samples, read_samples
+from tensorly_smp.samples import read_samples
 
 _MAX_BINS = 1_000_000  # far beyond any histogram that could be filled; catches a typing error before it takes memory
 _SHOWN = 12  # variables in the text representation
@@ -180,6 +182,7 @@ def choose_binning(
     coverage: float | None = None,
     *,
     sample_dim: Hashable | None = None,
+    sample_weight: Any = None,
 ) -> Binning:
     """Choose the intervals of every variable.
 
@@ -204,6 +207,9 @@ def choose_binning(
         value: 0.99 spans from the 0.5 % to the 99.5 % quantile.
     sample_dim : hashable, optional
         Dimension of the samples in xarray input; inferred from its name by default.
+    sample_weight : array_like (n_samples,), optional
+        Non-negative; a sample of weight 2 counts twice in quantile bins and `coverage`, one of weight 0 not at all,
+        and it does not set the range either.
 
     Returns
     -------
@@ -212,7 +218,8 @@ def choose_binning(
     Raises
     ------
     InvalidInputError
-        X is empty, not two-dimensional or infinite; a variable has no observed value; options do not fit the data.
+        X is empty, not two-dimensional or infinite; a variable has no observed value (of positive weight); options do
+        not fit the data.
     InvalidTypeError
         X is not numeric, or an option is of the wrong type.
 
@@ -221,7 +228,7 @@ def choose_binning(
     ConstantVariableWarning
         A variable takes one value only. It gets a range around that value.
     OutlierWarning
-        A few far values set the range of a variable.
+        Far values, or a long tail, set the range of a variable.
 
     References
     ----------
@@ -236,28 +243,33 @@ def choose_binning(
     """
     samples = read_samples(X, sample_dim=sample_dim)
     names = samples.variables
+    given_weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+    values, weights = of_positive_weight(samples.values, given_weights)
     if strategy not in ("uniform", "quantile"):
         raise InvalidInputError(f"strategy is {strategy!r}; expected 'uniform' or 'quantile'.")
     counts = resolve_n_bins(n_bins, names)
     ranges = _resolve_ranges(range, names)
     share = _checked_coverage(coverage)
-    _refuse_unobserved(samples, ranges)
+    _refuse_unobserved(values, names, ranges)
     edges, constant, stretched = [], [], []
-    for column, name, count, given in zip(samples.values.T, names, counts, ranges, strict=True):
-        observed = column[~np.isnan(column)]
-        low, high = bounds_of(observed, given, share, count, name)
+    for column, name, count, given in zip(values.T, names, counts, ranges, strict=True):
+        present = ~np.isnan(column)
+        observed, own = column[present], None if weights is None else weights[present]
+        low, high = bounds_of(observed, given, share, count, name, own)
         spaced = np.linspace(low, high, count + 1)
-        edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count))
+        edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count, own))
         if is_constant(observed, count):
             constant.append(name)
         # Only a range that the values set themselves: one that was given is meant.
-        elif strategy == "uniform" and share == 1.0 and None in given and stretched_range(observed) is not None:
-            stretched.append(name)
+        elif strategy == "uniform" and None in given:
+            is_stretched = share == 1.0 and stretched_range(observed, own) is not None
+            if is_stretched or are_crowded(observed, spaced, own):
+                stretched.append(name)
     if stretched:
         warnings.warn(
-            f"A few far values set the range of variable(s) {list_names(stretched)}: 98 % of the values lie within a "
-            f"{STRETCH:.0f}th of it, so that nearly all share a few bins. State coverage=0.99 (or a range): the "
-            "outermost bins then catch the far values. Or set them to NaN if they are errors.",
+            f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
+            "values share a few of the uniform bins. State coverage=0.99, or less if more values are far (or a range): "
+            'the outermost bins then catch these. Or set them to NaN if they are errors; or take binning="quantile".',
             OutlierWarning,
             stacklevel=2,
         )
@@ -346,10 +358,12 @@ def _refuse_unknown(given: Mapping[Any, Any], variables: Sequence[Hashable], opt
         )
 
 
-def _refuse_unobserved(samples: Samples, ranges: Sequence[tuple[float | None, float | None]]) -> None:
-    observed = (~np.isnan(samples.values)).any(axis=0)
-    empty = [name for name, any_value in zip(samples.variables, observed, strict=True) if not any_value]
+def _refuse_unobserved(
+    values: np.ndarray, names: Sequence[Hashable], ranges: Sequence[tuple[float | None, float | None]]
+) -> None:
+    observed = (~np.isnan(values)).any(axis=0)
+    empty = [name for name, any_value in zip(names, observed, strict=True) if not any_value]
     if empty:
         raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
-    if samples.labels.n_samples == 1 and any(None in pair for pair in ranges):
+    if len(values) == 1 and any(None in pair for pair in ranges):
         raise InvalidInputError("X has 1 sample, which tells no range; pass more samples, or a range.")

@@ -33,3 +33,30 @@ def category_edges(values: np.ndarray, low: float | None = None, high: float | N
     first = first if low is None else max(low, first)
     last = last if high is None else min(high, last)
     return np.concatenate([[first], middles, [last]])
+
+
+def values_of_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """What a draw from every bin is: the value in it, or the nearest where there is none.
+
+    Parameters
+    ----------
+    values : ndarray (n_values,)
+        Distinct ones, at least one, in increasing order; those beyond the edges are in the outermost bins.
+    edges : ndarray (n_bins + 1,)
+
+    Returns
+    -------
+    ndarray (n_bins,)
+        NaN for bins that hold several.
+
+    Examples
+    --------
+    >>> values_of_bins(np.array([1.0, 4.0, 5.0]), np.array([0.0, 2.0, 3.0, 6.0]))
+    array([ 1.,  1., nan])
+    """
+    counts = np.bincount(np.searchsorted(edges[1:-1], values, side="right"), minlength=len(edges) - 1)
+    starts, centers = np.cumsum(counts) - counts, 0.5 * edges[1:] + 0.5 * edges[:-1]
+    below, above = (values[np.clip(starts - shift, 0, len(values) - 1)] for shift in (1, 0))
+    # Halves, since differences of the largest numbers overflow. `above` is the first value in the bin where it has any.
+    nearest = np.where(0.5 * above - 0.5 * centers < np.abs(0.5 * centers - 0.5 * below), above, below)
+    return np.where(counts > 1, np.nan, np.where(counts == 1, above, nearest))

@@ -6,7 +6,9 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+from scipy.special import entr
 
+from tensorly_smp.codes.weighted_values import counted_values, quantiles
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -16,15 +18,39 @@ _MAX = float(np.finfo(np.float64).max)
 # a log-normal one (sigma = 1) 3 to 4 with 5000 samples. With few samples such quantiles say nothing.
 STRETCH = 5.0
 FEWEST_FOR_OUTLIERS = 50
+#: Values whose histogram is as uneven as if only this share of the bins were in use, all evenly, are called crowded.
+#: The paper's cases use 29 % or more of 5 to 30 bins (Laplace, R = 5), a log-normal distribution (sigma = 1, 3000
+#: samples) 10 %.
+CROWDED = 0.25
 
 
-def stretched_range(values: np.ndarray) -> tuple[float, float] | None:
+def stretched_range(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
     """Ends of the central 98 % of the values (n_samples,), if a few far ones set the range; NaN = missing."""
-    observed = values[~np.isnan(values)]
-    if len(observed) < FEWEST_FOR_OUTLIERS:
+    present = ~np.isnan(values)
+    observed = values[present]
+    if weights is not None:
+        weights = weights[present]
+    if (len(observed) if weights is None else weights.sum()) < FEWEST_FOR_OUTLIERS:
         return None
-    least, low, high, most = np.quantile(observed, [0.0, 0.01, 0.99, 1.0]).tolist()
+    # Floats of Python: their difference overflows without a warning.
+    low, high = quantiles(observed, [0.01, 0.99], weights).tolist()
+    least, most = float(observed.min()), float(observed.max())
     return (low, high) if 0 < (high - low) * STRETCH < most - least <= _MAX / 2 else None
+
+
+def are_crowded(values: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None) -> bool:
+    """Whether nearly all values (n_samples,) share a few bins, though they are not just a few values; NaN = missing.
+
+    By the exponential of the entropy of the histogram: the number of bins that are in use.
+    """
+    present, n_bins = ~np.isnan(values), len(edges) - 1
+    observed, weights = values[present], None if weights is None else weights[present]
+    counts = np.bincount(np.searchsorted(edges[1:-1], observed, side="right"), weights, n_bins)
+    if counts.sum() < FEWEST_FOR_OUTLIERS:
+        return False
+    if float(np.exp(entr(counts / counts.sum()).sum())) >= CROWDED * n_bins:
+        return False
+    return len(np.unique(observed)) > n_bins
 
 
 def is_constant(observed: np.ndarray, n_bins: int) -> bool:
@@ -35,16 +61,21 @@ def is_constant(observed: np.ndarray, n_bins: int) -> bool:
 
 
 def bounds_of(
-    observed: np.ndarray, given: tuple[float | None, float | None], coverage: float, n_bins: int, name: Hashable
+    observed: np.ndarray,
+    given: tuple[float | None, float | None],
+    coverage: float,
+    n_bins: int,
+    name: Hashable,
+    weights: np.ndarray | None = None,
 ) -> tuple[float, float]:
-    """First and last edge of one variable."""
+    """First and last edge of one variable, from its observed values and their weights (n_observed,)."""
     low, high = float(observed.min()), float(observed.max())
     if is_constant(observed, n_bins):
         half = max(0.5, abs(high) / 4)
         low, high = max(low - half, -_MAX), min(high + half, _MAX)
     elif coverage < 1 and None in given:
         _check_span(low, high, name)
-        low, high = map(float, np.quantile(observed, [(1 - coverage) / 2, (1 + coverage) / 2]))
+        low, high = map(float, quantiles(observed, [(1 - coverage) / 2, (1 + coverage) / 2], weights))
         if not low < high:
             raise InvalidInputError(
                 f"The central {coverage:g} of variable {name!r} is the single value {low:g}; use a larger coverage, or "
@@ -65,12 +96,15 @@ def _check_span(low: float, high: float, name: Hashable) -> None:
         raise InvalidInputError(f"Variable {name!r} spans {low:g} to {high:g}, too wide for float64; rescale it.")
 
 
-def quantile_edges(observed: np.ndarray, low: float, high: float, n_bins: int) -> np.ndarray:
+def quantile_edges(
+    observed: np.ndarray, low: float, high: float, n_bins: int, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Edges midway between neighboring values, where the share of samples below is nearest to i / n_bins.
 
     Equal values cannot be parted, so several i may want the same place and the variable gets fewer bins.
     """
-    values, counts = np.unique(observed[(observed >= low) & (observed <= high)], return_counts=True)
+    inside = (observed >= low) & (observed <= high)
+    values, counts = counted_values(observed[inside], None if weights is None else weights[inside])
     gaps = np.diff(values)
     # Values closer than rounding are ties too: an edge between them would make a bin too narrow to divide by.
     apart = gaps > np.maximum(4 * _EPS * np.maximum(np.abs(values[:-1]), np.abs(values[1:])), 4 * _TINY)

@@ -34,8 +34,10 @@ def evenly_spaced(n_samples: int, n_variables: int) -> np.ndarray:
     return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
 
 
-def thinned(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
-    """Evenly spaced samples of positive weight; of all weights where there is none.
+def thinned(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Evenly spaced samples of positive weight, and their weights; all evenly spaced ones where there is none.
+
+    By position too, so that a sample is kept or not whatever its weight: a weighted mean of those kept is one of all.
 
     Parameters
     ----------
@@ -44,13 +46,10 @@ def thinned(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
 
     Returns
     -------
-    ndarray (n_kept, n_variables)
+    values : ndarray (n_kept, n_variables)
+    sample_weight : ndarray (n_kept,) or None
+        None also where no weight is positive.
     """
-    return thinned_with_weights(values, sample_weight)[0]
-
-
-def thinned_with_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """The same samples, and their weights (n_kept,); no weights where none is positive."""
     rows = evenly_spaced(*values.shape)
     if len(rows) == len(values):
         return of_positive_weight(values, sample_weight)

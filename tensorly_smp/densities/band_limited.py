@@ -84,7 +84,19 @@ class RawBandLimited:
         """Refused."""
         self._refuse("quantiles")
 
+    def draw(self, q: np.ndarray, component: int) -> NoReturn:
+        """Refused."""
+        self._refuse("quantiles")
+
+    def settled(self, x: np.ndarray) -> NoReturn:
+        """Refused."""
+        self._refuse("quantiles")
+
     def mean(self) -> NoReturn:
+        """Refused."""
+        self._refuse("moments")
+
+    def mean_draw(self) -> NoReturn:
         """Refused."""
         self._refuse("moments")
 

@@ -63,8 +63,20 @@ class ConditionalDensities(Protocol):
         """Inverse (...) of the distribution function of one component."""
         ...
 
+    def draw(self, q: np.ndarray, component: int) -> np.ndarray:
+        """Draws (...) of one component from uniform ones (...): the quantiles, but values themselves if discrete."""
+        ...
+
     def mean(self) -> np.ndarray:
         """Means (rank,)."""
+        ...
+
+    def settled(self, x: np.ndarray) -> np.ndarray:
+        """Values (...) that points (...) stand for: themselves, or the categories of their cells if discrete."""
+        ...
+
+    def mean_draw(self) -> np.ndarray:
+        """Means (rank,) of draws."""
         ...
 
     def variance(self) -> np.ndarray:
@@ -97,6 +109,9 @@ class GridConditionals:
     bounds : (float, float)
         Bounds of the variable, at the ends of the grid or beyond them; infinite where there are none. There is nothing
         beyond a bound, so the density there is zero (its logarithm that of the smallest float, to be finite).
+    categories : ndarray (n_knots - 1,) or None
+        Of a discrete variable: the value that every cell stands for, NaN where these are several. Draws are these
+        values, or lie within a cell of several, and never outside the grid. The densities know nothing of it.
     """
 
     origin: float
@@ -107,6 +122,7 @@ class GridConditionals:
     background: StudentBackground
     share: float | np.ndarray = BACKGROUND_SHARE
     bounds: tuple[float, float] = NO_BOUNDS
+    categories: np.ndarray | None = None
     _cumulative: np.ndarray = field(init=False, repr=False)
 
     __repr__ = short_repr
@@ -242,8 +258,7 @@ class GridConditionals:
     def quantile(self, q: np.ndarray, component: int) -> np.ndarray:
         """Value (...) of one component below which a share q (...) lies, 0 < q < 1."""
         q = np.asarray(q, dtype=np.float64)
-        cumulative = self._cumulative[:, component]
-        cell = np.clip(np.searchsorted(cumulative, q, side="right") - 1, 0, len(self.knots) - 2)
+        cumulative, cell = self._cumulative[:, component], self._cell_of(q, component)
         width = self.knots[cell + 1] - self.knots[cell]
         left, right = self.left[cell, component], self.right[cell, component]
         # Root of left y + (right - left)/(2 width) y^2 = mass, in the form that does not cancel; densities are relative
@@ -263,9 +278,34 @@ class GridConditionals:
             x = self.origin + self.unit * t
         return np.clip(x, max(self.bounds[0], -_LARGEST), min(self.bounds[1], _LARGEST))
 
+    def draw(self, q: np.ndarray, component: int) -> np.ndarray:
+        """Draws (...) of one component from uniform ones (...): the quantiles, but values themselves if discrete."""
+        return self._settled(self.quantile(q, component), self._cell_of(q, component))
+
+    def settled(self, x: np.ndarray) -> np.ndarray:
+        """Values (...) that points (...) stand for: themselves, or the categories of their cells if discrete."""
+        return self._settled(x, self._locate(x)[1])
+
+    def _settled(self, x: np.ndarray, cell: np.ndarray) -> np.ndarray:
+        if self.categories is None:
+            return x
+        values = self.categories[cell]
+        return np.where(np.isnan(values), np.clip(x, *self._at(self.knots[[0, -1]])), values)
+
     def mean(self) -> np.ndarray:
         """Means (rank,)."""
         return self.origin + self.unit * (self.background.center + self._central_moments()[0])
+
+    def mean_draw(self) -> np.ndarray:
+        """Means (rank,) of draws: with values far apart, the middle of a cell is far from the value in it."""
+        if self.categories is None:
+            return self.mean()
+        # Outside the grid, inside each cell, outside the grid.
+        masses = np.diff(self._cumulative, axis=0, prepend=0.0, append=1.0)
+        middles = self._at(self.knots[:-1] + 0.5 * np.diff(self.knots))
+        inside = np.where(np.isnan(self.categories), middles, self.categories)
+        outside = np.where(np.isnan(self.categories[[0, -1]]), self._at(self.knots[[0, -1]]), self.categories[[0, -1]])
+        return np.asarray(np.concatenate([outside[:1], inside, outside[1:]]) @ masses)
 
     def variance(self) -> np.ndarray:
         """Variances (rank,)."""
@@ -285,6 +325,15 @@ class GridConditionals:
         tail_first, tail_second = self.background.tail_moments(self.knots[0], self.knots[-1])
         beyond_first, beyond_second = self.background.tail_moments(*_reach(self.origin, self.unit, self.bounds))
         return first + self.share * (tail_first - beyond_first), second + self.share * (tail_second - beyond_second)
+
+    def _at(self, t: np.ndarray) -> np.ndarray:
+        """Values of the variable (n_points,) at points of the grid."""
+        return np.asarray(self.origin + self.unit * t)
+
+    def _cell_of(self, q: np.ndarray, component: int) -> np.ndarray:
+        """Cell (...) that a quantile lies in, or the nearest."""
+        cell = np.searchsorted(self._cumulative[:, component], q, side="right") - 1
+        return np.clip(cell, 0, len(self.knots) - 2)
 
     def _tails(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tensorly_smp.densities.background import StudentBackground
@@ -29,7 +31,10 @@ def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarra
 
 
 def histogram_conditionals(
-    edges: np.ndarray, probabilities: np.ndarray, bounds: tuple[float, float] = NO_BOUNDS
+    edges: np.ndarray,
+    probabilities: np.ndarray,
+    bounds: tuple[float, float] = NO_BOUNDS,
+    categories: np.ndarray | None = None,
 ) -> GridConditionals:
     """Piecewise constant densities of one variable, with the same small background as the smooth ones.
 
@@ -41,6 +46,9 @@ def histogram_conditionals(
         Probability of every bin; columns sum to one.
     bounds : (float, float)
         Of the variable, infinite where there are none; what bins have beyond them is cut off.
+    categories : ndarray (n_bins,), optional
+        Of a discrete variable: the value of every bin, which draws from it take; NaN where it holds several. The
+        densities are the same.
 
     Returns
     -------
@@ -54,20 +62,27 @@ def histogram_conditionals(
     >>> conditionals.pdf(np.array([0.5, 2.0])).round(2).tolist()
     [[0.7], [0.1]]
     """
-    edges, probabilities = _cut(edges, probabilities, bounds)
+    edges, probabilities, categories = _cut(edges, probabilities, bounds, categories)
     n_bins = len(edges) - 1
     unit = edges[-1] / n_bins - edges[0] / n_bins
     knots = (edges - edges[0]) / unit
     background = StudentBackground.matching(*bin_moments(knots, probabilities))
-    return GridConditionals.from_cells(edges[0], unit, knots, probabilities, background, bounds=bounds)
+    made = GridConditionals.from_cells(edges[0], unit, knots, probabilities, background, bounds=bounds)
+    return made if categories is None else replace(made, categories=categories)
 
 
-def _cut(edges: np.ndarray, probabilities: np.ndarray, bounds: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Bins inside the bounds, those at the ends with what the ones beyond had."""
+def _cut(
+    edges: np.ndarray, probabilities: np.ndarray, bounds: tuple[float, float], categories: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Bins inside the bounds, those at the ends with what those beyond had: several values where these had others."""
     inside = np.clip(edges, *bounds)
     kept = np.flatnonzero(np.diff(inside) > 0)
     first, last = kept[0], kept[-1]
     cut = np.array(probabilities[first : last + 1])
     cut[0] += probabilities[:first].sum(axis=0)
     cut[-1] += probabilities[last + 1 :].sum(axis=0)
-    return inside[first : last + 2], cut
+    if categories is not None:
+        below, above = categories[:first] != categories[first], categories[last + 1 :] != categories[last]
+        categories = np.array(categories[first : last + 1])
+        categories[[0, -1]] = np.where([below.any(), above.any()], np.nan, categories[[0, -1]])
+    return inside[first : last + 2], cut, categories

@@ -11,6 +11,7 @@ from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
 from tensorly_smp.likelihood.cell_samples import SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
 from tensorly_smp.likelihood.spline_basis import SplineBasis
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
@@ -42,8 +43,9 @@ def log_spline_conditionals(
     high: float,
     share: np.ndarray,
     bounds: tuple[float, float] = NO_BOUNDS,
+    coordinate: Coordinate = LINEAR,
 ) -> GridConditionals:
-    """Densities of one variable whose logarithms are cubic splines on [low, high].
+    """Densities of one variable whose logarithms, in some coordinate, are cubic splines on [low, high].
 
     Parameters
     ----------
@@ -58,6 +60,8 @@ def log_spline_conditionals(
     bounds : (float, float)
         Of the variable, at the ends of the interval or beyond them: there is no density past them. Infinite where there
         are none.
+    coordinate : Coordinate
+        In which the knots of the splines are equally spaced; by default the variable itself.
 
     Returns
     -------
@@ -75,25 +79,36 @@ def log_spline_conditionals(
     >>> conditionals.quantile(np.array([0.16, 0.84]), 0).round(1).tolist()
     [-1.0, 1.0]
     """
-    knots = np.arange(basis.n_cells + 1.0)
-    # The difference of the ends first, which is exact where they are close, unless it overflows.
-    with np.errstate(over="ignore"):
-        unit = (high - low) / basis.n_cells
-    if np.isfinite(unit):
-        knots[-1] = (high - low) / unit  # where `high` is, to the last digit: a value at a bound is not beyond it
-    else:
-        unit = high / basis.n_cells - low / basis.n_cells
+    origin, unit, knots = _grid(low, high, basis.n_cells, coordinate)
     # Not beyond 1, where no basis function is defined, by a rounding error.
-    logs = basis.values(np.minimum(knots / basis.n_cells, 1.0)) @ coefficients
+    steps = np.arange(basis.n_cells + 1.0) if not coordinate.is_linear else knots
+    logs = basis.values(np.minimum(steps / basis.n_cells, 1.0)) @ coefficients
     # What was fitted are the middles of the cells. Where far values are alone in the outermost cell, the spline may
     # rise by a hundred in the half cell beyond its middle, and the end would outweigh everything.
     middles = np.pad(basis.at_cells @ coefficients, ((1, 1), (0, 0)), constant_values=-np.inf)
     logs = np.minimum(logs, np.maximum(middles[1:], middles[:-1]) + MOST_RISE)
+    if not coordinate.is_linear:  # per unit of the coordinate so far
+        logs -= 0.5 * np.log1p(knots**2)[:, None]
     values = np.exp(logs - logs.max(axis=0))
-    inner = 0.5 * (values[1:] + values[:-1])
+    inner = 0.5 * (values[1:] + values[:-1]) * np.diff(knots)[:, None]
     mean, variance = bin_moments(knots, inner / inner.sum(axis=0))
     background = StudentBackground.matching(mean, BACKGROUND_SPREAD**2 * variance)
-    return GridConditionals.from_knots(low, unit, knots, values, background, share, bounds)
+    return GridConditionals.from_knots(origin, unit, knots, values, background, share, bounds)
+
+
+def _grid(low: float, high: float, n_cells: int, coordinate: Coordinate) -> tuple[float, float, np.ndarray]:
+    """Origin, unit and knots (n_cells + 1,) of the edges of the cells."""
+    if not coordinate.is_linear:
+        return coordinate.center, coordinate.scale, coordinate.knots(low, high, n_cells)
+    knots = np.arange(n_cells + 1.0)
+    # The difference of the ends first, which is exact where they are close, unless it overflows.
+    with np.errstate(over="ignore"):
+        unit = (high - low) / n_cells
+    if np.isfinite(unit):
+        knots[-1] = (high - low) / unit  # where `high` is, to the last digit: a value at a bound is not beyond it
+    else:
+        unit = high / n_cells - low / n_cells
+    return low, unit, knots
 
 
 def smooth_conditionals(
@@ -119,7 +134,10 @@ def smooth_conditionals(
     found: dict[int, GridConditionals] = {}
     for i, n in enumerate(cells.smooth):
         spline = mixture.coefficients[:, i]
-        found[n] = log_spline_conditionals(cells.basis, spline, cells.low[n], cells.high[n], share, bounds[n])
-    for n, edges, table in zip(cells.discrete, cells.edges, cells.split(np.exp(mixture.tables)), strict=True):
-        found[n] = histogram_conditionals(edges, table / table.sum(axis=0), bounds[n])
+        found[n] = log_spline_conditionals(
+            cells.basis, spline, cells.low[n], cells.high[n], share, bounds[n], cells.coordinates[n]
+        )
+    tables = cells.split(np.exp(mixture.tables))
+    for n, edges, values, table in zip(cells.discrete, cells.edges, cells.categories, tables, strict=True):
+        found[n] = histogram_conditionals(edges, table / table.sum(axis=0), bounds[n], values)
     return tuple(found[n] for n in range(len(cells.low)))

@@ -16,7 +16,7 @@ from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior, signed_pdf
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.labels import list_names, repeated_names
+from tensorly_smp.labels import LOG_DENSITY, PROBABILITY, list_names, repeated_names
 from tensorly_smp.randomness import RandomState, as_generator
 from tensorly_smp.representations import html_weights
 from tensorly_smp.samples import read_samples
@@ -136,7 +136,7 @@ class MixtureDensity:
             -inf for components of weight zero, else finite.
         """
         samples = read_samples(X, self.variables)
-        return samples.labels.wrap_components(self._log_joint(samples.values))
+        return samples.labels.wrap_components(self._log_joint(samples.values), "log_joint")
 
     def logpdf(self, X: Any) -> Any:
         """Logarithm of the density at every sample; finite everywhere, for any number of variables.
@@ -156,7 +156,7 @@ class MixtureDensity:
             Variables that do not match, infinite or not numeric entries.
         """
         samples = read_samples(X, self.variables)
-        return samples.labels.wrap(self._logpdf(samples.values))
+        return samples.labels.wrap(self._logpdf(samples.values), LOG_DENSITY)
 
     def pdf(self, X: Any) -> Any:
         """Density at every sample; underflows to 0 for many variables, where `logpdf` does not.
@@ -182,7 +182,7 @@ class MixtureDensity:
             else:
                 values = signed_pdf(self.conditionals, self.weights, samples.values)
         return samples.labels.wrap(
-            finite(values, "The density exceeds the largest float64 at some samples; use logpdf.")
+            finite(values, "The density exceeds the largest float64 at some samples; use logpdf."), "density"
         )
 
     def posterior(self, X: Any) -> Any:
@@ -198,7 +198,7 @@ class MixtureDensity:
             Rows sum to one; the weights for a sample without any entry.
         """
         samples = read_samples(X, self.variables)
-        return samples.labels.wrap_components(posterior(self.conditionals, self.weights, samples.values))
+        return samples.labels.wrap_components(posterior(self.conditionals, self.weights, samples.values), PROBABILITY)
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
         """Fill missing entries in from the observed ones of the same sample.
@@ -208,8 +208,9 @@ class MixtureDensity:
         X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
         method : {"mean", "draw"}
             "mean": expectation given the observed entries, the best guess in the least-squares sense, but less spread
-            than the data. "draw": one draw from the distribution given the observed entries, for all missing entries of
-            a sample together; repeat it with other seeds for multiple imputation.
+            than the data; so it may lie between the values of a discrete variable. "draw": one draw from the
+            distribution given the observed entries, for all missing entries of a sample together, as of
+            :meth:`sample`; repeat it with other seeds for multiple imputation.
         random_state : None, int, Generator, RandomState or SeedSequence
             For "draw".
 
@@ -238,7 +239,8 @@ class MixtureDensity:
         Returns
         -------
         X : ndarray (n_samples, n_variables)
-            Columns in the order of `variables`.
+            Columns in the order of `variables`. Discrete ones have values that they had in the samples of the fit,
+            where every value had a bin of its own, see `result_.categories`; else they lie in a bin of several values.
         labels : ndarray of int (n_samples,)
             Components, 0 to rank - 1.
         """
@@ -284,6 +286,8 @@ class MixtureDensity:
     def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
         """Value below which a share q of one variable lies: the inverse of `cdf_1d`.
 
+        Of a discrete variable one of its values, as a draw is, see :meth:`sample`.
+
         Parameters
         ----------
         q : array_like (...)
@@ -302,9 +306,9 @@ class MixtureDensity:
             )
         conditionals, flat = self._of(variable), shares.ravel()
         if component is None:
-            return mixture_quantile(conditionals, self.weights, flat).reshape(shares.shape)
+            return conditionals.settled(mixture_quantile(conditionals, self.weights, flat)).reshape(shares.shape)
         chosen = range(self.rank) if is_all(component) else [component_number(component, self.rank)]
-        columns = np.stack([conditionals.quantile(flat, r) for r in chosen], axis=-1)
+        columns = np.stack([conditionals.draw(flat, r) for r in chosen], axis=-1)
         return columns.reshape(*shares.shape, self.rank) if is_all(component) else columns.reshape(shares.shape)
 
     # ---- moments ----

@@ -88,7 +88,7 @@ def impute(
     values: np.ndarray,
     rng: np.random.Generator | None,
 ) -> np.ndarray:
-    """Copy of samples with missing entries filled in: by conditional means, or by draws from a generator if given.
+    """Copy of samples with missing entries filled in: by means of draws, or by draws from a generator if given.
 
     Given the observed entries, the missing ones follow the same mixture with the posterior as its weights. A draw takes
     one component per sample first, so that its missing entries belong together.
@@ -105,7 +105,7 @@ def impute(
         if not here.any():
             continue
         if rng is None or components is None:
-            filled[rows[here], n] = shares[here] @ each.mean()
+            filled[rows[here], n] = shares[here] @ each.mean_draw()
         else:
             filled[rows[here], n] = draw_values(each, components[here], rng)
     return filled
@@ -116,7 +116,7 @@ def draw_values(conditionals: ConditionalDensities, components: np.ndarray, rng:
     shares, values = rng.random(len(components)), np.empty(len(components))
     for r in np.unique(components):
         chosen = components == r
-        values[chosen] = conditionals.quantile(shares[chosen], int(r))
+        values[chosen] = conditionals.draw(shares[chosen], int(r))
     return values
 
 

@@ -18,8 +18,8 @@ from tensorly_smp.densities.logspline import background_share, log_spline_condit
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.likelihood.cell_samples import CellSamples
-from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
+from tensorly_smp.likelihood.cells import curved_cells, lay_cells
 from tensorly_smp.likelihood.penalties import CRITERIA
 from tensorly_smp.likelihood.ungrouping import ungroup
 from tensorly_smp.samples import read_samples
@@ -168,10 +168,16 @@ def _log_spline_density(
         posterior = factors.posterior(encode_samples(values, binning))
     posterior = _checked_posterior(posterior, (len(values), factors.rank))
     cells = lay_cells(values, factors.rank, binning.edges)
-    laid = CellSamples.lay(values, cells)
+    laid = on_best_cells(
+        CellSamples.lay(values, cells),
+        curved_cells(cells, values, factors.rank),
+        lambda other: CellSamples.lay(values, other),
+        posterior,
+        penalty,
+    )
     _, mixture = laid.choose(laid.given(posterior), penalty)
     weights = np.exp(mixture.log_weights)
-    conditionals = smooth_conditionals(cells, mixture, background_share(weights * laid.total_weight))
+    conditionals = smooth_conditionals(laid.cells, mixture, background_share(weights * laid.total_weight))
     return MixtureDensity(weights / weights.sum(), conditionals, binning.variables)
 
 

@@ -21,7 +21,9 @@ Tensor = Any
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
-    """Float64 NumPy copy of a tensor of any backend."""
+    """Float64 NumPy copy of a tensor of any backend, the active one or not."""
+    if hasattr(tensor, "detach"):  # PyTorch's, which NumPy alone cannot read from a GPU, nor without a warning
+        tensor = tensor.detach().cpu().numpy()
     return np.array(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor, dtype=np.float64)
 
 

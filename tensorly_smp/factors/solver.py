@@ -12,7 +12,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp.checks import checked_integer, checked_tolerance
+from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
@@ -108,8 +108,8 @@ def coupled_simplex_parafac(
         ``loss="frobenius"``, or some triples, ``count_marginals(codes, triples=1000)``, which use all variables evenly.
         Which of the two it was is in ``solution.start_info["histograms"]``.
     sample_weight : array_like (n_samples,), optional
-        For codes: non-negative, a sample of weight 2 counts twice (``count_marginals`` has its own). The algebraic
-        start leaves out the samples of weight zero and takes all others as equal.
+        For codes, as ``data`` or as ``codes``: non-negative, a sample of weight 2 counts twice, in the algebraic start
+        too (``count_marginals`` has its own).
     n_iter_max : int, default 1000
         Sweeps over all blocks.
     tol : float, default 1e-6
@@ -226,8 +226,8 @@ def coupled_simplex_parafac(
     screening = None if n_screen is None else checked_integer(n_screen, "n_screen", 1)
     is_algebraic = isinstance(init, str) and init == "gevd"
     _check_codes(codes, tensors.n_bins)
-    algebra = _algebra(data, modes, codes, sample_weight) if is_algebraic else None
-    starts = _starts(tensors, algebra, rank, init, n_init, random_state)
+    algebra, own_weight = _algebra(data, modes, codes, sample_weight) if is_algebraic else (None, None)
+    starts = _starts(tensors, algebra, own_weight, rank, init, n_init, random_state)
     if isinstance(tensors, CoupledCodes):
         run = replace(run, tensors=tensors.calibrated(starts[0]))
     results = _with_bars(run, verbose, starts, _n_threads(n_jobs), screening if is_algebraic else None)
@@ -265,7 +265,7 @@ def _check_options_of_codes(data: Any, modes: Any, codes: Any, histograms: Any, 
     if isinstance(data, Codes):
         if modes is not None or codes is not None:
             raise InvalidInputError("data are codes already, of all triples; expected neither modes nor codes besides.")
-    elif sample_weight is not None or histograms != "auto":
+    elif histograms != "auto" or (sample_weight is not None and codes is None):
         raise InvalidInputError(
             f"data is {type(data).__name__}; sample_weight and histograms are for Codes. count_marginals weights the "
             "samples as it counts them."
@@ -295,14 +295,16 @@ def _check_codes(codes: Any, n_bins: tuple[int, ...]) -> None:
         raise InvalidInputError(f"codes have {codes.n_bins} bins; expected those of the histograms, {n_bins}.")
 
 
-def _algebra(data: Any, modes: Any, codes: Codes | None, sample_weight: Any) -> Marginals | Codes:
-    """What the algebraic start decomposes."""
+def _algebra(
+    data: Any, modes: Any, codes: Codes | None, sample_weight: Any
+) -> tuple[Marginals | Codes, np.ndarray | None]:
+    """What the algebraic start decomposes, and weights if that is samples."""
     if isinstance(data, Codes):
-        kept = thinned(data.values, sample_weight)
-        return data if kept is data.values else Codes(kept, data.binning)
+        kept, weights = thinned(data.values, checked_sample_weight(sample_weight, data.n_samples))
+        return data if kept is data.values else Codes(kept, data.binning), weights
     if codes is not None:
-        return codes
-    return data if isinstance(data, Marginals | Codes) else tensors_to_marginals(data, modes)
+        return codes, checked_sample_weight(sample_weight, codes.n_samples)
+    return data if isinstance(data, Marginals) else tensors_to_marginals(data, modes), None
 
 
 def _on_one_level(results: list[Result], tensors: CoupledTensors | CoupledCodes) -> list[Result]:
@@ -335,6 +337,7 @@ def _solver_name(solver: Any, loss: str) -> str:
 def _starts(
     tensors: CoupledTensors | CoupledCodes,
     algebra: Marginals | Codes | None,
+    sample_weight: np.ndarray | None,
     rank: int,
     init: Any,
     n_init: int,
@@ -348,7 +351,7 @@ def _starts(
         if init == "random":
             return starts
         if algebra is not None:
-            return gevd_starts(algebra, rank, starts, streams)
+            return gevd_starts(algebra, rank, starts, streams, sample_weight)
         raise InvalidInputError(f'init is {init!r}; expected "gevd", "random", MixtureFactors or a CPTensor.')
     given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
     if given.rank != rank or given.n_bins != tensors.n_bins:

@@ -19,6 +19,11 @@ from tensorly_smp.marginals.triples import resolve_triples
 
 #: Cosine above which two columns are called nearly parallel.
 PARALLEL_COSINE = 0.99
+#: The same of the square roots of the probabilities of fine cells, sum_i sqrt(p_i q_i). This affinity (Bhattacharyya,
+#: 1943) stays what it is if cells are split, or are as wide in another unit or coordinate of the variable, while the
+#: cosine of the probabilities themselves goes by the few cells where a skewed density is highest. Two Gaussians of the
+#: same variance have densities of cosine c and square roots of cosine sqrt(c), so that the threshold means the same.
+PARALLEL_AFFINITY = PARALLEL_COSINE**0.5
 _SHOWN = 3
 
 
@@ -146,7 +151,9 @@ def symmetric_sums(values: Iterable[int]) -> tuple[int, int, int]:
 
 
 def identifiability_concerns(
-    factors: MixtureFactors, triples: str | int | Iterable[Sequence[int]] = "all"
+    factors: MixtureFactors,
+    triples: str | int | Iterable[Sequence[int]] = "all",
+    fine: Sequence[np.ndarray] | None = None,
 ) -> list[str]:
     """What a fit should warn of, in milliseconds; no proof of anything, and no Jacobian.
 
@@ -157,6 +164,9 @@ def identifiability_concerns(
     triples : "all", int or list of (j, k, l)
         The triples that were fitted; of a number of random ones, only the number is known here and they are not
         looked at.
+    fine : sequence of ndarray (n_cells, rank), optional
+        Probabilities of the cells of every variable by which components are to be compared, where densities have been
+        fitted to more than the bins; by default those of the bins. Columns sum to one; numbers of cells may differ.
 
     Returns
     -------
@@ -168,7 +178,8 @@ def identifiability_concerns(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        No MixtureFactors, fewer than three variables or two bins, triples out of range.
+        No MixtureFactors, fewer than three variables or two bins, triples out of range, fine cells of other variables
+        or components.
 
     See Also
     --------
@@ -195,12 +206,24 @@ def identifiability_concerns(
     concerns = [*_size_concerns(model.n_bins, model.rank, chosen), *_group_concerns(variable_names(model), chosen)]
     kept = model.weights >= EMPTY_WEIGHT
     numbers = np.flatnonzero(kept)
-    pairs = [pair for pair in nearly_parallel_pairs([a[:, kept] for a in model.factors]) if pair.is_near_degenerate]
+    pairs = [pair for pair in _alike(model, kept, fine) if pair.is_near_degenerate]
     names = variable_names(model)
     concerns += [describe_pair(pair, names, numbers) for pair in pairs[:_SHOWN]]
     if len(pairs) > _SHOWN:
         concerns.append(f"{len(pairs) - _SHOWN} more pairs of components are nearly equal likewise.")
     return concerns
+
+
+def _alike(model: MixtureFactors, kept: np.ndarray, fine: Sequence[np.ndarray] | None) -> tuple[ComponentPair, ...]:
+    """Pairs of the components kept that are alike in some variable, by its bins, or by the fine cells if given."""
+    if fine is None:
+        return nearly_parallel_pairs([a[:, kept] for a in model.factors])
+    shapes = [np.shape(a) for a in fine]
+    if len(fine) != model.n_variables or any(shape[1:] != (model.rank,) for shape in shapes):
+        raise InvalidInputError(
+            f"fine has arrays of shapes {shapes}; expected {model.n_variables}, each (n_cells, {model.rank})."
+        )
+    return nearly_parallel_pairs([np.sqrt(a[:, kept]) for a in fine], PARALLEL_AFFINITY)
 
 
 def _group_concerns(names: Sequence[Hashable], triples: np.ndarray | None) -> list[str]:

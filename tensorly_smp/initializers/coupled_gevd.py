@@ -18,8 +18,9 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_integer
+from tensorly_smp.checks import checked_integer, checked_sample_weight
 from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.core import SINGULAR_RATIO, GevdDiagnostics, decompose_core
@@ -82,6 +83,7 @@ def gevd_start(
     *,
     n_partitions: int = 1,
     n_bins: int | None = None,
+    sample_weight: Any = None,
     random_state: RandomState = None,
 ) -> GevdStart:
     """Factors of all variables by algebra: exact on exact histograms, a good start on samples.
@@ -102,6 +104,8 @@ def gevd_start(
         Merge the bins of every variable into about this many with equally many samples before the algebra, and spread
         the result over the bins afterwards. By default 6 for data from samples (fewer, fuller bins are less noisy)
         unless the rank needs all bins, and no merging for exact histograms (``Marginals`` of no samples).
+    sample_weight : array_like (n_samples,), optional
+        For codes: non-negative, a sample of weight 2 counts twice (``count_marginals`` has its own).
     random_state : None, int, Generator or RandomState
 
     Returns
@@ -115,7 +119,8 @@ def gevd_start(
         The rank is above the bound of the partition, or a condition failed: singular values, eigenvalue gap, complex
         pair; the message names it.
     InvalidInputError
-        A block of the partition has not been counted; the partition leaves a variable out.
+        A block of the partition has not been counted; the partition leaves a variable out; weights that cannot be used,
+        or that are not of codes.
 
     Notes
     -----
@@ -142,6 +147,7 @@ def gevd_start(
     n_partitions = checked_integer(n_partitions, "n_partitions")
     if n_partitions < 1 or (n_partitions > 1 and partition is not None):
         raise InvalidInputError(f"n_partitions is {n_partitions}; expected 1 with a partition, at least 1 without.")
+    data, sample_weight = _counted_samples(data, sample_weight)
     rng = as_generator(random_state)
     best, highest = None, -np.inf
     for position in range(n_partitions):
@@ -151,23 +157,39 @@ def gevd_start(
             if position or not _is_exact(data):
                 parts = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
         try:
-            start = _decompose_partition(data, rank, as_partition(parts, data.n_variables), n_bins, rng)
+            start = _decompose_partition(data, sample_weight, rank, as_partition(parts, data.n_variables), n_bins, rng)
         except AlgebraicStartError:
             if best is None and position == n_partitions - 1:
                 raise
             continue
-        likelihood = _log_likelihood(start, data) if n_partitions > 1 else 0.0
+        likelihood = _log_likelihood(start, data, sample_weight) if n_partitions > 1 else 0.0
         if best is None or likelihood > highest:
             best, highest = start, likelihood
     assert best is not None  # else the last partition has raised
     return best
 
 
-def _log_likelihood(start: MixtureFactors, data: Marginals | Codes) -> float:
+def _counted_samples(data: Marginals | Codes, sample_weight: Any) -> tuple[Marginals | Codes, np.ndarray | None]:
+    """The samples that count, and their weights."""
+    if sample_weight is None:
+        return data, None
+    if isinstance(data, Marginals):
+        raise InvalidInputError(
+            "data is Marginals; sample_weight is for Codes. count_marginals weights the samples as it counts them."
+        )
+    values, weights = of_positive_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
+    assert weights is not None  # those that are all zero have been refused
+    # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
+    weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
+    return data if values is data.values else Codes(values, data.binning), weights
+
+
+def _log_likelihood(start: MixtureFactors, data: Marginals | Codes, weights: np.ndarray | None = None) -> float:
     """Log-likelihood of codes, or the composite one of histograms."""
     floor = np.finfo(float).tiny
     if isinstance(data, Codes):
-        return float(logsumexp(start.log_joint(data), axis=1).sum())
+        each = logsumexp(start.log_joint(data), axis=1)
+        return float(each.sum() if weights is None else weights @ each)
     total = 0.0
     for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
         columns = [start.factors[n] for n in triple]
@@ -178,19 +200,24 @@ def _log_likelihood(start: MixtureFactors, data: Marginals | Codes) -> float:
 
 
 def _decompose_partition(
-    data: Marginals | Codes, rank: int, parts: Partition, n_bins: int | None, rng: np.random.Generator
+    data: Marginals | Codes,
+    sample_weight: np.ndarray | None,
+    rank: int,
+    parts: Partition,
+    n_bins: int | None,
+    rng: np.random.Generator,
 ) -> GevdStart:
     """The start of one partition."""
     left_out = sorted(set(range(data.n_variables)) - {n for group in parts for n in group})
     if left_out:
         raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
-    shares = first_moments(data)
+    shares = first_moments(data, sample_weight)
     groups = _merged_bins(data, shares, parts, rank, n_bins)
     coarse = data if groups is None else merge_data(data, groups)
     _check_rank(parts, coarse.n_bins, rank)
     try:
         block = (
-            compress_codes(coarse, parts, rank)
+            compress_codes(coarse, parts, rank, sample_weight)
             if isinstance(coarse, Codes)
             else compress_marginals(coarse, parts, rank)
         )

@@ -12,17 +12,18 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.marginals.histograms import Marginals
 
 
-def merged_sizes(data: Marginals | Codes, n_bins: int) -> tuple[int, ...]:
-    """Bins per variable that :func:`gevd_start` decomposes with this ``n_bins``."""
-    return tuple(int(merge_bins(share, n_bins).max()) + 1 for share in first_moments(data))
+def merged_sizes(data: Marginals | Codes, n_bins: int, weights: np.ndarray | None = None) -> tuple[int, ...]:
+    """Bins per variable that :func:`gevd_start` decomposes with this ``n_bins``; weights are those of codes."""
+    return tuple(int(merge_bins(share, n_bins).max()) + 1 for share in first_moments(data, weights))
 
 
-def first_moments(data: Marginals | Codes) -> list[np.ndarray]:
-    """Overall histogram of every variable."""
+def first_moments(data: Marginals | Codes, weights: np.ndarray | None = None) -> list[np.ndarray]:
+    """Overall histogram of every variable; weights (n_samples,) are those of codes."""
     counts = [np.zeros(size) for size in data.n_bins]
     if isinstance(data, Codes):
         for count, column in zip(counts, data.values.T, strict=True):
-            count += np.bincount(column[column >= 0], minlength=len(count))
+            present = column >= 0
+            count += np.bincount(column[present], None if weights is None else weights[present], len(count))
     else:
         for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
             for axis, n in enumerate(triple):

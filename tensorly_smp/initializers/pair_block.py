@@ -53,13 +53,18 @@ def compress_marginals(marginals: Marginals, partition: Partition, rank: int) ->
     return PairBlock(marginals.n_bins, partition, left, right, values, slices, left_scale, right_scale)
 
 
-def compress_codes(codes: Codes, partition: Partition, rank: int) -> PairBlock:
-    """Pair block and slices from codes, without forming either tensor or pair block when they are large."""
-    observed = (codes.values >= 0).mean(axis=0)
+def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.ndarray | None = None) -> PairBlock:
+    """Pair block and slices from codes, without forming either tensor or pair block when they are large.
+
+    Weights (n_samples,) say how often a sample counts; by default once.
+    """
+    n_samples = codes.n_samples if weights is None else float(weights.sum())
+    observed = (codes.values >= 0).mean(axis=0) if weights is None else weights @ (codes.values >= 0) / n_samples
     first, second = (_one_hot(codes, group, observed) for group in partition.sets[:2])
-    n_samples = codes.n_samples
-    left_scale, right_scale = (_cell_scale(np.asarray(hot.sum(axis=0)).ravel() / n_samples) for hot in (first, second))
+    left_scale, right_scale = (_cell_scale(_column_sums(hot, weights) / n_samples) for hot in (first, second))
     first, second = first @ scipy.sparse.diags_array(left_scale), second @ scipy.sparse.diags_array(right_scale)
+    if weights is not None:  # all that follows is sums over samples of one times the other
+        second = scipy.sparse.diags_array(weights) @ second
     shape = (first.shape[1], second.shape[1])
     n_values = min(rank + 3, min(shape) - 1)  # the iterative method cannot find them all
     if max(shape) <= DENSE_PAIR or n_values < rank:
@@ -98,6 +103,10 @@ def _one_hot(codes: Codes, group: Sequence[int], observed: np.ndarray) -> Any:
     weights = np.broadcast_to(1.0 / observed[list(group)], values.shape)[present]
     rows = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
     return scipy.sparse.csr_array((weights, columns, rows), shape=(codes.n_samples, int(starts[-1])))
+
+
+def _column_sums(hot: Any, weights: np.ndarray | None) -> np.ndarray:
+    return np.asarray(hot.sum(axis=0) if weights is None else weights @ hot).ravel()
 
 
 def _cell_scale(probability: np.ndarray) -> np.ndarray:

@@ -36,7 +36,11 @@ def random_starts(
 
 
 def gevd_starts(
-    data: Marginals | Codes, rank: int, random: list[MixtureFactors], streams: list[np.random.Generator]
+    data: Marginals | Codes,
+    rank: int,
+    random: list[MixtureFactors],
+    streams: list[np.random.Generator],
+    sample_weight: np.ndarray | None = None,
 ) -> list[MixtureFactors]:
     """Algebraic starts with different partitions and numbers of bins, and some random ones among them.
 
@@ -48,6 +52,8 @@ def gevd_starts(
     random : list of MixtureFactors
         One random start per stream: every fourth is used, and those of streams whose algebra failed.
     streams : list of Generator
+    sample_weight : ndarray (n_samples,), optional
+        Of codes: non-negative, a sample of weight 2 counts twice.
 
     Returns
     -------
@@ -65,7 +71,7 @@ def gevd_starts(
         if position % RANDOM_EVERY == RANDOM_EVERY - 1:
             starts.append(fallback)
             continue
-        found = _first_success(data, rank, position, rng)
+        found = _first_success(data, sample_weight, rank, position, rng)
         if isinstance(found, str):
             failures.append(found)
         starts.append(fallback if isinstance(found, str) else found)
@@ -78,22 +84,27 @@ def gevd_starts(
     return starts
 
 
-def _first_success(data: Marginals | Codes, rank: int, position: int, rng: np.random.Generator) -> MixtureFactors | str:
+def _first_success(
+    data: Marginals | Codes, sample_weight: np.ndarray | None, rank: int, position: int, rng: np.random.Generator
+) -> MixtureFactors | str:
     """The start, or why the last of several partitions failed."""
     for _ in range(MOST_ATTEMPTS):
         try:
-            return _one_start(data, rank, position, rng)
+            return _one_start(data, sample_weight, rank, position, rng)
         except InvalidInputError as error:  # AlgebraicStartError is one; blocks that were not counted are another
             reason = str(error)
     return reason
 
 
-def _one_start(data: Marginals | Codes, rank: int, position: int, rng: np.random.Generator) -> MixtureFactors:
+def _one_start(
+    data: Marginals | Codes, sample_weight: np.ndarray | None, rank: int, position: int, rng: np.random.Generator
+) -> MixtureFactors:
     if isinstance(data, Codes) or data.n_samples > 0:
         n_bins = BIN_NUMBERS[position % len(BIN_NUMBERS)]
         partition = _counted_partition(data, start_partition(data.n_variables, n_bins, rank, rng), rng)
-        fits = min(partition.effective_sizes(merged_sizes(data, n_bins))[:2]) >= rank
-        return gevd_start(data, rank, partition, n_bins=n_bins if fits else None, random_state=rng)
+        fits = min(partition.effective_sizes(merged_sizes(data, n_bins, sample_weight))[:2]) >= rank
+        merged = n_bins if fits else None
+        return gevd_start(data, rank, partition, n_bins=merged, sample_weight=sample_weight, random_state=rng)
     partition = _counted_partition(data, default_partition(data.n_variables), rng)
     start = gevd_start(data, rank, partition, random_state=rng)
     # Exact histograms give exact factors; but if there are zeros, perhaps clipped, no multiplicative step leaves them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -10,10 +11,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.cells import Cells, combined_cells
 from tensorly_smp.likelihood.expectation import Expectation, expectation
 from tensorly_smp.likelihood.log_spline import fit_log_splines
-from tensorly_smp.likelihood.penalties import PENALTIES, choose_penalties, effective_parameters
+from tensorly_smp.likelihood.penalties import FEW_PENALTIES, PENALTIES, choose_penalties, effective_parameters
 
 #: Weight, in samples, of a pseudo-sample that every density gets from the overall distribution of its variable: a
 #: component of a few equal values stays a density, and an empty one has some.
@@ -125,15 +126,19 @@ class CellStatistics:
         return self._mixture(expected, moved)
 
     def choose(
-        self, expected: Expectation, criterion: str, near: tuple[np.ndarray, SmoothMixture] | None = None
+        self,
+        expected: Expectation,
+        criterion: str,
+        near: tuple[np.ndarray, SmoothMixture] | None = None,
+        candidates: np.ndarray | None = None,
     ) -> tuple[np.ndarray, SmoothMixture]:
         """Penalties for the counts of an E-step, not per sample, and the mixture with them.
 
         Given penalties and their mixture, those within a factor of ten are compared, from its densities on; otherwise
-        all.
+        the candidates rho, by default all.
         """
         shares, totals = self.shares(expected.counts)
-        candidates = start = None
+        start = None
         if near is not None:
             candidates = np.clip(near[0] / totals * np.array([0.1, 1.0, 10.0])[:, None], PENALTIES[0], PENALTIES[-1])
             start = near[1].columns
@@ -146,6 +151,20 @@ class CellStatistics:
         filled = [np.count_nonzero(part) for part in self.cells.split(self.prior[self.cells.first_bin :])]
         return float(smooth) + mixture.rank * sum(number - 1 for number in filled) + mixture.rank - 1
 
+    def information(self, expected: Expectation, criterion: str) -> np.ndarray:
+        """Of every smooth variable (n_smooth,), how well its cells suit it, given the posteriors of an E-step.
+
+        Log-likelihood of its entries less the effective number of parameters (Akaike), in nats, with the best of a few
+        penalties. In the unit of the variable, so that other cells compare.
+        """
+        penalty, mixture = self.choose(expected, criterion, candidates=FEW_PENALTIES)
+        n_smooth, first = len(self.cells.smooth), self.cells.first_bin
+        logs = self.log_tables(mixture)[:first] - self.cells.log_widths[:first, None]
+        likelihood = (expected.counts[:first] * logs).reshape(n_smooth, -1).sum(axis=1)
+        rho = penalty / self.shares(expected.counts)[1]
+        freedom = effective_parameters(self.cells.basis, mixture.columns, rho).reshape(n_smooth, -1).sum(axis=1)
+        return np.asarray(likelihood - freedom)
+
     def _mixture(self, expected: Expectation, columns: np.ndarray) -> SmoothMixture:
         """The mixture with these log-splines (n_basis, n_smooth * rank), all else as the E-step has it."""
         shares = np.maximum(expected.component_counts / self.total_weight, _LEAST_WEIGHT)
@@ -155,6 +174,35 @@ class CellStatistics:
             table -= np.log(count.sum(axis=0))
         coefficients = columns.reshape(len(columns), len(self.cells.smooth), len(shares))
         return SmoothMixture(np.log(shares / shares.sum()), coefficients, tables)
+
+
+def on_best_cells(
+    laid: CellStatistics,
+    others: Sequence[Cells],
+    lay: Callable[[Cells], CellStatistics],
+    posterior: Any,
+    criterion: str,
+) -> CellStatistics:
+    """The samples on the cells that suit every variable best, given posteriors.
+
+    Parameters
+    ----------
+    laid : CellStatistics
+    others : sequence of Cells
+        To be compared with those of `laid`, see :meth:`CellStatistics.information`.
+    lay : callable
+        Of cells, returns the samples on them.
+    posterior : ndarray (n_samples, rank)
+        Or what stands for it.
+    criterion : {"reml", "aic", "bic"}
+        Of the penalties.
+    """
+    choices = [laid, *map(lay, others)]
+    best = np.argmax([each.information(each.given(posterior), criterion) for each in choices], axis=0)
+    if not best.any():
+        return laid
+    chosen = dict(zip(laid.cells.smooth, best.tolist(), strict=True))
+    return lay(combined_cells([laid.cells, *others], chosen))
 
 
 @dataclass(frozen=True, eq=False)

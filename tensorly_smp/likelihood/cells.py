@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array, get_index_dtype
 
+from tensorly_smp.codes.categories import values_of_bins
+from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
+from tensorly_smp.likelihood.observed import Observed, Support
 from tensorly_smp.likelihood.spline_basis import N_BASIS, SplineBasis, spline_basis
 
-#: Bounds of the values of one variable; None where there is none.
-Support = tuple[float | None, float | None]
-
-#: The cells reach this share of the range of the values beyond it, where the density has no bound.
-MARGIN = 0.1
-#: They end at a bound that is no farther from the values than this many times their range; out to one far away, cells
-#: would be too wide for the density (values of 1000 and a range of 16: 0.15 nats a sample lost over four variables).
-BOUND_REACH = 1.0
 #: Numbers of basis functions to choose from.
 BASIS_NUMBERS = (N_BASIS, 2 * N_BASIS)
-#: With at most this many distinct values a variable is taken for discrete; with this many if all of them are integers.
-FEW_VALUES, FEW_INTEGERS = 10, 20
-#: Fewer samples than this per distinct value, and nothing is said to be discrete.
-LEAST_REPEATED = 3.0
-#: Samples that are looked at first.
-HEAD = 1000
-#: Cells do not reach farther beyond the central 98 % of the values than this many times their range; what lies beyond
-#: is in the outermost cells. With few samples such quantiles say nothing.
-FARTHEST = 4.0
-FEWEST_FOR_OUTLIERS = 50.0
-#: Values closer than this, relative to the range of the middle half, are equal but for rounding errors.
-ROUNDING = 1e-9
-#: A share of distinct values below this means that values are rounded, and repeat for that reason.
-TIED = 0.8
-_LARGEST = float(np.finfo(np.float64).max)
-_EPS = float(np.finfo(np.float64).eps)
+#: Scales of coordinates to choose from, beside the variable itself, in lengths of the narrowest component.
+SCALES = (1.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +32,26 @@ class Cells:
         Of the log densities of all smooth variables, each on its own interval.
     low, high : ndarray (n_variables,)
         Ends of the cells of smooth variables.
+    coordinates : tuple of Coordinate (n_variables,)
+        In which these cells are equally wide.
     resolution : ndarray (n_variables,)
         Step to which values of smooth variables are rounded; 0 where they are not, or the step is finer than a cell.
     discrete : tuple of int
         Positions of the variables that keep a histogram.
     edges : tuple of ndarray (n_bins + 1,)
         Bins of the discrete variables, in their order.
+    categories : tuple of ndarray (n_bins,)
+        The value of each of these bins, the nearest where it holds none; NaN where it holds several.
     """
 
     basis: SplineBasis
     low: np.ndarray
     high: np.ndarray
+    coordinates: tuple[Coordinate, ...]
     resolution: np.ndarray
     discrete: tuple[int, ...]
     edges: tuple[np.ndarray, ...]
+    categories: tuple[np.ndarray, ...]
 
     @property
     def smooth(self) -> tuple[int, ...]:
@@ -90,11 +77,16 @@ class Cells:
     @property
     def log_widths(self) -> np.ndarray:
         """Logarithms (n_rows,) of the widths of the cells and bins, in the units of the variables."""
-        smooth = list(self.smooth)
+        parts = [self.widths(n) for n in self.smooth]
         with np.errstate(over="ignore"):
-            widths = self.high[smooth] / self.basis.n_cells - self.low[smooth] / self.basis.n_cells
-        parts = [np.repeat(widths, self.basis.n_cells), *map(np.diff, self.edges)]
-        return np.asarray(np.log(np.concatenate(parts)))
+            return np.asarray(np.log(np.concatenate([*parts, *map(np.diff, self.edges)])))
+
+    def widths(self, n: int) -> np.ndarray:
+        """Widths (n_cells,) of the cells of a smooth variable."""
+        low, high, n_cells, coordinate = self.low[n], self.high[n], self.basis.n_cells, self.coordinates[n]
+        if coordinate.is_linear:
+            return np.full(n_cells, high / n_cells - low / n_cells)
+        return coordinate.scale * np.diff(coordinate.knots(low, high, n_cells))
 
     def membership(self, values: np.ndarray) -> csr_array:
         """Share of every cell in every entry.
@@ -158,14 +150,26 @@ class Cells:
     @np.errstate(over="ignore")
     def _smooth_cells(self, n: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cells (n_samples, n_shares) of the values of one variable, and the share of each."""
-        n_cells = self.basis.n_cells
-        position = (values - self.low[n]) / (self.high[n] - self.low[n]) * n_cells
-        position = np.clip(np.nan_to_num(position), 0.0, np.nextafter(n_cells, 0.0))
-        half = 0.5 * self.resolution[n] / (self.high[n] - self.low[n]) * n_cells
+        n_cells, coordinate = self.basis.n_cells, self.coordinates[n]
+        ends = coordinate.forward(np.array([self.low[n], self.high[n]]))
+
+        def cells_from_low(x: np.ndarray) -> np.ndarray:
+            return (coordinate.forward(x) - ends[0]) / (ends[1] - ends[0]) * n_cells
+
+        position = np.clip(np.nan_to_num(cells_from_low(values)), 0.0, np.nextafter(n_cells, 0.0))
+        half = 0.5 * self.resolution[n]
         if half == 0.0:
             return position.astype(np.int32)[:, None], np.ones((len(values), 1))
-        start, end = np.clip(position - half, 0.0, n_cells)[:, None], np.clip(position + half, 0.0, n_cells)[:, None]
-        cells = start.astype(np.int32) + np.arange(int(np.ceil(2.0 * half)) + 1, dtype=np.int32)
+        if coordinate.is_linear:
+            half = half / (self.high[n] - self.low[n]) * n_cells
+            start, end = position - half, position + half
+        else:
+            inside = np.clip(np.nan_to_num(values), self.low[n], self.high[n])
+            start, end = cells_from_low(inside - half), cells_from_low(inside + half)
+        start, end = np.clip(start, 0.0, n_cells)[:, None], np.clip(end, 0.0, n_cells)[:, None]
+        end = np.maximum(end, np.nextafter(start, np.inf))  # far out, half a step may be less than rounding
+        most = int(np.ceil((end - start).max(initial=0.0)))
+        cells = start.astype(np.int32) + np.arange(most + 1, dtype=np.int32)
         overlap = np.clip(np.minimum(cells + 1.0, end) - np.maximum(cells, start), 0.0, None)
         return np.minimum(cells, n_cells - 1), overlap / overlap.sum(axis=1, keepdims=True)
 
@@ -190,7 +194,7 @@ def lay_cells(
     edges : sequence of ndarray (n_bins[n] + 1,)
         Bins of all variables; discrete ones keep them.
     discrete : sequence of int, optional
-        Positions of the variables that are discrete; by default those that look it, see :func:`looks_discrete`.
+        Positions of the variables that are discrete; by default those that look it.
         Constant ones always are.
     support : sequence of (low, high), optional
         Bounds of every variable.
@@ -201,122 +205,124 @@ def lay_cells(
     Cells
     """
     n_variables = values.shape[1]
-    low, high, steps = np.zeros(n_variables), np.ones(n_variables), np.zeros(n_variables)
-    narrowest, chosen = 1.0, []
+    bounds = [(None, None)] * n_variables if support is None else support
+    lines, needed, chosen, categories = [_Line()] * n_variables, 0.0, [], []
     for n in range(n_variables):
-        observed = _Observed.of(values[:, n], sample_weight)
-        declared = looks_discrete(observed.distinct, observed.total) if discrete is None else n in discrete
+        observed = Observed.of(values[:, n], sample_weight)
+        declared = observed.looks_discrete if discrete is None else n in discrete
         if len(observed.distinct) < 2 or declared:
             chosen.append(n)
+            categories.append(values_of_bins(observed.distinct, np.asarray(edges[n])))
             continue
-        low[n], high[n] = observed.interval((None, None) if support is None else support[n])
-        if len(observed.distinct) < TIED * observed.total:
-            steps[n] = float(np.diff(observed.distinct).min())
-        narrowest = min(narrowest, max(observed.narrowest(rank), steps[n]) / (high[n] - low[n]))
-    needed = 0.67 / narrowest if narrowest > 0 else np.inf  # knots two standard deviations apart at most
-    basis = spline_basis(next((size for size in BASIS_NUMBERS if size - 3 >= needed), BASIS_NUMBERS[-1]))
-    width = (high - low) / basis.n_cells
-    return Cells(
-        basis=basis,
-        low=low,
-        high=high,
-        resolution=np.where(steps > 0.5 * width, steps, 0.0),
+        coordinate = _coordinate(observed, rank, *observed.interval(bounds[n]))
+        lines[n] = _Line.of(observed, bounds[n], coordinate)
+        needed = max(needed, _knots_needed(observed, rank, lines[n].low, lines[n].high, coordinate))
+    cells = Cells(
+        basis=spline_basis(next((size for size in BASIS_NUMBERS if size - 3 >= needed), BASIS_NUMBERS[-1])),
+        low=np.zeros(n_variables),
+        high=np.ones(n_variables),
+        coordinates=(LINEAR,) * n_variables,
+        resolution=np.zeros(n_variables),
         discrete=tuple(chosen),
         edges=tuple(np.asarray(edges[n]) for n in chosen),
+        categories=tuple(categories),
     )
+    return _along(cells, lines)
 
 
-def discrete_variables(values: np.ndarray, sample_weight: np.ndarray | None = None) -> tuple[int, ...]:
-    """Positions of the variables that look discrete, see :func:`looks_discrete`; of values (n_samples, n_variables)."""
-    found = []
-    for n, column in enumerate(values.T):
-        # A glance at the first samples tells most continuous ones.
-        head = _Observed.of(column[:HEAD], None if sample_weight is None else sample_weight[:HEAD])
-        if len(head.distinct) > FEW_INTEGERS:
-            continue
-        observed = _Observed.of(column, sample_weight)
-        if looks_discrete(observed.distinct, observed.total):
-            found.append(n)
-    return tuple(found)
+@np.errstate(over="ignore")
+def curved_cells(
+    cells: Cells,
+    values: np.ndarray,
+    rank: int,
+    support: Sequence[Support] | None = None,
+    sample_weight: np.ndarray | None = None,
+) -> tuple[Cells, ...]:
+    """Other cells for the same samples: with a coordinate that draws far values in, for every smooth variable.
 
+    Densities with a sharp peak and long tails need fewer parameters there, others more: which one suits a variable is
+    for a criterion to say.
 
-def distinct_values(values: np.ndarray) -> np.ndarray:
-    """Distinct ones among the values of one variable (n_samples,), in order; NaN = missing.
+    Parameters
+    ----------
+    cells : Cells
+        As of :func:`lay_cells`.
+    values, rank, support, sample_weight
+        As there.
 
-    Those closer than rounding errors are taken for one.
+    Returns
+    -------
+    tuple of Cells
+        One for each of `SCALES`; none where no variable is smooth.
     """
-    return _Observed.of(values, None).distinct
+    if not cells.smooth:
+        return ()
+    bounds = [(None, None)] * values.shape[1] if support is None else support
+    lines = [[_Line()] * values.shape[1] for _ in SCALES]
+    for n in cells.smooth:
+        observed = Observed.of(values[:, n], sample_weight)
+        for line, scale in zip(lines, SCALES, strict=True):
+            line[n] = _Line.of(observed, bounds[n], _curved(observed.without_atoms(rank), rank, scale))
+    return tuple(_along(cells, line) for line in lines)
 
 
-def looks_discrete(distinct: np.ndarray, n_observed: float) -> bool:
-    """Whether these distinct values (n_distinct,) are so few, for so many samples, that they must be categories."""
-    most = FEW_INTEGERS if np.all(distinct == np.floor(distinct)) else FEW_VALUES
-    return len(distinct) <= most and n_observed >= LEAST_REPEATED * len(distinct)
+def combined_cells(choices: Sequence[Cells], chosen: Mapping[int, int]) -> Cells:
+    """Cells of every smooth variable like those of one of several, by the position of the variable."""
+    numbers = [chosen.get(n, 0) for n in range(len(choices[0].low))]
+    low, high, steps = (
+        np.array([getattr(choices[number], name)[n] for n, number in enumerate(numbers)])
+        for name in ("low", "high", "resolution")
+    )
+    coordinates = tuple(choices[number].coordinates[n] for n, number in enumerate(numbers))
+    return replace(choices[0], low=low, high=high, resolution=steps, coordinates=coordinates)
 
 
-@dataclass(frozen=True, eq=False)
-class _Observed:
-    """Distinct values of one variable, in order, and how many samples have them (sum of their weights)."""
+@dataclass(frozen=True)
+class _Line:
+    """Ends and coordinate of the cells of one variable, and the step to which its values are rounded, or 0."""
 
-    distinct: np.ndarray
-    counts: np.ndarray
+    low: float = 0.0
+    high: float = 1.0
+    coordinate: Coordinate = LINEAR
+    step: float = 0.0
 
     @classmethod
-    def of(cls, values: np.ndarray, sample_weight: np.ndarray | None) -> _Observed:
-        """Values closer than rounding errors are taken for one; samples of no weight do not count."""
-        weights = np.ones(len(values)) if sample_weight is None else sample_weight
-        kept = ~np.isnan(values) & (weights > 0)
-        if not kept.any():
-            weights, kept = np.ones(len(values)), ~np.isnan(values)
-            if not kept.any():
-                return cls(np.empty(0), np.empty(0))
-        order = np.argsort(values[kept], kind="stable")
-        ordered, weights = values[kept][order], weights[kept][order]
-        # By the middle half, not by the range, which far values may stretch; integers are what they are.
-        low, high = ordered[np.searchsorted(np.cumsum(weights), np.array([0.25, 0.75 - 1e-9]) * weights.sum())]
-        near = 4.0 * _EPS * np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
-        if not np.all(ordered == np.floor(ordered)):
-            near = np.maximum(near, ROUNDING * high - ROUNDING * low)
-        starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > near]))
-        return cls(ordered[starts], np.add.reduceat(weights, starts))
-
-    @property
-    def total(self) -> float:
-        return float(self.counts.sum())
-
-    def interval(self, support: Support) -> tuple[float, float]:
-        """Ends of the cells: bounds near the values, or a margin beyond these, but not out to single ones far away."""
-        least, most = self.distinct[0], self.distinct[-1]
-        if self.total >= FEWEST_FOR_OUTLIERS:
-            q01, q99 = _central(self.distinct, self.counts)
-            if q99 > q01:
-                reach = FARTHEST * (q99 - q01)
-                least, most = max(least, q01 - reach), min(most, q99 + reach)
-        margin = MARGIN * (most - least)
-        near = BOUND_REACH * (most - least)
-        low, high = max(least - margin, -_LARGEST), min(most + margin, _LARGEST)
-        if support[0] is not None and support[0] >= least - near:
-            low = support[0]
-        if support[1] is not None and support[1] <= most + near:
-            high = support[1]
-        return float(low), float(high)
-
-    def narrowest(self, rank: int) -> float:
-        """Width of the narrowest interval that holds half as many values as the average component.
-
-        Of a Gaussian, half the mass lies within 1.35 standard deviations.
-        """
-        above = np.concatenate([[0.0], np.cumsum(self.counts)])
-        wanted = max(5.0, 0.5 * self.total / rank)
-        last = np.searchsorted(above, above[:-1] + wanted * (1.0 - 1e-9)) - 1
-        inside = last < len(self.distinct)
-        if not inside.any():
-            return float(self.distinct[-1] - self.distinct[0])
-        return float((self.distinct[last[inside]] - self.distinct[inside]).min())
+    def of(cls, observed: Observed, bounds: Support, coordinate: Coordinate) -> _Line:
+        return cls(*observed.interval(bounds, coordinate), coordinate, observed.step)
 
 
-def _central(ordered: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Ends of the central 98 % of the values."""
-    below = np.cumsum(weights)
-    low, high = ordered[np.searchsorted(below / below[-1], [0.01, 0.99 - 1e-9])]
-    return low, high
+def _along(cells: Cells, lines: Sequence[_Line]) -> Cells:
+    """The cells on other lines."""
+    low, high, steps = (np.array([getattr(line, name) for line in lines]) for name in ("low", "high", "step"))
+    cells = replace(cells, low=low, high=high, coordinates=tuple(line.coordinate for line in lines))
+    width = np.array([cells.widths(n).min() for n in range(len(lines))])
+    return replace(cells, resolution=np.where(steps > 0.5 * width, steps, 0.0))
+
+
+def _coordinate(observed: Observed, rank: int, low: float, high: float) -> Coordinate:
+    """The variable itself, unless even the largest basis is too coarse for its narrowest component.
+
+    Then that is what the scale goes by, if it helps: of two components, narrow and far apart, one would gain and the
+    other lose. A value that many samples share would look like a component without a width.
+    """
+    enough = BASIS_NUMBERS[-1] - 3
+    if _knots_needed(observed, rank, low, high) <= enough:
+        return LINEAR
+    apart = observed.without_atoms(rank)
+    needed, curved = _knots_needed(apart, rank, low, high), _curved(apart, rank)
+    return curved if enough < needed and _knots_needed(apart, rank, low, high, curved) < needed else LINEAR
+
+
+def _curved(observed: Observed, rank: int, times: float = 1.0) -> Coordinate:
+    """The coordinate around the narrowest component; of values that are nearly all the same, the variable itself."""
+    first, last = observed.narrowest(rank)
+    scale = times * max(last - first, observed.step)
+    return Coordinate(0.5 * (first + last), scale) if scale > 0 else LINEAR
+
+
+def _knots_needed(observed: Observed, rank: int, low: float, high: float, coordinate: Coordinate = LINEAR) -> float:
+    """Number of knots, two standard deviations of the narrowest component apart, on the interval."""
+    start, end = coordinate.forward(np.array([low, high]))
+    first, last = observed.along(coordinate).narrowest(rank)
+    narrowest = max(last - first, observed.step if coordinate.is_linear else 0.0) / (end - start)
+    return 0.67 / narrowest if narrowest > 0 else np.inf

@@ -15,6 +15,8 @@ from tensorly_smp.likelihood.spline_basis import DIFFERENCES, SplineBasis
 #: Penalties rho that are compared; powers of ten, because a factor of ten between two is about as far as the criteria
 #: tell apart.
 PENALTIES = 10.0 ** np.arange(-7, 6)
+#: Every other one, where it is cells or starts that are compared.
+FEW_PENALTIES = PENALTIES[::2]
 #: A penalty under which a cubic term of the logarithm has this much of a parameter is as good as any larger one, and
 #: these are hard on the arithmetic.
 LEAST_FREEDOM = 0.01

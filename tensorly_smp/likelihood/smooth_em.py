@@ -74,6 +74,7 @@ def smooth_em(
     posterior: Any,
     *,
     criterion: str = "reml",
+    candidates: np.ndarray | None = None,
     n_rounds: int = N_ROUNDS,
     n_iter_max: int = 100,
     tol: float = 1e-5,
@@ -94,6 +95,8 @@ def smooth_em(
         To start from, as of the coupled CPD; of samples elsewhere, what stands for it there.
     criterion : {"reml", "aic", "bic"}
         How penalties are chosen, one per density; see :func:`tensorly_smp.likelihood.penalties.choose_penalties`.
+    candidates : ndarray (n_candidates,), optional
+        Penalties rho that are compared at first, increasing; all of `PENALTIES` by default.
     n_rounds : int
         How often penalties are chosen, at most; not again where next to all stay.
     n_iter_max : int
@@ -119,7 +122,7 @@ def smooth_em(
     M. Levine, D. R. Hunter, D. Chauveau, "Maximum smoothed likelihood for multivariate mixtures", Biometrika 98, 2011.
     """
     n_rounds, n_iter_max = checked_integer(n_rounds, "n_rounds", 1), checked_integer(n_iter_max, "n_iter_max", 0)
-    penalty, mixture = samples.choose(samples.given(posterior), criterion)
+    penalty, mixture = samples.choose(samples.given(posterior), criterion, candidates=candidates)
     point = _Point.start(samples, mixture, penalty)
     status = StopReason.CONVERGED
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorly_smp.likelihood.cells import MARGIN
 from tensorly_smp.likelihood.log_spline import fit_log_splines
+from tensorly_smp.likelihood.observed import MARGIN
 from tensorly_smp.likelihood.penalties import PENALTIES, choose_penalties
 from tensorly_smp.likelihood.spline_basis import N_BASIS, SplineBasis, spline_basis
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class ModelPlots:
     """Pictures of one fitted model; each method is the function of :mod:`tensorly_smp.plotting` of that name.
 
+    ``model.plot(X)`` itself draws the conditional densities.
+
     Examples
     --------
     >>> import tensorly_smp as smp
@@ -41,6 +43,16 @@ class ModelPlots:
     def __repr__(self) -> str:
         names = [name for name in vars(type(self)) if not name.startswith("_")]
         return f"Pictures of a fitted {type(self._model).__name__}: {', '.join(names)}"
+
+    def __call__(
+        self,
+        X: Any = None,
+        variables: Sequence[Hashable] | Hashable | None = None,
+        page: int = 0,
+        axes: Any = None,
+    ) -> np.ndarray:
+        """The same as :meth:`conditionals`, the picture to begin with."""
+        return plot_conditionals(self._model, X, variables, page, axes)
 
     def conditionals(
         self,

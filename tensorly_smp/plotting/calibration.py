@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp.labels import aligned
 from tensorly_smp.plotting.names import short_names
 from tensorly_smp.plotting.style import (
     DATA_COLOR,
@@ -33,6 +34,8 @@ MOST_CLASSES = 10
 SIZE = (7.4, 4.6)
 #: Half the width of the bars, in standard errors.
 N_ERRORS = 2.0
+#: Classes are drawn so far from each other, and all of them together at most, in points of print.
+GREATEST_STEP, WIDTH_OF_STEPS = 4.0, 14.0
 
 
 def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None) -> Axes:
@@ -58,10 +61,11 @@ def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes
     Returns
     -------
     Axes
-        The black line is of all classes together, with bars of two standard errors; thin ones, in the color of their
-        component, of each class. Bars at the bottom tell how the predictions spread, the highest being a quarter of the
-        axis. The expected calibration error in the legend is the mean distance of the black line from the diagonal,
-        each point counting by its predictions.
+        The black line is of all classes together, with bars of two standard errors (Wilson's, which stay between 0 and
+        1); thin ones, in the color of their component, of each class, set beside each other by a few points lest one
+        hides another. Gray bars at the bottom are not on the scale of the axis: they tell how the predictions spread,
+        and the highest, whose share the legend gives, is a quarter of the axis. The expected calibration error in the
+        legend is the mean distance of the black line from the diagonal, each point counting by its predictions.
 
     Raises
     ------
@@ -73,8 +77,9 @@ def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes
     Notes
     -----
     Expected calibration error: C. Guo, G. Pleiss, Y. Sun, K. Weinberger, "On calibration of modern neural networks",
-    ICML 2017; here of all classes and not of the most probable one only. Predictions of one sample depend on each
-    other, which the bars do not know.
+    ICML 2017. Bars: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22,
+    1927. The error is here of all classes and not of the most probable one only. Predictions of one sample depend on
+    each other, which the bars do not know.
 
     Examples
     --------
@@ -86,7 +91,7 @@ def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes
     'posterior probability of the class'
     """
     posterior = _checked_probabilities(probabilities)
-    codes, classes = _checked_labels(_aligned(labels, probabilities), len(posterior))
+    codes, classes = _checked_labels(aligned(labels, probabilities, "labels", "probabilities"), len(posterior))
     n_bins = checked_integer(n_bins, "n_bins", 2)
     matching = match_classes(posterior, codes, len(classes))
     sums = [posterior[:, matching == c].sum(axis=1) for c in range(len(classes))]
@@ -98,15 +103,17 @@ def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes
     if len(classes) <= MOST_CLASSES:
         names = short_names(classes, 20)
         groups = [np.flatnonzero(matching == c) for c in range(len(classes))]
-        for c in sorted(range(len(classes)), key=lambda c: groups[c].min(initial=len(matching))):
-            _draw_class(ax, _Curve.of(predicted[:, c], right[:, c], n_bins), groups[c], names[c])
+        order = sorted(range(len(classes)), key=lambda c: groups[c].min(initial=len(matching)))
+        for place, c in enumerate(order):
+            drawn = _draw_class(ax, _Curve.of(predicted[:, c], right[:, c], n_bins), groups[c], names[c])
+            _set_aside(drawn, place - 0.5 * (len(order) - 1), len(order))
     pooled = _Curve.of(predicted.ravel(), right.ravel(), n_bins)
     label = f"all classes (calibration error {pooled.distance:.3f})"
     ax.errorbar(
-        pooled.probability, pooled.frequency, N_ERRORS * pooled.error, color="black", marker="o", markersize=5,
+        pooled.probability, pooled.frequency, pooled.bars, color="black", marker="o", markersize=5,
         linewidth=1.8, capsize=2.5, elinewidth=1.0, zorder=4, label=label,
     )  # fmt: skip
-    ax.set_xlim(-0.02, 1.02)
+    ax.set_xlim(-0.04, 1.04)
     ax.set_ylim(-0.02, 1.02)
     ax.set_xlabel("posterior probability of the class")
     ax.set_ylabel("share of samples that are of it")
@@ -159,10 +166,16 @@ class _Curve:
         return cls(sums[0] / count[used], sums[1] / count[used], count[used])
 
     @property
-    def error(self) -> np.ndarray:
-        """Standard errors, of a frequency between those possible: none is zero because all or none were right."""
-        moderate = (self.frequency * self.count + 1.0) / (self.count + 2.0)
-        return np.sqrt(moderate * (1.0 - moderate) / self.count)
+    def bars(self) -> np.ndarray:
+        """Distances (2, n_points) to the ends of Wilson's interval: the p within N_ERRORS of its errors of frequency.
+
+        It ends between 0 and 1, and is no point where all or none were right.
+        """
+        spread = N_ERRORS**2 / self.count
+        middle = (self.frequency + 0.5 * spread) / (1.0 + spread)
+        half = np.sqrt(spread * (self.frequency * (1.0 - self.frequency) + 0.25 * spread)) / (1.0 + spread)
+        ends = np.stack([self.frequency - (middle - half), middle + half - self.frequency])
+        return np.maximum(ends, 0.0)  # but for rounding
 
     @property
     def distance(self) -> float:
@@ -170,24 +183,35 @@ class _Curve:
         return float(np.abs(self.probability - self.frequency) @ self.count / self.count.sum())
 
 
-def _draw_class(ax: Axes, curve: _Curve, components: np.ndarray, name: str) -> None:
+def _draw_class(ax: Axes, curve: _Curve, components: np.ndarray, name: str) -> list[Any]:
     """The curve of one class, in the color of its first component."""
     kept = curve.count >= FEWEST
     if not len(components) or not kept.any():
-        return
+        return []
     numbers = ", ".join(map(str, components.tolist()))
     style = component_style(int(components[0])) | {"marker": component_marker(int(components[0]))["marker"]}
     label = f"class {name} (component {short_names([numbers], 12)[0]})"
-    ax.plot(
-        curve.probability[kept], curve.frequency[kept], linewidth=1.0, markersize=3.5, alpha=0.9, label=label, **style
-    )
+    return ax.plot(
+        curve.probability[kept], curve.frequency[kept], linewidth=1.0, markersize=3.5, alpha=0.9, label=label,
+        clip_on=False, zorder=5, **style,
+    )  # fmt: skip
+
+
+def _set_aside(lines: list[Any], place: float, n_places: int) -> None:
+    """Move lines sideways by some points of print, their data staying what they are."""
+    from matplotlib.transforms import ScaledTranslation
+
+    step = min(GREATEST_STEP, WIDTH_OF_STEPS / n_places)
+    for line in lines:
+        aside = ScaledTranslation(place * step / 72.0, 0.0, line.axes.get_figure(root=True).dpi_scale_trans)
+        line.set_transform(line.axes.transData + aside)
 
 
 def _draw_spread(ax: Axes, predicted: np.ndarray, n_bins: int) -> None:
+    """The histogram of the predictions, a quarter of the axis high; the label tells what that is."""
     counts, edges = np.histogram(predicted, n_bins, (0.0, 1.0))
-    ax.stairs(
-        0.25 * counts / counts.max(), edges, fill=True, color=DATA_COLOR, linewidth=0, zorder=0, label="predictions"
-    )
+    label = f"share of predictions (highest: {counts.max() / counts.sum():.0%})"
+    ax.stairs(0.25 * counts / counts.max(), edges, fill=True, color=DATA_COLOR, linewidth=0, zorder=0, label=label)
 
 
 def _checked_probabilities(probabilities: Any) -> np.ndarray:
@@ -200,21 +224,6 @@ def _checked_probabilities(probabilities: Any) -> np.ndarray:
     if not (posterior >= 0).all() or not np.allclose(posterior.sum(axis=1), 1.0, atol=1e-4):
         raise InvalidInputError("probabilities are negative, missing, or do not sum to one in every row.")
     return posterior
-
-
-def _aligned(labels: Any, probabilities: Any) -> Any:
-    """Labels in the order of the probabilities, where both have an index."""
-    if not isinstance(labels, pd.Series) or not isinstance(probabilities, pd.DataFrame):
-        return labels
-    if labels.index.equals(probabilities.index) or len(labels) != len(probabilities):
-        return labels  # another length is for others to refuse
-    both_unique = labels.index.is_unique and probabilities.index.is_unique
-    if not both_unique or set(labels.index) != set(probabilities.index):
-        raise InvalidInputError(
-            "labels are a Series whose index differs from that of the probabilities; expected the same samples. Pass "
-            "an array to match by position."
-        )
-    return labels.loc[probabilities.index]
 
 
 def _checked_labels(labels: Any, n_samples: int) -> tuple[np.ndarray, list[Any]]:

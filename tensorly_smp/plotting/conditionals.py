@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.plotting.marginal import draw_variable, note_missing
-from tensorly_smp.plotting.names import axis_names
+from tensorly_smp.plotting.marginal import draw_variable, note_left_out
+from tensorly_smp.plotting.names import axis_names, density_name
 from tensorly_smp.plotting.style import (
     PER_PAGE,
+    characters,
     component_legend,
     count_axes,
     page_of,
@@ -20,6 +21,9 @@ from tensorly_smp.plotting.style import (
     weight_text,
 )
 from tensorly_smp.plotting.subject import read_subject
+
+#: Characters of a line of a name below its panel, at most.
+NAME_WIDTH = 28
 
 
 def plot_conditionals(
@@ -36,15 +40,19 @@ def plot_conditionals(
     discrete has bars instead, the probabilities of its values. A panel ends where the bins end, or where there is next
     to nothing of any component; a curve that towers above all others leaves it.
 
+    Long tails and far values are cut, to leave something to be seen: beyond the quartiles of its components a panel
+    shows four times their distance, or as far as nine tenths lie. What is far from all else, such as codes of -999, is
+    outside as well. A panel says how many values lie outside if they are more than 1 %.
+
     Parameters
     ----------
     model_or_dataset : SmoothProductMixture, Dataset, CoupledSolution, MixtureFactors or MixtureDensity
         A fitted model or its ``result_``, also as read from a file.
     X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables), optional
         Data to be drawn behind, of all variables of the model; missing entries are left out, and the panel says how
-        many there are. Units are those of its attributes: ``units`` of each variable of a Dataset, a coordinate
-        ``units`` along the variables of a DataArray, or an attribute ``units`` of a DataArray or DataFrame, one for all
-        or a mapping by name.
+        many there are. Units, which densities are per, are those of its attributes: ``units`` of each variable of a
+        Dataset, a coordinate ``units`` along the variables of a DataArray, or an attribute ``units`` of a DataArray or
+        DataFrame, one for all or a mapping by name.
     variables : sequence of names, or name, optional
         By default all.
     page : int, default 0
@@ -75,21 +83,21 @@ def plot_conditionals(
     """
     subject = read_subject(model_or_dataset)
     positions = subject.positions(variables)
-    values, names = subject.values(X), axis_names(subject.names, subject.units(X))
+    values, units = subject.values(X), subject.units(X)
     subject.density  # noqa: B018  # errors before there is a figure
     per_page = count_axes(axes, PER_PAGE)
     shown, n_pages = page_of(positions, page, per_page)
     places = panels(axes, len(shown))
+    names = axis_names(subject.names, units, NAME_WIDTH if axes is None else characters(places, NAME_WIDTH))
     components = list(range(subject.rank))
-    any_discrete = subject.discrete[shown].any()
+    differ = len({density_name(subject.discrete[n], units[n]) for n in shown}) > 1
     columns = places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
     for place, (ax, n) in enumerate(zip(places, shown, strict=True)):
         draw_variable(ax, subject, n, values, components)
         ax.set_xlabel(names[n])
-        if any_discrete or place % columns == 0:
-            ax.set_ylabel("probability" if subject.discrete[n] else "density")
-        if values is not None:
-            note_missing(ax, values[:, n])
+        if differ or place % columns == 0:
+            ax.set_ylabel(density_name(subject.discrete[n], units[n]))
+        note_left_out(ax, subject, n, values)
     plain_frame(places)
     handles, labels = _legend_entries(places, subject.weights)
     component_legend(places[0], handles, labels, "component (weight)", axes is None)

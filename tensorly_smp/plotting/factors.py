@@ -79,7 +79,8 @@ def plot_factors(
     table = _table(subject, shown)
     n_columns = min(subject.rank, MOST_COLUMNS)
     names = short_names(subject.names, NAME_WIDTH)
-    places = panels(axes, subject.rank, (2.3, 0.9 + 0.19 * max(len(shown), 6)), n_columns)
+    # Names and the scale beside them take about two inches of a row.
+    places = panels(axes, subject.rank, (2.0 + 2.2 / n_columns, 0.9 + 0.19 * max(len(shown), 6)), n_columns)
     for r, ax in enumerate(places):
         image = ax.imshow(table[:, :, r], aspect="auto", interpolation="nearest", vmin=0.0, vmax=np.nanmax(table))
         ax.set_facecolor("white")

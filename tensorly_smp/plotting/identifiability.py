@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.identifiability.evidence import GENERIC, UNIQUE
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.plotting.style import BLUE, ORANGE, integer_ticks, log_ticks, panels, plain_frame
 from tensorly_smp.plotting.subject import MIXTURES, read_subject
@@ -23,6 +24,8 @@ CRITERIA = {
     "paper-gevd": "paper: algebra",
     "paper-generic": "paper: generic",
 }
+#: Verdicts that stand whatever single criteria say.
+PROVED = (UNIQUE, GENERIC)
 LIGHT_BLUE = "#9ecae1"
 #: A condition number above this costs a start by algebra most of its digits' worth of samples.
 POOR_CONDITION = 30.0
@@ -34,8 +37,10 @@ def plot_identifiability(report: Any, axes: Any = None) -> np.ndarray:
     """Draw an identifiability report: how many components the sizes allow, and how close the model is to the limits.
 
     Up to four panels, as far as the report has them. The highest rank that every criterion allows, beside the line of
-    the number of components: blue bars reach it, orange ones do not, and the paper's own figures are gray. Rank and
-    k-rank of the three stacked factors, which should be the number of components, with their condition numbers. The
+    the number of components: blue bars reach it, and one is enough; the paper's own figures are gray. Rank and k-rank
+    of the three stacked factors, with their condition numbers: best are as many as components; the columns of a set
+    with fewer are dependent, which the other sets can make up for. What stands against uniqueness is orange, unless the
+    model is unique in spite of it: the panel then says why that is enough. The
     singular values of the Jacobian: zeros, marked, are directions in which the model can move without any change of its
     histograms. And in how many variables every two components are nearly parallel.
 
@@ -103,10 +108,12 @@ def _read_report(report: Any) -> xr.Dataset:
 def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
     """Highest rank by every criterion."""
     rank, names = int(dataset.attrs["rank"]), [str(name) for name in dataset["criterion"].values]
+    is_proved = dataset.attrs["verdict"] in PROVED
     highest = dataset["max_rank"].values.astype(float)
     at = np.arange(len(names))[::-1]
     for place, name, most in zip(at, names, highest, strict=True):
-        color = "0.75" if name.startswith("paper") else (BLUE if most >= rank else ORANGE)
+        short = LIGHT_BLUE if is_proved else ORANGE
+        color = "0.75" if name.startswith("paper") else (BLUE if most >= rank else short)
         ax.barh(place, most, 0.65, color=color, zorder=2)
         ax.annotate(f"{most:.0f}" if most < 1e5 else f"{most:.0e}", (max(most, 1.0), place), (3, 0),
                     textcoords="offset points", va="center", fontsize="small")  # fmt: skip
@@ -122,35 +129,50 @@ def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
     )
     right = 2.5 * max(float(highest.max()), rank)
     log_ticks(ax.xaxis, np.array([1.0, right]))
-    ax.set_xlim(0.8, right)
+    ax.set_xlim(0.85, right)
     ax.set_yticks(at, [CRITERIA.get(name, name) for name in names])
-    ax.set_xlabel("highest number of components")
+    is_short = not all(most >= rank for name, most in zip(names, highest, strict=True) if not name.startswith("paper"))
+    enough = "\n(one criterion that reaches the line is enough)" if is_proved and is_short else ""
+    ax.set_xlabel("highest number of components" + enough)
 
 
 def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
     """Rank and k-rank of the stacked factors."""
     rank, at = int(dataset.attrs["rank"]), np.arange(3)
+    is_proved = dataset.attrs["verdict"] in PROVED
     ax.bar(at - 0.2, dataset["stacked_rank"].values, 0.38, color=LIGHT_BLUE, zorder=2, label="rank")
     ax.bar(at + 0.2, dataset["k_rank"].values, 0.38, color=BLUE, zorder=2, label="k-rank")
     for place, condition in zip(at, dataset["condition"].values, strict=True):
         known = _condition_text(float(condition))
-        color = ORANGE if condition > POOR_CONDITION else "black"
+        color = ORANGE if condition > POOR_CONDITION and not is_proved else "black"
         ax.annotate(known, (place, 1.0), (0, 2), xycoords=ax.get_xaxis_transform(), textcoords="offset points",
                     ha="center", fontsize="small", color=color)  # fmt: skip
     ax.axhline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3)
     sizes = [int((dataset["partition"].values == s).sum()) for s in range(3)] if "partition" in dataset else []
     ax.set_xticks(at, [f"set {s + 1}\n({size} variable{'' if size == 1 else 's'})" for s, size in enumerate(sizes)])
+    ax.set_xlabel(_concern(dataset["condition"].values, is_proved), fontsize="small")
     ax.set_ylabel("of the stacked factors")
     ax.set_ylim(0, 1.25 * rank)
     integer_ticks(ax.yaxis, 5)
     ax.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
 
 
+def _concern(conditions: np.ndarray, is_proved: bool) -> str:
+    """What the condition numbers (3,) mean that are too large, in at most two lines."""
+    lines = []
+    if np.isinf(conditions).any():
+        reason = "the other sets make up for it" if is_proved else "fewer independent ones than components"
+        lines.append(f"dependent columns: {reason}")
+    if (np.isfinite(conditions) & (conditions > POOR_CONDITION)).any():
+        lines.append(f"condition above {POOR_CONDITION:g}: sensitive to noise")
+    return "\n".join(lines)
+
+
 def _condition_text(condition: float) -> str:
     if np.isnan(condition):
         return ""
     if np.isinf(condition):
-        return "dependent"
+        return "dependent\ncolumns"
     return "condition\n" + (f"{condition:.3g}" if condition < 1000 else f"{condition:.0e}")
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorly_smp.plotting.style import DATA_COLOR, component_style, few_ticks
+from tensorly_smp.densities.quantiles import mixture_quantile
+from tensorly_smp.plotting.style import DATA_COLOR, component_style, few_ticks, integer_ticks
 from tensorly_smp.plotting.subject import Subject
 
 if TYPE_CHECKING:
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 N_POINTS = 400
 #: Tails of a component beyond these quantiles set no limits of an axis, but for a share of the width in between.
 TAIL, BEYOND = 0.01, 0.35
+#: No axis goes farther beyond the quartiles than so many times their distance, unless a tenth would be cut there.
+MOST_MIDDLES, OUTER = 4.0, 0.1
+#: Shares of the quantiles that `_reach` looks at.
+QUANTILES = np.array([TAIL, OUTER, 0.25, 0.75, 1.0 - OUTER, 1.0 - TAIL])
+#: An axis this many times longer than the mixture needs leaves out a component that lies alone there.
+FAR = 5.0
+#: A larger share of the values outside of the limits is noted in the panel.
+NOTED = 0.01
+#: Values of a discrete variable that each have a tick, at most.
+MOST_LEVEL_TICKS = 6
 #: Bars of a component that are less probable are left out.
 LEAST_BAR = 1e-3
 #: More bars than this in a panel are drawn as steps.
@@ -54,10 +65,15 @@ class Levels:
         """Least distance of two neighbors."""
         return float(np.diff(self.edges).min())
 
-    @property
-    def range(self) -> tuple[float, float]:
-        """The outermost edges."""
-        return float(self.edges[0]), float(self.edges[-1])
+    def limits(self, weights: np.ndarray) -> tuple[float, float]:
+        """The outermost edges; values far from the middle half of a mixture with these weights (rank,) are outside."""
+        below = np.cumsum(self.probabilities @ weights)
+        places = np.searchsorted(below, QUANTILES * below[-1]).clip(max=len(below) - 1)
+        _, outer, lower, upper, outer_above, _ = self.centers[places].tolist()
+        middles = MOST_MIDDLES * max(upper - lower, self.gap)  # all of them may be one value
+        low, high = min(lower - middles, outer), max(upper + middles, outer_above)
+        kept = np.flatnonzero((self.centers >= low) & (self.centers <= high))
+        return float(self.edges[kept[0]]), float(self.edges[kept[-1] + 1])
 
     @classmethod
     def of(cls, edges: np.ndarray, factor: np.ndarray, values: np.ndarray | None) -> Levels:
@@ -92,15 +108,35 @@ def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | N
 
 
 def span(subject: Subject, n: int) -> tuple[float, float]:
-    """Where something is to be seen of a continuous variable: inside the bins, and of the bulk of some component."""
+    """Where something is to be seen of a continuous variable: inside the bins, and of the bulk of some component.
+
+    Long tails are cut, and a component far from all others, for whose sake they would be a spike at the edge.
+    """
     conditionals, edges = subject.density.conditionals[n], subject.edges(n)
     low, high = (-np.inf, np.inf) if edges is None else (float(edges[0]), float(edges[-1]))
     if not conditionals.is_proper:
         return low, high
     used = np.flatnonzero(subject.weights > 0).tolist()
-    ends = np.array([conditionals.quantile(np.array([TAIL, 1.0 - TAIL]), r) for r in used])
-    reach = BEYOND * (ends[:, 1] - ends[:, 0])
-    return max(low, float((ends[:, 0] - reach).min())), min(high, float((ends[:, 1] + reach).max()))
+    quantiles = np.array([conditionals.quantile(QUANTILES, r) for r in used])
+    ends = np.array([_reach(each) for each in quantiles])
+    low, high = max(low, float(ends[:, 0].min())), min(high, float(ends[:, 1].max()))
+    needed = _reach(mixture_quantile(conditionals, subject.weights, QUANTILES))
+    # Components that are wide on the long axis are to be seen there, however small; what is narrow and far is not.
+    wide = quantiles[quantiles[:, 3] - quantiles[:, 2] > 0.1 / FAR * (high - low)]
+    first, last = min(needed[0], wide[:, 2].min(initial=np.inf)), max(needed[1], wide[:, 3].max(initial=-np.inf))
+    if high - low > FAR * (last - first) > 0:
+        return max(low, float(first)), min(high, float(last))
+    return low, high
+
+
+def _reach(quantiles: np.ndarray) -> tuple[float, float]:
+    """Limits of an axis, from the quantiles (6,) at QUANTILES."""
+    tail, outer, lower, upper, outer_above, tail_above = quantiles.tolist()
+    beyond, middles = BEYOND * (tail_above - tail), MOST_MIDDLES * (upper - lower)
+    return (
+        max(tail - beyond, min(lower - middles, outer)),
+        min(tail_above + beyond, max(upper + middles, outer_above)),
+    )
 
 
 def curve_points(conditionals: Any, low: float, high: float) -> np.ndarray:
@@ -119,16 +155,39 @@ def draw_variable(
     """Draw one variable, and return the lines or bars of the components, for a legend."""
     levels = levels_of(subject, n, values)
     if levels is not None:
-        return _draw_levels(ax, levels, None if values is None else values[:, n], components)
+        column = None if values is None else values[:, n]
+        return _draw_levels(ax, levels, column, components, subject.weights, with_mixture)
     return _draw_curves(ax, subject, n, None if values is None else values[:, n], components, with_mixture)
 
 
-def note_missing(ax: Axes, column: np.ndarray) -> None:
-    """How much of a variable (n_samples,) is missing, if anything."""
-    share = float(np.isnan(column).mean())
-    if share > 0:
-        text = f"{share:.0%} missing" if share >= 0.005 else "< 1% missing"
-        ax.set_title(text, loc="right", fontsize="x-small", color="0.3", pad=2.0)
+def note_left_out(ax: Axes, subject: Subject, n: int, values: np.ndarray | None) -> None:
+    """How much of a variable lies outside of the limits, of samples (n_samples, n_variables) or else of the mixture.
+
+    And how much is missing, if anything.
+    """
+    texts = []
+    outside = _share_outside(subject, n, values, *ax.get_xlim())
+    if outside > NOTED:
+        texts.append(f"{outside:.0%} of the values lie outside")
+    missing = 0.0 if values is None else float(np.isnan(values[:, n]).mean())
+    if missing > 0:
+        texts.append(f"{missing:.0%} missing" if missing >= 0.005 else "< 1% missing")
+    if texts:
+        ax.set_title(", ".join(texts), loc="right", fontsize="x-small", color="0.3", pad=2.0)
+
+
+def _share_outside(subject: Subject, n: int, values: np.ndarray | None, low: float, high: float) -> float:
+    """Share of the observed values, or of the mixture, that is not between low and high."""
+    if values is not None:
+        observed = values[~np.isnan(values[:, n]), n]
+        return float(((observed < low) | (observed > high)).mean()) if len(observed) else 0.0
+    levels = levels_of(subject, n, None)
+    if levels is not None:
+        return float((levels.probabilities @ subject.weights)[(levels.centers < low) | (levels.centers > high)].sum())
+    if not subject.density.conditionals[n].is_proper:
+        return 0.0
+    below, above = subject.density.cdf_1d(np.array([low, high]), subject.names[n])
+    return float(below + 1.0 - above)
 
 
 def _draw_curves(
@@ -150,7 +209,7 @@ def _draw_curves(
     ax.set_xlim(low, high)
     ax.set_ylim(min(0.0, 1.05 * float(densities[:, components].min())), 1.05 * top)
     few_ticks(ax.xaxis, 4)
-    few_ticks(ax.yaxis, 3)
+    few_ticks(ax.yaxis, 4, at_least=3)
     return drawn
 
 
@@ -187,7 +246,14 @@ def data_edges(observed: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.linspace(low, high, n_bars + 1)
 
 
-def _draw_levels(ax: Axes, levels: Levels, column: np.ndarray | None, components: list[int]) -> list[Any]:
+def _draw_levels(
+    ax: Axes,
+    levels: Levels,
+    column: np.ndarray | None,
+    components: list[int],
+    weights: np.ndarray,
+    with_mixture: bool,
+) -> list[Any]:
     """Probabilities of the values of a discrete variable, side by side; as steps where bars would be too thin."""
     drawn: list[Any] = []
     width = 0.8 * levels.gap / len(components)
@@ -212,11 +278,29 @@ def _draw_levels(ax: Axes, levels: Levels, column: np.ndarray | None, components
         observed = column[~np.isnan(column)]
         counts = np.bincount(np.searchsorted(levels.bins[1:-1], observed, side="right"), minlength=len(levels.centers))
         ax.bar(levels.centers, counts / len(observed), 0.95 * levels.gap, color=DATA_COLOR, zorder=1, label="data")
-    ax.set_xlim(levels.edges[0], levels.edges[-1])
+    if with_mixture:
+        half = 0.475 * levels.gap
+        ax.hlines(
+            levels.probabilities @ weights, levels.centers - half, levels.centers + half, color="0.35",
+            linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=4, label="mixture",
+        )  # fmt: skip
+    ax.set_xlim(*levels.limits(weights))
     ax.set_ylim(bottom=0.0)
-    if len(levels.centers) <= 6:
-        ax.set_xticks(levels.centers, [f"{center:.6g}" for center in levels.centers])
-    else:
-        few_ticks(ax.xaxis, 5)
-    few_ticks(ax.yaxis, 3)
+    level_ticks(ax.xaxis, levels, 5)
+    few_ticks(ax.yaxis, 4, at_least=3)
     return drawn
+
+
+def level_ticks(axis: Any, levels: Levels | None, n_ticks: int, most: int = MOST_LEVEL_TICKS) -> None:
+    """A tick at every value of a discrete variable that is shown if there are few, else about `n_ticks`."""
+    if levels is None:
+        few_ticks(axis, n_ticks)
+        return
+    low, high = axis.get_view_interval()
+    shown = levels.centers[(levels.centers >= low) & (levels.centers <= high)]
+    if len(shown) <= most:
+        axis.set_ticks(shown, [f"{center:.6g}" for center in shown])
+    elif np.array_equal(shown, np.round(shown)):
+        integer_ticks(axis, n_ticks)
+    else:
+        few_ticks(axis, n_ticks)

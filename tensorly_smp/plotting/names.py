@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,8 @@ from tensorly_smp.labels import repeated_names
 
 #: Characters that a name has at least, whatever its unit.
 LEAST = 12
+#: Names without spaces are broken after one of these, if they have one.
+MARKS = "_-./:,;…"
 
 
 def axis_names(names: Sequence[Any], units: Sequence[str], width: int = 32) -> list[str]:
@@ -19,6 +20,13 @@ def axis_names(names: Sequence[Any], units: Sequence[str], width: int = 32) -> l
     # Lines break between words, so that some of them is left empty.
     room = 2 * width - width // 3 - max(map(len, tails), default=0)
     return [_in_two_lines(name + tail, width) for name, tail in zip(_fitting(names, room), tails, strict=True)]
+
+
+def density_name(is_discrete: bool, unit: str) -> str:
+    """Name of the axis of a density, with its unit: that of the variable, to the power of -1."""
+    if is_discrete:
+        return "probability"
+    return _literal(f"density (per {_cut(unit, LEAST)})") if unit else "density"
 
 
 def short_names(names: Sequence[Any], width: int) -> list[str]:
@@ -68,10 +76,15 @@ def _window(text: str, start: int, end: int, width: int) -> str:
 
 
 def _in_two_lines(text: str, width: int) -> str:
-    lines = textwrap.wrap(text, width)
-    if len(lines) > 2:  # words as they come would need more
-        lines = [text[:width], text[width : 2 * width]]
-    return _literal("\n".join(line.strip() for line in lines))
+    """A text of at most twice the width, broken between words, else after a mark, else inside of the word."""
+    if len(text) <= width:
+        return _literal(text)
+    # Places that leave neither line too long.
+    places = range(width, max(len(text) - width, 1) - 1, -1)
+    at_space = (p for p in places if text[p] == " ")
+    at_mark = (p for p in places if text[p - 1] in MARKS and text[p] not in MARKS)
+    place = next(at_space, next(at_mark, width))
+    return _literal(f"{text[:place].strip()}\n{text[place:].strip()}")
 
 
 def _literal(text: str) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.plotting.marginal import Levels, draw_variable, levels_of, span
+from tensorly_smp.plotting.marginal import Levels, draw_variable, level_ticks, levels_of, note_left_out, span
 from tensorly_smp.plotting.names import axis_names
 from tensorly_smp.plotting.style import (
     COLORS,
+    characters,
     component_legend,
     component_marker,
     component_style,
-    few_ticks,
     panels,
     plain_frame,
     weight_text,
@@ -37,6 +38,10 @@ TAIL = 0.002
 MOST_SAMPLES = 1500
 #: Samples of a discrete variable are spread over this part of the gap between its values.
 SPREAD = 0.6
+#: Characters of a line of a name, at most.
+NAME_WIDTH = 20
+#: Values of a discrete variable that each have a tick, at most: the panels are small.
+MOST_LEVEL_TICKS = 4
 
 
 def plot_pairs(
@@ -48,8 +53,9 @@ def plot_pairs(
     """Draw pairs of variables: contours of every component, and samples in the color of their most probable one.
 
     A contour is the smallest region that holds 80 %, the inner one 40 %, of the component; with more than six
-    components there are only the outer ones. On the diagonal are the conditional densities. Samples of discrete
-    variables are spread around their values, to be seen.
+    components there are only the outer ones; a note in the corner says so. On the diagonal are the conditional
+    densities. Samples of discrete variables are spread around their values, to be seen. Long tails and far values are
+    cut as by :func:`plot_conditionals`, and contours hold their shares of what is left.
 
     Parameters
     ----------
@@ -59,7 +65,8 @@ def plot_pairs(
         Samples, of all variables of the model; 1500 of them are drawn at most, those whose entry is missing not in the
         panels of that variable. Units as for :func:`plot_conditionals`.
     variables : sequence of names, optional
-        Two to eight. By default the four that tell the components apart best, in their order.
+        Two to eight. By default the four that tell the components apart best, in their order: those with the most
+        information on the component.
     axes : array_like of Axes (n_shown, n_shown), optional
         By default those of a new figure.
 
@@ -93,12 +100,14 @@ def plot_pairs(
     if not subject.density.is_proper:
         raise InvalidInputError("Raw band-limited functions have no contours; expected densities (raw=False).")
     positions = most_telling(subject, SHOWN) if named is None else named
-    values, names = subject.values(X), axis_names(subject.names, subject.units(X), 20)
+    values, units = subject.values(X), subject.units(X)
     side = len(positions)
     places = panels(axes, side * side, (2.3, 2.1), side).reshape(side, side)
+    width = NAME_WIDTH if axes is None else characters(places.ravel(), NAME_WIDTH)
+    names = axis_names(subject.names, units, width)
     labels = None if values is None else np.asarray(subject.density.posterior(values)).argmax(axis=1)
     levels = {n: levels_of(subject, n, values) for n in positions}
-    limits = {n: span(subject, n) if (found := levels[n]) is None else found.range for n in positions}
+    limits = {n: span(subject, n) if (found := levels[n]) is None else found.limits(subject.weights) for n in positions}
     handles: list[Any] = []
     for row, k in enumerate(positions):
         for column, j in enumerate(positions):
@@ -110,19 +119,46 @@ def plot_pairs(
                 handles = draw_variable(ax, subject, k, values, list(range(subject.rank)), with_mixture=False)
                 ax.set_yticks([])
                 ax.spines["left"].set_visible(False)
+                note_left_out(ax, subject, k, values)
             else:
                 _draw_pair(ax, subject, (j, k), levels, limits, values, labels)
             ax.set_xlim(*limits[j])
-            few_ticks(ax.xaxis, 3)
+            level_ticks(ax.xaxis, levels[j], 3, MOST_LEVEL_TICKS)
             ax.tick_params(labelbottom=row == side - 1, labelleft=column == 0)
             if row == side - 1:
                 ax.set_xlabel(names[j])
             if column == 0 and row > 0:
                 ax.set_ylabel(names[k])
     plain_frame(places.ravel())
+    _draw_note(places, _explanation(subject, named is None, side, values))
     entries = [f"{r} ({weight_text(weight)})" for r, weight in enumerate(subject.weights)]
     component_legend(places[0, 0], handles, entries, "component (weight)", axes is None)
     return places
+
+
+def _explanation(subject: Subject, is_chosen: bool, side: int, values: np.ndarray | None) -> list[str]:
+    """What a reader has to know: which variables these are, what contours hold, which samples are drawn."""
+    lines = []
+    if is_chosen and side < len(subject.names):
+        lines.append(f"The {side} of {len(subject.names)} variables that tell the components apart best")
+    shares = SHARES if subject.rank <= MANY_COMPONENTS else SHARES[:1]
+    held = " and ".join(f"{share:.0%}" for share in sorted(shares))
+    lines.append(f"{'Contours hold' if len(shares) > 1 else 'The contour holds'} {held} of a component")
+    if values is not None and len(values) > MOST_SAMPLES:
+        lines.append(f"{MOST_SAMPLES} of {len(values)} samples are drawn")
+    return lines
+
+
+def _draw_note(places: np.ndarray, lines: list[str]) -> None:
+    """Text in the corner above the diagonal, of the first panel, since those there are not visible."""
+    # A panel and its neighbor above the diagonal are free from three variables on.
+    width = 26 if len(places) == 2 else 44
+    text = "\n".join(textwrap.fill(line, width) for line in lines)
+    note = places[0, 0].text(
+        1.0, 1.0, text, transform=places[0, -1].transAxes, ha="right", va="top", fontsize="small", color="0.3",
+        clip_on=False,
+    )  # fmt: skip
+    note.set_in_layout(False)
 
 
 def most_telling(subject: Subject, n_shown: int) -> list[int]:
@@ -179,7 +215,7 @@ def _draw_pair(
             drawn.set_linestyle(component_style(r)["linestyle"])
             drawn.set_zorder(3)
     ax.set_ylim(*limits[pair[1]])
-    few_ticks(ax.yaxis, 3)
+    level_ticks(ax.yaxis, levels[pair[1]], 3, MOST_LEVEL_TICKS)
 
 
 def _profile(

@@ -61,10 +61,12 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
             ax.plot(numbers, above, color=GRAY, marker=".", linestyle=line, label=CRITERION_NAMES[name])
     above = _above_least(dataset["criterion"].values)
     ax.plot(numbers, above, color=BLUE, marker="o", linewidth=2.0, zorder=3, label=CRITERION_NAMES[decisive])
+    lowest = 0.0
     if "heldout_gap_error" in dataset:
         # Per sample and in nats, to the scale of -2 log-likelihood of all samples, and two of them.
         bars = 4.0 * float(dataset.attrs["total_weight"]) * dataset["heldout_gap_error"].values
         ax.errorbar(numbers, above, bars, fmt="none", ecolor=BLUE, capsize=3.0, zorder=3)
+        lowest = float(np.nanmin(above - bars, initial=0.0))
     best = int(dataset.attrs["best"])
     ring: dict[str, Any] = dict(
         marker="o", markersize=13, markerfacecolor="none", markeredgewidth=2.0, linestyle="none", zorder=4
@@ -76,10 +78,10 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
         transform = ax.get_xaxis_transform()  # whatever the values are
         ax.plot(failed, top, color="black", marker="x", linestyle="none", transform=transform, label="failed")
     ax.set_yscale("symlog", linthresh=LINEAR_BELOW)
-    ax.set_ylim(bottom=-0.1 * LINEAR_BELOW)
+    ax.set_ylim(bottom=min(-0.1 * LINEAR_BELOW, 1.1 * lowest))
     ax.axhline(0.0, color=GRAY, linewidth=0.6, zorder=0)
     ax.set_xlabel("number of components")
-    ax.set_ylabel("criterion above its least value")
+    ax.set_ylabel(f"criterion above its least value\n(linear up to {LINEAR_BELOW:g}, logarithmic above)")
     integer_ticks(ax.xaxis)
     ax.legend(frameon=False)
     return ax

@@ -27,6 +27,8 @@ PAIR_BINS = 6
 MORE = 3
 #: Below this share of the first, a singular value is zero but for rounding.
 ROUNDING = 1e-12
+#: Beyond this ratio of the largest to the least the axis of a model's is logarithmic; else it begins at zero.
+WIDE = 20.0
 
 
 def plot_singular_values(model_or_dataset: Any, ax: Axes | None = None, X: Any = None) -> Axes:
@@ -34,8 +36,10 @@ def plot_singular_values(model_or_dataset: Any, ax: Axes | None = None, X: Any =
 
     The pair block is the block tensor summed over its third mode, in the scale of correspondence analysis. Without
     noise it has as many positive singular values as there are components. Of samples they are drawn beside those of
-    shuffled samples, which are noise only. Of a fitted model they are exact, and the last of them tells how well
-    samples show the component that is hardest to see.
+    shuffled samples, which are noise only: as many as stand out, with the first, is the number of components that the
+    samples show. Of a fitted model there are as many as components, exact, and the last of them tells how well samples
+    show the component that is hardest to see. A vertical line marks the number of components of the model, or that
+    which a selection has chosen.
 
     Parameters
     ----------
@@ -75,13 +79,13 @@ def plot_singular_values(model_or_dataset: Any, ax: Axes | None = None, X: Any =
         subject = read_subject(model_or_dataset, f"the Dataset of select_n_components, {MIXTURES}")
         if X is None:
             return _draw_model(subject, ax)
-        return _draw_samples(_of_samples(subject, X), ax)
+        return _draw_samples(_of_samples(subject, X), ax, subject.rank)
     needed = ("singular_values", "shuffled_singular_values")
     require_dataset(model_or_dataset, needed, ("n_above_noise",), "select_n_components")
-    return _draw_samples(model_or_dataset, ax)
+    return _draw_samples(model_or_dataset, ax, model_or_dataset.attrs.get("best"))
 
 
-def _draw_samples(dataset: xr.Dataset, ax: Axes | None) -> Axes:
+def _draw_samples(dataset: xr.Dataset, ax: Axes | None, n_components: int | None) -> Axes:
     """Those of samples, and of shuffled ones."""
     names = ("singular_values", "shuffled_singular_values")
     ax = single_axes(ax)
@@ -94,10 +98,8 @@ def _draw_samples(dataset: xr.Dataset, ax: Axes | None) -> Axes:
     n_above = int(dataset.attrs["n_above_noise"])
     ax.axhline(level, color=GRAY, linestyle="--", linewidth=0.8, label=f"noise; {n_above} above, with the first")
     log_ticks(ax.yaxis, np.concatenate([found[1:], shuffled[1:]]))
-    ax.set_xlabel("order")
-    ax.set_ylabel("singular value of the pair block")
-    integer_ticks(ax.xaxis)
-    ax.legend(frameon=False)
+    ax.set_title("As many stand out of the noise as components can be seen", fontsize="medium")
+    _finish(ax, n_components)
     return ax
 
 
@@ -108,21 +110,40 @@ def _draw_model(subject: Subject, ax: Axes | None) -> Axes:
     order = np.arange(1, len(values) + 1)
     positive = values > ROUNDING * values[0]
     shown = (order > 1) & positive
-    ax.plot(order[shown], values[shown], color=BLUE, marker="o", label="singular values of the fitted factors")
+    ax.plot(
+        order[shown],
+        values[shown],
+        color=BLUE,
+        marker="o",
+        linestyle="none",
+        label="singular values of the fitted factors",
+    )
     if not positive.all():
         zero = order[~positive]
         ax.plot(
             zero, np.full(len(zero), 0.03), color=ORANGE, marker="x", linestyle="none", label="zero",
             transform=ax.get_xaxis_transform(),
         )  # fmt: skip
-    if shown.any():
+    if shown.any() and values[shown].max() > WIDE * values[shown].min():
         log_ticks(ax.yaxis, values[shown])
-    ax.set_xlim(1.5, max(len(values), 2) + 0.5)
-    ax.set_xlabel("order")
+    else:
+        ax.vlines(order[shown], 0.0, values[shown], color=BLUE, linewidth=1.8)
+        ax.set_ylim(0.0, 1.15 * values[shown].max(initial=1.0 if not shown.any() else 0.0))
+    ax.set_xlim(0.5, max(len(values), 2) + 0.5)
+    ax.set_title("The nearer the last is to zero, the harder it is to see a component", fontsize="medium")
+    _finish(ax, len(values))
+    return ax
+
+
+def _finish(ax: Axes, n_components: int | None) -> None:
+    """Names of the axes, and the line of the number of components."""
+    if n_components is not None:
+        label = f"number of components: {n_components}"
+        ax.axvline(n_components, color=ORANGE, linestyle=":", linewidth=1.4, zorder=0, label=label)
+    ax.set_xlabel("order (the first says nothing and is left out)")
     ax.set_ylabel("singular value of the pair block")
     integer_ticks(ax.xaxis)
     ax.legend(frameon=False)
-    return ax
 
 
 def model_singular_values(subject: Subject) -> np.ndarray:

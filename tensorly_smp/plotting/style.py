@@ -22,8 +22,12 @@ LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D")
 #: Data behind the curves: darker than the page, lighter than every component.
 DATA_COLOR = "0.86"
+#: Of a line in an inch, about.
+CHARACTERS = 12
 #: Columns of panels, by their number; more than this have four.
 COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}
+#: Around every panel, in inches.
+PADDING = 0.07
 #: Panels of a new figure at most; more go to further pages.
 PER_PAGE = 12
 
@@ -84,6 +88,8 @@ def panels(
         n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
         n_rows = ceil(n_panels / n_columns)
         figure = plt.figure(figsize=(max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2)), layout="constrained")
+        # Labels of neighbors would touch.
+        cast("Any", figure.get_layout_engine()).set(w_pad=PADDING, h_pad=PADDING)
         grid = figure.add_gridspec(n_rows, n_columns)
         places = [figure.add_subplot(grid[divmod(p, n_columns)]) for p in range(n_panels)]
         return _as_array(places)
@@ -98,6 +104,14 @@ def panels(
 def count_axes(axes: Any, default: int) -> int:
     """How many axes are given, or the default."""
     return default if axes is None else len(_checked_axes(axes))
+
+
+def characters(places: np.ndarray, most: int) -> int:
+    """Characters of a line of a name that fit below each of these axes, at most `most`."""
+    from tensorly_smp.plotting.names import LEAST
+
+    inches = min(ax.get_window_extent().width / _root(ax).dpi for ax in places)
+    return int(np.clip(CHARACTERS * inches, LEAST, most))
 
 
 def page_of(items: Sequence[Any], page: Any, per_page: int) -> tuple[list[Any], int]:
@@ -166,11 +180,11 @@ def log_ticks(axis: Any, values: np.ndarray) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def few_ticks(axis: Any, n_ticks: int) -> None:
+def few_ticks(axis: Any, n_ticks: int, at_least: int = 2) -> None:
     """At most about so many ticks."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(n_ticks))
+    axis.set_major_locator(MaxNLocator(n_ticks, min_n_ticks=at_least))
 
 
 def plain_frame(axes: Iterable[Axes]) -> None:

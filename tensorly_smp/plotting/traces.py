@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 WIDE = 20.0
 #: An axis shows no less than this share of its values: differences that do not matter shall not look large.
 LEAST_SPAN = 1e-3
+#: Statuses of starts that smoothed EM has not given more sweeps, since it goes on from them in its own way.
+CUT_SHORT = (StopReason.MAX_SWEEPS.name, StopReason.SCREENED.name)
+#: Starts with the same clusters as another that a note lists, at most.
+MOST_LISTED = 8
 
 
 def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
@@ -29,6 +33,10 @@ def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
     lowest after its sweeps, with ``refine="smooth"``); the final loss of every start, hollow where it had not
     converged; what ``refine="smooth"`` compared the starts by; and the log-likelihood before every pass of the
     refinement. A ring marks the start that was chosen.
+
+    With ``refine="smooth"`` starts are cut short on purpose: that says nothing against them, and the one that was
+    chosen need not have the lowest loss, but has the largest likelihood less parameters. Starts that ended in the same
+    clusters as another are not refined: a note lists them.
 
     Parameters
     ----------
@@ -86,24 +94,35 @@ def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
 
 def _draw_starts(ax: Axes, dataset: xr.Dataset) -> None:
     loss = dataset["start_loss"].values
-    converged = np.array([_is_converged(status) for status in dataset["start_status"].values])
-    _draw_points(ax, dataset, loss, converged, "converged")
+    statuses = dataset["start_status"].values
+    converged = np.array([_is_converged(status) for status in statuses])
+    is_cut = np.zeros(len(statuses), dtype=bool)
+    if "start_criterion" in dataset:
+        is_cut = np.array([str(status).upper() in CUT_SHORT for status in statuses])
+    if is_cut.any():
+        ax.set_title("cut short on purpose; the likelihood\nof the next panel chooses, not the loss", fontsize="small")
+    _draw_points(ax, dataset, loss, converged | is_cut, "cut short" if is_cut.any() else "converged", "not converged")
     ax.set_ylabel(f"final {_loss_name(dataset)}loss")
-    if not converged.all():
+    if is_cut.any() or not converged.all():
         ax.legend(frameon=False, fontsize="small")
 
 
 def _draw_criteria(ax: Axes, dataset: xr.Dataset) -> None:
     values = dataset["start_criterion"].values
-    _draw_points(ax, dataset, values, np.isfinite(values), "compared")
-    repeated = np.flatnonzero(~np.isfinite(values))
-    if len(repeated):
-        ax.plot(
-            repeated, np.full(len(repeated), 0.04), color=GRAY, marker="x", linestyle="none",
-            transform=ax.get_xaxis_transform(), label="same clusters as another",
-        )  # fmt: skip
-        ax.legend(frameon=False, fontsize="small")
+    compared = np.isfinite(values)
+    _draw_points(ax, dataset, values, compared, "compared", "")
+    if not compared.all():
+        ax.set_title(_repeats(np.flatnonzero(~compared).tolist()), fontsize="small")
+    ax.legend(frameon=False, fontsize="small")
     ax.set_ylabel("log-likelihood less\nparameters (nats)")
+
+
+def _repeats(starts: list[int]) -> str:
+    """Which starts were not compared, in two lines."""
+    if len(starts) == 1:
+        return f"start {starts[0]} has the same clusters\nas another"
+    listed = ", ".join(map(str, starts[:MOST_LISTED])) + (", …" if len(starts) > MOST_LISTED else "")
+    return f"{len(starts)} starts have the same clusters\nas another: {listed}"
 
 
 def _draw_likelihood(ax: Axes, dataset: xr.Dataset) -> None:
@@ -122,11 +141,13 @@ def _draw_likelihood(ax: Axes, dataset: xr.Dataset) -> None:
     _scale(ax, values)
 
 
-def _draw_points(ax: Axes, dataset: xr.Dataset, values: np.ndarray, filled: np.ndarray, name: str) -> None:
-    """One point a start, hollow ones being not converged, and a ring around the one that was chosen."""
+def _draw_points(
+    ax: Axes, dataset: xr.Dataset, values: np.ndarray, filled: np.ndarray, name: str, other_name: str
+) -> None:
+    """One point a start with a value, hollow where not `filled`, and a ring around the one that was chosen."""
     number = np.arange(len(values))
     best = int(dataset.attrs.get("best_start", -1))
-    for chosen, face, label in ((filled, BLUE, name), (~filled, "white", f"not {name}")):
+    for chosen, face, label in ((filled, BLUE, name), (~filled, "white", other_name)):
         if (chosen & np.isfinite(values)).any():
             ax.plot(
                 number[chosen], values[chosen], color=BLUE, markerfacecolor=face, marker="o", linestyle="none",

@@ -124,6 +124,15 @@ def test_many_variables_are_fitted_without_histograms(options, n_variables, monk
     assert_same(found, expected)
 
 
+@pytest.mark.parametrize("rounded", [False, True])
+def test_long_tails(samples, rounded):
+    X = np.exp(samples[0])
+    X = np.floor(1e4 * X) if rounded else X
+    expected = fitted(X)
+    assert np.isfinite(expected.result_["spline_scale"]).all()
+    assert_same(fitted(CHUNKED["uneven"](X)), expected)
+
+
 def test_rounded_and_discrete_variables(samples):
     X = samples[0].copy()
     X[:, 0] = np.round(2 * X[:, 0]) / 2
@@ -131,6 +140,10 @@ def test_rounded_and_discrete_variables(samples):
     found, expected = fitted(CHUNKED["even"](X)), fitted(X)
     assert expected.result_.discrete.values.tolist() == [0, 1, 0, 0, 0]
     assert_same(found, expected)
+    assert found.result_.categories[1, :2].values.tolist() == [0, 1]
+    holes = np.where(np.arange(5) == 1, np.nan, X)
+    for drawn in (found.sample(300, 0)[0], found.impute(CHUNKED["even"](holes), "draw", 0).compute()):
+        assert np.unique(np.asarray(drawn)[:, 1]).tolist() == [0, 1]
 
 
 def test_fitted_model_predicts_saves_and_clones(samples, tmp_path):

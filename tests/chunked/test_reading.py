@@ -205,4 +205,5 @@ def test_what_is_chunked():
     X = samples(10)
     assert not any(map(is_chunked, [X, pd.DataFrame(X), xr.DataArray(X), None, "text"]))
     assert not is_chunked(xr.Dataset({"a": ("sample", da.zeros(3))}))
+    assert not is_chunked(xr.DataArray(X).assign_coords(units=("dim_1", da.zeros(X.shape[1]))))
     assert all(is_chunked(make(samples())) for make in CHUNKED.values())

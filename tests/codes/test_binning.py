@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tensorly_smp.codes.binning import Binning, choose_binning
+from tensorly_smp.codes.edges import stretched_range
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
@@ -218,7 +219,7 @@ def test_coverage_resists_outliers(strategy):
 def test_far_values_are_named():
     x = np.random.default_rng(0).normal(size=(400, 3))
     x[0, 1] = -99
-    with pytest.warns(OutlierWarning, match=r"variable\(s\) 'x1': .* coverage=0.99"):
+    with pytest.warns(OutlierWarning, match=r"variable\(s\) 'x1'.* coverage=0\.99"):
         choose_binning(x, 10)
     # Nothing to say where the range is meant, or the bins do not depend on it.
     choose_binning(x, 10, range=(-100, 5))
@@ -370,3 +371,48 @@ def test_quantile_edges_are_not_lost_to_one_far_value():
     x = np.random.default_rng(0).normal(size=(300, 3))
     x[0] = 1e16
     assert choose_binning(x, 15, "quantile").n_bins == (15, 15, 15)
+
+
+# Weights
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"strategy": "quantile"}, {"coverage": 0.9}, {"strategy": "quantile", "coverage": 0.8}]
+)
+def test_integer_weights_are_repeated_samples(options):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=300), rng.integers(0, 9, 300), rng.exponential(size=300)])
+    X[rng.random(X.shape) < 0.1] = np.nan
+    weights = rng.integers(0, 4, 300)
+    found = choose_binning(X, 6, **options, sample_weight=weights)
+    assert found == choose_binning(np.repeat(X, weights, axis=0), 6, **options)
+    if options:
+        assert found != choose_binning(X[weights > 0], 6, **options)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    shuffled = pd.Series(weights).iloc[::-1]
+    for mine, theirs in zip(
+        choose_binning(frame, 6, **options, sample_weight=shuffled).edges, found.edges, strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_weights_tell_what_is_far(X):
+    X = np.vstack([X, [[1e3, 0.0, 0.0]]])
+    assert choose_binning(X, sample_weight=np.append(np.ones(200), 0.0)) == choose_binning(X[:-1])
+    with pytest.warns(OutlierWarning):
+        choose_binning(X, sample_weight=np.append(np.full(200, 2.0), 1.0))
+    assert stretched_range(X[:, 0], np.append(np.ones(200), 2.0)) is not None
+    assert stretched_range(X[:, 0], np.append(np.ones(200), 20.0)) is None  # a tenth of all is not few
+    assert stretched_range(X[:, 0], np.full(201, 0.2)) is None  # of 40 samples nothing is said
+
+
+@pytest.mark.parametrize("weights", [[1.0], -np.ones(200), np.zeros(200), np.full(200, np.nan)])
+def test_unusable_weights_are_refused(X, weights):
+    with pytest.raises(InvalidInputError, match="sample_weight"):
+        choose_binning(X, sample_weight=weights)
+
+
+def test_values_of_no_weight_are_not_observed(X):
+    X[1:, 1] = np.nan
+    with pytest.raises(InvalidInputError, match="x1"):
+        choose_binning(X, sample_weight=np.append(0.0, np.ones(199)))

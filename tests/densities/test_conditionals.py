@@ -21,6 +21,7 @@ from tensorly_smp.densities.band_limited import (
 )
 from tensorly_smp.densities.grid import BACKGROUND_SHARE, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
+from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.densities.sinc import sinc_pdf
 from tensorly_smp.exceptions import InvalidInputError
@@ -288,3 +289,94 @@ def test_variance_of_a_small_unit():
     one = histogram_conditionals(np.arange(4.0), probabilities).variance()
     small = histogram_conditionals(1e-153 * np.arange(4.0), probabilities).variance()
     np.testing.assert_allclose(small, one * 1e-306, rtol=1e-12)
+
+
+# Draws
+
+UNIFORM = (np.arange(20_000) + 0.5) / 20_000
+VALUES = np.array([0.0, 100.0, np.nan, 1000.0])  # of the third bin, several
+CATEGORY_EDGES = np.array([-50.0, 50.0, 300.0, 550.0, 1450.0])
+
+
+def random_categories(seed=0, values=VALUES):
+    probabilities = np.random.default_rng(seed).dirichlet(np.ones(4), 3).T
+    return probabilities, histogram_conditionals(CATEGORY_EDGES, probabilities, categories=values)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_draws_of_continuous_variables_are_quantiles(maker):
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(6), 2).T
+    conditionals = MAKERS[maker](uniform_edges(probabilities), probabilities)
+    np.testing.assert_array_equal(conditionals.draw(UNIFORM, 1), conditionals.quantile(UNIFORM, 1))
+    np.testing.assert_array_equal(conditionals.mean_draw(), conditionals.mean())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_draws_of_discrete_variables_are_the_values(seed):
+    _, conditionals = random_categories(seed)
+    for r in range(3):
+        drawn = conditionals.draw(UNIFORM, r)
+        several = (drawn > 300) & (drawn < 550)
+        assert np.isin(drawn[~several], [0, 100, 1000]).all()
+        # As often as the density says of its bin; what it has beyond all bins belongs to the outermost ones.
+        expected = np.diff(conditionals.cdf(np.array([-np.inf, 50, 300, 550, np.inf]))[:, r])
+        shares = [(drawn == 0).mean(), (drawn == 100).mean(), several.mean(), (drawn == 1000).mean()]
+        np.testing.assert_allclose(shares, expected, atol=2 / len(drawn))
+        assert len(np.unique(drawn[several])) > 0.9 * several.sum()
+
+
+def test_densities_know_nothing_of_the_values():
+    probabilities, conditionals = random_categories()
+    plain = histogram_conditionals(CATEGORY_EDGES, probabilities)
+    x = np.linspace(-500.0, 3000.0, 999)
+    for name in ("pdf", "logpdf", "cdf"):
+        np.testing.assert_array_equal(getattr(conditionals, name)(x), getattr(plain, name)(x))
+    np.testing.assert_array_equal(conditionals.quantile(UNIFORM, 2), plain.quantile(UNIFORM, 2))
+    np.testing.assert_array_equal(conditionals.mean(), plain.mean())
+
+
+@pytest.mark.parametrize("several", [[2], [0, 2], [3], [0, 1, 2, 3]])
+def test_mean_of_the_draws(several):
+    values = np.array([0.0, 100.0, 425.0, 1000.0])
+    values[several] = np.nan
+    _, conditionals = random_categories(values=values)
+    drawn = np.stack([conditionals.draw(UNIFORM, r) for r in range(3)], axis=1)
+    np.testing.assert_allclose(conditionals.mean_draw(), drawn.mean(axis=0), atol=0.1)
+
+
+def test_no_draw_lies_beyond_the_bins():
+    _, conditionals = random_categories(values=np.full(4, np.nan))
+    extreme = np.array([1e-12, 1e-6, 1 - 1e-6, 1 - 1e-12])
+    assert conditionals.draw(extreme, 0).min() == CATEGORY_EDGES[0] > conditionals.quantile(extreme, 0).min()
+    assert conditionals.draw(extreme, 0).max() == CATEGORY_EDGES[-1] < conditionals.quantile(extreme, 0).max()
+    _, conditionals = random_categories()
+    assert conditionals.draw(extreme, 0).tolist() == [0, 0, 1000, 1000]
+
+
+def test_values_of_bins_that_bounds_cut_off():
+    edges, probabilities = np.arange(6.0), np.full((5, 1), 0.2)
+    values = np.array([1.0, 1.0, 2.0, 3.0, 3.0])  # none in the first and the last bin
+    inside = histogram_conditionals(edges, probabilities, (1.0, 4.0), values)
+    np.testing.assert_array_equal(inside.categories, [1.0, 2.0, 3.0])
+    # A value at the bound itself may have the bin beyond, and joins the last one: two values.
+    joined = histogram_conditionals(edges, probabilities, (1.0, 3.0), values)
+    np.testing.assert_array_equal(joined.categories, [1.0, np.nan])
+    several = histogram_conditionals(edges, probabilities, (1.0, 4.0), np.array([1.0, np.nan, 2.0, 3.0, 3.0]))
+    np.testing.assert_array_equal(several.categories, [np.nan, 2.0, 3.0])
+
+
+def test_quantiles_of_discrete_variables_are_their_values():
+    edges, values = np.array([-0.5, 0.5, 1.5, 5.5]), np.array([0.0, 1.0, 4.0])
+    shares = np.array([[0.6, 0.1], [0.3, 0.2], [0.1, 0.7]])
+    conditionals = histogram_conditionals(edges, shares, categories=values)
+    density = MixtureDensity(np.array([0.5, 0.5]), (conditionals,), ("x",))
+    q = np.array([0.05, 0.3, 0.34, 0.59, 0.61, 0.97])
+    mixed = np.cumsum(shares.mean(axis=1))
+    expected = values[np.searchsorted(mixed, q)]
+    np.testing.assert_array_equal(density.quantile_1d(q, "x"), expected)
+    for r in range(2):
+        below = np.cumsum(shares[:, r])
+        kept = np.abs(below[:, None] - q).min(axis=0) > 0.02  # not within the background of a step
+        found = density.quantile_1d(q, "x", component="all")[:, r]
+        np.testing.assert_array_equal(found[kept], values[np.searchsorted(below, q)][kept])
+        np.testing.assert_array_equal(density.quantile_1d(q, "x", component=r), found)

@@ -16,6 +16,7 @@ from tensorly_smp.densities.logspline import (
     background_share,
     log_spline_conditionals,
 )
+from tensorly_smp.likelihood.coordinate import Coordinate
 from tensorly_smp.likelihood.spline_basis import spline_basis
 
 LOW, HIGH = -2.0, 5.0
@@ -294,3 +295,31 @@ def test_single_far_values_do_not_outweigh_the_others(criterion, seed):
         below = model.density_.cdf_1d(np.quantile(X[:, n], [0.25, 0.5, 0.75]), name)
         np.testing.assert_allclose(below, [0.25, 0.5, 0.75], atol=0.15)
     assert model.score(X) > -16.0
+
+
+@pytest.mark.parametrize("bounds", [NO_BOUNDS, (0.0, np.inf), (0.0, 1e5)])
+def test_densities_in_another_coordinate_are_densities_of_the_variable(bounds):
+    coordinate = Coordinate(1.0, 0.5)
+    low, high = 0.0, 1e5
+    share = background_share(np.full(3, 1e4))
+    found = log_spline_conditionals(BASIS, rough_splines(4), low, high, share, bounds, coordinate)
+    x = coordinate.center + coordinate.scale * coordinate.knots(low, high, BASIS.n_cells)
+    # The definition: exp of the spline at u(x), times du/dx; background and linear pieces change little here.
+    t = np.linspace(0.0, 1.0, BASIS.n_cells + 1)
+    slope = 1.0 / np.hypot(x - coordinate.center, coordinate.scale)
+    expected = np.exp(BASIS.values(t) @ rough_splines(4)) * slope[:, None]
+    ratio = found.pdf(x) / expected
+    visible = found.pdf(x) > 1e2 * share * np.exp(found.background.logpdf((x - found.origin) / found.unit)) / found.unit
+    assert visible.sum() > BASIS.n_cells
+    for r in range(3):
+        kept = ratio[visible[:, r], r]
+        np.testing.assert_allclose(kept, np.median(kept), rtol=0.02)
+    inside = found.cdf(x)
+    np.testing.assert_allclose(np.diff(inside, axis=0), trapezoids(found.pdf(x), x), atol=1e-9)
+    for r in range(3):
+        q = np.array([0.01, 0.3, 0.9])
+        np.testing.assert_allclose(found.cdf(found.quantile(q, r))[:, r], q, atol=1e-9)
+
+
+def trapezoids(values, x):
+    return 0.5 * (values[1:] + values[:-1]) * np.diff(x)[:, None]

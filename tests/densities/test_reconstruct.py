@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.densities.band_limited import sinc_conditionals
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.sinc import sinc_cdf, sinc_pdf
@@ -163,3 +163,14 @@ def test_a_thousand_variables_fit_in_memory():
 def test_options_of_another_kind(options, error, message):
     with pytest.raises(error, match=message):
         reconstruct_density(smooth_factors(), **options)
+
+
+def test_draws_from_log_splines_of_samples_with_a_discrete_variable():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=400)
+    X = np.column_stack([rng.normal(size=(400, 2)) + 4 * labels[:, None], np.array([0.0, 100.0])[labels]])
+    factors = MixtureFactors(np.full(2, 0.5), [np.eye(2)] * 3, choose_binning(X, 2))
+    density = reconstruct_density(factors, "logspline", samples=X, posterior=np.eye(2)[labels])
+    drawn, _ = density.sample(500, random_state=0)
+    assert np.unique(drawn[:, 2]).tolist() == [0.0, 100.0]
+    np.testing.assert_allclose(density.impute(np.full((1, 3), np.nan))[0, 2], X[:, 2].mean(), rtol=0.02)

@@ -24,6 +24,7 @@ from tensorly_smp.factors.arrays import (
     to_numpy,
     weighted_squares,
 )
+from tensorly_smp.factors.mixture_factors import MixtureFactors
 
 
 def project_line(values):
@@ -96,6 +97,22 @@ def test_to_numpy_is_a_float64_copy():
         copy[0] = 7
         assert copy.dtype == np.float64
         assert array[0] == 1
+
+
+def test_tensors_of_pytorch_are_read_outside_its_context():
+    torch = pytest.importorskip("torch")
+    columns = torch.tensor([[0.25, 1.0], [0.75, 0.0]], dtype=torch.float32, requires_grad=True)
+    assert tl.get_backend() == "numpy"
+    copy = to_numpy(columns)  # where warnings are errors
+    assert copy.dtype == np.float64
+    np.testing.assert_array_equal(copy, [[0.25, 1.0], [0.75, 0.0]])
+    copy[:] = 7.0
+    assert columns[0, 0] == 0.25
+    with tl.backend_context("pytorch"):
+        factors = MixtureFactors(columns[0] / columns[0].sum(), [columns] * 3)
+        inside = factors.to_numpy()
+    assert "rank 2" in repr(factors)
+    np.testing.assert_array_equal(factors.to_numpy().factors[2], inside.factors[2])
 
 
 def test_take_picks_rows():

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.concerns import (
+    PARALLEL_COSINE,
     clip_names,
     identifiability_concerns,
     n_independent_cells,
@@ -143,3 +145,46 @@ def test_groups_that_no_triple_links():
     (concern,) = identifiability_concerns(factors, [(0, 1, 2), (3, 4, 5)])
     assert "2 groups" in concern
     assert identifiability_concerns(factors, [(0, 1, 2), (2, 3, 4), (3, 4, 5)]) == []
+
+
+def gaussians(shift, edges):
+    """Cells of two unit Gaussians, at 0 and at `shift`."""
+    columns = np.stack([np.diff(stats.norm.cdf(edges, center)) for center in (0.0, shift)], axis=1)
+    return columns / columns.sum(axis=0)
+
+
+@pytest.mark.parametrize(("cosine", "expected"), [(PARALLEL_COSINE + 1e-3, 1), (PARALLEL_COSINE - 1e-3, 0)])
+@pytest.mark.parametrize("edges", [np.linspace(-9, 9, 500), np.sinh(np.linspace(-3, 3, 900)), np.linspace(-9, 9, 5000)])
+def test_threshold_of_fine_cells_is_that_of_densities_whatever_the_cells(cosine, expected, edges):
+    # exp(-shift^2/4) is the cosine of the densities.
+    fine = [gaussians(2 * np.sqrt(-np.log(cosine)), edges)] * 4
+    model = MixtureFactors(np.array([0.5, 0.5]), random_model([15] * 4, 2).factors)
+    assert len(identifiability_concerns(model, fine=fine)) == expected
+    assert identifiability_concerns(model) == []
+
+
+def test_fine_cells_decide_which_components_are_alike():
+    equal = np.repeat(random_model([15], 1).factors[0], 2, axis=1)
+    model, apart = MixtureFactors(np.array([0.5, 0.5]), [equal] * 4), random_model([700] * 4, 2).factors
+    (concern,) = identifiability_concerns(model)
+    assert "equal in all 4 variables" in concern
+    assert identifiability_concerns(model, fine=apart) == []
+    (concern,) = identifiability_concerns(model, fine=[*apart[:2], equal, equal])
+    assert "equal in all variables but x0 and x1" in concern
+    # Sizes are judged by the bins, whatever the cells are.
+    small = random_model([2, 2, 2], 3)
+    (concern,) = identifiability_concerns(small, fine=random_model([99] * 3, 3).factors)
+    assert concern == identifiability_concerns(small)[0]
+    assert "at least 4 directions" in concern
+
+
+def test_empty_components_in_fine_cells():
+    model = nearly_equal(random_model([8] * 6, 3), 1, 2, range(6), share=1e-4)
+    (concern,) = identifiability_concerns(MixtureFactors(np.array([0.0, 0.5, 0.5]), model.factors), fine=model.factors)
+    assert concern.startswith("Components 1 and 2")
+
+
+@pytest.mark.parametrize("fine", [[np.ones((4, 2)) / 4] * 2, [np.ones((4, 3)) / 4] * 3, [np.ones(4)] * 3])
+def test_fine_cells_of_another_model(fine):
+    with pytest.raises(InvalidInputError, match=r"expected 3, each \(n_cells, 2\)"):
+        identifiability_concerns(random_model([4] * 3, 2), fine=fine)

@@ -252,12 +252,45 @@ def test_incomplete_samples(source, missing):
     assert accuracy(start, complete, labels) > 0.9
 
 
-def test_weighted_samples():
+@pytest.mark.parametrize("options", [{}, {"n_bins": 8}, {"n_partitions": 3}], ids=["default", "bins", "partitions"])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("dense", [0, 600])
+def test_integer_weights_are_repeated_samples(options, missing, dense, monkeypatch):
+    monkeypatch.setattr(pair_block, "DENSE_PAIR", dense)
+    codes, _ = make_data(missing=missing)
+    weights = np.random.default_rng(0).integers(0, 3, codes.n_samples)
+    repeated = gevd_start(Codes(np.repeat(codes.values, weights, axis=0), codes.binning), 3, random_state=0, **options)
+    # By any factor the same; the largest sums would overflow.
+    for scale in (1.0, 0.3, 1e304):
+        weighted = gevd_start(codes, 3, sample_weight=scale * weights, random_state=0, **options)
+        assert weighted.partition == repeated.partition
+        assert largest_error(weighted, repeated) < 1e-10
+    unweighted = gevd_start(codes, 3, random_state=0, **options)
+    assert largest_error(unweighted, repeated) > 1e-3
+
+
+def test_weights_of_histograms_are_those_of_samples():
     codes, _ = make_data()
     weights = np.random.default_rng(0).integers(0, 3, codes.n_samples)
-    repeated = Codes(np.repeat(codes.values, weights, axis=0), codes.binning)
-    weighted = gevd_start(count_marginals(codes, sample_weight=weights), 3, random_state=0)
-    assert largest_error(weighted, gevd_start(repeated, 3, random_state=0)) < 1e-8
+    counted = gevd_start(count_marginals(codes, sample_weight=weights), 3, random_state=0)
+    assert largest_error(gevd_start(codes, 3, sample_weight=weights, random_state=0), counted) < 1e-8
+
+
+def test_samples_of_no_weight_do_not_count():
+    codes, _ = make_data()
+    half = np.arange(codes.n_samples) % 2
+    start = gevd_start(codes, 3, sample_weight=half, random_state=0)
+    kept = Codes(codes.values[half > 0], codes.binning)
+    assert largest_error(start, gevd_start(kept, 3, random_state=0)) < 1e-10
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), np.zeros(2000), np.full(2000, -1.0), ["a"] * 2000])
+def test_unusable_weights_are_refused(weights):
+    codes, _ = make_data()
+    with pytest.raises((InvalidInputError, InvalidTypeError), match="sample_weight"):
+        gevd_start(codes, 3, sample_weight=weights)
+    with pytest.raises(InvalidInputError, match="sample_weight is for Codes"):
+        gevd_start(count_marginals(codes), 3, sample_weight=weights)
 
 
 def test_values_do_not_change_what_was_given():

@@ -167,6 +167,46 @@ def test_codes_take_the_place_of_histograms_that_were_not_counted():
     assert solution.start_info["gevd_bins"] == list(merged_sizes(CODES, BIN_NUMBERS[0]))
 
 
+def test_integer_weights_are_repeated_samples():
+    weights = np.random.default_rng(0).integers(0, 4, CODES.n_samples)
+    repeated = Codes(np.repeat(CODES.values, weights, axis=0), CODES.binning)
+    found = gevd_starts(CODES, RANK, *_chance(6), weights.astype(float))
+    for one, other in zip(found, gevd_starts(repeated, RANK, *_chance(6)), strict=True):
+        for x, y in zip((one.weights, *one.factors), (other.weights, *other.factors), strict=True):
+            np.testing.assert_allclose(x, y, atol=1e-10)
+
+
+def _chance(n_init):
+    streams = spawn_generators(0, n_init)
+    return random_starts(CODES.n_bins, RANK, tuple(np.full(12, 1 / 12) for _ in range(6)), streams), streams
+
+
+@pytest.mark.parametrize("options", [{"histograms": "implicit", "loss": "frobenius"}, {"triples": 8}])
+def test_weights_are_those_of_the_samples_that_are_decomposed(options):
+    weights = np.random.default_rng(0).integers(0, 4, CODES.n_samples)
+    repeated = Codes(np.repeat(CODES.values, weights, axis=0), CODES.binning)
+    options = {"random_state": 0, "n_iter_max": 0, **options}
+    triples = options.pop("triples", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if triples is None:
+            found = coupled_simplex_parafac(CODES, RANK, sample_weight=weights, **options)
+            expected = coupled_simplex_parafac(repeated, RANK, **options)
+        else:
+            counted = count_marginals(CODES, triples, weights, random_state=0)
+            found = coupled_simplex_parafac(counted, RANK, codes=CODES, sample_weight=weights, **options)
+            expected = coupled_simplex_parafac(counted, RANK, codes=repeated, **options)
+    assert found.start_info["gevd_partition"] == expected.start_info["gevd_partition"]
+    np.testing.assert_allclose(found.factors.weights, expected.factors.weights, atol=1e-10)
+    for x, y in zip(found.factors.factors, expected.factors.factors, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-10)
+
+
+def test_weights_have_to_fit_the_codes():
+    with pytest.raises(InvalidInputError, match=r"sample_weight has shape \(3,\)"):
+        coupled_simplex_parafac(MARGINALS, RANK, codes=CODES, sample_weight=np.ones(3))
+
+
 @pytest.mark.parametrize("init", ["gevd", "random"])
 def test_codes_have_to_fit_the_histograms(init):
     with pytest.raises(InvalidTypeError, match="codes is int"):

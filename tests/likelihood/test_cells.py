@@ -3,7 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorly_smp.likelihood.cells import FARTHEST, lay_cells, looks_discrete
+from tensorly_smp.likelihood.cells import BASIS_NUMBERS, SCALES, combined_cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.coordinate import LINEAR
+from tensorly_smp.likelihood.observed import FARTHEST, Observed
 
 
 def cells_of(columns, **options):
@@ -64,7 +66,7 @@ def test_rounded_values_are_spread_over_their_step():
     ],
 )
 def test_what_looks_discrete(values, expected):
-    assert looks_discrete(np.unique(values), len(values)) is expected
+    assert bool(Observed.of(values, None).looks_discrete) is expected
 
 
 def test_declared_and_constant_variables():
@@ -111,6 +113,58 @@ def test_narrow_components_get_more_functions():
     assert cells_of([narrow])[0].basis.n_basis > cells_of([wide])[0].basis.n_basis
 
 
+def long_tailed(n_samples=2000):
+    """Log-normal values, and some with far errors among them."""
+    rng = np.random.default_rng(0)
+    spoiled = rng.normal(size=n_samples)
+    spoiled[: n_samples // 50] = 1e6 * rng.normal(size=n_samples // 50)
+    return np.exp(3.0 * rng.normal(size=n_samples)), spoiled
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_long_tails_and_far_values_do_not_leave_a_few_cells_to_the_others(column):
+    values = long_tailed()[column]
+    cells, table = cells_of([values])
+    coordinate = cells.coordinates[0]
+    first, last = Observed.of(values, None).narrowest(2)
+    assert first <= coordinate.center <= last
+    assert coordinate.scale == pytest.approx(last - first)
+    filled = np.bincount(cells.membership(table).indices, minlength=cells.basis.n_cells)
+    assert filled.max() < 0.04 * len(values)  # of equally wide cells, one would hold nearly all of them
+    # The cells are where the widths say, and a value is in its own.
+    edges = np.concatenate([[0.0], np.cumsum(np.exp(cells.log_widths))]) + cells.low[0]
+    assert edges[-1] == pytest.approx(cells.high[0])
+    inside = (values > cells.low[0]) & (values < cells.high[0])
+    found = cells.positions(table)[inside, 0]
+    tolerance = 1e-9 * (cells.high[0] - cells.low[0])
+    assert (edges[found] <= values[inside] + tolerance).all()
+    assert (values[inside] <= edges[found + 1] + tolerance).all()
+
+
+def test_rounded_values_with_a_long_tail_are_spread_over_their_step():
+    values = np.floor(np.exp(3.0 * np.random.default_rng(0).normal(size=3000) + 3.0))
+    cells, _ = cells_of([values])
+    assert not cells.coordinates[0].is_linear
+    assert cells.resolution[0] == 1.0
+    edges = np.concatenate([[0.0], np.cumsum(np.exp(cells.log_widths))]) + cells.low[0]
+    for value in (3.0, 40.0, 1e9):
+        row = cells.membership(np.array([[value]])).toarray()[0]
+        assert row.sum() == pytest.approx(1.0)
+        (touched,) = np.nonzero(row)
+        if value < cells.high[0]:
+            assert edges[touched[0]] <= value - 0.5 + 1e-6
+            assert edges[touched[-1] + 1] >= value + 0.5 - 1e-6
+
+
+def test_the_variable_itself_where_another_coordinate_would_not_help():
+    rng = np.random.default_rng(0)
+    narrow = np.concatenate([rng.normal(0, 1e-3, 500), rng.normal(1, 1e-3, 500)])  # one of them would lose
+    heaped = np.where(rng.random(1000) < 0.4, 0.0, rng.normal(5, 1, 1000))  # a value is no narrow component
+    for values in (narrow, heaped, rng.normal(size=1000)):
+        assert cells_of([values])[0].coordinates == (LINEAR,)
+    assert cells_of([narrow])[0].basis.n_basis == BASIS_NUMBERS[-1]
+
+
 @pytest.mark.parametrize("scale", [1e-200, 1e-12, 1e12, 1e200])
 def test_scale_changes_nothing(scale):
     values = np.random.default_rng(0).normal(size=100)
@@ -135,3 +189,34 @@ def test_positions_are_the_columns_of_the_membership():
     assert np.array_equal((found + cells.offsets[:-1])[found >= 0], expected.indices)
     assert (expected.data == 1.0).all()
     assert cells.positions(values[:0]).shape == (0, 3)
+
+
+def test_values_of_the_bins_of_discrete_variables():
+    values = np.column_stack([np.repeat([0.0, 1.0, 7.0], 40), np.arange(120) % 12, np.linspace(0, 1, 120)])
+    edges = [np.array([-0.5, 0.5, 4.0, 10.0]), np.arange(0.0, 13.0, 3.0), np.linspace(0, 1, 5)]
+    weights = np.ones(120)
+    weights[values[:, 0] == 7] = 0.0
+    cells = lay_cells(values, 2, edges, [0, 1])
+    assert cells.categories[0].tolist() == [0, 1, 7]
+    assert np.isnan(cells.categories[1]).all()  # three values in each
+    weighted = lay_cells(values, 2, edges, [0, 1], sample_weight=weights)
+    assert weighted.categories[0].tolist() == [0, 1, 1]  # none in the last bin: the nearest
+
+
+def test_other_cells_for_the_same_samples():
+    values = np.column_stack([np.random.default_rng(0).laplace(size=(500, 2)), np.arange(500) % 3])
+    cells = lay_cells(values, 2, [np.linspace(-9, 9, 6)] * 3, support=[(None, None), (-50.0, None), (None, None)])
+    others = curved_cells(cells, values, 2, [(None, None), (-50.0, None), (None, None)])
+    assert len(others) == len(SCALES)
+    for other, scale in zip(others, SCALES, strict=True):
+        assert other.discrete == cells.discrete == (2,)
+        assert other.coordinates[2] is LINEAR
+        for n in (0, 1):
+            first, last = Observed.of(values[:, n], None).narrowest(2)
+            assert other.coordinates[n].scale == pytest.approx(scale * (last - first))
+            assert other.low[n] < values[:, n].min()
+            assert np.exp(other.log_widths[: other.basis.n_cells]).sum() == pytest.approx(other.high[0] - other.low[0])
+    mixed = combined_cells([cells, *others], {0: 2, 1: 0})
+    assert mixed.coordinates == (others[1].coordinates[0], LINEAR, LINEAR)
+    assert mixed.low.tolist() == [others[1].low[0], cells.low[1], cells.low[2]]
+    assert (mixed.basis, mixed.discrete) == (cells.basis, cells.discrete)

@@ -61,6 +61,26 @@ def mixed_model(mixed):
 
 
 @pytest.fixture(scope="session")
+def skewed():
+    """A long tail, codes of missing values, no moments; and a variable that is like most."""
+    rng = np.random.default_rng(0)
+    labels = rng.choice(2, 1000, p=[0.6, 0.4])
+    return pd.DataFrame(
+        {
+            "log-normal": np.exp(2.0 * rng.normal(size=1000)),
+            "coded": np.where(rng.random(1000) < 0.05, -999.0, rng.normal(3.0 * labels)),
+            "Cauchy": rng.standard_cauchy(1000) + 3.0 * labels,
+            "ordinary": rng.normal(4.0 * labels),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def skewed_model(skewed):
+    return fit(skewed, 2, n_init=2)
+
+
+@pytest.fixture(scope="session")
 def factors():
     """Random factors of thirty variables with long names, two components and 4 to 6 bins each."""
     rng = np.random.default_rng(0)

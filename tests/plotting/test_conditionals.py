@@ -96,7 +96,7 @@ def test_raw_functions_are_drawn_with_their_negative_parts(factors):
 
 def test_discrete_variables_are_bars_of_probability(mixed, mixed_model):
     axes = plot_conditionals(mixed_model, mixed)
-    assert [ax.get_ylabel() for ax in axes] == ["probability", "probability", "density", "density"]
+    assert [ax.get_ylabel() for ax in axes] == ["probability", "probability", "density (per years)", "density (per k€)"]
     for ax, name in zip(axes[:2], ["children", "smoker"], strict=True):
         bars = {each.get_label(): each for each in ax.containers if isinstance(each, BarContainer)}
         assert set(bars) == {"component 0", "component 1", "data"}
@@ -108,6 +108,9 @@ def test_discrete_variables_are_bars_of_probability(mixed, mixed_model):
         centers = [bar.get_x() + bar.get_width() / 2 for bar in bars["data"]]
         assert centers == pytest.approx(shares.index.tolist())
         assert not ax.get_lines()
+        (mixture,) = [each for each in ax.collections if each.get_label() == "mixture"]
+        table = mixed_model.result_.factors.sel(variable=name).dropna("bin").values @ mixed_model.weights_
+        assert max(path.vertices[0, 1] for path in mixture.get_paths()) == pytest.approx(table.max())
     first = mixed_model.result_.factors.sel(variable="smoker", component=0).dropna("bin").values
     smoker = next(each for each in axes[1].containers if each.get_label() == "component 0")
     assert [bar.get_height() for bar in smoker] == pytest.approx([first[0], first[-1]], abs=1e-3)
@@ -183,6 +186,72 @@ def test_a_far_value_does_not_flatten_the_picture(model, data):
     X[0, 0] = 1e6
     ax = plot_conditionals(model, X)[0]
     assert ax.get_xlim()[1] < 100
+
+
+def test_long_tails_and_codes_are_cut_and_said_to_be(skewed, skewed_model):
+    for X in (skewed, None):
+        for ax, name in zip(plot_conditionals(skewed_model, X), skewed, strict=True):
+            low, high = ax.get_xlim()
+            lower, upper = np.quantile(skewed[name], [0.25, 0.75])
+            assert high - low < 20 * (upper - lower), name
+            note = ax.get_title(loc="right")
+            assert note.endswith("of the values lie outside") == (name != "ordinary"), name
+            outside = np.mean((skewed[name] < low) | (skewed[name] > high))
+            assert outside < 0.1, name
+            if X is not None and note:
+                assert note.startswith(f"{outside:.0%} of"), name
+
+
+@pytest.mark.parametrize("kind", ["model", "em_model", "mixed_model"])
+def test_nothing_is_cut_of_ordinary_variables(kind, request):
+    subject = read_subject(request.getfixturevalue(kind))
+    for n in np.flatnonzero(~subject.discrete):
+        quantiles = [subject.density.conditionals[n].quantile(np.array([0.01, 0.99]), r) for r in range(subject.rank)]
+        ends = [(low - 0.35 * (high - low), high + 0.35 * (high - low)) for low, high in quantiles]
+        edges = subject.edges(n)
+        expected = max(edges[0], min(ends)[0]), min(edges[-1], max(high for _, high in ends))
+        assert span(subject, n) == pytest.approx(expected)
+
+
+def test_only_narrow_components_far_from_all_others_are_cut():
+    edges = np.concatenate([np.linspace(-1.0, 1.0, 21), np.linspace(2.0, 1000.0, 500)])
+    rng = np.random.default_rng(0)
+    narrow, far, wide = (np.zeros(len(edges) - 1) for _ in range(3))
+    narrow[:20], far[-3:], wide[20:] = rng.dirichlet(np.full(20, 9.0)), 1 / 3, 1 / 500
+    for other, is_cut in ((far, True), (wide, False)):
+        factor = np.stack([narrow, other], axis=1)
+        factors = smp.MixtureFactors(np.array([0.95, 0.05]), (factor,) * 3, smp.Binning((edges,) * 3))
+        subject = read_subject(smp.reconstruct_density(factors, method="histogram"))
+        assert (span(subject, 0)[1] < 20.0) == is_cut
+        note = plot_conditionals(subject.density)[0].get_title(loc="right")
+        assert (note == "5% of the values lie outside") == is_cut
+
+
+def test_levels_far_away_are_cut():
+    edges = np.array([-1000.0, -998.0, -0.5, 0.5, 1.5, 2.5])
+    levels = Levels.of(edges, np.array([[0.05], [0.0], [0.4], [0.3], [0.25]]), None)
+    assert levels.centers.tolist() == [-999.0, 0.0, 1.0, 2.0]
+    low, high = levels.limits(np.ones(1))
+    assert (low, high) == (levels.edges[1], 2.5)
+    near = Levels.of(np.arange(5.0) - 0.5, np.array([[0.97], [0.01], [0.01], [0.01]]), None)
+    assert near.limits(np.ones(1)) == (-0.5, 3.5)
+
+
+def test_axes_have_three_to_five_numbers(model, data):
+    for ax in plot_conditionals(model, data.X):
+        low, high = ax.get_ylim()
+        assert 3 <= np.sum((ax.get_yticks() >= low) & (ax.get_yticks() <= high)) <= 6
+
+
+@pytest.mark.parametrize("name", ["EXPENDITUREOFTHEHOUSEHOLDINCATEGORYTWELVEATLAST", "a_b" * 20, "word " * 12])
+def test_long_names_do_not_run_into_each_other(model, name):
+    variables = [f"{name}{n}" for n in range(4)]
+    density = smp.MixtureDensity(model.density_.weights, model.density_.conditionals, variables)
+    _, given = plt.subplots(1, 4, figsize=(9, 3))
+    for axes in (plot_conditionals(density), plot_conditionals(density, axes=given)):
+        axes[0].figure.canvas.draw()
+        boxes = [ax.xaxis.label.get_window_extent() for ax in axes]
+        assert not any(a.overlaps(b) for m, a in enumerate(boxes) for b in boxes[:m])
 
 
 def test_a_towering_component_leaves_the_panel():

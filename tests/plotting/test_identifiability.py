@@ -8,6 +8,7 @@ import xarray as xr
 import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting import plot_identifiability
+from tensorly_smp.plotting.identifiability import LIGHT_BLUE
 from tensorly_smp.plotting.style import BLUE, ORANGE
 
 
@@ -25,8 +26,12 @@ def test_bounds_and_what_they_are_compared_with(bad):
     ax = plot_identifiability(report)[0]
     assert [bar.get_width() for bar in ax.patches] == list(report.max_ranks.values())
     reached = {name: most >= 60 for name, most in report.max_ranks.items() if not name.startswith("paper")}
-    assert colors(ax)[: len(reached)] == [(BLUE if is_reached else ORANGE).upper() for is_reached in reached.values()]
+    assert colors(ax)[: len(reached)] == [
+        (BLUE if is_reached else LIGHT_BLUE).upper() for is_reached in reached.values()
+    ]
     assert set(reached.values()) == {True, False}
+    assert report.is_generically_unique
+    assert "one criterion that reaches the line is enough" in ax.get_xlabel()
     assert ax.get_lines()[0].get_xdata() == [60, 60]
     assert {text.get_text() for text in ax.texts} >= {"components: 60", *map(str, report.max_ranks.values())}
     assert set(colors(plot_identifiability(bad)[0])[:3]) == {ORANGE}
@@ -37,8 +42,19 @@ def test_stacked_factors(bad):
     ranks, k_ranks = ([bar.get_height() for bar in container] for container in ax.containers)
     assert ranks == [stack.rank for stack in bad.stacked]
     assert k_ranks == [int(stack.k_rank) for stack in bad.stacked]
-    assert [text.get_text() for text in ax.texts] == ["dependent"] * 3
+    assert [text.get_text() for text in ax.texts] == ["dependent\ncolumns"] * 3
+    assert {text.get_color() for text in ax.texts} == {ORANGE}
+    assert ax.get_xlabel() == "dependent columns: fewer independent ones than components"
     assert [label.get_text() for label in ax.get_xticklabels()] == [f"set {s}\n(1 variable)" for s in (1, 2, 3)]
+
+
+def test_what_does_not_stand_against_the_verdict_is_not_orange():
+    report = smp.check_identifiability(n_variables=5, n_bins=3, rank=5)
+    ax = plot_identifiability(report)[1]
+    assert report.is_generically_unique
+    assert [text.get_text() for text in ax.texts][2] == "dependent\ncolumns"
+    assert ORANGE not in {text.get_color() for text in ax.texts}
+    assert ax.get_xlabel().startswith("dependent columns: the other sets make up for it")
 
 
 def test_free_directions_are_marked(bad):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.plotting.names import axis_names, short_names
+from tensorly_smp.plotting.names import axis_names, density_name, short_names
 
 NAMES = st.lists(st.text(max_size=120), min_size=1, max_size=12, unique=True)
 UNITS = st.sampled_from(["", "kg", "a very long unit that nobody would ever use per fortnight"])
@@ -31,6 +31,18 @@ def test_names_that_differ_anywhere_stay_different(start, end, n_names, width):
 def test_names_that_differ_in_two_places_are_numbered():
     names = [f"{first}{'x' * 80}{last}" for first in "ab" for last in "ab"]
     assert len(set(short_names([name + "y" * 40 for name in ["q" * 40 + name for name in names]], 20))) == 4
+
+
+def test_long_names_are_broken_where_a_reader_would():
+    assert axis_names(["air_temperature_of_the_morning"], [""], 20) == ["air_temperature_of_\nthe_morning"]
+    assert axis_names(["concentration_of_carbon"], ["mg/L"], 24) == ["concentration_of_carbon\n(mg/L)"]
+    assert axis_names(["A" * 30], [""], 20) == ["A" * 20 + "\n" + "A" * 10]
+
+
+def test_density_names_have_the_unit():
+    assert density_name(True, "kg") == "probability"
+    assert density_name(False, "") == "density"
+    assert density_name(False, "$/L") == r"density (per \$/L)"
 
 
 def test_short_names_stay():

@@ -91,6 +91,29 @@ def test_variables_that_tell_most_are_shown():
     assert most_telling(read_subject(density), 4) == [1, 3, 4, 6]
 
 
+def test_a_note_says_what_is_shown(model, data):
+    def note(axes):
+        (text,) = axes[0, 0].texts
+        return text.get_text().replace("\n", " ")
+
+    assert note(plot_pairs(model, data.X)) == "Contours hold 40% and 80% of a component"
+    columns = tuple(np.random.default_rng(0).dirichlet(np.ones(5), 8).T for _ in range(6))
+    factors = smp.MixtureFactors(np.full(8, 1 / 8), columns, smp.Binning.from_n_bins([5] * 6))
+    density = smp.reconstruct_density(factors, method="histogram")
+    X = density.sample(2000, random_state=0)[0]
+    said = note(plot_pairs(density, X))
+    assert said.startswith("The 4 of 6 variables that tell the components apart best")
+    assert "The contour holds 80% of a component" in said
+    assert said.endswith("1500 of 2000 samples are drawn")
+    assert "variables" not in note(plot_pairs(density, variables=["x0", "x1"]))
+
+
+def test_values_of_a_discrete_variable_have_ticks(mixed, mixed_model):
+    axes = plot_pairs(mixed_model, mixed, ["age", "smoker"])
+    assert [label.get_text() for label in axes[1, 1].get_xticklabels()] == ["0", "1"]
+    assert axes[1, 0].get_yticks().tolist() == [0.0, 1.0]
+
+
 def test_many_components_have_one_contour_each_and_none_without_weight():
     rng = np.random.default_rng(0)
     columns = tuple(rng.dirichlet(np.ones(6), 8).T for _ in range(3))

@@ -65,6 +65,18 @@ def test_bars_are_two_standard_errors_on_the_scale_of_the_criterion():
     assert not smp.plotting.plot_selection(table()).collections
 
 
+def test_bars_are_inside_of_the_frame_and_the_scale_is_named():
+    dataset = table("cv")
+    dataset["heldout_gap_error"] = ("n_components", np.array([0.5, 0.0, 0.4, 0.2]))
+    ax = smp.plotting.plot_selection(dataset)
+    low, high = ax.get_ylim()
+    ends = np.concatenate([path.vertices[:, 1] for path in ax.collections[0].get_paths()])
+    assert low < ends.min() < -100
+    assert ends.max() < high
+    assert "linear up to 10, logarithmic above" in ax.get_ylabel()
+    assert smp.plotting.plot_selection(table()).get_ylim()[0] == -1.0
+
+
 def test_failed_fits_are_marked():
     drawn = lines(smp.plotting.plot_selection(table(failed=True)))
     assert drawn["failed"].get_xdata().tolist() == [4]
@@ -78,6 +90,7 @@ def test_singular_values_without_the_first():
     np.testing.assert_array_equal(drawn["singular values"].get_ydata(), [0.9, 0.1, 0.05])
     np.testing.assert_array_equal(drawn["shuffled samples"].get_xdata(), [2, 3, 4])
     assert drawn["noise; 2 above, with the first"].get_ydata()[0] == 0.2
+    assert drawn["number of components: 2"].get_xdata() == [2, 2]
     filled = [line for line in ax.get_lines() if line.get_linestyle() == "None"]
     assert [line.get_xdata().tolist() for line in filled] == [[2]]
 

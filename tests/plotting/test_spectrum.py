@@ -39,6 +39,11 @@ def test_a_component_too_many_has_a_zero():
     drawn = {line.get_label(): line for line in plot_singular_values(repeated).get_lines()}
     assert drawn["zero"].get_xdata().tolist() == [3]
     assert drawn["singular values of the fitted factors"].get_xdata().tolist() == [2]
+    ax = plot_singular_values(mixture(2))
+    assert ax.get_ylim()[0] == 0.0  # how near to zero is what there is to see
+    assert "the harder it is to see" in ax.get_title()
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    assert lines["number of components: 2"].get_xdata() == [2, 2]
     plot_singular_values(mixture(1)).figure.canvas.draw()
 
 

@@ -51,17 +51,24 @@ def test_dataset_and_solution(plain_model, data):
 def test_starts_that_have_not_converged_are_hollow_and_repeats_are_marked(model):
     dataset = model.result_.isel(start=[0, 0, 0, 0]).assign(
         start_loss=("start", [1.0, 2.0, 3.0, 4.0]),
-        start_status=("start", ["converged", "max_sweeps", "exact", "screened"]),
+        start_status=("start", ["converged", "max_sweeps", "callback", "screened"]),
         start_criterion=("start", [-5.0, np.nan, -7.0, np.nan]),
     )
     axes = plot_loss(dataset.assign_attrs(best_start=2))
     drawn = lines(axes[1])
-    assert drawn["converged"].get_xdata().tolist() == [0, 2]
-    assert drawn["not converged"].get_xdata().tolist() == [1, 3]
+    assert drawn["cut short"].get_xdata().tolist() == [0, 1, 3]
+    assert drawn["not converged"].get_xdata().tolist() == [2]
     assert drawn["not converged"].get_markerfacecolor() == "white"
+    assert axes[1].get_title().startswith("cut short on purpose")
     assert drawn["chosen"].get_xdata() == [2]
-    assert lines(axes[2])["same clusters as another"].get_xdata().tolist() == [1, 3]
+    assert lines(axes[2])["compared"].get_xdata().tolist() == [0, 2]
     assert lines(axes[2])["compared"].get_ydata().tolist() == [-5.0, -7.0]
+    assert set(lines(axes[2])) == {"compared", "chosen"}  # nothing at a height that it does not have
+    assert axes[2].get_title() == "2 starts have the same clusters\nas another: 1, 3"
+    # Without a likelihood to choose by, they have not converged.
+    plain = plot_loss(dataset.drop_vars("start_criterion"))[1]
+    assert lines(plain)["not converged"].get_xdata().tolist() == [1, 2, 3]
+    assert plain.get_title() == ""
 
 
 def test_scale_follows_the_values(plain_model):

@@ -1,0 +1,57 @@
+"""Which cells suit a variable."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
+from tensorly_smp.likelihood.cells import curved_cells, lay_cells
+from tensorly_smp.likelihood.coordinate import LINEAR
+from tensorly_smp.likelihood.penalties import effective_parameters
+
+RANK = 2
+
+
+@pytest.fixture(scope="module")
+def two_components():
+    """A Gaussian, a Laplace and a discrete variable, and the true posteriors."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(3000) % RANK
+    values = np.column_stack(
+        [rng.normal(size=3000) + 2.0 * labels, rng.laplace(size=3000) + 0.3 * labels, rng.integers(0, 3, 3000)]
+    )
+    logs = [stats.norm.logpdf(values[:, 0], 2.0 * r) + stats.laplace.logpdf(values[:, 1], 0.3 * r) for r in range(RANK)]
+    posterior = np.exp(np.stack(logs, axis=1))
+    cells = lay_cells(values, RANK, [np.linspace(-9, 9, 6)] * 2 + [np.arange(4) - 0.5])
+    return values, posterior / posterior.sum(axis=1, keepdims=True), cells
+
+
+def test_information_is_likelihood_less_effective_parameters(two_components):
+    values, posterior, cells = two_components
+    laid = CellSamples.lay(values, cells)
+    expected = laid.given(posterior)
+    found = laid.information(expected, "aic")
+    penalty, mixture = laid.choose(expected, "aic")
+    rho = penalty / laid.shares(expected.counts)[1]
+    table = laid.log_tables(mixture)
+    for i in (0, 1):
+        width = (cells.high[i] - cells.low[i]) / cells.basis.n_cells
+        column = cells.positions(values)[:, i].astype(int) + cells.offsets[i]
+        likelihood = sum(posterior[m] @ (table[column[m]] - np.log(width)) for m in range(len(values)))
+        own = slice(i * RANK, (i + 1) * RANK)
+        freedom = effective_parameters(cells.basis, mixture.columns[:, own], rho[own]).sum()
+        assert found[i] == pytest.approx(likelihood - freedom, abs=3.0)  # with every other penalty only
+
+
+def test_a_sharp_peak_with_tails_gets_another_coordinate_and_a_gaussian_keeps_its_own(two_components):
+    values, posterior, cells = two_components
+
+    def lay(other):
+        return CellSamples.lay(values, other)
+
+    found = on_best_cells(lay(cells), curved_cells(cells, values, RANK), lay, posterior, "reml")
+    assert found.cells.coordinates[0] is LINEAR
+    assert not found.cells.coordinates[1].is_linear
+    assert found.cells.discrete == (2,)
+    alone = lay(cells)
+    assert on_best_cells(alone, (), lay, posterior, "reml") is alone
