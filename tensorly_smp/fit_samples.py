@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,14 +38,12 @@ class FitSamples(Protocol):
         """The bins."""
 
     @property
-    def few(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Values and weights of the samples that the cells are chosen by."""
+    def few(self) -> SamplesInMemory:
+        """The samples that cells are chosen by and starts compared on: all, or some of many."""
 
-    def posteriors(self, starts: Sequence[MixtureFactors]) -> list[Any]:
-        """Posteriors of all samples for every start, a little of the uniform distribution being mixed in."""
-
-    def distinct(self, posteriors: Sequence[Any], same: float = SAME_CLUSTERS) -> list[int]:
-        """Positions of the first of all whose most probable components agree, to this adjusted Rand index."""
+    @property
+    def are_few(self) -> bool:
+        """Whether these are all."""
 
     def lay(self, cells: Cells) -> CellStatistics:
         """The samples in cells."""
@@ -106,8 +104,10 @@ class ReadSamples:
 
     def encode(self, binning: Binning) -> SamplesInMemory:
         """The samples in bins."""
-        codes = encode_samples(self.samples.values, binning)
-        return SamplesInMemory(self.samples.values, codes, self.weights, (self.few.values, self.few_weights))
+        samples = in_memory(self.samples.values, binning, self.weights)
+        if self.few is self.samples:
+            return samples
+        return replace(samples, some=in_memory(self.few.values, binning, self.few_weights))
 
     def clusters(self, density: MixtureDensity) -> np.ndarray:
         """Most probable component of every sample (n_samples,)."""
@@ -125,14 +125,24 @@ class SamplesInMemory:
     codes : Codes
         The same samples.
     weights : ndarray (n_samples,) or None
-    few : tuple (values, weights)
-        Of the samples that the cells are chosen by.
+    some : SamplesInMemory, optional
+        Those that cells are chosen by and starts compared on, if these are not all.
     """
 
     values: np.ndarray
     codes: Codes
     weights: np.ndarray | None
-    few: tuple[np.ndarray, np.ndarray | None]
+    some: SamplesInMemory | None = None
+
+    @property
+    def few(self) -> SamplesInMemory:
+        """The samples that cells are chosen by and starts compared on: all, or some of many."""
+        return self if self.some is None else self.some
+
+    @property
+    def are_few(self) -> bool:
+        """Whether these are all."""
+        return self.some is None
 
     @property
     def binning(self) -> Binning:
@@ -164,6 +174,11 @@ class SamplesInMemory:
     def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
         """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""
         return refine_em(factors, self.codes, sample_weight=self.weights, **options)
+
+
+def in_memory(values: np.ndarray, binning: Binning, weights: np.ndarray | None) -> SamplesInMemory:
+    """Samples (n_samples, n_variables) in bins."""
+    return SamplesInMemory(values, encode_samples(values, binning), weights)
 
 
 def start_logarithms(start: MixtureFactors) -> tuple[np.ndarray, np.ndarray]:

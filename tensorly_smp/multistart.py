@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from tensorly_smp.decomposition import are_many
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
-from tensorly_smp.fit_samples import FitSamples
+from tensorly_smp.fit_samples import SamplesInMemory
 from tensorly_smp.likelihood.cell_samples import CellStatistics, on_best_cells
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.penalties import FEW_PENALTIES
@@ -55,7 +55,7 @@ class RefinedStarts:
 
 
 def refine_starts(
-    samples: FitSamples,
+    samples: SamplesInMemory,
     starts: Sequence[MixtureFactors],
     cells: Cells,
     others: Sequence[Cells] = (),
@@ -77,7 +77,7 @@ def refine_starts(
 
     Parameters
     ----------
-    samples : FitSamples
+    samples : SamplesInMemory
         In the bins of the starts.
     starts : sequence of MixtureFactors
     cells : Cells
@@ -98,7 +98,7 @@ def refine_starts(
         After a keyboard interrupt, the best that was reached until then.
     """
     began = time.perf_counter()
-    laid = samples.lay(cells)
+    laid: CellStatistics = samples.lay(cells)
     options: dict[str, Any] = dict(criterion=criterion, tol=tol)
     is_many = are_many(laid.total_weight, starts[0].rank)
     race = _Race(samples, samples.posteriors(starts), np.full(len(starts), np.nan), options, is_many, n_jobs, verbose)
@@ -138,8 +138,8 @@ def _but_for_rounding(value: float) -> float:
 class _Race:
     """Starts on their way: posteriors and criteria as far as they have got, and whether they were interrupted."""
 
-    samples: FitSamples
-    posteriors: list[Any]
+    samples: SamplesInMemory
+    posteriors: list[np.ndarray]
     criteria: np.ndarray
     options: dict[str, Any]
     is_many: bool
@@ -173,7 +173,7 @@ class _Race:
     def compared(self, which: list[int], laid: CellStatistics, n_passes: int) -> list[int]:
         """The starts after a few passes, best first; of those of many samples whose clusters now agree, the best."""
         reached = which[: len(self.followed(which, laid, n_passes, 1))]
-        reached.sort(key=lambda i: -_but_for_rounding(self.criteria[i]))
+        reached.sort(key=lambda i: -_but_for_rounding(float(self.criteria[i])))
         if not self.is_many:
             return reached
         return [reached[k] for k in self.samples.distinct([self.posteriors[i] for i in reached], SAME_COMPARED)]

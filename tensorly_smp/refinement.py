@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
+from threadpoolctl import threadpool_limits
 
 from tensorly_smp.decomposition import MOST_VARIABLES_FOR_STARTS
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.solution import CoupledSolution, StopReason
 from tensorly_smp.fit_samples import FitSamples
 from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 from tensorly_smp.multistart import RefinedStarts, refine_starts
+from tensorly_smp.progress import logger, progress_bar
 from tensorly_smp.results import solution_to_dataset, with_likelihood_trace, with_smooth_fit
 from tensorly_smp.variables import Variables
 
@@ -64,8 +68,12 @@ class Refinement:
     def _by_smoothed_em(
         self, solution: CoupledSolution, samples: FitSamples, variables: Variables, is_stopped: bool
     ) -> xr.Dataset:
-        """After smoothed EM from the best of all starts; without passes if the fit has been stopped."""
-        values, weights = samples.few
+        """After smoothed EM from the best of all starts; without passes if the fit has been stopped.
+
+        Of many samples, starts are compared on some, and what is best there is where all of them go on from.
+        """
+        few = samples.few
+        values, weights = few.values, few.weights
         edges, rank = samples.binning.edges, solution.factors.rank
         cells = lay_cells(values, rank, edges, variables.discrete, variables.support, weights)
         others: tuple[Cells, ...] = ()
@@ -74,7 +82,7 @@ class Refinement:
 
         def refined(n_iter_max: int) -> RefinedStarts:
             return refine_starts(
-                samples,
+                few,
                 solution.start_factors,
                 cells,
                 others,
@@ -90,6 +98,8 @@ class Refinement:
         except KeyboardInterrupt:  # before there was any fit; the sweeps need not be lost
             starts = refined(0)
             starts = replace(starts, fit=replace(starts.fit, status=StopReason.INTERRUPTED))
+        if not samples.are_few and not is_stopped and starts.fit.status is not StopReason.INTERRUPTED:
+            starts = replace(starts, fit=self._of_all(samples, starts.fit))
         if starts.fit.status is StopReason.MAX_SWEEPS and not is_stopped:
             warnings.warn(
                 f"Smoothed EM stopped after {starts.fit.n_passes} passes: {starts.fit.status.explanation}; "
@@ -102,3 +112,26 @@ class Refinement:
         note = {"long_name": "log-likelihood less effective parameters, in nats; NaN where clusters repeat"}
         dataset["start_criterion"] = ("start", starts.criteria, note)
         return dataset.assign_attrs(best_start=starts.best)
+
+    def _of_all(self, samples: FitSamples, fit: SmoothFit) -> SmoothFit:
+        """Smoothed EM of all samples, from the fit of some."""
+        began = time.perf_counter()
+        laid = samples.lay(fit.cells)
+        expected, _ = laid.expect(fit.mixture, np.zeros(fit.penalty.size))
+        with (
+            threadpool_limits(1, user_api="blas"),
+            progress_bar(self.verbose, "passes over all samples", unit="pass") as passes,
+        ):
+            found = smooth_em(
+                laid,
+                expected.posterior,
+                criterion=self.penalty,
+                n_iter_max=self.max_iter,
+                tol=10.0 * self.tol,
+                callback=passes.counting(None),
+            )
+        logger.info(
+            "Smoothed EM of all samples: log-likelihood %.6g after %d passes, %s; %.2f s",
+            *(found.log_likelihood, found.n_passes, found.status.name.lower(), time.perf_counter() - began),
+        )
+        return found

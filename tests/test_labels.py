@@ -4,6 +4,7 @@ import pytest
 import scipy.sparse
 import xarray as xr
 
+import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import aligned
 from tensorly_smp.samples import read_samples
@@ -250,6 +251,23 @@ def test_wrap_dataarray(index, transposed):
     assert components["component"].values.tolist() == [0, 1]
     assert components.indexes["time"].equals(index)
     xr.testing.assert_identical(labels.wrap_variables(VALUES), X[{"gene": [2, 0, 1]}])
+
+
+def test_results_of_a_dataarray_become_dataframes():
+    X = xr.DataArray(np.random.default_rng(0).normal(size=(60, 3)), dims=("sample", "variable"))
+    model = smp.SmoothProductMixture(2, n_init=1, random_state=0).fit(X)
+    for method, name in (("predict_proba", "probability"), ("score_samples", "log_density"), ("predict", "component")):
+        assert getattr(model, method)(X).to_dataframe().columns.tolist() == [name]
+    assert model.density_.log_joint(X).name == "log_joint"
+    assert model.density_.pdf(X).name == "density"
+
+
+def test_all_columns_that_are_no_numbers_are_named():
+    frame = pd.DataFrame(
+        {"id": ["a", "b"], "x": [1.0, 2.0], "day": pd.to_datetime(["2024-01-01", None]), "kind": ["u", 3]}
+    )
+    with pytest.raises(InvalidTypeError, match=r"'id' hold str; the first is 'a'; .*Likewise: 'day', 'kind'\.$"):
+        read_samples(frame)
 
 
 def test_wrap_dataarray_without_coordinates():

@@ -49,7 +49,7 @@ def problem(n_samples):
         columns = [np.eye(8)[codes.values[:, n]].T @ of / of.sum(axis=0) for n in range(5)]
         return smp.MixtureFactors(of.mean(axis=0), tuple(columns))
 
-    samples = SamplesInMemory(X, codes, None, (X, None))
+    samples = SamplesInMemory(X, codes, None)
     return samples, lay_cells(X, RANK, codes.binning.edges), [factors(1.0), factors(0.25), factors(0.15)]
 
 

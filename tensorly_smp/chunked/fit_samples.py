@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tensorly_smp.chunked.coding import ChunkedCodes, encode_chunks
 from tensorly_smp.chunked.decomposing import decompose_chunks
-from tensorly_smp.chunked.indicators import AnyIndicators, ChunkedPosterior, blocks, expect_parts
+from tensorly_smp.chunked.indicators import expect_parts
 from tensorly_smp.chunked.laying import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import ChunkedSamples
 from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.thinning import evenly_spaced
 from tensorly_smp.decomposition import Decomposition
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.fit_samples import SAME_CLUSTERS, contingency, distinct_clusters, start_logarithms
+from tensorly_smp.fit_samples import SamplesInMemory, in_memory
 from tensorly_smp.likelihood.bin_likelihood import BinLikelihood
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, raise_likelihood
-from tensorly_smp.likelihood.expectation import Expectation, log_joint
+from tensorly_smp.likelihood.expectation import Expectation
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,23 +47,16 @@ class SamplesInChunks:
         """The bins."""
         return self.codes.binning
 
+    @cached_property
+    def few(self) -> SamplesInMemory:
+        """The samples that cells are chosen by and starts compared on: all, or some of many."""
+        return in_memory(self.codes.samples.few.values, self.binning, self.codes.samples.few_weights)
+
     @property
-    def few(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Values and weights of the samples that the cells are chosen by."""
-        return self.codes.samples.few.values, self.codes.samples.few_weights
-
-    def posteriors(self, starts: Sequence[MixtureFactors]) -> list[ChunkedPosterior]:
-        """Posteriors for every start, a little of the uniform distribution being mixed in."""
-        return [ChunkedPosterior(self.codes.parts, *start_logarithms(start)) for start in starts]
-
-    def distinct(self, posteriors: Sequence[ChunkedPosterior], same: float = SAME_CLUSTERS) -> list[int]:
-        """Positions of the first of all whose most probable components agree, to this adjusted Rand index."""
-        if len(posteriors) == 1:
-            return [0]
-        logs = [(posterior.log_weights, posterior.log_tables) for posterior in posteriors]
-        # All are of the same parts: of the codes, or of cells.
-        tables = posteriors[0].parts.map(_contingencies, logs).reduce(_add_tables)
-        return distinct_clusters(len(posteriors), lambda i, j: tables[i, j], same)
+    def are_few(self) -> bool:
+        """Whether these are all."""
+        n_samples = self.codes.samples.n_samples
+        return len(evenly_spaced(n_samples, len(self.codes.n_bins))) == n_samples
 
     def lay(self, cells: Cells) -> ChunkedCellSamples:
         """The samples in cells."""
@@ -106,21 +100,3 @@ class ChunkedLikelihood(BinLikelihood):
             return found
         sums = (found.log_likelihood, found.counts, found.component_counts)
         return Expectation(found.posterior, *(value / self.average for value in sums))  # type: ignore[arg-type]
-
-
-def _contingencies(part: AnyIndicators, logs: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Tables (n_starts, n_starts, rank, rank) of every start with every later one."""
-    n_starts, rank = len(logs), len(logs[0][0])
-    tables = np.zeros((n_starts, n_starts, rank, rank), dtype=np.int64 if part.weights is None else np.float64)
-    for rows in blocks(part.n_samples):
-        hot = part.hot(rows)
-        clusters = [log_joint(hot, *each).argmax(axis=1) for each in logs]
-        weights = None if part.weights is None else part.weights[rows]
-        for j in range(n_starts):
-            for i in range(j):
-                tables[i, j] += contingency(clusters[i], clusters[j], rank, weights)
-    return tables
-
-
-def _add_tables(tables: list[np.ndarray]) -> np.ndarray:
-    return np.asarray(sum(tables[1:], tables[0]))

@@ -197,8 +197,11 @@ def on_best_cells(
     criterion : {"reml", "aic", "bic"}
         Of the penalties.
     """
-    choices = [laid, *map(lay, others)]
-    best = np.argmax([each.information(each.given(posterior), criterion) for each in choices], axis=0)
+    found = [laid.information(laid.given(posterior), criterion)]
+    for cells in others:
+        other = lay(cells)  # one at a time is kept
+        found.append(other.information(other.given(posterior), criterion))
+    best = np.argmax(found, axis=0)
     if not best.any():
         return laid
     chosen = dict(zip(laid.cells.smooth, best.tolist(), strict=True))

@@ -9,6 +9,7 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.chunked.laying import ChunkedCellSamples
+from tensorly_smp.codes import thinning
 from tensorly_smp.exceptions import WorkersLostError
 
 dask = pytest.importorskip("dask")
@@ -17,7 +18,15 @@ distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.slow
 
-N_CHUNKS, SIZE = 6, 250
+N_CHUNKS, SIZE, MOST_ROWS = 6, 250, 1000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def many_samples():
+    """So that these are many: starts are compared on some, the passes over all are those of chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thinning, "MOST_ROWS", MOST_ROWS)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +38,7 @@ def client():
             n_workers=2, threads_per_worker=1, processes=True, memory_limit="1GB", dashboard_address=None
         )
         with cluster, distributed.Client(cluster) as client:
+            client.run(setattr, thinning, "MOST_ROWS", MOST_ROWS)
             yield client
 
 
@@ -76,16 +86,16 @@ def test_worker_killed_in_the_middle_of_a_fit(client, truth, expected, monkeypat
     """What it held is computed anew on the others: the fit ends as if nothing had happened."""
     e_step, calls, killed = ChunkedCellSamples.e_step, [], []
 
-    def kill_at_the_third(self, *logs):
+    def kill_at_the_second(self, *logs):
         calls.append(1)
-        if len(calls) == 3:
+        if len(calls) == 2:
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
         return e_step(self, *logs)
 
-    monkeypatch.setattr(ChunkedCellSamples, "e_step", kill_at_the_third)
+    monkeypatch.setattr(ChunkedCellSamples, "e_step", kill_at_the_second)
     found = smp.SmoothProductMixture(3, random_state=0).fit(chunked(truth))
-    assert len(calls) > 3
+    assert len(calls) > 2
     client.wait_for_workers(2, timeout=60)
     assert killed[0] not in client.run(os.getpid).values()
     assert_same(found, expected[1])

@@ -16,6 +16,14 @@ dd = pytest.importorskip("dask.dataframe")
 NAMES = list("abcde")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def many_samples():
+    """So that these are many: starts are compared on some, the passes over all are those of chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensorly_smp.codes.thinning.MOST_ROWS", 500)
+        yield
+
+
 @pytest.fixture(scope="module")
 def samples():
     X = smp.datasets.make_smooth_mixture("gmm", 1200, n_variables=5, n_components=3, random_state=0).X
@@ -111,6 +119,13 @@ def test_many_samples_are_thinned_alike(options, weighted, samples, monkeypatch)
     assert expected.binning_ == fitted(X, weights, **OPTIONS["cpd"]).binning_
 
 
+def test_few_samples_are_fitted_in_memory(samples, monkeypatch):
+    monkeypatch.setattr("tensorly_smp.codes.thinning.MOST_ROWS", 1200)
+    expected = fitted(samples[0])
+    monkeypatch.setattr("tensorly_smp.chunked.laying.ChunkedCellSamples.lay", None)
+    assert_same(fitted(CHUNKED["uneven"](samples[0])), expected, tolerance=1e-12)
+
+
 @pytest.mark.parametrize(("options", "n_variables"), [("smooth", 8), ("cpd", 5)])
 def test_many_variables_are_fitted_without_histograms(options, n_variables, monkeypatch):
     monkeypatch.setattr("tensorly_smp.chunked.decomposing.MOST_BYTES_OF_PARTS", 1.0)
@@ -164,7 +179,8 @@ def test_given_bins_and_support(samples):
     assert_same(fitted(dd.from_pandas(frame[NAMES[::-1]], npartitions=3), **options), fitted(frame, **options))
 
 
-def test_errors_and_warnings_are_those_in_memory(samples):
+def test_errors_and_warnings_are_those_in_memory(samples, monkeypatch):
+    monkeypatch.setattr("tensorly_smp.codes.thinning.MOST_ROWS", 1200)
     X = samples[0]
     with pytest.raises(InvalidInputError, match="at least three"):
         smp.SmoothProductMixture(2).fit(da.from_array(X[:, :2], chunks=100))
