@@ -44,8 +44,9 @@ QUICK = [(50_000, 10, 5), (200_000, 10, 5), (200_000, 10, 10), (25_000, 40, 5), 
 OUTSIDE = [(1_000_000, 10, 8), (50_000, 100, 8)]
 #: Variables from which on the histograms are too many to be counted.
 MOST_COUNTED = 50
-#: E-steps of a fit with refine="smooth", and sweeps of its starts; sweeps of a decomposition that is no start.
-E_STEPS, SWEEPS, SWEEPS_OF_ALL = 60, 5, 50
+#: E-steps over all samples of a fit with refine="smooth", which goes on from the fit of some, and sweeps of its starts;
+#: sweeps of a decomposition that is no start.
+E_STEPS, SWEEPS, SWEEPS_OF_ALL = 10, 5, 50
 #: (samples, variables, components, workers, starts) that the model is asked about.
 QUESTIONS = [
     (20e6, 10, 5, 2, 5),
@@ -216,14 +217,14 @@ def answer(question: tuple[float, int, int, int, int], coefficients: dict[str, n
     some = len(evenly_spaced(int(m), n))
     start = seconds["count"] if is_counted else n_starts * SWEEPS * predicted(STAGES[-1], coefficients, (some, n, rank))
     whole = SWEEPS_OF_ALL * (seconds["sweep"] + (n + 1) * step)
-    reads = seconds["read"] + seconds["encode"] + 2 * seconds["cells"]
+    reads = seconds["read"] + seconds["encode"] + seconds["cells"]
     likelihood = E_STEPS * (seconds["E-step"] + seconds["M-step"] + step)
     form = "from histograms" if is_counted else f"from {some} of the samples"
     alone = "" if is_counted else f" ({SWEEPS_OF_ALL} sweeps over all samples, which refine=None makes: {span(whole)})"
     print(
         f"{m:.0e} samples x {n} variables, {rank} components, {n_workers} workers, {n_starts} starts:\n"
         f"    reading {span(reads)}, starts {form} {span(start)}{alone}, likelihood {span(likelihood)}\n"
-        f"    workers keep {5e-9 * m * n:.3g} GB (the samples are {8e-9 * m * n:.3g}) in {parts:.0f} parts, to and "
+        f"    workers keep {3e-9 * m * n:.3g} GB (the samples are {8e-9 * m * n:.3g}) in {parts:.0f} parts, to and "
         f"from each of which {1e-6 * table:.3g} MB travel at every E-step"
     )
 

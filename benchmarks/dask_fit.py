@@ -6,7 +6,7 @@ samples, weights, clusters. The same sample is fitted in chunks too, which must 
 
     OMP_NUM_THREADS=1 python benchmarks/dask_fit.py [--samples 20000000] [--workers 2] [--memory 1GB]
 
-The samples are read four times (ranges, codes, twice cells), everything else works on one to four bytes an entry.
+The samples are read three times (ranges, codes, cells), everything else works on one to two bytes an entry.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ from tensorly_smp.samples import Samples, read_samples
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
 MIXING = 0.01
+#: More samples than this are told from infinitely many by no digit of an adjusted Rand index.
+MOST_PAIRED = 1e17
 #: Starts whose clusters agree so well (adjusted Rand index) are one.
 SAME_CLUSTERS = 0.95
 
@@ -228,6 +230,8 @@ def adjusted_rand(table: np.ndarray) -> float:
     1.0
     """
     counts = np.asarray(table, dtype=float)
+    if (total := counts.sum()) > MOST_PAIRED:  # whose square might overflow
+        counts = counts / total * MOST_PAIRED
     together, of_rows, of_columns, every = (
         float((n * np.maximum(n - 1.0, 0.0) / 2.0).sum())
         for n in (counts, counts.sum(axis=1), counts.sum(axis=0), counts.sum())

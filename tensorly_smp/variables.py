@@ -63,7 +63,8 @@ def repeated_value_concerns(samples: Samples, discrete: Sequence[int], sample_we
     return [
         f"Many samples share one value of variable(s) {shown}: no smooth density explains that, and components may "
         "follow it. If it stands for missing, set it to NaN. If it means something (no rain, a limit of detection), "
-        "say where it is in a variable of its own, of zeros and ones, and set it to NaN then."
+        "say where it is in a variable of its own, of zeros and ones, and set it to NaN then. Counts can be named in "
+        "discrete."
     ]
 
 

@@ -314,7 +314,7 @@ class MixtureDensity:
     # ---- moments ----
 
     def mean(self, component: Component = None) -> np.ndarray:
-        """Expectation of every variable.
+        """Expectation of every variable; of discrete ones, as of `var` and `cov`, that of their histograms.
 
         Returns
         -------

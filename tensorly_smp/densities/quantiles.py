@@ -7,8 +7,7 @@ import numpy as np
 from tensorly_smp.densities.grid import ConditionalDensities
 
 # Every second step halves the bracket, so this many always end at neighboring floats; about 20 do in practice.
-_MAX_STEPS = 200
-_EPS = float(np.finfo(np.float64).eps)
+_MAX_STEPS = 2000
 
 
 def mixture_quantile(conditionals: ConditionalDensities, weights: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -31,7 +30,6 @@ def mixture_quantile(conditionals: ConditionalDensities, weights: np.ndarray, q:
     # bisection, so that a poor step costs little and the end is certain.
     quantiles = np.stack([conditionals.quantile(q, r) for r in range(len(weights)) if weights[r] > 0])
     low, high = quantiles.min(axis=0), quantiles.max(axis=0)
-    tolerance = _EPS * high - _EPS * low  # the difference itself may overflow
     x = 0.5 * low + 0.5 * high
     for step in range(_MAX_STEPS):
         excess = conditionals.cdf(x) @ weights - q
@@ -42,7 +40,7 @@ def mixture_quantile(conditionals: ConditionalDensities, weights: np.ndarray, q:
                 newton = x - excess / (conditionals.pdf(x) @ weights)
             following = np.where((newton >= low) & (newton <= high), newton, following)
         # half of x, since the spacing of the largest floats overflows
-        if np.all(np.abs(following - x) <= np.maximum(4.0 * np.spacing(0.5 * np.abs(x)), tolerance)):
+        if np.all(np.abs(following - x) <= 4.0 * np.spacing(0.5 * np.abs(x))):
             return following
         x = following
     return x

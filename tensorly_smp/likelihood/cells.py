@@ -214,6 +214,7 @@ def lay_cells(
             chosen.append(n)
             categories.append(values_of_bins(observed.distinct, np.asarray(edges[n])))
             continue
+        observed = Observed.of(values[:, n], sample_weight, rounding=0.0)  # small values of a long tail are not one
         coordinate = _coordinate(observed, rank, *observed.interval(bounds[n]))
         lines[n] = _Line.of(observed, bounds[n], coordinate)
         needed = max(needed, _knots_needed(observed, rank, lines[n].low, lines[n].high, coordinate))
@@ -260,7 +261,7 @@ def curved_cells(
     bounds = [(None, None)] * values.shape[1] if support is None else support
     lines = [[_Line()] * values.shape[1] for _ in SCALES]
     for n in cells.smooth:
-        observed = Observed.of(values[:, n], sample_weight)
+        observed = Observed.of(values[:, n], sample_weight, rounding=0.0)
         for line, scale in zip(lines, SCALES, strict=True):
             line[n] = _Line.of(observed, bounds[n], _curved(observed.without_atoms(rank), rank, scale))
     return tuple(_along(cells, line) for line in lines)

@@ -28,9 +28,9 @@ HEAD = 1000
 #: quantiles say nothing.
 FARTHEST, FARTHEST_HALVES = 4.0, 1e8
 FEWEST_FOR_OUTLIERS = 50.0
-#: A value that so large a share of the samples have, and so many times as many as the third most frequent one, is no
-#: accident: not of rounding (iris: 19 %, but twice as many as the next), and neither if there are two (limits).
-ATOM_SHARE, ATOM_TIMES = 0.02, 5.0
+#: A value that so large a share of the samples have, and so many times as many as any of its five neighbors on either
+#: side, is no accident; nor of rounding (iris: 19 %, but four times as many as the neighbors).
+ATOM_SHARE, ATOM_TIMES, NEIGHBORS = 0.02, 5.0, 5
 #: A share of distinct values below this means that values are rounded, and repeat for that reason.
 TIED = 0.8
 #: Values closer than this, relative to the range of the middle half, are equal but for rounding errors.
@@ -78,13 +78,23 @@ class Observed:
 
     @property
     def atom(self) -> tuple[float, float] | None:
-        """The value that far more samples share than any density explains, and their share; None if there is none."""
+        """The value that far more samples share than any density explains, and their share; None if there is none.
+
+        Rounded values have favorites, such as multiples of ten; there it must be apart from the others, or the last.
+        """
         if len(self.distinct) < 3 or self.total < FEWEST_FOR_OUTLIERS:
             return None
-        *_, third, _, most = np.partition(self.counts, [-3, -2, -1])
-        if most < max(ATOM_SHARE * self.total, ATOM_TIMES * third):
+        padded = np.pad(self.counts, NEIGHBORS)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBORS + 1)
+        most = np.delete(windows, NEIGHBORS, axis=1).max(axis=1)
+        found = self.counts >= np.maximum(ATOM_SHARE * self.total, ATOM_TIMES * most)
+        if self.step > 0:
+            gaps = np.pad(np.diff(self.distinct), 1, constant_values=np.inf)
+            found &= np.maximum(gaps[1:], gaps[:-1]) > ATOM_TIMES * np.median(gaps)
+        if not found.any():
             return None
-        return float(self.distinct[np.argmax(self.counts)]), float(most / self.total)
+        best = int(np.argmax(found * self.counts))
+        return float(self.distinct[best]), float(self.counts[best] / self.total)
 
     @property
     def step(self) -> float:
@@ -168,8 +178,9 @@ def atoms(
     """
     found = {}
     for n in range(values.shape[1]):
-        if n in discrete or len(np.unique(values[:HEAD, n])) == min(HEAD, len(values)):
-            continue  # a glance at the first samples: none repeats
+        some = values[:: max(1, len(values) // HEAD), n]
+        if n in discrete or len(np.unique(some)) == len(some):
+            continue  # at a glance, none repeats
         # Shared to the last digits: the small values of a long tail are not one for being small.
         atom = Observed.of(values[:, n], sample_weight, rounding=0.0).atom
         if atom is not None:
