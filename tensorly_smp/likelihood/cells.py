@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, get_index_dtype
 
 from tensorly_smp.codes.categories import values_of_bins
 from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
-from tensorly_smp.likelihood.observed import Observed, Support
+from tensorly_smp.likelihood.observed import TIED, Observed, Support
 from tensorly_smp.likelihood.spline_basis import N_BASIS, SplineBasis, spline_basis
 
 #: Numbers of basis functions to choose from.
@@ -208,16 +208,18 @@ def lay_cells(
     bounds = [(None, None)] * n_variables if support is None else support
     lines, needed, chosen, categories = [_Line()] * n_variables, 0.0, [], []
     for n in range(n_variables):
-        observed = Observed.of(values[:, n], sample_weight)
+        exact = Observed.of(values[:, n], sample_weight, rounding=0.0)
+        # Where hardly any repeat, no more of them would be equal to rounding but for the small ones of a long tail.
+        is_rounded = len(exact.distinct) < TIED * exact.total
+        observed = Observed.of(values[:, n], sample_weight) if is_rounded else exact
         declared = observed.looks_discrete if discrete is None else n in discrete
         if len(observed.distinct) < 2 or declared:
             chosen.append(n)
             categories.append(values_of_bins(observed.distinct, np.asarray(edges[n])))
             continue
-        observed = Observed.of(values[:, n], sample_weight, rounding=0.0)  # small values of a long tail are not one
-        coordinate = _coordinate(observed, rank, *observed.interval(bounds[n]))
-        lines[n] = _Line.of(observed, bounds[n], coordinate)
-        needed = max(needed, _knots_needed(observed, rank, lines[n].low, lines[n].high, coordinate))
+        coordinate = _coordinate(exact, rank, *exact.interval(bounds[n]))
+        lines[n] = _Line.of(exact, bounds[n], coordinate)
+        needed = max(needed, _knots_needed(exact, rank, lines[n].low, lines[n].high, coordinate))
     cells = Cells(
         basis=spline_basis(next((size for size in BASIS_NUMBERS if size - 3 >= needed), BASIS_NUMBERS[-1])),
         low=np.zeros(n_variables),
