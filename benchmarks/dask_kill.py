@@ -3,7 +3,7 @@
 The same samples are fitted twice, the second time with one worker killed at every number of E-steps given. Printed are
 seconds, how often a worker was killed, and the difference of the two models.
 
-    OMP_NUM_THREADS=1 python benchmarks/dask_kill.py [--samples 400000] [--kill 3 20]
+    OMP_NUM_THREADS=1 python benchmarks/dask_kill.py [--samples 400000] [--kill 1 3]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tensorly_smp.chunked.laying import ChunkedCellSamples
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0])
     parser.set_defaults(samples=400_000, chunk=25_000)
-    parser.add_argument("--kill", type=int, nargs="*", default=[3, 20], help="E-steps before which a worker is killed")
+    parser.add_argument("--kill", type=int, nargs="*", default=[1, 3], help="E-steps before which a worker is killed")
     options = parser.parse_args()
     X = lazy_samples(options.samples, options)[0]
     with cluster_of(options.workers, options.memory) as client:

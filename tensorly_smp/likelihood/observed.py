@@ -30,7 +30,7 @@ FARTHEST, FARTHEST_HALVES = 4.0, 1e8
 FEWEST_FOR_OUTLIERS = 50.0
 #: A value that so large a share of the samples have, and so many times as many as any of its five neighbors on either
 #: side, is no accident; nor of rounding (iris: 19 %, but four times as many as the neighbors).
-ATOM_SHARE, ATOM_TIMES, NEIGHBORS = 0.02, 5.0, 5
+ATOM_SHARE, ATOM_TIMES, NEIGHBORS = 0.03, 5.0, 5
 #: A share of distinct values below this means that values are rounded, and repeat for that reason.
 TIED = 0.8
 #: Values closer than this, relative to the range of the middle half, are equal but for rounding errors.
