@@ -88,6 +88,10 @@ class RawBandLimited:
         """Refused."""
         self._refuse("quantiles")
 
+    def settled_cdf(self, x: np.ndarray) -> np.ndarray:
+        """The distribution functions (..., rank)."""
+        return self.cdf(x)
+
     def settled(self, x: np.ndarray) -> NoReturn:
         """Refused."""
         self._refuse("quantiles")

@@ -75,6 +75,10 @@ class ConditionalDensities(Protocol):
         """Values (...) that points (...) stand for: themselves, or the categories of their cells if discrete."""
         ...
 
+    def settled_cdf(self, x: np.ndarray) -> np.ndarray:
+        """Distribution functions (..., rank) of draws at x (...): a step at every value if discrete, else `cdf`."""
+        ...
+
     def mean_draw(self) -> np.ndarray:
         """Means (rank,) of draws."""
         ...
@@ -281,6 +285,20 @@ class GridConditionals:
     def draw(self, q: np.ndarray, component: int) -> np.ndarray:
         """Draws (...) of one component from uniform ones (...): the quantiles, but values themselves if discrete."""
         return self._settled(self.quantile(q, component), self._cell_of(q, component))
+
+    def settled_cdf(self, x: np.ndarray) -> np.ndarray:
+        """Distribution functions (..., rank) of draws at x (...): a step at every value if discrete, else `cdf`."""
+        values = self.cdf(x)
+        if self.categories is None:
+            return values
+        _, cell, _, outside = self._locate(x)
+        category = self.categories[cell]
+        steps = self._cumulative.copy()
+        steps[0], steps[-1] = 0.0, 1.0  # draws are never outside the grid
+        is_single, x = ~np.isnan(category), np.asarray(x, dtype=np.float64)
+        values[is_single] = steps[(cell + (x >= category))[is_single]]
+        values[outside & ~is_single] = np.where(x < self._at(self.knots[:1]), 0.0, 1.0)[outside & ~is_single][:, None]
+        return values
 
     def settled(self, x: np.ndarray) -> np.ndarray:
         """Values (...) that points (...) stand for: themselves, or the categories of their cells if discrete."""

@@ -80,9 +80,7 @@ def log_spline_conditionals(
     [-1.0, 1.0]
     """
     origin, unit, knots = _grid(low, high, basis.n_cells, coordinate)
-    # Not beyond 1, where no basis function is defined, by a rounding error.
-    steps = np.arange(basis.n_cells + 1.0) if not coordinate.is_linear else knots
-    logs = basis.values(np.minimum(steps / basis.n_cells, 1.0)) @ coefficients
+    logs = basis.at_edges @ coefficients
     # What was fitted are the middles of the cells. Where far values are alone in the outermost cell, the spline may
     # rise by a hundred in the half cell beyond its middle, and the end would outweigh everything.
     middles = np.pad(basis.at_cells @ coefficients, ((1, 1), (0, 0)), constant_values=-np.inf)

@@ -276,9 +276,12 @@ class MixtureDensity:
         return logsumexp(logs, axis=-1, b=self.weights) if component is None else self._select(logs, component)
 
     def cdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
-        """Distribution function of one variable; arguments as for `pdf_1d`, x may be infinite."""
+        """Distribution function of one variable; arguments as for `pdf_1d`, x may be infinite.
+
+        Of a discrete variable the share of values up to x, with a step at each of them.
+        """
         conditionals = self._of(variable)
-        values = conditionals.cdf(points(x, infinite=conditionals.is_proper))
+        values = conditionals.settled_cdf(points(x, infinite=conditionals.is_proper))
         if component is None and conditionals.is_proper:
             return mix_cdf(values, self.weights)
         return self._select(values, component)

@@ -63,6 +63,11 @@ class SplineBasis:
         return self.values(self.centers)
 
     @cached_property
+    def at_edges(self) -> csr_array:
+        """Basis functions (n_cells + 1, n_basis) at the edges of the cells."""
+        return self.values(np.arange(self.n_cells + 1) / self.n_cells)
+
+    @cached_property
     def transposed(self) -> csr_array:
         """B' (n_basis, n_cells)."""
         return csr_array(self.at_cells.T)

@@ -370,6 +370,12 @@ def test_quantiles_of_discrete_variables_are_their_values():
     shares = np.array([[0.6, 0.1], [0.3, 0.2], [0.1, 0.7]])
     conditionals = histogram_conditionals(edges, shares, categories=values)
     density = MixtureDensity(np.array([0.5, 0.5]), (conditionals,), ("x",))
+    np.testing.assert_allclose(
+        density.cdf_1d([-np.inf, -0.01, 0.0, 0.7, 1.0, 3.9, 4.0, 9.0], "x", component=0),
+        [0.0, 0.0, 0.6, 0.6, 0.9, 0.9, 1.0, 1.0],
+        atol=0.01,  # of the background
+    )
+    assert density.cdf_1d([-0.01, 4.0], "x").tolist() == [0.0, 1.0]
     q = np.array([0.05, 0.3, 0.34, 0.59, 0.61, 0.97])
     mixed = np.cumsum(shares.mean(axis=1))
     expected = values[np.searchsorted(mixed, q)]
