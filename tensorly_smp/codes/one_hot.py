@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array, get_index_dtype
+from scipy.sparse import csr_array
 
 from tensorly_smp.codes.encoding import Codes
 
@@ -38,5 +38,10 @@ def one_hot(codes: Codes) -> csr_array:
     starts = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
     indices = columns[observed]
     # Of one type with the indices, or both would become the larger: twice the memory, and slower products.
-    starts = starts.astype(get_index_dtype(maxval=len(indices)))
+    starts = starts.astype(index_type(len(indices)))
     return csr_array((np.ones(len(indices)), indices, starts), shape=(codes.n_samples, int(offsets[-1])))
+
+
+def index_type(n_entries: int) -> type[np.signedinteger]:
+    """Type of the indices of a sparse matrix of so many entries (SciPy's own choice is not public before 1.15)."""
+    return np.int32 if n_entries <= np.iinfo(np.int32).max else np.int64

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import csr_array, get_index_dtype
+from scipy.sparse import csr_array
 
 from tensorly_smp.codes.categories import values_of_bins
+from tensorly_smp.codes.one_hot import index_type
 from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
 from tensorly_smp.likelihood.observed import TIED, Observed, Support
 from tensorly_smp.likelihood.spline_basis import N_BASIS, SplineBasis, spline_basis
@@ -120,7 +121,7 @@ class Cells:
         all_shares, all_columns = np.concatenate(shares, axis=1), np.concatenate(columns, axis=1)
         kept = all_shares > 0
         starts = np.concatenate([[0], np.cumsum(np.sum(sizes, axis=0))])
-        starts = starts.astype(get_index_dtype(maxval=int(starts[-1])))  # of one type with the columns, as in one_hot
+        starts = starts.astype(index_type(int(starts[-1])))  # of one type with the columns, as in one_hot
         shape = (len(values), offsets[-1])
         return csr_array((all_shares[kept], all_columns[kept], starts), shape=shape)
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# The hyperbolic sine of this is finite.
+_FARTHEST = 709.0
+
 
 @dataclass(frozen=True)
 class Coordinate:
@@ -42,8 +45,8 @@ class Coordinate:
         """The coordinates u of values x."""
         if self.is_linear:
             return x
-        with np.errstate(over="ignore"):  # infinitely far away, and in the outermost cell with that
-            return np.asarray(np.arcsinh((x - self.center) / self.scale))
+        with np.errstate(over="ignore"):  # beyond all floats, and in the outermost cell with that
+            return np.asarray(np.clip(np.arcsinh((x - self.center) / self.scale), -_FARTHEST, _FARTHEST))
 
     def inverse(self, u: np.ndarray) -> np.ndarray:
         """The values x of coordinates u."""
@@ -60,7 +63,8 @@ class Coordinate:
         ends = self.forward(np.array([low, high]))
         knots = np.sinh(ends[0] + (ends[1] - ends[0]) / n_cells * np.arange(n_cells + 1.0))
         # The ends to the last digit: a value at a bound is not beyond it.
-        knots[[0, -1]] = (low - self.center) / self.scale, (high - self.center) / self.scale
+        if max(-ends[0], ends[1]) < _FARTHEST:
+            knots[[0, -1]] = (low - self.center) / self.scale, (high - self.center) / self.scale
         return np.asarray(knots)
 
 

@@ -35,6 +35,14 @@ def test_like_the_variable_near_the_center_and_like_its_logarithm_far_away():
     assert coordinate.forward(np.array([np.nan, 1e308])).tolist()[1] > 700
 
 
+def test_values_beyond_all_floats_stay_finite():
+    coordinate = Coordinate(-1e308, 1e-3)
+    assert np.isfinite(coordinate.forward(np.array([-1.7e308, 1.7e308]))).all()
+    knots = coordinate.knots(-1.7e308, 1.7e308, 20)
+    assert np.isfinite(knots).all()
+    assert (np.diff(knots) > 0).all()
+
+
 def test_the_variable_itself():
     x = np.array([1.0, -1e300, np.nan])
     assert LINEAR.is_linear
