@@ -87,7 +87,8 @@ def test_order_of_components_and_samples_changes_nothing():
     one = fit(values, posterior, tol=1e-11, n_iter_max=5000)
     other = fit(values[rows], posterior[rows][:, order], tol=1e-11, n_iter_max=5000)
     np.testing.assert_allclose(other.mixture.log_weights, one.mixture.log_weights[order], atol=1e-5)
-    assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-8)
+    # Of 400 nats; the optimum is flat, and old releases of NumPy add in another order.
+    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=5e-5)
 
 
 def test_samples_without_entries_say_nothing():
