@@ -318,8 +318,13 @@ def _coordinate(observed: Observed, rank: int, low: float, high: float) -> Coord
 
 
 def _curved(observed: Observed, rank: int, times: float = 1.0) -> Coordinate:
-    """The coordinate around the narrowest component; of values that are nearly all the same, the variable itself."""
+    """The coordinate around the narrowest component.
+
+    Of values that are nearly all the same, and of those whose range is next to that of all floats, the variable itself.
+    """
     first, last = observed.narrowest(rank)
+    if observed.distinct[-1] / 8 - observed.distinct[0] / 8 > np.finfo(np.float64).max / 64:
+        return LINEAR
     scale = times * max(last - first, observed.step)
     return Coordinate(0.5 * (first + last), scale) if scale > 0 else LINEAR
 

@@ -156,6 +156,14 @@ def test_rounded_values_with_a_long_tail_are_spread_over_their_step():
             assert edges[touched[-1] + 1] >= value + 0.5 - 1e-6
 
 
+def test_values_that_span_all_floats_keep_their_coordinate():
+    values = 8e307 * np.tanh(np.random.default_rng(0).normal(size=40))
+    cells, table = cells_of([values])
+    for each in (cells, *curved_cells(cells, table, 2)):
+        assert each.coordinates == (LINEAR,)
+        assert np.isfinite(each.log_widths).all()
+
+
 def test_the_variable_itself_where_another_coordinate_would_not_help():
     rng = np.random.default_rng(0)
     narrow = np.concatenate([rng.normal(0, 1e-3, 500), rng.normal(1, 1e-3, 500)])  # one of them would lose
