@@ -28,6 +28,12 @@ NOTHING_WRITTEN = "note: Nothing was written; --out FILE keeps the model."
 FIT = ["--components", "2", "--bins", "8", "--refine", "none"]
 
 
+@pytest.fixture
+def files():
+    """Models are written, which needs an extra."""
+    pytest.importorskip("h5netcdf")
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -52,6 +58,7 @@ def run(capsys, *arguments):
 # ---- fit ----
 
 
+@pytest.mark.usefixtures("files")
 def test_fit_writes_what_the_library_gives(capsys, fitted):
     status, out, err = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc", "--labels", "labels.csv")
     assert (status, err) == (0, "")
@@ -70,6 +77,7 @@ def test_fit_writes_what_the_library_gives(capsys, fitted):
     assert lines["written"] == "fit.nc, labels.csv"
 
 
+@pytest.mark.usefixtures("files")
 def test_fit_by_default_is_the_estimators_default(capsys):
     status, out, _ = run(capsys, "fit", "data.csv", "--components", "2", *WAYS, "--out", "fit.nc", "--seed", "3")
     assert status == 0
@@ -116,6 +124,7 @@ def test_many_variables_are_drawn_on_pages(capsys, folder):
     assert err == "note: fit.png shows the first 12 of 14 variables; a .pdf has them all.\n"
 
 
+@pytest.mark.usefixtures("files")
 def test_a_fit_that_is_questionable(capsys):
     status, out, err = run(capsys, "fit", "data.csv", "--components", "30", *FIT[2:], *WAYS, "--out", "fit.nc")
     assert status == 1
@@ -150,6 +159,7 @@ def test_components_of_few_samples(weights, message):
     assert small_components(np.array(weights), 100) == message
 
 
+@pytest.mark.usefixtures("files")
 def test_few_samples_alone_are_questionable(capsys, monkeypatch):
     monkeypatch.setattr("tensorly_smp.commands.FEWEST_SAMPLES", 400)
     status, _, err = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc")
@@ -157,6 +167,7 @@ def test_few_samples_alone_are_questionable(capsys, monkeypatch):
     assert err == ("warning: 2 of 2 components hold fewer than 400 samples: 0, 1. Fewer components, or --select 1:1.\n")
 
 
+@pytest.mark.usefixtures("files")
 def test_columns_of_yes_and_no(capsys):
     table = FRAME[NAMES].assign(smoker=np.where(DATA.labels == 1, "Yes", "no"))
     table.to_csv("smokers.csv", index=False)
@@ -171,6 +182,7 @@ def test_columns_of_yes_and_no(capsys):
     assert [int(line.split(",")[1]) for line in out.splitlines()[1:]] == expected.tolist()
 
 
+@pytest.mark.usefixtures("files")
 def test_a_constant_column_is_said_once(capsys):
     FRAME[NAMES].assign(site=5).to_csv("site.csv", index=False)
     _, _, err = run(capsys, "fit", "site.csv", *FIT, "--out", "fit.nc")
@@ -191,6 +203,7 @@ def test_other_encodings_and_repeated_names_of_samples(capsys, folder):
 
 
 @pytest.mark.parametrize("name", ["fit.nc", "fit.nc4", "fit.h5", "fit.hdf5", "fit.NC"])
+@pytest.mark.usefixtures("files")
 def test_names_of_models(capsys, name):
     assert run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", name)[0] == 0
     assert smp.load(name).n_components == 2
@@ -368,6 +381,7 @@ def test_help(capsys, command):
     assert out.startswith("usage: tensorly-smp")
 
 
+@pytest.mark.usefixtures("files")
 def test_as_a_process(folder):
     arguments = ["fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc"]
     done = subprocess.run(
