@@ -29,7 +29,7 @@ def test_sizes_are_measured_or_say_why_not(monkeypatch, capsys):
     cells = [line.split() for line in printed if line.split()[0] in ("3", "5") and line.split()[1].isdigit()]
     assert [tuple(map(int, row[:2])) for row in cells] == [(3, 50), (5, 50), (3, 10**6), (5, 10**6)]
     for row in cells[:2]:
-        assert all(float(value) > 0 for value in row[2:])
+        assert all(0 <= float(value) < np.inf for value in row[2:])  # seconds, rounded
         assert len(row) == 5  # two times and their ratio
     assert [row[2:] for row in cells[2:]] == [["memory", "memory"]] * 2
 

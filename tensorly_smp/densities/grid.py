@@ -297,7 +297,8 @@ class GridConditionals:
         steps[0], steps[-1] = 0.0, 1.0  # draws are never outside the grid
         is_single, x = ~np.isnan(category), np.asarray(x, dtype=np.float64)
         values[is_single] = steps[(cell + (x >= category))[is_single]]
-        values[outside & ~is_single] = np.where(x < self._at(self.knots[:1]), 0.0, 1.0)[outside & ~is_single][:, None]
+        beyond = outside & ~is_single
+        values[beyond] = np.where(x[beyond] < self._at(self.knots[0]), 0.0, 1.0)[:, None]
         return values
 
     def settled(self, x: np.ndarray) -> np.ndarray:

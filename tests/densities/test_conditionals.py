@@ -376,6 +376,12 @@ def test_quantiles_of_discrete_variables_are_their_values():
         atol=0.01,  # of the background
     )
     assert density.cdf_1d([-0.01, 4.0], "x").tolist() == [0.0, 1.0]
+    assert density.cdf_1d(0.5, "x", component="all").shape == (2,)
+    assert float(density.cdf_1d(-9.0, "x")) == 0.0
+    several = histogram_conditionals(edges, shares, categories=np.array([np.nan, 1.0, np.nan]))
+    mixed_bins = MixtureDensity(np.array([0.5, 0.5]), (several,), ("x",))
+    assert mixed_bins.cdf_1d([-9.0, 9.0], "x").tolist() == [0.0, 1.0]
+    assert float(mixed_bins.cdf_1d(9.0, "x")) == 1.0
     q = np.array([0.05, 0.3, 0.34, 0.59, 0.61, 0.97])
     mixed = np.cumsum(shares.mean(axis=1))
     expected = values[np.searchsorted(mixed, q)]
