@@ -159,9 +159,8 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
     Dataset
         Weights and factors are those of the refined mixture, by decreasing weight. New are ``spline`` (variable, basis,
         component), ``spline_center`` and ``spline_scale`` (variable), ``penalty`` (variable, component), ``background``
-        (component), ``interval`` and ``bounds``
-        (variable, end), ``discrete`` (variable), ``categories`` (variable, bin), and ``log_likelihood``
-        and ``round`` (em_pass).
+        (component), ``interval`` and ``bounds`` (variable, end), ``discrete`` (variable), ``categories`` (variable,
+        bin), and ``log_likelihood`` and ``round`` (em_pass).
     """
     cells, rank, n_variables = fit.cells, fit.mixture.rank, dataset.sizes["variable"]
     order = np.argsort(-fit.mixture.log_weights, kind="stable")

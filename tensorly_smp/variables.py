@@ -11,6 +11,7 @@ import numpy as np
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import list_names
 from tensorly_smp.likelihood.observed import Support, atoms, discrete_variables
+from tensorly_smp.representations import joined
 from tensorly_smp.samples import Samples
 
 _SHOWN = 5
@@ -59,12 +60,11 @@ def repeated_value_concerns(samples: Samples, discrete: Sequence[int], sample_we
     if not found:
         return []
     named = [f"{samples.variables[n]!r} ({100 * share:.0f} % are {value:.6g})" for n, (value, share) in found.items()]
-    shown = ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
     return [
-        f"Many samples share one value of variable(s) {shown}: no smooth density explains that, and components may "
-        "follow it. If it stands for missing, set it to NaN. If it means something (no rain, a limit of detection), "
-        "say where it is in a variable of its own, of zeros and ones, and set it to NaN then. Counts can be named in "
-        "discrete."
+        f"Many samples share one value of variable(s) {joined(named, _SHOWN)}: no smooth density explains that, and "
+        "components may follow it. If it stands for missing, set it to NaN. If it means something (no rain, a limit of "
+        "detection), say where it is in a variable of its own, of zeros and ones, and set it to NaN then. Counts can "
+        "be named in discrete."
     ]
 
 

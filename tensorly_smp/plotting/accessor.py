@@ -44,16 +44,6 @@ class ModelPlots:
         names = [name for name in vars(type(self)) if not name.startswith("_")]
         return f"Pictures of a fitted {type(self._model).__name__}: {', '.join(names)}"
 
-    def __call__(
-        self,
-        X: Any = None,
-        variables: Sequence[Hashable] | Hashable | None = None,
-        page: int = 0,
-        axes: Any = None,
-    ) -> np.ndarray:
-        """The same as :meth:`conditionals`, the picture to begin with."""
-        return plot_conditionals(self._model, X, variables, page, axes)
-
     def conditionals(
         self,
         X: Any = None,
@@ -63,6 +53,8 @@ class ModelPlots:
     ) -> np.ndarray:
         """Densities of every variable in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
         return plot_conditionals(self._model, X, variables, page, axes)
+
+    __call__ = conditionals  # the picture to begin with
 
     def factors(
         self, variables: Sequence[Hashable] | Hashable | None = None, page: int = 0, axes: Any = None
