@@ -14,6 +14,11 @@ from numba import njit
 
 #: Samples whose sums are taken together.
 CHUNK = 8192
+#: Entries of tables that stay in the cache while the samples of a pass, this many at a time, are looked up in them: in
+#: the order of the samples alone, nearly every entry of a large table would come from memory.
+TABLE_ENTRIES, MANY = 65536, 2048
+#: Of the line search of log-splines.
+MOST_HALVINGS, ARMIJO_SHARE, ROUNDING = 30, 1e-4, 1e-13
 #: Samples whose e1 and e2 stay in the processor's nearest cache while all variables are added.
 BLOCK = 128
 
@@ -34,7 +39,7 @@ def expect(indptr, indices, shares, log_weights, log_tables, sample_weight, post
     Parameters
     ----------
     indptr, indices, shares : ndarray
-        Of the CSR matrix.
+        Of the CSR matrix; slower where the indices of a sample do not rise.
     log_weights : ndarray (rank,)
     log_tables : ndarray (n_rows, rank)
     sample_weight : ndarray (n_samples,)
@@ -51,33 +56,47 @@ def expect(indptr, indices, shares, log_weights, log_tables, sample_weight, post
     n_samples, rank = posterior.shape
     is_weighted = len(sample_weight) > 0
     counts, component_counts, log_likelihood = np.zeros(log_tables.shape), np.zeros(rank), 0.0
-    joint, of_chunk = np.empty(rank), np.empty(rank)
-    for start in range(0, n_samples, CHUNK):
-        log_likelihood_of_chunk = 0.0
-        of_chunk[:] = 0.0
-        for m in range(start, min(start + CHUNK, n_samples)):
-            first, last = indptr[m], indptr[m + 1]
-            joint[:] = log_weights
-            for p in range(first, last):
-                row, share = np.uintp(indices[p]), shares[p]  # unsigned: no test for indices from the end
-                for r in range(rank):
-                    joint[r] += share * log_tables[row, r]
-            peak, total = joint.max(), 0.0
+    joint, at, of_block = np.empty((MANY, rank)), np.empty(MANY, np.intp), np.empty(rank)
+    n_together = max(1, TABLE_ENTRIES // rank)
+    for start in range(0, n_samples, MANY):
+        size = min(MANY, n_samples - start)
+        for m in range(size):
+            at[m] = indptr[start + m]
+            joint[m] = log_weights
+        for rows in range(0, len(log_tables), n_together):
+            for m in range(size):
+                p, last = at[m], indptr[start + m + 1]
+                while p < last and indices[p] < rows + n_together:
+                    row, share = np.uintp(indices[p]), shares[p]  # unsigned: no test for indices from the end
+                    for r in range(rank):
+                        joint[m, r] += share * log_tables[row, r]
+                    p += 1
+                at[m] = p
+        log_likelihood_of_block = 0.0
+        of_block[:] = 0.0
+        for m in range(size):
+            at[m] = indptr[start + m]
+            peak, total = joint[m].max(), 0.0
             for r in range(rank):
-                joint[r] = exp(joint[r] - peak)
-                total += joint[r]
-            weight = sample_weight[m] if is_weighted else 1.0
-            log_likelihood_of_chunk += weight * (peak + log(total))
+                joint[m, r] = exp(joint[m, r] - peak)
+                total += joint[m, r]
+            weight = sample_weight[start + m] if is_weighted else 1.0
+            log_likelihood_of_block += weight * (peak + log(total))
             for r in range(rank):
-                posterior[m, r] = joint[r] / total
-                joint[r] = weight * posterior[m, r]
-                of_chunk[r] += joint[r]
-            for p in range(first, last):
-                row, share = np.uintp(indices[p]), shares[p]
-                for r in range(rank):
-                    counts[row, r] += share * joint[r]
-        log_likelihood += log_likelihood_of_chunk
-        component_counts += of_chunk
+                posterior[start + m, r] = joint[m, r] / total
+                joint[m, r] = weight * posterior[start + m, r]
+                of_block[r] += joint[m, r]
+        for rows in range(0, len(log_tables), n_together):
+            for m in range(size):
+                p, last = at[m], indptr[start + m + 1]
+                while p < last and indices[p] < rows + n_together:
+                    row, share = np.uintp(indices[p]), shares[p]
+                    for r in range(rank):
+                        counts[row, r] += share * joint[m, r]
+                    p += 1
+                at[m] = p
+        log_likelihood += log_likelihood_of_block
+        component_counts += of_block
     return log_likelihood, counts, component_counts
 
 
@@ -151,3 +170,156 @@ def exchange(first, second, weights, codes_in, table_in, codes_out, table_out): 
                 of_chunk[row_out, r] += weight * e2
         total += of_chunk
     return total
+
+
+@_compiled
+def climb(  # type: ignore[no-untyped-def]
+    functions, unit, penalty_bands, data, penalty, coefficients, expected, likelihood, n_steps, tol
+):
+    """Newton's method of :func:`tensorly_smp.likelihood.log_spline.maximize`, one density after the other.
+
+    Parameters
+    ----------
+    functions : ndarray (4, 4)
+        In the four cells between two knots, the four basis functions that are not zero there: everywhere the same.
+    unit : float
+        Of the third differences.
+    penalty_bands : ndarray (n_basis, 4)
+        Of D'D.
+    data, coefficients : ndarray (n_densities, n_basis)
+        B'nu, and where to start from; the latter are written to, as are the next two.
+    expected : ndarray (n_densities, n_cells)
+    penalty, likelihood, tol : ndarray (n_densities,)
+    n_steps : int
+
+    Returns
+    -------
+    ndarray of bool (n_densities,)
+        Whether a Hessian was found that is not positive definite to rounding, where the density is left as it is.
+    """
+    n_densities, n_basis = coefficients.shape
+    is_left = np.zeros(n_densities, np.bool_)
+    products = np.zeros((4, 16))  # to what a cell adds to four rows of the bands
+    for a in range(4):
+        for d in range(4 - a):
+            products[:, 4 * a + d] = functions[:, a] * functions[:, a + d]
+    gradient, moved, found = np.empty(n_basis), np.empty(n_basis), np.empty(expected.shape[1])
+    step, bands = np.zeros(n_basis + 3), np.zeros((n_basis + 3, 4))
+    for s in range(n_densities):
+        value = likelihood[s] - 0.5 * penalty[s] * _roughness(unit, coefficients[s])
+        for _ in range(n_steps):
+            _derive(
+                functions,
+                products,
+                unit,
+                penalty_bands,
+                data[s],
+                penalty[s],
+                coefficients[s],
+                expected[s],
+                gradient,
+                bands,
+            )
+            is_left[s] = not _solve(bands, gradient, step)
+            if is_left[s]:
+                break
+            promised = 0.0
+            for k in range(n_basis):
+                promised += gradient[k] * step[k]
+            length = 1.0
+            for _ in range(MOST_HALVINGS):
+                for k in range(n_basis):
+                    moved[k] = coefficients[s, k] + length * step[k]
+                reached = _likelihood(functions, data[s], moved, found)
+                risen = reached - 0.5 * penalty[s] * _roughness(unit, moved)
+                if risen >= value + ARMIJO_SHARE * length * promised - ROUNDING:
+                    coefficients[s], expected[s], likelihood[s], value = moved, found, reached, risen
+                    break
+                length *= 0.5
+            if promised <= tol[s]:
+                break
+    return is_left
+
+
+@_compiled
+def _roughness(unit, beta):  # type: ignore[no-untyped-def]
+    """|D beta|^2."""
+    total = 0.0
+    for k in range(len(beta) - 3):
+        bend = unit * (beta[k + 3] - 3.0 * beta[k + 2] + 3.0 * beta[k + 1] - beta[k])
+        total += bend * bend
+    return total
+
+
+@_compiled
+def _likelihood(functions, data, beta, expected):  # type: ignore[no-untyped-def]
+    """F without its penalty; exp(eta) is written to `expected`."""
+    total = 0.0
+    for i in range(len(beta) - 3):
+        for j in range(4):
+            eta = functions[j, 0] * beta[i] + functions[j, 1] * beta[i + 1]
+            eta += functions[j, 2] * beta[i + 2] + functions[j, 3] * beta[i + 3]
+            expected[4 * i + j] = exp(eta)
+            total -= expected[4 * i + j]
+    for k in range(len(beta)):
+        total += data[k] * beta[k]
+    return total
+
+
+@_compiled
+def _derive(functions, products, unit, penalty_bands, data, rho, beta, expected, gradient, bands):  # type: ignore[no-untyped-def]
+    """Gradient (n_basis,) of F and bands (n_basis, 4) of its negative Hessian."""
+    flat = bands.reshape(-1)
+    for k in range(len(beta)):
+        gradient[k] = data[k]
+        for d in range(4):
+            bands[k, d] = rho * penalty_bands[k, d]
+    for i in range(len(beta) - 3):
+        bend = rho * unit * unit * (beta[i + 3] - 3.0 * beta[i + 2] + 3.0 * beta[i + 1] - beta[i])
+        gradient[i] += bend
+        gradient[i + 1] -= 3.0 * bend
+        gradient[i + 2] += 3.0 * bend
+        gradient[i + 3] -= bend
+        m0, m1, m2, m3 = expected[4 * i], expected[4 * i + 1], expected[4 * i + 2], expected[4 * i + 3]
+        for a in range(4):
+            of_a = (m0 * functions[0, a] + m1 * functions[1, a]) + (m2 * functions[2, a] + m3 * functions[3, a])
+            gradient[i + a] -= of_a
+        for q in range(16):
+            flat[4 * i + q] += (m0 * products[0, q] + m1 * products[1, q]) + (m2 * products[2, q] + m3 * products[3, q])
+
+
+@_compiled
+def _solve(bands, right, x):  # type: ignore[no-untyped-def]
+    """Solution of a banded symmetric system, by L D L'; whether it is positive definite.
+
+    Parameters
+    ----------
+    bands : ndarray (n + 3, 4)
+        Overwritten. Three rows of zeros at the end, as in `x`, spare the inner loops a test for the end.
+    right : ndarray (n,)
+    x : ndarray (n + 3,)
+        Written to.
+    """
+    n = len(right)
+    for k in range(n):
+        x[k] = right[k]
+    for k in range(n):
+        if not bands[k, 0] > 0.0:
+            return False
+        inverse = 1.0 / bands[k, 0]
+        first, second, third = bands[k, 1], bands[k, 2], bands[k, 3]
+        of_first, of_second, of_third = first * inverse, second * inverse, third * inverse
+        bands[k + 1, 0] -= of_first * first
+        bands[k + 1, 1] -= of_first * second
+        bands[k + 1, 2] -= of_first * third
+        bands[k + 2, 0] -= of_second * second
+        bands[k + 2, 1] -= of_second * third
+        bands[k + 3, 0] -= of_third * third
+        x[k + 1] -= of_first * x[k]
+        x[k + 2] -= of_second * x[k]
+        x[k + 3] -= of_third * x[k]
+        bands[k, 0], bands[k, 1], bands[k, 2], bands[k, 3] = inverse, of_first, of_second, of_third
+    x[n:] = 0.0
+    for k in range(n - 1, -1, -1):
+        x[k] = bands[k, 0] * x[k] - bands[k, 1] * x[k + 1] - bands[k, 2] * x[k + 2] - bands[k, 3] * x[k + 3]
+    return True

@@ -14,6 +14,9 @@ from tensorly_smp import kernels
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.factors.symmetric_sums import PairSums
 from tensorly_smp.likelihood.expectation import expectation
+from tensorly_smp.likelihood.log_spline import LogSplineFit, fit_log_splines, maximize
+from tensorly_smp.likelihood.penalties import CRITERIA, choose_penalties
+from tensorly_smp.likelihood.spline_basis import spline_basis
 
 SEEDS = st.integers(0, 2**31)
 
@@ -103,6 +106,71 @@ def test_pair_sums(seed, n_samples, n_bins, rank, dtype):
         assert a.shape == b.shape
         assert b.dtype == dtype
         np.testing.assert_allclose(b, a, rtol=1e-3 if dtype is np.float32 else 1e-9, atol=tolerance)
+
+
+def test_expectation_of_more_tables_than_the_cache_holds():
+    compiled_kernels = pytest.importorskip("tensorly_smp.compiled_kernels")
+    rng = np.random.default_rng(1)
+    n_bins, rank = 500, 20
+    codes = smp.Codes.from_array(rng.integers(-1, n_bins, (50, 13)), n_bins=n_bins)
+    assert codes.n_variables * n_bins * rank > compiled_kernels.TABLE_ENTRIES
+    hot = one_hot(codes)
+    assert_same_expectation(hot, rng, rank, None)
+    turned = csr_array(hot[:, ::-1])  # indices that fall within a sample
+    turned.has_sorted_indices = True  # so that nobody sorts them
+    assert (np.diff(turned.indices[: turned.indptr[1]]) < 0).any()
+    assert_same_expectation(turned, rng, rank, None)
+
+
+def histograms(seed, n_basis, n_densities, n_samples):
+    rng = np.random.default_rng(seed)
+    basis = spline_basis(n_basis)
+    values = rng.gamma(rng.uniform(1, 5, n_densities), rng.uniform(0.02, 0.1, n_densities), (n_samples, n_densities))
+    cells = np.minimum((values * basis.n_cells).astype(int), basis.n_cells - 1)
+    counts = [np.bincount(column, minlength=basis.n_cells) for column in cells.T]
+    return basis, np.transpose(counts) / n_samples
+
+
+@settings(deadline=None)
+@given(SEEDS, st.sampled_from([4, 5, 12, 40, 80]), st.integers(1, 150), st.integers(5, 500))
+def test_log_splines(seed, n_basis, n_densities, n_samples):
+    basis, shares = histograms(seed, n_basis, n_densities, n_samples)
+    penalty = 10.0 ** np.random.default_rng(seed).uniform(-3, 3, n_densities)
+    plain, fast = both(lambda: fit_log_splines(basis, shares, penalty))
+    # Where there are no samples, F hardly depends on the densities.
+    np.testing.assert_allclose(
+        np.exp(basis.log_probabilities(fast)), np.exp(basis.log_probabilities(plain)), rtol=1e-5, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_penalties(criterion):
+    basis, shares = histograms(0, 80, 60, 400)
+    totals = np.random.default_rng(1).uniform(50, 400, 60)
+    plain, fast = both(lambda: choose_penalties(basis, shares, totals, criterion=criterion))
+    np.testing.assert_array_equal(fast[0], plain[0])
+    np.testing.assert_allclose(
+        np.exp(basis.log_probabilities(fast[1])), np.exp(basis.log_probabilities(plain[1])), rtol=1e-3, atol=1e-5
+    )
+
+
+def test_a_log_spline_whose_hessian_is_singular():
+    basis, shares = histograms(0, 12, 3, 100)
+    shares[:, 1] = 0.0
+    shares[16:20, 1] = 0.25
+    start = basis.gaussian(shares)
+    start[:, 1] = np.where(basis.at_cells[16:20].sum(axis=0) > 0, 0.0, -800.0)  # elsewhere expectations are zero
+    start = basis.normalized(start)
+    data, compiled = basis.transposed @ shares, pytest.importorskip("tensorly_smp.compiled_kernels")
+    fit = LogSplineFit.at(basis, data, np.array([0.1, 0.0, 0.1]), start)
+    plain, fast = (maximize(fit, 1, np.zeros(3), kernel) for kernel in (None, compiled))
+    np.testing.assert_allclose(fast.coefficients, plain.coefficients, rtol=1e-9)
+    np.testing.assert_allclose(fast.value, plain.value, rtol=1e-9)
+    left = compiled.climb(
+        *(basis.at_interval, basis.unit, basis.penalty_bands, data.T.copy(), fit.penalty, start.T.copy()),
+        *(fit.expected.T.copy(), fit.likelihood.copy(), 1, np.zeros(3)),
+    )
+    assert left.tolist() == [False, True, False]
 
 
 def test_fit_is_the_same():

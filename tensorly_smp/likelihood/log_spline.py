@@ -12,14 +12,18 @@ logarithms: under heavy smoothing the density is a Gaussian. Arrays have one col
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import ModuleType
 
 import numpy as np
 
+from tensorly_smp import kernels
 from tensorly_smp.likelihood.banded import cholesky, solve
 from tensorly_smp.likelihood.spline_basis import SplineBasis
 
 _CHUNK = 128  # densities at a time: their matrices stay in the processor's cache
+#: Entries of a pass over the samples that a cell of a density stands for: what it takes in Newton steps.
+_WORK_PER_CELL = 400
 _MOST_HALVINGS = 30
 _ROUNDING = 1e-13  # of F, in nats per sample
 _ARMIJO_SHARE = 1e-4
@@ -88,8 +92,46 @@ class LogSplineFit:
         return self.data - fitted - self.penalty * (self.basis.differences_transposed @ self.bends)
 
 
-def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:
-    """Newton's method until a step promises less than tol (n_densities,)."""
+def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: ModuleType | None = None) -> LogSplineFit:
+    """Newton's method until a step promises less than tol (n_densities,); with compiled kernels if they are given."""
+    if compiled is None:
+        return _maximize(fit, n_steps, tol)
+    basis = fit.basis
+    data, coefficients, expected = (
+        np.array(array.T, order="C") for array in (fit.data, fit.coefficients, fit.expected)
+    )
+    likelihood = fit.likelihood.copy()
+    is_left = compiled.climb(
+        basis.at_interval,
+        basis.unit,
+        basis.penalty_bands,
+        data,
+        fit.penalty,
+        coefficients,
+        expected,
+        likelihood,
+        n_steps,
+        tol,
+    )
+    reached = replace(
+        fit,
+        coefficients=np.ascontiguousarray(coefficients.T),
+        bends=basis.differences @ coefficients.T,
+        expected=np.ascontiguousarray(expected.T),
+        likelihood=likelihood,
+    )
+    if is_left.any():
+        left = np.flatnonzero(is_left)
+        reached.put(left, _maximize(reached.take(left), n_steps, tol[left]))
+    return reached
+
+
+def compiled_for(basis: SplineBasis, n_densities: int) -> ModuleType | None:
+    """The compiled kernels, if there are densities enough."""
+    return kernels.compiled(_WORK_PER_CELL * basis.n_cells * n_densities)
+
+
+def _maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:
     active = np.arange(len(tol))
     for _ in range(n_steps):
         part = fit.take(active) if len(active) < len(tol) else fit
@@ -162,10 +204,10 @@ def fit_log_splines(
     True
     """
     start = basis.normalized(basis.gaussian(shares) if start is None else start)
-    data = basis.transposed @ shares
+    data, compiled = basis.transposed @ shares, compiled_for(basis, len(penalty))
     for columns in chunks(shares.shape[1]):
         fit = LogSplineFit.at(basis, data[:, columns], penalty[columns], start[:, columns])
-        start[:, columns] = maximize(fit, n_steps, np.full(len(fit.penalty), tol)).coefficients
+        start[:, columns] = maximize(fit, n_steps, np.full(len(fit.penalty), tol), compiled).coefficients
     return start
 
 

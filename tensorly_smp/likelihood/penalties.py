@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.banded import cholesky, inverse_bands, log_determinant, trace_of_product
-from tensorly_smp.likelihood.log_spline import LogSplineFit, chunks, maximize
+from tensorly_smp.likelihood.log_spline import LogSplineFit, chunks, compiled_for, maximize
 from tensorly_smp.likelihood.spline_basis import DIFFERENCES, SplineBasis
 
 #: Penalties rho that are compared; powers of ten, because a factor of ten between two is about as far as the criteria
@@ -98,11 +99,11 @@ def choose_penalties(
     candidates = PENALTIES if candidates is None else candidates
     grid = np.minimum(candidates.reshape(len(candidates), -1), largest_penalties(basis, shares))
     chosen, coefficients = np.empty(n_densities), basis.normalized(basis.gaussian(shares) if start is None else start)
-    data = basis.transposed @ shares
+    data, compiled = basis.transposed @ shares, compiled_for(basis, n_densities)
     for columns in chunks(n_densities):
         fit = LogSplineFit.at(basis, data[:, columns], grid[-1, columns], coefficients[:, columns])
         chosen[columns], coefficients[:, columns] = _best_of_path(
-            fit, totals[columns], grid[::-1, columns], CRITERIA[criterion]
+            fit, totals[columns], grid[::-1, columns], CRITERIA[criterion], compiled
         )
     return chosen, coefficients
 
@@ -119,7 +120,11 @@ def largest_penalties(basis: SplineBasis, shares: np.ndarray) -> np.ndarray:
 
 
 def _best_of_path(
-    fit: LogSplineFit, totals: np.ndarray, penalties: np.ndarray, criterion_of: Criterion
+    fit: LogSplineFit,
+    totals: np.ndarray,
+    penalties: np.ndarray,
+    criterion_of: Criterion,
+    compiled: ModuleType | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Best of decreasing penalties (n_candidates, n_densities), and coefficients: from next to a Gaussian on."""
     chosen, best, coefficients = penalties[0].copy(), np.full(len(totals), -np.inf), fit.coefficients.copy()
@@ -128,7 +133,9 @@ def _best_of_path(
         tried = np.flatnonzero(going & (penalty < penalties[number - 1])) if number else np.arange(len(totals))
         if not len(tried):
             continue
-        part = maximize(replace(fit.take(tried), penalty=penalty[tried]), _PATH_STEPS, _PATH_TOL / totals[tried])
+        part = maximize(
+            replace(fit.take(tried), penalty=penalty[tried]), _PATH_STEPS, _PATH_TOL / totals[tried], compiled
+        )
         fit.put(tried, part)
         value = criterion_of(part, totals[tried])
         better = value > best[tried]

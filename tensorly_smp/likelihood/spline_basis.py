@@ -73,11 +73,22 @@ class SplineBasis:
         return csr_array(self.at_cells.T)
 
     @cached_property
+    def at_interval(self) -> np.ndarray:
+        """Basis functions (CELLS_PER_INTERVAL, 4) that are not zero between two knots: everywhere the same."""
+        middle = (self.n_basis - _DEGREE) // 2 * CELLS_PER_INTERVAL
+        return self.at_cells.data.reshape(-1, _WIDTH)[middle : middle + CELLS_PER_INTERVAL].copy()
+
+    @cached_property
     def products(self) -> csr_array:
         """Matrix (4 n_basis, n_cells) from the diagonal of W to the entries of B'WB, four to a column of the band."""
         dense = np.pad(self.at_cells.toarray(), ((0, 0), (0, _DEGREE)))
         bands = [dense[:, : self.n_basis] * dense[:, d : d + self.n_basis] for d in range(_WIDTH)]
         return csr_array(np.stack(bands, axis=2).reshape(self.n_cells, -1).T)
+
+    @property
+    def unit(self) -> float:
+        """Factor of the differences."""
+        return float(((self.n_basis - _DEGREE) / 40) ** (DIFFERENCES - 0.5))
 
     @cached_property
     def differences(self) -> csr_array:
@@ -85,8 +96,7 @@ class SplineBasis:
 
         |D beta|^2 is 40^-5 times the integral of the squared third derivative.
         """
-        unit = ((self.n_basis - _DEGREE) / 40) ** (DIFFERENCES - 0.5)
-        return csr_array(unit * np.diff(np.eye(self.n_basis), DIFFERENCES, axis=0))
+        return csr_array(self.unit * np.diff(np.eye(self.n_basis), DIFFERENCES, axis=0))
 
     @cached_property
     def differences_transposed(self) -> csr_array:
