@@ -167,7 +167,11 @@ def _add_table(command: argparse.ArgumentParser) -> None:
         "--decimal", choices=[".", ","], default=".", metavar="POINT", help="decimal point (default: .)"
     )
     command.add_argument(
-        "--missing", action="append", default=[], metavar="TEXT", help="another sign of a missing entry"
+        "--missing",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="another sign of a missing entry; a model keeps it",
     )
     command.add_argument("--no-header", action="store_true", help="the first line has no names")
     command.add_argument("--id-column", metavar="NAME", help="column that names the samples")

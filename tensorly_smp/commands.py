@@ -26,6 +26,8 @@ from tensorly_smp.storage import ZARR_SUFFIX, load, require_format
 from tensorly_smp.summaries import fit_summary
 
 _MODEL_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ZARR_SUFFIX)
+#: Attribute of the models of the command line: how missing entries were written besides the usual ways, line by line.
+MISSING_SIGNS = "missing_signs"
 #: A component of fewer samples has no density to speak of.
 FEWEST_SAMPLES = 5
 
@@ -53,6 +55,8 @@ def fit(options: argparse.Namespace) -> bool:
     for word, text in lines:
         say(f"{word:<{width}}  {text}")
     if options.out is not None:
+        if options.missing:
+            model.result_.attrs[MISSING_SIGNS] = "\n".join(options.missing)
         model.save(options.out)
     if options.labels is not None:
         _write_csv(_assigned(model, table), options.labels)
@@ -156,9 +160,12 @@ def _load(path: Path, where: str) -> SmoothProductMixture:
 
 
 def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> CsvTable:
+    """The table; what stood for a missing entry where the model is from does so here too."""
+    known = "" if model is None else str(model.result_.attrs.get(MISSING_SIGNS, ""))
+    missing = (*options.missing, *known.splitlines())
     table = read_table(
         options.data,
-        CsvFormat(options.sep, options.decimal, tuple(options.missing), not options.no_header, options.encoding),
+        CsvFormat(options.sep, options.decimal, missing, not options.no_header, options.encoding),
         Columns(options.id_column, options.labels_column, tuple(options.drop), options.only_numbers),
         None if model is None else model.binning_.variables,
     )

@@ -62,7 +62,8 @@ def expect(indptr, indices, shares, log_weights, log_tables, sample_weight, post
         size = min(MANY, n_samples - start)
         for m in range(size):
             at[m] = indptr[start + m]
-            joint[m] = log_weights
+            for r in range(rank):
+                joint[m, r] = log_weights[r]
         for rows in range(0, len(log_tables), n_together):
             for m in range(size):
                 p, last = at[m], indptr[start + m + 1]
@@ -76,7 +77,9 @@ def expect(indptr, indices, shares, log_weights, log_tables, sample_weight, post
         of_block[:] = 0.0
         for m in range(size):
             at[m] = indptr[start + m]
-            peak, total = joint[m].max(), 0.0
+            peak, total = joint[m, 0], 0.0
+            for r in range(1, rank):
+                peak = max(peak, joint[m, r])
             for r in range(rank):
                 joint[m, r] = exp(joint[m, r] - peak)
                 total += joint[m, r]
@@ -202,38 +205,32 @@ def climb(  # type: ignore[no-untyped-def]
     products = np.zeros((4, 16))  # to what a cell adds to four rows of the bands
     for a in range(4):
         for d in range(4 - a):
-            products[:, 4 * a + d] = functions[:, a] * functions[:, a + d]
+            for j in range(4):
+                products[j, 4 * a + d] = functions[j, a] * functions[j, a + d]
     gradient, moved, found = np.empty(n_basis), np.empty(n_basis), np.empty(expected.shape[1])
     step, bands = np.zeros(n_basis + 3), np.zeros((n_basis + 3, 4))
     for s in range(n_densities):
-        value = likelihood[s] - 0.5 * penalty[s] * _roughness(unit, coefficients[s])
+        nu, rho, beta, mass = data[s], penalty[s], coefficients[s], expected[s]
+        value = likelihood[s] - 0.5 * rho * _roughness(unit, beta)
         for _ in range(n_steps):
-            _derive(
-                functions,
-                products,
-                unit,
-                penalty_bands,
-                data[s],
-                penalty[s],
-                coefficients[s],
-                expected[s],
-                gradient,
-                bands,
-            )
+            _derive(functions, products, unit, penalty_bands, nu, rho, beta, mass, gradient, bands)
             is_left[s] = not _solve(bands, gradient, step)
             if is_left[s]:
                 break
-            promised = 0.0
+            promised, length = 0.0, 1.0
             for k in range(n_basis):
                 promised += gradient[k] * step[k]
-            length = 1.0
             for _ in range(MOST_HALVINGS):
                 for k in range(n_basis):
-                    moved[k] = coefficients[s, k] + length * step[k]
-                reached = _likelihood(functions, data[s], moved, found)
-                risen = reached - 0.5 * penalty[s] * _roughness(unit, moved)
+                    moved[k] = beta[k] + length * step[k]
+                reached = _likelihood(functions, nu, moved, found)
+                risen = reached - 0.5 * rho * _roughness(unit, moved)
                 if risen >= value + ARMIJO_SHARE * length * promised - ROUNDING:
-                    coefficients[s], expected[s], likelihood[s], value = moved, found, reached, risen
+                    likelihood[s], value = reached, risen
+                    for k in range(n_basis):
+                        beta[k] = moved[k]
+                    for g in range(len(mass)):
+                        mass[g] = found[g]
                     break
                 length *= 0.5
             if promised <= tol[s]:

@@ -18,7 +18,7 @@ from importlib import import_module
 from types import ModuleType
 
 #: Products samples x variables x components of one pass from which kernels pay: to import Numba takes 0.4 s and to load
-#: them from its cache 0.3 s (3 s at their very first use, when they are compiled). A pass of this size saves 20 ms, and
+#: them from its cache 0.3 s (5 s at their very first use, when they are compiled). A pass of this size saves 20 ms, and
 #: a fit makes a hundred.
 LEAST_WORK = 5e6
 

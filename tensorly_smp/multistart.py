@@ -29,7 +29,6 @@ SCREENING_BASIS = 40
 N_KEPT = 2
 #: Of many samples, starts are followed on their bins first, where passes take less time and no penalties are chosen.
 BIN_PASSES = 10
-#: Penalties that are compared then while starts are.
 #: Of many samples that have been compared, clusters that agree so well (adjusted Rand index) lead to one optimum.
 SAME_COMPARED = 0.98
 

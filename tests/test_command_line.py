@@ -298,6 +298,23 @@ def test_predict_with_a_model_of_numbers_without_names(capsys):
     assert len(out.splitlines()) == 501
 
 
+@pytest.mark.usefixtures("files")
+def test_predict_knows_the_signs_of_missing_entries(capsys, folder):
+    (folder / "signs.csv").write_text(
+        FRAME[NAMES].assign(age=FRAME["age"].fillna(-999.0)).to_csv(index=False, na_rep="?")
+    )
+    signs = ["--missing=-999.0", "--missing", "?"]
+    assert run(capsys, "fit", "signs.csv", *FIT, *signs, "--out", "fit.nc")[0] == 0
+    status, out, err = run(capsys, "predict", "fit.nc", "signs.csv", "--densities")
+    assert (status, err) == (0, "")
+    np.testing.assert_array_equal(
+        pd.read_csv(io.StringIO(out))["log_density"], smp.load("fit.nc").score_samples(FRAME[NAMES])
+    )
+    assert run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "plain.nc")[0] == 0
+    assert run(capsys, "predict", "plain.nc", "signs.csv")[0] == 2  # "?" is no number
+    assert run(capsys, "predict", "plain.nc", "signs.csv", *signs)[1].count("\n") == 501
+
+
 def test_predict_needs_the_variables(capsys, fitted):
     fitted.save("fit.nc")
     FRAME[NAMES[:3]].to_csv("less.csv", index=False)
