@@ -25,7 +25,6 @@ from scipy.optimize import nnls
 import tensorly_smp as smp
 from tensorly_smp.chunked import reading
 from tensorly_smp.chunked.coding import ChunkedCodes, count_chunks, encode_chunks
-from tensorly_smp.chunked.indicators import ChunkedPosterior
 from tensorly_smp.chunked.laying import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.sweeping import couple_chunks
@@ -121,18 +120,17 @@ def measure(n_samples: int, n_variables: int, rank: int) -> dict[str, float]:
             "encode": timed(lambda: encode_chunks(samples, binning)),
             "cells": timed(lambda: ChunkedCellSamples.lay(samples, cells)),
             "count": np.nan if n_variables > MOST_COUNTED else timed(lambda: count_chunks(codes), 1),
-            **em_seconds(laid, codes, rank),
+            **em_seconds(laid, rank),
             "sweep": sweep_seconds(codes, rank),
         }
     print(f"M = {n_samples}, N = {n_variables}, R = {rank}: " + ", ".join(f"{k} {v:.3g} s" for k, v in found.items()))
     return found
 
 
-def em_seconds(laid: ChunkedCellSamples, codes: ChunkedCodes, rank: int) -> dict[str, float]:
+def em_seconds(laid: ChunkedCellSamples, rank: int) -> dict[str, float]:
     """Of an E-step, and of an M-step with the tables that it leads to, of the smoothed EM."""
-    model = random_start(codes.n_bins, rank, np.random.default_rng(0))
-    logs = np.log(model.weights), np.log(np.concatenate(model.factors))
-    expected = laid.given(ChunkedPosterior(codes.parts, *logs))
+    tables = np.log(np.random.default_rng(0).random((len(laid.prior), rank)))
+    expected = laid.e_step(np.full(rank, -np.log(rank)), tables)
     penalty, mixture = laid.choose(expected, "reml")
     tables = laid.log_tables(mixture)
     return {

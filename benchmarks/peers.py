@@ -215,8 +215,7 @@ def marginal_logpdf(model: Any, x: np.ndarray, variable: int, n_variables: int) 
     if isinstance(model, ProductMixture):
         return model.marginal_logpdf(x, variable)
     if isinstance(model, GaussianMixture):
-        covariances = model.covariances_[:, variable]
-        variances = covariances if model.covariance_type == "diag" else covariances[:, variable]
+        variances = _variances(model, variable)
         squares = (x[:, None] - model.means_[:, variable]) ** 2 / variances
         return logsumexp(-0.5 * (squares + np.log(2.0 * np.pi * variances)), b=model.weights_, axis=1)
     if isinstance(model, smp.SmoothProductMixture):
@@ -230,12 +229,27 @@ def marginal_logpdf(model: Any, x: np.ndarray, variable: int, n_variables: int) 
 def marginal_masses(model: Any, X: np.ndarray, n_points: int = 4001) -> np.ndarray:
     """Numerical integral (n_variables,) of the density of every variable over the whole line.
 
-    Trapezoidal sum in t, where x = center + width sinh(t): fine among the samples, and out to 10^5 times their spread.
+    Trapezoidal sum over points center + width sinh(t): fine among the samples, and out to 10^5 times their spread; and
+    as fine about the center of every component of the models that have one, which may be narrower than that.
     """
     t = np.linspace(-13.0, 13.0, n_points)
     masses = []
     for n, samples in enumerate(X.T):
-        center, width = samples.mean(), samples.std()
-        values = np.exp(marginal_logpdf(model, center + width * np.sinh(t), n, X.shape[1]))
-        masses.append(np.trapezoid(values * width * np.cosh(t), t))
+        centers, widths = np.transpose([(samples.mean(), samples.std()), *_centers_and_widths(model, n)])
+        x = np.unique(centers[:, None] + widths[:, None] * np.sinh(t))
+        masses.append(np.trapezoid(np.exp(marginal_logpdf(model, x, n, X.shape[1])), x))
     return np.array(masses)
+
+
+def _centers_and_widths(model: Any, variable: int) -> list[tuple[float, float]]:
+    """Of the components of parametric mixtures; nothing for other models."""
+    if isinstance(model, LaplaceMixture):
+        return list(zip(model.loc_[variable], model.scale_[variable], strict=True))
+    if isinstance(model, GaussianMixture):
+        return list(zip(model.means_[:, variable], np.sqrt(_variances(model, variable)), strict=True))
+    return []
+
+
+def _variances(model: GaussianMixture, variable: int) -> np.ndarray:
+    covariances = model.covariances_[:, variable]
+    return covariances if model.covariance_type == "diag" else covariances[:, variable]

@@ -295,8 +295,8 @@ class SmoothProductMixture(FittedMixture):
 
         The histograms of all chunks are kept, as ``marginals_``, and added up; the samples are not. After every chunk
         the model is fitted to the sum, from new starts, so that it does not depend on the order of the chunks (with an
-        integer `random_state`). To fit once, after the last of many chunks, add ``count_marginals`` of them up, and
-        pass the sum to :func:`coupled_simplex_parafac`.
+        integer `random_state`, and bins that are given: otherwise the first chunk decides). To fit once, after the last
+        of many chunks, add ``count_marginals`` of them up, and pass the sum to :func:`coupled_simplex_parafac`.
 
         Parameters
         ----------

@@ -17,8 +17,8 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-#: Products samples x variables x components of one pass from which kernels pay: to import Numba takes 0.4 s and to load
-#: them from its cache 0.3 s (5 s at their very first use, when they are compiled). A pass of this size saves 20 ms, and
+#: Products samples x variables x components of one pass from which kernels pay: to import Numba takes 0.3 s and to load
+#: them from its cache 0.5 s (5 s at their very first use, when they are compiled). A pass of this size saves 20 ms, and
 #: a fit makes a hundred.
 LEAST_WORK = 5e6
 
@@ -31,7 +31,7 @@ def compiled(work: float) -> ModuleType | None:
     Parameters
     ----------
     work : float
-        Samples x variables x components.
+        Samples x variables x components of a pass, or what takes as long.
 
     Examples
     --------

@@ -154,6 +154,10 @@ def _read_frame(X: pd.DataFrame) -> tuple[np.ndarray, tuple[Hashable, ...], Samp
 
 
 def _frame_column(column: pd.Series, name: Hashable) -> np.ndarray:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        categories = column.dtype.categories.dtype
+        if pd.api.types.is_numeric_dtype(categories) and not pd.api.types.is_complex_dtype(categories):
+            column = column.astype(categories if column.notna().all() else np.float64)
     if pd.api.types.is_complex_dtype(column.dtype):
         raise _is_complex(str(column.dtype), (name,))
     if pd.api.types.is_numeric_dtype(column.dtype):
@@ -267,8 +271,8 @@ def _object_column(column: np.ndarray, name: Hashable) -> np.ndarray:
 def _not_numeric(received: str, names: Sequence[Hashable], cause: str = "") -> InvalidTypeError:
     return InvalidTypeError(
         f"Variable(s) {list_names(names)} hold {received}; expected real numbers, with NaN or None for missing. "
-        "Convert them (text by pandas.to_numeric, stray entries with its errors='coerce'; yes and no to 1 and 0; dates "
-        "to days since a start) or leave them out." + cause
+        "Convert them (text by pandas.to_numeric, stray entries with its errors='coerce'; yes and no to 1 and 0; kinds "
+        "to numbers, as pandas.factorize does; dates to days since a start) or leave them out." + cause
     )
 
 

@@ -118,6 +118,13 @@ def test_measured_masses_are_one(name):
     np.testing.assert_allclose(peers.marginal_masses(MODELS[name](X, labels), X), 1.0, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["Laplace", "diag", "full"])
+def test_measured_masses_of_narrow_components_are_one(name):
+    X, labels = two_clusters()
+    X[labels == 0] = 0.3 + 1e-4 * X[labels == 0]
+    np.testing.assert_allclose(peers.marginal_masses(MODELS[name](X, labels), X), 1.0, atol=1e-4)
+
+
 def test_measured_masses_of_our_density_are_one():
     X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 400, 3, 2, random_state=0)
     model = smp.SmoothProductMixture(2, n_bins=8, random_state=0).fit(X)

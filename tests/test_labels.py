@@ -42,7 +42,7 @@ def test_unlabeled_input(X):
     same(read_samples(X, variables=NAMES))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "Float64", "Float32", "Int64", object])
+@pytest.mark.parametrize("dtype", ["float64", "Float64", "Float32", "Int64", "category", object])
 def test_frame(dtype):
     frame = pd.DataFrame(VALUES, columns=list(NAMES)).astype(dtype)
     same(read_samples(frame))
@@ -57,12 +57,13 @@ def test_frame_of_mixed_columns():
             "nullable": pd.array([True, None], dtype="boolean"),
             "object": [pd.NA, np.float32(0.5)],
             "sparse": pd.arrays.SparseArray([0.0, 1.0]),
+            "kinds": pd.Categorical([2, None], categories=[3, 2]),
             7: np.array([1, 2], dtype=np.uint8),
         }
     )
     samples = read_samples(frame)
-    np.testing.assert_array_equal(samples.values, [[1, 1, 1, np.nan, 0, 1], [2, 0, np.nan, 0.5, 1, 2]])
-    assert samples.variables == ("int", "bool", "nullable", "object", "sparse", 7)
+    np.testing.assert_array_equal(samples.values, [[1, 1, 1, np.nan, 0, 2, 1], [2, 0, np.nan, 0.5, 1, np.nan, 2]])
+    assert samples.variables == ("int", "bool", "nullable", "object", "sparse", "kinds", 7)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_default_names_take_labelled_columns_by_position():
         (pd.DataFrame({"a": [1.0], "b": ["x"]}), "'b'"),
         (pd.DataFrame({"a": [1.0], "b": np.array(["x"], dtype=object)}), "'b'"),
         (pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020-01-01"])}), "'b'"),
-        (pd.DataFrame({"a": [1.0], "b": pd.Categorical([1])}), "'b'"),
+        (pd.DataFrame({"a": [1.0], "b": pd.Categorical(["x"])}), "'b'.*category; the first is 'x'.*pandas.factorize"),
         (xr.DataArray([["x", "y"]], {"variable": ["a", "b"]}, ("sample", "variable")), "'a', 'b'"),
         (xr.Dataset({"a": ("t", [1.0]), "b": ("t", ["x"])}), "'b'"),
         (scipy.sparse.eye_array(3), "sparse"),

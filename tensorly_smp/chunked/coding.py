@@ -128,13 +128,14 @@ def count_chunks(
         As `count_marginals`.
     """
     index = fitting_triples(triples, codes.n_bins, random_state, max_bytes)
-    marginals: Marginals = codes.parts.map(_count_part, codes.binning, index).reduce(sum)
+    marginals: Marginals = codes.parts.map(count_part, codes.binning, index).reduce(sum)
     check_coverage(marginals)
     warn_of_constant(codes)
     return marginals
 
 
-def _count_part(part: Indicators, binning: Binning, triples: np.ndarray) -> Marginals:
+def count_part(part: Indicators, binning: Binning, triples: np.ndarray) -> Marginals:
+    """Histograms of a part."""
     return count_chunk(part.values, binning, triples, part.weights)
 
 

@@ -140,18 +140,16 @@ def blocks(n_samples: int, work: float = 0.0) -> Iterator[slice]:
 
 @dataclass(frozen=True, eq=False)
 class ChunkedPosterior:
-    """Posteriors of all samples, as what they are computed from; they themselves stay on the workers, or nowhere.
+    """Posteriors of all samples, as what an E-step has counted with them; they themselves are kept nowhere.
 
     Attributes
     ----------
-    parts : Parts of Indicators
-    log_weights : ndarray (rank,)
-    log_tables : ndarray (n_rows, rank)
+    counts : ndarray (n_rows, rank)
+    component_counts : ndarray (rank,)
     """
 
-    parts: Parts
-    log_weights: np.ndarray
-    log_tables: np.ndarray
+    counts: np.ndarray
+    component_counts: np.ndarray
 
 
 def expect_parts(parts: Parts, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
@@ -171,15 +169,7 @@ def expect_parts(parts: Parts, log_weights: np.ndarray, log_tables: np.ndarray) 
         With a :class:`ChunkedPosterior`.
     """
     sums = parts.map(_sums_of_part, log_weights, log_tables).reduce(_add_sums)
-    return Expectation(ChunkedPosterior(parts, log_weights, log_tables), *sums)  # type: ignore[arg-type]
-
-
-def expect_given(parts: Parts, posterior: ChunkedPosterior, n_rows: int) -> Expectation:
-    """What an E-step over these parts would have returned with posteriors from other tables of the same samples."""
-    rank = len(posterior.log_weights)
-    arguments = (posterior.log_weights, posterior.log_tables, n_rows, rank)
-    sums = parts.map(_given_sums, *arguments, each=posterior.parts).reduce(_add_sums)
-    return Expectation(posterior, np.nan, *sums[1:])  # type: ignore[arg-type]
+    return Expectation(ChunkedPosterior(*sums[1:]), *sums)  # type: ignore[arg-type]
 
 
 _Sums = tuple[float, np.ndarray, np.ndarray]
@@ -194,24 +184,6 @@ def _sums_of_part(part: AnyIndicators, log_weights: np.ndarray, log_tables: np.n
         component_counts += found.component_counts
         log_likelihood += found.log_likelihood
     return log_likelihood, counts, component_counts
-
-
-def _given_sums(
-    part: AnyIndicators,
-    source: AnyIndicators,
-    log_weights: np.ndarray,
-    log_tables: np.ndarray,
-    n_rows: int,
-    rank: int,
-) -> _Sums:
-    counts, component_counts = np.zeros((n_rows, rank)), np.zeros(rank)
-    for rows in blocks(part.n_samples, source.n_tables * rank):
-        weighted = expectation(source.hot(rows), log_weights, log_tables).posterior
-        if part.weights is not None:
-            weighted = weighted * part.weights[rows, None]
-        counts += part.hot(rows).T @ weighted
-        component_counts += weighted.sum(axis=0)
-    return np.nan, counts, component_counts
 
 
 def _add_sums(found: list[_Sums]) -> _Sums:

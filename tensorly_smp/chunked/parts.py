@@ -72,24 +72,21 @@ class Parts:
         """The pieces as ``dask.delayed`` objects."""
         return [_delayed(key, self.graph) for key in self.keys]
 
-    def map(self, function: Callable[..., Any], *arguments: Any, each: Parts | Sequence[int] | None = None) -> Parts:
+    def map(self, function: Callable[..., Any], *arguments: Any, each: Sequence[int] | None = None) -> Parts:
         """``function(piece, *arguments)`` of every piece, not computed yet.
 
-        With `each`, ``function(piece, own, *arguments)`` with another `own` for every piece: one of as many other
-        pieces, or a number.
+        With `each`, ``function(piece, own, *arguments)`` with a number `own` for every piece.
         """
         name = f"{getattr(function, '__name__', 'map')}-{uuid.uuid4().hex}"
         # The arguments are a task that all others depend on, so that they travel once to every worker.
         layer: dict[Any, Any] = {f"{name}-arguments": _Call(function, arguments)}
         own: list[Any] = [[key] for key in self.keys]
         if each is not None:
-            others = each.keys if isinstance(each, Parts) else each
-            own = [[*mine, other] for mine, other in zip(own, others, strict=True)]
+            own = [[*mine, number] for mine, number in zip(own, each, strict=True)]
         keys = tuple(f"{name}-{i}" for i in range(len(own)))
         for key, mine in zip(keys, own, strict=True):
             layer[key] = (_apply, f"{name}-arguments", *mine)
-        graphs = [self, each] if isinstance(each, Parts) else [self]
-        return Parts(keys, _graph(name, layer, graphs))
+        return Parts(keys, _graph(name, layer, [self]))
 
     def group(self, groups: Sequence[Sequence[int]], merge: Callable[[list[Any]], Any]) -> Parts:
         """Pieces of these positions put together, not computed yet."""

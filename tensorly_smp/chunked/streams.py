@@ -6,10 +6,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from tensorly_smp.chunked.coding import encode_chunks
-from tensorly_smp.chunked.indicators import Indicators
+from tensorly_smp.chunked.coding import count_part, encode_chunks
 from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
@@ -103,11 +100,7 @@ def count_next(
     """
     index = fitting_triples(triples, binning.n_bins, random_state, MAX_BYTES) if before is None else before.triples
     if isinstance(data, ChunkedSamples):
-        found: Marginals = encode_chunks(data, binning).parts.map(_count_part, binning, index).reduce(sum)
+        found: Marginals = encode_chunks(data, binning).parts.map(count_part, binning, index).reduce(sum)
     else:
         found = count_chunk(encode_samples(data.samples.values, binning).values, binning, index, data.weights)
     return found if before is None else before + found
-
-
-def _count_part(part: Indicators, binning: Binning, triples: np.ndarray) -> Marginals:
-    return count_chunk(part.values, binning, triples, part.weights)

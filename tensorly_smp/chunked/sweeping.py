@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import tensorly as tl
 
-from tensorly_smp.chunked.coding import ChunkedCodes, add_up, warn_of_constant
+from tensorly_smp.chunked.coding import ChunkedCodes, add_up, count_part, warn_of_constant
 from tensorly_smp.chunked.indicators import Indicators
 from tensorly_smp.chunked.parts import Parts
-from tensorly_smp.codes.binning import Binning
 from tensorly_smp.exceptions import SparseHistogramWarning
 from tensorly_smp.factors.arrays import Tensor, as_tensor, to_numpy
 from tensorly_smp.factors.contexts import checked_context
@@ -33,7 +32,7 @@ from tensorly_smp.factors.steps import BlockSteps, Steps
 from tensorly_smp.factors.symmetric_sums import pair_weights
 from tensorly_smp.factors.triple_sample import TripleSample
 from tensorly_smp.factors.updates import BlockSolver, ProjectedGradient
-from tensorly_smp.marginals.histograms import Marginals, count_chunk
+from tensorly_smp.marginals.histograms import Marginals
 
 #: Cells of the histograms that are counted at a time, of the triples whose energy is known.
 CELLS_AT_A_TIME = 4_000_000
@@ -177,15 +176,11 @@ def _histograms(codes: ChunkedCodes, triples: np.ndarray) -> tuple[tuple[np.ndar
     shares: list[np.ndarray] = []
     totals: list[np.ndarray] = []
     for number in np.unique(batch):
-        counted: Marginals = codes.parts.map(_count_part, codes.binning, triples[batch == number]).reduce(sum)
+        counted: Marginals = codes.parts.map(count_part, codes.binning, triples[batch == number]).reduce(sum)
         totals.append(counted.totals)
         for count, total in zip(counted.counts, counted.totals, strict=True):
             shares.append(count / total if total > 0 else count)
     return tuple(shares), np.concatenate(totals)
-
-
-def _count_part(part: Indicators, binning: Binning, triples: np.ndarray) -> Marginals:
-    return count_chunk(part.values, binning, triples, part.weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from tensorly_smp.likelihood.spline_basis import SplineBasis
 
 _CHUNK = 128  # densities at a time: their matrices stay in the processor's cache
 #: Entries of a pass over the samples that a cell of a density stands for: what it takes in Newton steps.
-_WORK_PER_CELL = 400
+_WORK_PER_CELL = 180
 _MOST_HALVINGS = 30
 _ROUNDING = 1e-13  # of F, in nats per sample
 _ARMIJO_SHARE = 1e-4

@@ -4,10 +4,8 @@ import pytest
 import tensorly_smp as smp
 from tensorly_smp.chunked import indicators
 from tensorly_smp.chunked.indicators import (
-    ChunkedPosterior,
     Indicators,
     SharedIndicators,
-    expect_given,
     expect_parts,
     join,
 )
@@ -64,20 +62,6 @@ def test_expectation_is_that_of_all_samples(weighted):
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-12)
     assert np.allclose(found.counts, expected.counts, rtol=1e-12)
     assert np.allclose(found.component_counts, expected.component_counts, rtol=1e-12)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_counts_of_given_posteriors_are_those_in_memory(weighted):
-    """Posteriors from the codes, counted in other tables of the same samples."""
-    c, other = codes(), codes(seed=5)
-    weights = np.random.default_rng(2).uniform(0, 3, c.n_samples) if weighted else np.ones(c.n_samples)
-    logs = tables(10)
-    posterior = expectation(one_hot(c), *logs).posterior * weights[:, None]
-    handle = ChunkedPosterior(parts_of(c), *logs)
-    found = expect_given(parts_of(other, weights if weighted else None), handle, 10)
-    assert found.posterior is handle
-    assert np.allclose(found.counts, one_hot(other).T @ posterior, rtol=1e-12)
-    assert np.allclose(found.component_counts, posterior.sum(axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("weights", [[None, None], [None, np.arange(30.0)], [np.ones(20), np.arange(30.0)]])

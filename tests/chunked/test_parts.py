@@ -26,8 +26,6 @@ def test_functions_get_the_piece_then_its_own_argument_then_the_shared_ones():
     parts = numbers(3)
     assert parts.map(joined_arguments, "a", [1]).gather() == [(0, "a", [1]), (1, "a", [1]), (2, "a", [1])]
     assert parts.map(joined_arguments, "a", each=[7, 8, 9]).gather() == [(0, 7, "a"), (1, 8, "a"), (2, 9, "a")]
-    other = numbers(3).map(add_one)
-    assert parts.map(joined_arguments, "a", each=other).gather() == [(0, 1, "a"), (1, 2, "a"), (2, 3, "a")]
 
 
 def joined_arguments(*arguments):
