@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed-$(firstword $(shell pwd | cksum))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test test-lowest test-minimal test-backends install-backends lint format bench bench-all bench-paper bench-real docs clean distclean
+.PHONY: help install demo test test-lowest test-minimal test-backends install-backends lint format bench bench-all bench-speed bench-paper bench-real docs clean distclean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,9 @@ bench-all: $(STAMP)-bench  ## every other benchmarks/bench_*.py, and the time to
 	@set -e; for script in benchmarks/import_time.py $(filter-out %/bench_table.py,$(wildcard benchmarks/bench_*.py)); do \
 	    echo "== $$script"; $(PY) "$$script"; \
 	done
+
+bench-speed: $(STAMP)-bench  ## the hot paths one by one, with pytest-benchmark: a minute
+	@OMP_NUM_THREADS=1 $(PY) -m pytest benchmarks/test_speed.py $(BENCH_ARGS)
 
 bench-paper: $(STAMP)-bench  ## the paper's experiments beside other methods: hours; goes on where it was stopped
 	@$(PY) benchmarks/paper.py $(BENCH_ARGS)

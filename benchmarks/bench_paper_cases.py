@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from fit_table import percent_right
 from sklearn.mixture import GaussianMixture
 
 import tensorly_smp as smp
@@ -58,11 +59,11 @@ def complete_rows(case: str, seed: int) -> pd.DataFrame:
     models["Gaussian mixture"] = gaussian, time.perf_counter() - start
     points, labels = new_samples(truth, seed)
     for_divergence, _ = truth.sample(N_NEW_KL, random_state=2000 + seed)
-    best = accuracy(labels, truth.predict(points))
+    best = percent_right(labels, truth.predict(points))
     rows = []
     for method, (model, seconds) in models.items():
         divergence = smp.metrics.kl_divergence_mc(truth, model, X=for_divergence)
-        found = accuracy(labels, model.predict(points))
+        found = percent_right(labels, model.predict(points))
         rows.append((case, method, seed, found, best, divergence.value, divergence.standard_error, seconds))
     return pd.DataFrame(rows, columns=["case", "method", "truth", "accuracy", "true model", "KL", "SE", "seconds"])
 
@@ -75,11 +76,11 @@ def missing_rows(case: str, seed: int) -> pd.DataFrame:
     )
     points, labels = new_samples(truth, seed)
     holed = np.where(np.random.default_rng(3000 + seed).random(points.shape) < MISSING, np.nan, points)
-    best = accuracy(labels, truth.predict(holed))
+    best = percent_right(labels, truth.predict(holed))
     rows = []
     for method, loss in LOSSES.items():
         model, seconds = fit(X, loss, seed)
-        on_complete, on_holed = (accuracy(labels, model.predict(given)) for given in (points, holed))
+        on_complete, on_holed = (percent_right(labels, model.predict(given)) for given in (points, holed))
         rows.append((case, method, seed, on_complete, on_holed, best, seconds))
     return pd.DataFrame(rows, columns=["case", "method", "truth", "complete", "holed", "true model, holed", "seconds"])
 
@@ -95,11 +96,6 @@ def fit(X: np.ndarray, loss: str, seed: int) -> tuple[smp.SmoothProductMixture, 
 
 def new_samples(truth: smp.datasets.TrueMixture, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return truth.sample(N_NEW, random_state=1000 + seed)
-
-
-def accuracy(labels: np.ndarray, found: np.ndarray) -> float:
-    """In percent, so that differences are points."""
-    return 100.0 * smp.metrics.clustering_accuracy(labels, found)
 
 
 # ---- tables ----

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+
+import tensorly_smp as smp
 
 TEXTS = ["status", "warnings"]
 
@@ -25,3 +28,8 @@ def append_fits(rows: list[dict[str, Any]], path: Path, keys: Sequence[str], fig
     with path.open("a", encoding="utf-8") as file:
         table = pd.DataFrame(rows).reindex(columns=[*keys, *TEXTS, *figures])
         table.to_csv(file, header=file.tell() == 0, index=False)
+
+
+def percent_right(labels: np.ndarray, found: np.ndarray) -> float:
+    """Clustering accuracy in percent, so that differences are points."""
+    return 100.0 * smp.metrics.clustering_accuracy(labels, found)

@@ -89,7 +89,8 @@ def fit_cell(cell: Cell) -> list[dict[str, Any]]:
             cell.case, cell.samples, N_VARIABLES, cell.rank, random_state=cell.truth
         )
         new, labels = truth.sample(N_NEW, random_state=1000 + cell.truth)
-        base = dict(zip(KEYS, cell, strict=False)) | {"true_accuracy": percent_right(labels, truth.predict(new))}
+        right = fit_table.percent_right(labels, truth.predict(new))
+        base = dict(zip(KEYS, cell, strict=False)) | {"true_accuracy": right}
         return [base | {"method": method} | judge(method, cell, X, new, labels, truth) for method in cell.methods]
 
 
@@ -98,7 +99,7 @@ def judge(
 ) -> dict[str, Any]:
     """Status and figures of one fit; a method that fails gets a row that says so, and the others go on."""
     if method == TRUE_MODEL:
-        right = percent_right(labels, truth.predict(new))
+        right = fit_table.percent_right(labels, truth.predict(new))
         return {"status": "ok", "kl": 0.0, "kl_se": 0.0, "accuracy": right, "seconds": 0.0, "mass_error": 0.0}
     row: dict[str, Any] = {}
     start = time.perf_counter()
@@ -108,7 +109,7 @@ def judge(
             # Not the seed of the truth: starts would be drawn from the very stream that the mixture was.
             model = fit(method, X, cell.rank, seed=500 + cell.truth)
             row["seconds"] = time.perf_counter() - start
-            row["accuracy"] = percent_right(labels, model.predict(new))
+            row["accuracy"] = fit_table.percent_right(labels, model.predict(new))
             if method != "k-means":
                 row["mass_error"] = float(np.abs(peers.marginal_masses(model, X) - 1.0).max())
                 row["kl"], row["kl_se"], _ = smp.metrics.kl_divergence_mc(truth, model, X=new)
@@ -125,11 +126,6 @@ def fit(method: str, X: np.ndarray, rank: int, seed: int) -> Any:
     if method in OURS:
         return smp.SmoothProductMixture(rank, random_state=seed, **OURS[method]).fit(X)
     return peers.fit_peer(method, X, rank, seed)
-
-
-def percent_right(labels: np.ndarray, found: np.ndarray) -> float:
-    """In percent, so that differences are points."""
-    return 100.0 * smp.metrics.clustering_accuracy(labels, found)
 
 
 # ---- what is there already, and what is to do ----

@@ -8,7 +8,18 @@ import tensorly_smp
 
 HERE = Path(__file__).parent
 # Functions of submodules that docstrings of public ones refer to.
-UNLISTED = ("best_partition", "gevd_decomposition", "start_partition", "identifiability_", "LikelihoodTrace")
+UNLISTED = ("best_partition", "gevd_decomposition", "start_partition")
+# Classes that users get as results or as attributes of results: they have no public name, and a page all the same.
+PARTS = (
+    "identifiability.concerns.ComponentPair",
+    "identifiability.evidence.ReportLine",
+    "identifiability.jacobian.LocalIdentifiability",
+    "identifiability.kruskal.KruskalRank",
+    "identifiability.stacked.StackedFactor",
+    "initializers.core.GevdDiagnostics",
+    "likelihood.em.LikelihoodTrace",
+    "plotting.accessor.ModelPlots",
+)
 
 project = "tensorly_smp"
 author = "The tensorly_smp developers"
@@ -71,7 +82,7 @@ def write_api_page():
     """Write api/index.rst, the list of the public names from which autosummary makes a page each."""
     names = [name for name in getattr(tensorly_smp, "__all__", []) if not name.startswith("_")]
     things = {name: getattr(tensorly_smp, name) for name in names}
-    public = {}
+    public = {"Parts of results": PARTS}
     for name, thing in things.items():
         public.setdefault(kind(thing), []).append(name)
         if inspect.ismodule(thing):
@@ -80,10 +91,13 @@ def write_api_page():
             public[name] = [f"{name}.{member}" for member in members]
     modules = public.pop("Modules", [])
     lines = ["API reference", "=============", "", ".. currentmodule:: tensorly_smp", ""]
-    for heading in ["Classes", "Functions", *modules, "Errors", "Warnings"]:
+    for heading in ["Classes", "Parts of results", "Functions", *modules, "Errors", "Warnings"]:
         if heading in public:
             title = f"tensorly_smp.{heading}" if heading in modules else heading
-            lines += [title, "-" * len(title), "", ".. autosummary::", "   :toctree:", ""]
+            lines += [title, "-" * len(title), ""]
+            if heading in modules:  # so that references to the module lead here
+                lines += [f".. module:: {title}", "", ".. currentmodule:: tensorly_smp", ""]
+            lines += [".. autosummary::", "   :toctree:", ""]
             lines += [*(f"   {name}" for name in public[heading]), ""]
     page = HERE / "api" / "index.rst"
     # Made anew: the page of a name that is gone would be a page without a place in the contents.

@@ -64,6 +64,12 @@ print("weights:", model.weights_.round(2))
 axes = model.plot.conditionals(X)
 
 # %%
+# How did the fit go? It starts several times, cuts the starts short on purpose, chooses one of them by the likelihood
+# (ringed), and raises that until it does not rise any more.
+
+axes = model.plot.loss()
+
+# %%
 # Which samples belong together
 # -----------------------------
 

@@ -125,7 +125,8 @@ for panel, name in zip(panels, MARKERS, strict=True):
     parts = model.density_.pdf_1d(x, name, component="all") * model.weights_
     panel.hist(results[name].dropna(), bins=np.linspace(0, x[-1], 40), density=True, color="0.88")
     for share, of_group in zip((PREVALENCE, 1.0 - PREVALENCE), MARKERS[name], strict=True):
-        panel.plot(x, share * of_group.pdf(x), color="black", linestyle="--", linewidth=0.9)
+        (truth,) = panel.plot(x, share * of_group.pdf(x), color="black", linestyle="--", linewidth=0.9, zorder=3)
+    truth.set_label("true")
     panel.plot(x, parts[:, disease], color=ORANGE, linewidth=2, label="ill")
     panel.plot(x, parts[:, 1 - disease], color=BLUE, linewidth=2, label="healthy")
     panel.set(xlabel=name, yticks=[], ylim=(0, None))

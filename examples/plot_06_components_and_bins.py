@@ -43,6 +43,13 @@ axes = smp.plotting.plot_selection(table)
 axes = smp.plotting.plot_singular_values(table)
 
 # %%
+# Those of a fitted model have no noise, and are as many as its components. The last is the component that is hardest to
+# see: were it zero, the model would do with one less.
+
+model = smp.SmoothProductMixture(4, random_state=0).fit(X)
+axes = model.plot.singular_values()
+
+# %%
 # Bins
 # ----
 # How far is the density from the true one with few bins, and with many? ``refine=None`` is the paper's algorithm,
@@ -95,10 +102,11 @@ for panel, (name, model) in zip(panels, shown.items(), strict=True):
     found = model.density_.pdf_1d(x, f"x{VARIABLE}", component="all")
     order = smp.metrics.match_components(model.factors_, truth)
     for r, color in enumerate(COLORS):
-        panel.fill_between(x, true[:, r], color="0.5", alpha=0.3, linewidth=0)
+        area = panel.fill_between(x, true[:, r], color="0.5", alpha=0.3, linewidth=0)
         panel.plot(x, found[:, order[r]], color=color, linewidth=1.5)
     panel.set(title=name, xlabel=f"x{VARIABLE}", yticks=[], ylim=(0, 1.2 * true.max()))
     panel.spines[["top", "right", "left"]].set_visible(False)
+legend = panels[0].legend([area], ["true"], frameon=False)
 
 # %%
 # What is not seen here: data that are no such mixture. Then every number of components is an approximation, more

@@ -17,8 +17,6 @@ CHUNK = 8192
 #: Entries of tables that stay in the cache while the samples of a pass, this many at a time, are looked up in them: in
 #: the order of the samples alone, nearly every entry of a large table would come from memory.
 TABLE_ENTRIES, MANY = 65536, 2048
-#: Of the line search of log-splines.
-MOST_HALVINGS, ARMIJO_SHARE, ROUNDING = 30, 1e-4, 1e-13
 #: Samples whose e1 and e2 stay in the processor's nearest cache while all variables are added.
 BLOCK = 128
 
@@ -177,7 +175,7 @@ def exchange(first, second, weights, codes_in, table_in, codes_out, table_out): 
 
 @_compiled
 def climb(  # type: ignore[no-untyped-def]
-    functions, unit, penalty_bands, data, penalty, coefficients, expected, likelihood, n_steps, tol
+    functions, unit, penalty_bands, data, penalty, coefficients, expected, likelihood, n_steps, tol, line_search
 ):
     """Newton's method of :func:`tensorly_smp.likelihood.log_spline.maximize`, one density after the other.
 
@@ -194,6 +192,8 @@ def climb(  # type: ignore[no-untyped-def]
     expected : ndarray (n_densities, n_cells)
     penalty, likelihood, tol : ndarray (n_densities,)
     n_steps : int
+    line_search : tuple of int, float, float
+        Halvings of a step, share of the promised rise that is enough, rounding of F.
 
     Returns
     -------
@@ -201,6 +201,7 @@ def climb(  # type: ignore[no-untyped-def]
         Whether a Hessian was found that is not positive definite to rounding, where the density is left as it is.
     """
     n_densities, n_basis = coefficients.shape
+    most_halvings, share, rounding = line_search
     is_left = np.zeros(n_densities, np.bool_)
     products = np.zeros((4, 16))  # to what a cell adds to four rows of the bands
     for a in range(4):
@@ -220,12 +221,12 @@ def climb(  # type: ignore[no-untyped-def]
             promised, length = 0.0, 1.0
             for k in range(n_basis):
                 promised += gradient[k] * step[k]
-            for _ in range(MOST_HALVINGS):
+            for _ in range(most_halvings):
                 for k in range(n_basis):
                     moved[k] = beta[k] + length * step[k]
                 reached = _likelihood(functions, nu, moved, found)
                 risen = reached - 0.5 * rho * _roughness(unit, moved)
-                if risen >= value + ARMIJO_SHARE * length * promised - ROUNDING:
+                if risen >= value + share * length * promised - rounding:
                     likelihood[s], value = reached, risen
                     for k in range(n_basis):
                         beta[k] = moved[k]

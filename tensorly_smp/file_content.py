@@ -46,6 +46,7 @@ _OPTIONAL = {
     "categories": (("variable", "bin"), "f"),
     "spline_center": (("variable",), "f"),
     "spline_scale": (("variable",), "f"),
+    "start_trace": (("start", "start_sweep"), "f"),
 }
 _CONTAINERS = ("array", "dataframe", "dataarray")
 

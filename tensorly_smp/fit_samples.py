@@ -159,11 +159,12 @@ class SamplesInMemory:
     def distinct(self, posteriors: Sequence[np.ndarray], same: float = SAME_CLUSTERS) -> list[int]:
         """Positions of the first of all whose most probable components agree, to this adjusted Rand index."""
         clusters, rank = [posterior.argmax(axis=1) for posterior in posteriors], posteriors[0].shape[1]
-
-        def table(i: int, j: int) -> np.ndarray:
-            return contingency(clusters[i], clusters[j], rank, self.weights)
-
-        return distinct_clusters(len(clusters), table, same)
+        kept: list[int] = []
+        for i, found in enumerate(clusters):
+            tables = (contingency(clusters[j], found, rank, self.weights) for j in kept)
+            if all(adjusted_rand(table) < same for table in tables):
+                kept.append(i)
+        return kept
 
     def lay(self, cells: Cells) -> CellSamples:
         """The samples in cells."""
@@ -192,15 +193,6 @@ def start_logarithms(start: MixtureFactors) -> tuple[np.ndarray, np.ndarray]:
 def contingency(first: np.ndarray, second: np.ndarray, rank: int, weights: np.ndarray | None = None) -> np.ndarray:
     """(Weighted) number of samples (rank, rank) in every pair of clusters, of numbers (n_samples,) below `rank`."""
     return np.bincount(first * rank + second, weights, rank * rank).reshape(rank, rank)
-
-
-def distinct_clusters(n_starts: int, table: Any, same: float = SAME_CLUSTERS) -> list[int]:
-    """Positions of the first of all starts that agree; ``table(i, j)`` is the contingency table of two of them."""
-    kept: list[int] = []
-    for i in range(n_starts):
-        if all(adjusted_rand(table(j, i)) < same for j in kept):
-            kept.append(i)
-    return kept
 
 
 def adjusted_rand(table: np.ndarray) -> float:

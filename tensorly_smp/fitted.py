@@ -34,12 +34,15 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     sample_dim: Hashable | None
     factors_: MixtureFactors
-    _identifiability: IdentifiabilityReport | None
+    _identifiability: IdentifiabilityReport | None = None
+    _is_shown = False  # while scikit-learn lists the attributes
 
     @property
     def identifiability_(self) -> IdentifiabilityReport:
         """Report on the uniqueness of the fitted factors; computed when first asked for, up to seconds."""
         check_is_fitted(self)
+        if self._is_shown:
+            raise AttributeError("The report is not computed for a table of attributes.")
         if self._identifiability is None:
             self._identifiability = check_identifiability(self.result_)
         return self._identifiability
@@ -174,6 +177,14 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
         return LazySamples.of(X, self.density_, here)
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """scikit-learn's table of all attributes, for which it gets each of them: not the one that takes seconds."""
+        self._is_shown = self._identifiability is None
+        try:
+            return super()._get_fitted_attr_html(doc_link)
+        finally:
+            del self._is_shown
 
     def _repr_html_inner(self) -> str:
         """scikit-learn's diagram, and below it what came out of the fit."""

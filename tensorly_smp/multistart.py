@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
 
 from tensorly_smp.decomposition import are_many
@@ -21,7 +20,7 @@ from tensorly_smp.likelihood.penalties import FEW_PENALTIES
 from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
 from tensorly_smp.likelihood.spline_basis import spline_basis
 from tensorly_smp.progress import logger, progress_bar
-from tensorly_smp.threads import run_each
+from tensorly_smp.threads import allowed_threads, run_each
 
 #: Passes, and basis functions, with which starts are compared; and how many of them go on.
 SCREENING_PASSES = 11
@@ -162,7 +161,7 @@ class _Race:
             progress_bar(self.verbose, stage, len(which), unit="start") as bar,
             progress_bar(self.verbose, "passes", unit="pass", level=2) as passes,
         ):
-            n_threads = effective_n_jobs(self.n_jobs)
+            n_threads = allowed_threads(self.n_jobs)
             fits, interrupted = run_each(follow, which, n_threads, lambda fit: fit.status is StopReason.INTERRUPTED)
         self.is_interrupted |= interrupted
         for i, fit in zip(which, fits, strict=False):

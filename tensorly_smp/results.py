@@ -65,8 +65,8 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
     -------
     Dataset
         As of :func:`factors_to_dataset`, with ``loss``, ``change`` and ``seconds`` (sweep), ``start_loss`` and
-        ``start_status`` (start), and attributes of plain types: loss_name, status, status_explanation, n_sweeps,
-        best_start and what the initializer reported.
+        ``start_status`` (start), ``start_trace`` (start, start_sweep), NaN after the end of a start, and attributes of
+        plain types: loss_name, status, status_explanation, n_sweeps, best_start and what the initializer reported.
     """
     trace = solution.trace
     dataset = factors_to_dataset(solution.factors).assign(
@@ -80,6 +80,14 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
             {"long_name": "why each start stopped"},
         ),
     )
+    if solution.start_traces:
+        losses = [start.loss for start in solution.start_traces]
+        padded = np.full((len(losses), max(map(len, losses))), np.nan)
+        for row, values in zip(padded, losses, strict=True):
+            row[: len(values)] = values
+        note = {"long_name": "loss of each start by sweep; NaN after its end"}
+        dataset["start_trace"] = (("start", "start_sweep"), padded, note)
+        dataset = dataset.assign_coords(start_sweep=np.arange(padded.shape[1]))
     possible = comb(solution.factors.n_variables, 3)
     if solution.triples is not None and len(solution.triples) < possible:
         note = {"long_name": "variables of the histograms that were factorized"}

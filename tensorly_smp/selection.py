@@ -17,19 +17,16 @@ from scipy.sparse.linalg import ArpackError
 
 from tensorly_smp.candidates import CandidateFit, Job, fit_whole, fit_without
 from tensorly_smp.checks import checked_integer, checked_sample_weight
-from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.codes.encoding import encode_samples
+from tensorly_smp.codes.binning import Binning
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.initializers.pair_values import PairValues, pair_singular_values
+from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
 from tensorly_smp.labels import aligned
 from tensorly_smp.progress import Bar, checked_verbose, logger, progress_bar
 from tensorly_smp.randomness import RandomState, seed_sequence
 from tensorly_smp.samples import read_samples
 
 CRITERIA = ("bic", "icl", "cv")
-#: Bins per variable of the pair block, of about equally many samples: the fewer, the less noise in its singular values.
-PAIR_BINS = 6
 
 
 def select_n_components(
@@ -374,13 +371,8 @@ def _with_singular_values(dataset: xr.Dataset, job: Job) -> xr.Dataset:
     """Those of the pair block, and the largest of shuffled samples."""
     values = job.values[job.counted]
     most = int(dataset["n_components"].values[-1]) + 3
-    # n stacked variables of I bins have rank n (I - 1) + 1.
-    stacked = (len(job.variables) - 1) // 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fits have said what is strange about the samples
-        binning = choose_binning(values, max(PAIR_BINS, -(-most // stacked) + 1), "quantile")
     try:
-        pair = pair_singular_values(encode_samples(values, binning), most)
+        pair = pair_values_of(values, most)
     except (np.linalg.LinAlgError, ArpackError):  # no reason to lose the fits
         unknown = np.full(most, np.nan)
         pair = PairValues(unknown, unknown, 0)

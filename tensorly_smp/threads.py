@@ -7,8 +7,39 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 from typing import TypeVar
 
+from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def allowed_threads(n_jobs: int | None) -> int:
+    """Number of threads, as joblib counts jobs: None is 1 (or what parallel_config says), -1 is all processors.
+
+    But one inside a worker of joblib, whose neighbors keep the other processors busy: each of two processes would start
+    as many threads as were meant for both.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from joblib import Parallel, delayed
+    >>> from tensorly_smp.threads import allowed_threads
+    >>> allowed_threads(4)
+    4
+    >>> Parallel(n_jobs=2, backend="threading")(delayed(allowed_threads)(4) for _ in range(2))
+    [1, 1]
+    """
+    backend, *_ = get_active_backend()
+    # Joblib itself would let its workers have any number of threads, and only what these start in turn have one.
+    return 1 if backend.nesting_level else int(effective_n_jobs(n_jobs))
 
 
 def run_each(

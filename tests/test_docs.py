@@ -6,11 +6,14 @@ import inspect
 import io
 import pkgutil
 import re
+import runpy
+import shutil
 import textwrap
 import tomllib
 from pathlib import Path
 
 import pytest
+from without_extras import LACKING
 
 import tensorly_smp
 
@@ -29,7 +32,7 @@ PAGES = [
 ]
 LINKED = [*PAGES, "CHANGELOG.md", "CONTRIBUTING.md"]
 # Opening fence (perhaps indented, in a list), body, the same fence. ```python runs, and so does ```pycon, a session
-# with ">>> " whose output is compared; nothing else does, so a block that cannot run is marked by its language.
+# with ">>> " whose output is compared; nothing else does, so a block that cannot run is marked by its language, ```py.
 FENCE = re.compile(
     r"^(?P<indent>[ \t]*)(?P<fence>`{3,})(?P<language>python|pycon)[ \t]*\n(?P<body>.*?)^(?P=indent)(?P=fence)[ \t]*$",
     re.M | re.S,
@@ -42,6 +45,12 @@ def code_blocks(text):
     for match in FENCE.finditer(text):
         first = text.count("\n", 0, match.start("body")) + 1
         yield match["language"], first, textwrap.dedent(match["body"])
+
+
+def lacking_import(code):
+    """Name of an optional package that the code imports and that is not installed, or None."""
+    names = re.findall(r"^(?:>>> |\.\.\. )?[ \t]*(?:import|from) (\w+)", code, re.M)
+    return next((name for name in names if name in LACKING), None)
 
 
 def run_session(code, namespace, path, line):
@@ -90,20 +99,37 @@ def public_objects():
             yield name, thing
 
 
-def public_methods():
-    """Qualified names of the methods and properties that the public classes of this package have."""
-    for name, thing in PUBLIC.items():
-        for member, value in inspect.getmembers(thing) if inspect.isclass(thing) else []:
-            function = value.fget if isinstance(value, property) else inspect.unwrap(value)
-            is_ours = (getattr(function, "__module__", None) or "").startswith("tensorly_smp")
-            if is_ours and not member.startswith("_") and (inspect.isroutine(function)):
-                yield f"{name}.{member}"
+def is_ours(thing):
+    return (getattr(thing, "__module__", None) or "").startswith("tensorly_smp")
+
+
+def methods_of(thing):
+    """Names and functions of the methods and properties that a class has from this package."""
+    for name in sorted({name for base in thing.__mro__ for name in vars(base)}):
+        value = inspect.getattr_static(thing, name)
+        # Of a property, of a cached property, of a class method or any other.
+        function = getattr(value, "fget", None) or getattr(value, "func", None) or inspect.unwrap(value)
+        if is_ours(function) and not name.startswith("_") and inspect.isroutine(function):
+            yield name, function
+
+
+def annotations():
+    """Types, as they are written, of what public functions and methods return, and of attributes of public classes."""
+    for thing in PUBLIC.values():
+        if inspect.isroutine(thing):
+            yield thing.__annotations__["return"]
+        elif inspect.isclass(thing):
+            for base in filter(is_ours, thing.__mro__):
+                yield from (what for name, what in vars(base).get("__annotations__", {}).items() if name[0] != "_")
+            yield from (function.__annotations__["return"] for _, function in methods_of(thing))
 
 
 PUBLIC = dict(public_objects())
 FUNCTIONS = [name for name, thing in PUBLIC.items() if inspect.isroutine(thing)]
 CLASSES = [name for name, thing in PUBLIC.items() if inspect.isclass(thing)]
-METHODS = list(public_methods())
+METHODS = [f"{name}.{method}" for name in CLASSES for method, _ in methods_of(PUBLIC[name])]
+# Results are made of these, too, but users have no business with them.
+INNER = {"ConditionalDensities", "SampleLabels"}
 # Faults that numpydoc finds and that are refused: of form anywhere (sections unknown, empty or in the wrong order,
 # parameters that do not exist), of content in functions. Not refused are short methods that say in one line what they
 # take and return, classes whose attributes are their parameters, and missing "See Also".
@@ -130,6 +156,8 @@ def test_page_examples_run(page, tmp_path, monkeypatch):
     # One namespace a page: a block goes on where the one before it stopped.
     namespace = {"__name__": "__main__"}
     for language, line, code in code_blocks(text):
+        if name := lacking_import(code):
+            pytest.skip(f"needs {name}, from line {line} on")
         if language == "pycon":
             run_session(code, namespace, path, line)
         else:
@@ -147,6 +175,13 @@ def test_blocks_are_found():
         ("python", 7, "if x:\n    y = 2\n"),
         ("pycon", 14, ">>> x\n1\n"),
     ]
+
+
+def test_blocks_that_lack_an_import_are_known(monkeypatch):
+    monkeypatch.setitem(globals(), "LACKING", {"tlviz"})
+    assert lacking_import("import numpy\nif numpy:\n    from tlviz.data import x\n") == "tlviz"
+    assert lacking_import(">>> import tlviz\n>>> tlviz.x\n") == "tlviz"
+    assert lacking_import("import none\nimport tlvizard\nx = 'tlviz'\n") is None  # which is an error
 
 
 def test_output_of_a_session_is_compared():
@@ -202,3 +237,51 @@ def test_docstrings_are_valid_numpydoc(name):
     refused = WRONG | (INCOMPLETE if name in FUNCTIONS else {"EX01"} if name in CLASSES else set())
     faults = [f"{code}: {what}" for code, what in validate(f"tensorly_smp.{name}")["errors"] if code in refused]
     assert not faults, f"{name}: {faults}"
+
+
+@pytest.fixture(scope="module")
+def documented(tmp_path_factory):
+    """Kinds of all that the API reference describes, by name: built from the site's own list of names and template."""
+    application = pytest.importorskip("sphinx.application", reason="Sphinx is of the extra docs")
+    from sphinx.util.docutils import docutils_namespace
+
+    folder = tmp_path_factory.mktemp("docs")
+    shutil.copy(ROOT / "docs" / "conf.py", folder)
+    runpy.run_path(str(folder / "conf.py"))  # writes api/index.rst beside itself
+    settings = {
+        "extensions": ["sphinx.ext.autodoc", "sphinx.ext.autosummary"],
+        "templates_path": [str(ROOT / "docs" / "_templates")],
+    }
+    with docutils_namespace():
+        app = application.Sphinx(
+            folder / "api", None, folder / "out", folder / "trees", "dummy", settings, status=None, warning=None
+        )
+        app.build()
+    # Without the names by which classes are known where they are defined.
+    objects = {name: entry for name, entry in app.env.domaindata["py"]["objects"].items() if not entry.aliased}
+    return {name.removeprefix("tensorly_smp."): entry.objtype for name, entry in objects.items()}
+
+
+@pytest.mark.slow
+def test_reference_has_every_public_name(documented):
+    assert set(PUBLIC) <= set(documented)
+
+
+@pytest.mark.slow
+def test_reference_has_every_method_and_no_other(documented):
+    expected = set()
+    for name in [name for name, kind in documented.items() if kind == "class"]:
+        module, _, attribute = f"tensorly_smp.{name}".rpartition(".")
+        thing = getattr(importlib.import_module(module), attribute)
+        expected |= {f"{name}.{method}" for method, _ in methods_of(thing)}
+    assert expected >= set(METHODS)
+    # Of a base class of others, scikit-learn's for instance, nothing is listed.
+    assert {name for name, kind in documented.items() if kind in ("method", "property")} == expected
+
+
+@pytest.mark.slow
+def test_reference_has_the_classes_of_results(documented):
+    names = {name for what in annotations() for name in re.findall(r"\w+", str(what))}
+    modules = [importlib.import_module(name) for name in MODULES]
+    ours = {name for module in modules for name, thing in inspect.getmembers(module, inspect.isclass) if is_ours(thing)}
+    assert names & ours <= {name.rpartition(".")[2] for name in documented} | INNER

@@ -621,9 +621,17 @@ def test_parameters_are_kept_as_given():
         estimator().set_params(nonsense=1)
 
 
-def test_representation(model):
+def test_representation():
+    model = estimator().fit(X)
     assert repr(model) == "SmoothProductMixture(n_bins=8, n_init=2, random_state=0)"
-    assert "SmoothProductMixture" in model._repr_html_()
+    page = model._repr_html_()
+    assert "SmoothProductMixture" in page
+    assert model._identifiability is None  # seconds of work that nobody has asked for
+    report = model.identifiability_
+    assert model.identifiability_ is report
+    if "weights_" in page:  # scikit-learn lists attributes, since 1.9
+        assert "identifiability_" not in page
+        assert "identifiability_" in model._repr_html_()
 
 
 # New samples

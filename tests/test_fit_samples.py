@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 import tensorly_smp as smp
 from tensorly_smp.codes import thinning
 from tensorly_smp.decomposition import Decomposition
-from tensorly_smp.fit_samples import adjusted_rand, contingency, distinct_clusters
+from tensorly_smp.fit_samples import adjusted_rand, contingency, in_memory
 
 
 @given(st.integers(0, 10**9), st.integers(1, 5), st.integers(1, 60))
@@ -37,8 +39,13 @@ def test_contingency_is_a_count_of_pairs():
 
 def test_first_of_all_that_agree_is_kept():
     a, b = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 0, 1])
-    clusters = [a, 1 - a, b, a, 1 - b]
-    assert distinct_clusters(5, lambda i, j: contingency(clusters[i], clusters[j], 2)) == [0, 2]
+    posteriors = [np.eye(2)[clusters] for clusters in (a, 1 - a, b, a, 1 - b)]
+    X = np.arange(6.0)[:, None]
+    samples = in_memory(X, smp.choose_binning(X, 2), None)
+    assert samples.distinct(posteriors) == [0, 2]
+    assert samples.distinct(posteriors, same=-1.0) == [0]
+    # Of the samples that count, all of them have the same clusters.
+    assert replace(samples, weights=np.array([1.0, 0, 1, 0, 0, 1])).distinct(posteriors[::2]) == [0]
 
 
 def test_bins_and_cells_of_many_samples_come_from_some_of_them_and_the_extremes(monkeypatch):

@@ -14,7 +14,7 @@ from tensorly_smp import kernels
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.factors.symmetric_sums import PairSums
 from tensorly_smp.likelihood.expectation import expectation
-from tensorly_smp.likelihood.log_spline import LogSplineFit, fit_log_splines, maximize
+from tensorly_smp.likelihood.log_spline import LINE_SEARCH, LogSplineFit, fit_log_splines, maximize
 from tensorly_smp.likelihood.penalties import CRITERIA, choose_penalties
 from tensorly_smp.likelihood.spline_basis import spline_basis
 
@@ -168,7 +168,7 @@ def test_a_log_spline_whose_hessian_is_singular():
     np.testing.assert_allclose(fast.value, plain.value, rtol=1e-9)
     left = compiled.climb(
         *(basis.at_interval, basis.unit, basis.penalty_bands, data.T.copy(), fit.penalty, start.T.copy()),
-        *(fit.expected.T.copy(), fit.likelihood.copy(), 1, np.zeros(3)),
+        *(fit.expected.T.copy(), fit.likelihood.copy(), 1, np.zeros(3), LINE_SEARCH),
     )
     assert left.tolist() == [False, True, False]
 

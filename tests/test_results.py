@@ -124,6 +124,10 @@ def test_solution(solution):
     np.testing.assert_array_equal(dataset.change, solution.trace.change)
     np.testing.assert_array_equal(dataset.seconds, solution.trace.seconds)
     np.testing.assert_array_equal(dataset.start_loss, solution.start_losses)
+    for start, trace in zip(dataset.start_trace.values, solution.start_traces, strict=True):
+        np.testing.assert_array_equal(start[: len(trace.loss)], trace.loss)
+        assert np.isnan(start[len(trace.loss) :]).all()
+    np.testing.assert_array_equal(solution.start_losses, [trace.loss[-1] for trace in solution.start_traces])
     assert dataset.start_status.values.tolist() == [status.name.lower() for status in solution.start_statuses]
     assert dataset.sizes["sweep"] == solution.trace.n_sweeps + 1
     assert dataset.attrs["n_sweeps"] == solution.trace.n_sweeps

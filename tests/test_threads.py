@@ -3,12 +3,27 @@
 from threading import Event
 
 import pytest
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 
-from tensorly_smp.threads import run_each
+from tensorly_smp.threads import allowed_threads, run_each
 
 
 def run(work, items, n_threads):
     return run_each(work, items, n_threads, lambda result: result == "interrupted")
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 3, -1])
+def test_outside_of_workers_as_many_threads_as_joblib_says(n_jobs):
+    assert allowed_threads(n_jobs) == effective_n_jobs(n_jobs)
+    with parallel_config(backend="threading", n_jobs=5):
+        assert allowed_threads(n_jobs) == (5 if n_jobs is None else effective_n_jobs(n_jobs))
+    # What does not run beside anything may use all threads.
+    assert Parallel(n_jobs=1)([delayed(allowed_threads)(3)]) == [3]
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_one_thread_inside_workers(backend):
+    assert Parallel(n_jobs=2, backend=backend)(delayed(allowed_threads)(n) for n in (3, -1, None)) == [1, 1, 1]
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])

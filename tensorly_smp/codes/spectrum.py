@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.energy import EnergySpectrum, bin_spectrum, observed_values, trapezoid, value_weights
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError
 
 #: Share of the energy beyond pi/T from which bins are called too coarse. KL(f || sinc density) of a variable, from the
 #: true bin probabilities (benchmarks/bin_numbers.py --shares), the paper's cases, 5 components, 5 to 30 bins:
@@ -60,80 +59,22 @@ class SpectrumShare:
         Of `share`, over repeated samples of the same size.
     n_effective : float
         Number of observed values; with weights (sum w)^2 / sum w^2.
-    is_tied : bool
-        The energy is that of repeated values (discrete, or rounded no finer than the bins, or one value that many
-        samples share): such a spectrum does not decay, and finer bins do not help.
     """
 
     share: float
     standard_error: float
     n_effective: float
-    is_tied: bool
+
+    @classmethod
+    def beyond(cls, spectrum: EnergySpectrum, n_steps: int) -> SpectrumShare:
+        """Of a spectrum that has pi/T at `n_steps` steps."""
+        last = _HIGHEST * n_steps
+        return cls(spectrum.share(n_steps, last), spectrum.share_error(n_steps, last), 1.0 / spectrum.noise)
 
     def exceeds(self, threshold: float = SHARE_THRESHOLD) -> bool:
         """Whether the share is above the threshold by three standard errors, on at least 20 samples."""
         enough = self.n_effective * (1.0 + 1e-9) >= FEWEST_SAMPLES  # a sum of squares, rounded
         return enough and self.share - SIGNIFICANCE * self.standard_error > threshold
-
-
-def spectrum_beyond(values: np.ndarray, width: float, sample_weight: np.ndarray | None = None) -> SpectrumShare:
-    """Share of a variable's spectrum beyond pi / width: what bins of this width cannot carry.
-
-    What is observed is the characteristic function of the variable in the whole mixture, the weighted sum of those of
-    the components, which may cancel each other; a single component usually has a larger share at high frequencies than
-    the mixture. So a large share says that the bins are too coarse for at least one component, and a small one is
-    necessary for all of them to be fine, but no proof.
-
-    Parameters
-    ----------
-    values : ndarray (n_samples,)
-        NaN = missing, skipped.
-    width : float
-        Width T of the bins, in the unit of the values.
-    sample_weight : ndarray (n_samples,), optional
-        Non-negative.
-
-    Returns
-    -------
-    SpectrumShare
-        Fewer than 20 samples give numbers, but no verdict (`exceeds`).
-
-    Raises
-    ------
-    InvalidInputError
-        Fewer than two observed values of positive weight, infinite values, or weights or a width that cannot be used.
-    InvalidTypeError
-        Unreadable arrays, or a width that is no number.
-
-    References
-    ----------
-    N. Kargas, N. D. Sidiropoulos, "Learning Mixtures of Smooth Product Distributions: Identifiability and Algorithm",
-    AISTATS 2019, Proposition 1. The noise of the empirical characteristic function: S.-T. Chiu, "Bandwidth selection
-    for kernel density estimation", Annals of Statistics 19 (1991) 1883-1905.
-
-    Examples
-    --------
-    A Gaussian has erfc(pi sigma / T) of its energy beyond pi/T: 2.6 % for bins twice as wide as its standard
-    deviation, nothing for bins as wide.
-
-    >>> import numpy as np
-    >>> from tensorly_smp.codes.spectrum import spectrum_beyond
-    >>> values = np.random.default_rng(0).normal(size=100_000)
-    >>> wide, narrow = spectrum_beyond(values, 2.0), spectrum_beyond(values, 1.0)
-    >>> round(wide.share, 2), round(narrow.share, 2), wide.exceeds(), narrow.exceeds()
-    (0.03, 0.0, True, False)
-    """
-    if isinstance(width, bool) or not isinstance(width, Real):
-        raise InvalidTypeError(f"width is {width!r}; expected a number.")
-    if not 0 < width < np.inf:
-        raise InvalidInputError(f"width is {width}; expected a positive, finite number.")
-    observed, weights = observed_values(values, sample_weight)
-    if len(observed) < 2:
-        raise InvalidInputError(f"{len(observed)} observed value(s) of positive weight; expected at least two.")
-    with np.errstate(over="ignore"):
-        n_steps = int(np.clip(np.ceil(_spread(observed) / width), _FEWEST_STEPS, _MOST_STEPS))
-    spectrum = bin_spectrum(observed, weights, observed.min(), float(width), n_steps)
-    return _share_of(spectrum, n_steps, observed, weights)
 
 
 def nyquist_concerns(
@@ -145,8 +86,13 @@ def nyquist_concerns(
     """Variables whose bins are too coarse for sinc reconstruction, in words.
 
     Named are variables with a share of the spectrum beyond pi/T that is larger than the threshold, by three standard
-    errors, on at least 20 samples; see :func:`spectrum_beyond` for what this proves. Variables of a single value, and
-    those with bins of unequal width, which sinc reconstruction does not take, are passed over.
+    errors, on at least 20 samples. Variables of a single value, and those with bins of unequal width, which sinc
+    reconstruction does not take, are passed over.
+
+    What is observed is the characteristic function of the variable in the whole mixture, the weighted sum of those of
+    the components, which may cancel each other; a single component usually has a larger share at high frequencies than
+    the mixture. So a large share says that the bins are too coarse for at least one component, and a small one is
+    necessary for all of them to be fine, but no proof.
 
     Parameters
     ----------
@@ -169,6 +115,12 @@ def nyquist_concerns(
     ------
     InvalidInputError
         Shapes that disagree, infinite values, weights that cannot be used.
+
+    References
+    ----------
+    N. Kargas, N. D. Sidiropoulos, "Learning Mixtures of Smooth Product Distributions: Identifiability and Algorithm",
+    AISTATS 2019, Proposition 1. The noise of the empirical characteristic function: S.-T. Chiu, "Bandwidth selection
+    for kernel density estimation", Annals of Statistics 19 (1991) 1883-1905.
 
     Examples
     --------
@@ -200,23 +152,16 @@ def nyquist_concerns(
     return _sentences(coarse, tied)
 
 
-def _share_of(
-    spectrum: EnergySpectrum, n_steps: int, observed: np.ndarray | None = None, weights: np.ndarray | None = None
-) -> SpectrumShare:
-    """Share beyond `n_steps`; with the values, whether repeated ones explain it."""
-    last = _HIGHEST * n_steps
-    share, error = spectrum.share(n_steps, last), spectrum.share_error(n_steps, last)
-    tied = observed is not None and weights is not None and _is_tied(spectrum, n_steps, observed, weights)
-    return SpectrumShare(share, error, 1.0 / spectrum.noise, tied)
-
-
-def _is_tied(spectrum: EnergySpectrum, n_steps: int, observed: np.ndarray, weights: np.ndarray) -> bool:
+def is_tied(spectrum: EnergySpectrum, n_steps: int, observed: np.ndarray, weights: np.ndarray) -> bool:
     """Whether the energy beyond `n_steps` is that of repeated values.
 
-    Two samples agree with probability tau. To this level the spectrum falls where single values are repeated, and
-    stays there; and it is the mean of a spectrum that comes back, as that of a lattice does at every 2 pi / spacing.
-    So the tail is due to repeated values if its level is about tau, and if it is still so where a shape has long died
-    away; a finer lattice has not come back by then.
+    These are discrete, or rounded no finer than the bins, or one value is shared by many samples: such a spectrum does
+    not decay, and finer bins do not help.
+
+    Two samples agree with probability tau. To this level the spectrum falls where single values are repeated, and stays
+    there; and it is the mean of a spectrum that comes back, as that of a lattice does at every 2 pi / spacing. So the
+    tail is due to repeated values if its level is about tau, and if it is still so where a shape has long died away; a
+    finer lattice has not come back by then.
     """
     _, shares = value_weights(observed, weights)
     ties = float(shares @ shares - spectrum.noise) / (1.0 - spectrum.noise)
@@ -239,15 +184,15 @@ def _loss(observed: np.ndarray, weights: np.ndarray, edges: np.ndarray, threshol
     n_bins = len(edges) - 1
     n_steps = min(n_bins * -(-_FEWEST_STEPS // n_bins), _MOST_STEPS)
     spectrum = bin_spectrum(observed, weights, edges[0], (edges[-1] - edges[0]) / n_bins, n_steps)
-    lost = _share_of(spectrum, n_steps)
+    lost = SpectrumShare.beyond(spectrum, n_steps)
     if not lost.exceeds(threshold):
         return None
     # Repeated values are looked for (they must be sorted) only here, where there is something to explain; and once more
     # with the finest bins tried: rounding shows when the bins are as fine.
-    if _is_tied(spectrum, n_steps, observed, weights):
+    if is_tied(spectrum, n_steps, observed, weights):
         return ""
     enough = _sufficient(spectrum, n_steps, n_bins, threshold)
-    if enough is None and _is_tied(spectrum, _MOST_TIMES * n_steps, observed, weights):
+    if enough is None and is_tied(spectrum, _MOST_TIMES * n_steps, observed, weights):
         return ""
     remedy = f"even {_MOST_TIMES * n_bins} would not do" if enough is None else f"{enough} would do"
     return f"{100 * lost.share:.1f} % lost with {n_bins} bins; {remedy}"

@@ -16,14 +16,14 @@ from tensorly_smp.likelihood.spline_basis import SplineBasis
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
 # each component, over three times its standard deviation. KL(true || learned) with the true posteriors, mean of two
-# truths, R = 5, by benchmarks/penalty_criteria.py with other values of the two constants:
-#                   1000 samples                  5000 samples
-#             Gaussian  GMM   Gamma Laplace   Gaussian Gamma Laplace
-#   1e-4 x 1    0.073  0.176  0.203  0.309     0.0197  0.0499  0.0826
-#   0.5  x 2    0.069  0.178  0.180  0.271     0.0190  0.0493  0.0757
-#   0.5  x 3    0.070  0.181  0.176  0.260     0.0192  0.0493  0.0729
-#   1    x 3    0.072  0.187  0.177  0.249     0.0197  0.0500  0.0709
-#   2    x 3    0.079  0.203  0.183  0.237     0.0208  0.0517  0.0688
+# truths, R = 5, by benchmarks/penalty_criteria.py, for other values of the two constants:
+#                   1000 samples                     5000 samples
+#             Gaussian  GMM   Gamma  Laplace   Gaussian  GMM     Gamma   Laplace
+#   1e-4 x 1    0.077  0.153  0.226  0.294     0.0207   0.0458  0.0514  0.0767
+#   0.5  x 2    0.069  0.156  0.182  0.234     0.0183   0.0465  0.0491  0.0652
+#   0.5  x 3    0.070  0.159  0.179  0.225     0.0185   0.0471  0.0491  0.0629
+#   1    x 3    0.073  0.166  0.180  0.216     0.0190   0.0485  0.0498  0.0614
+#   2    x 3    0.079  0.182  0.186  0.208     0.0202   0.0514  0.0515  0.0599
 BACKGROUND_SAMPLES = 0.5
 BACKGROUND_SPREAD = 3.0
 _LARGEST_SHARE = 0.05

@@ -213,11 +213,11 @@ def _bin_units(x: np.ndarray, edges: np.ndarray, n_bins: int) -> tuple[np.ndarra
     return u[..., None] - np.arange(1, n_bins + 1), spacing
 
 
-def truncated_sinc_cdf(x: np.ndarray, points: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Sinc interpolation through a finite set of samples, all others taken as zero.
+def truncated_sinc_pdf(x: np.ndarray, points: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    """Derivative of the sinc interpolation through a finite set of samples, all others taken as zero.
 
-    This is the formula as one would type it in: sum_k F(t_k) sinc((x - t_k)/T) over the samples at hand. Use it to see
-    what cutting the tail off costs; :func:`sinc_cdf` is the one to reconstruct with.
+    This is the formula as one would type it in: the derivative of sum_k F(t_k) sinc((x - t_k)/T) over the samples at
+    hand. Use it to see what cutting the tail off costs; :func:`sinc_pdf` is the one to reconstruct with.
 
     Parameters
     ----------
@@ -230,21 +230,19 @@ def truncated_sinc_cdf(x: np.ndarray, points: np.ndarray, samples: np.ndarray) -
     Returns
     -------
     ndarray (...) or (..., rank)
+
+    Raises
+    ------
+    NonUniformBinsError
+        If the points are not equally spaced.
+
+    Examples
+    --------
+    >>> from tensorly_smp.densities.sinc import truncated_sinc_pdf
+    >>> truncated_sinc_pdf([0.0, 4.0], [0.0, 2.0, 4.0], [0.0, 0.4, 1.0]).round(6).tolist()
+    [-0.05, -0.2]
     """
-    u, _ = _sampling_units(x, points)
-    sine, _ = _sin_cos_pi(u)
-    safe = np.where(u == 0.0, 1.0, u)
-    return np.where(u == 0.0, 1.0, sine / (np.pi * safe)) @ np.asarray(samples, dtype=np.float64)
-
-
-def truncated_sinc_pdf(x: np.ndarray, points: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Derivative of :func:`truncated_sinc_cdf`; same parameters."""
-    u, spacing = _sampling_units(x, points)
-    return sinc_derivative(u) @ np.asarray(samples, dtype=np.float64) / spacing
-
-
-def _sampling_units(x: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, float]:
     points = np.asarray(points, dtype=np.float64)
     spacing = uniform_spacing(points)
     u = (np.asarray(x, dtype=np.float64) - points[0]) / spacing
-    return u[..., None] - np.arange(points.size), spacing
+    return sinc_derivative(u[..., None] - np.arange(points.size)) @ np.asarray(samples, dtype=np.float64) / spacing

@@ -1,7 +1,9 @@
-"""The few array operations that the solver needs beyond operators, on any TensorLy backend.
+"""The few array operations that the solver needs beyond operators and TensorLy's own, on any TensorLy backend.
 
-TensorLy's backend is used here and nowhere else in the numerical code; everything that needs NumPy or SciPy proper
-(histograms, generalized eigenvalues, densities) starts with :func:`to_numpy`.
+Arrays of the backend are computed with in this folder only. What needs NumPy or SciPy proper (histograms, generalized
+eigenvalues, densities) starts with a copy that :func:`to_numpy` has made, or the check of the tensors that are given to
+:func:`tensorly_smp.gevd_parafac` and :func:`tensorly_smp.coupled_simplex_parafac`. Where the backends differ, the
+functions here say how; for the whole solver compiled, see :mod:`tensorly_smp.factors.compilation`.
 """
 
 from __future__ import annotations

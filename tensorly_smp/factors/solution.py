@@ -120,6 +120,8 @@ class CoupledSolution:
         What the initializer reports about the start, numbers and strings.
     start_factors : tuple of MixtureFactors
         Where every start ended, in their order.
+    start_traces : tuple of SweepTrace
+        Record of every start, in their order.
     triples : ndarray of int (n_triples, 3) or None
         Variables of the histograms that were factorized, j < k < l; None if not recorded.
 
@@ -144,6 +146,7 @@ class CoupledSolution:
     best_start: int = 0
     start_info: dict[str, Any] = field(default_factory=dict)
     start_factors: tuple[MixtureFactors, ...] = ()
+    start_traces: tuple[SweepTrace, ...] = ()
     triples: np.ndarray | None = None
 
     @property

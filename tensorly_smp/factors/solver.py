@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
@@ -36,6 +35,7 @@ from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.progress import checked_verbose, logger, progress_bar
 from tensorly_smp.randomness import RandomState, spawn_generators
+from tensorly_smp.threads import allowed_threads
 
 #: A component with less weight than this has no columns to speak of.
 EMPTY_WEIGHT = 1e-6
@@ -317,10 +317,10 @@ def _on_one_level(results: list[Result], tensors: CoupledTensors | CoupledCodes)
 
 
 def _n_threads(n_jobs: Any) -> int:
-    """Number of threads, as joblib counts them: None is 1 (or what parallel_config says), -1 is all processors."""
+    """Number of threads, see :func:`tensorly_smp.threads.allowed_threads`; an error for what is no number of jobs."""
     if n_jobs is not None and checked_integer(n_jobs, "n_jobs") == 0:
         raise InvalidInputError("n_jobs is 0; expected a positive number, -1 for all processors, or None.")
-    return int(effective_n_jobs(n_jobs))
+    return allowed_threads(n_jobs)
 
 
 def _named(name: Any, table: dict[str, Any], what: str) -> str:
@@ -389,4 +389,5 @@ def _best(results: list[Result], starts: list[MixtureFactors], loss: str, binnin
         best_start=best,
         start_info=starts[best].info(),
         start_factors=tuple(MixtureFactors(state.weights, tuple(state.factors), binning) for state, *_ in results),
+        start_traces=tuple(trace for _, trace, _ in results),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from tensorly_smp.identifiability.concerns import (
     clip_names,
     n_independent_cells,
     nearly_parallel_pairs,
-    symmetric_sums,
 )
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_identifiability
 from tensorly_smp.identifiability.kruskal import kruskal_rank
@@ -40,8 +39,6 @@ _CRITERIA: dict[Criterion, tuple[str, str]] = {
     "paper-gevd": ("paper-gevd", "Paper's algebraic bound, as printed"),
     "paper-generic": ("paper-generic", "Paper's generic bound, as printed"),
 }
-# The Jacobian itself is formed up to this many operations, its Gram matrix beyond.
-_SVD_OPERATIONS = 5 * 10**8
 # The blocks of the Gram matrix are made one by one, for every pair of variables.
 _MAX_JACOBIAN_VARIABLES = 300
 _NAME_WIDTH = 36
@@ -267,13 +264,7 @@ def _jacobian(question: Question) -> tuple[LocalIdentifiability | None, list[str
 
 
 def _local(question: Question, weights: np.ndarray, factors: Sequence[np.ndarray]) -> LocalIdentifiability:
-    # Counted from the sizes: listing the triples of a thousand variables would take longer than all the rest.
-    if question.triples is None:
-        n_cells = symmetric_sums(question.n_bins)[2]
-    else:
-        n_cells = int(np.prod(np.array(question.n_bins)[question.triples], axis=1).sum())
-    method: Literal["svd", "gram"] = "svd" if n_cells * question.n_parameters**2 <= _SVD_OPERATIONS else "gram"
-    return local_identifiability(weights, factors, "all" if question.triples is None else question.triples, method)
+    return local_identifiability(weights, factors, "all" if question.triples is None else question.triples)
 
 
 def _jacobian_line(local: LocalIdentifiability, verdict: str) -> ReportLine:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
-from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.marginals.triples import cells_of_all_triples
 from tensorly_smp.representations import short_repr
 
 Method = Literal["auto", "svd", "gram"]
@@ -70,11 +70,6 @@ class LocalIdentifiability:
         """How much the triples change, at least, per unit change of the parameters (2-norms); 1.0 if there are none."""
         return float(self.singular_values[-1]) if self.n_parameters else 1.0
 
-    @property
-    def is_identifiable(self) -> bool:
-        """No free direction: the model is unique in a neighborhood."""
-        return self.n_free_directions == 0
-
 
 def local_identifiability(
     weights: Any,
@@ -109,15 +104,12 @@ def local_identifiability(
         If there are more than 8000 parameters; pass fewer variables then: where they are identifiable, so is each other
         variable whose triples with them are known.
 
-    See Also
-    --------
-    generic_identifiability : At a random point of the given sizes, before any data.
-
     Notes
     -----
     Full rank almost everywhere is necessary for uniqueness, and makes the model locally unique; it does not exclude a
-    second model elsewhere. The zero tolerance is relative to the largest singular value: 10 max(shape) eps for "svd",
-    sqrt(10 n_parameters eps) for "gram".
+    second model elsewhere. Full rank at one point proves it for almost every point of the same sizes; a lower one at a
+    random point is, with probability one, that of almost every point. The zero tolerance is relative to the largest
+    singular value: 10 max(shape) eps for "svd", sqrt(10 n_parameters eps) for "gram".
 
     Examples
     --------
@@ -139,7 +131,8 @@ def local_identifiability(
         )
     chosen = None if isinstance(triples, str) and triples == "all" else _checked_triples(triples, len(factors))
     if method == "auto":
-        n_cells = sum(int(np.prod([n_bins[n] for n in triple])) for triple in _listed(chosen, len(factors)))
+        # From the sizes: listing the triples of hundreds of variables would take longer than all the rest.
+        n_cells = cells_of_all_triples(n_bins) if chosen is None else np.prod(np.array(n_bins)[chosen], axis=1).sum()
         method = "svd" if n_cells * n_parameters**2 <= _SVD_OPERATIONS else "gram"
     eps = np.finfo(float).eps
     if method == "svd":
@@ -155,46 +148,6 @@ def local_identifiability(
     else:
         raise InvalidInputError(f"method is {method!r}; expected 'auto', 'svd' or 'gram'.")
     return LocalIdentifiability(values, float(relative * values.max(initial=0.0)), method)
-
-
-def generic_identifiability(
-    n_bins: Sequence[int], rank: int, triples: Any = "all", random_state: RandomState = 0
-) -> LocalIdentifiability:
-    """Rank of the Jacobian at a random model of the given sizes: what holds for almost every model.
-
-    Parameters
-    ----------
-    n_bins : sequence of int
-        Bins of every variable.
-    rank : int
-        Number of components.
-    triples : "all" or array_like of int (n_triples, 3)
-        Which triples are known.
-    random_state : None, int, numpy Generator or RandomState
-        Columns and weights are drawn uniformly from their simplices; the weights are then pulled halfway to 1 / rank.
-
-    Returns
-    -------
-    LocalIdentifiability
-
-    Notes
-    -----
-    A full rank at one point proves it for almost every point. A deficient one is, with probability one, that of almost
-    every point, up to the tolerance.
-
-    Examples
-    --------
-    >>> generic_identifiability([2, 2, 2], rank=3).n_free_directions
-    4
-    """
-    rng = as_generator(random_state)
-    if rank < 1 or len(n_bins) < 3 or min(n_bins) < 1:
-        raise InvalidInputError(
-            f"rank is {rank} and n_bins is {list(n_bins)}; expected a positive rank and at least three positive sizes."
-        )
-    weights = 0.5 * rng.dirichlet(np.ones(rank)) + 0.5 / rank
-    factors = [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
-    return local_identifiability(weights, factors, triples)
 
 
 def jacobian_gram(weights: np.ndarray, factors: Sequence[np.ndarray], triples: np.ndarray | None = None) -> np.ndarray:

@@ -43,10 +43,6 @@ class GevdDiagnostics:
         What the joint eigenvectors leave off the diagonal, relative to the slices.
     residual : float
         Relative 2-norm of what the decomposition leaves of the compressed tensor.
-    triple_cosine : float
-        Smallest product of the three cosines between two components; near -1, two components cancel each other.
-    n_refinements : int
-        Least-squares steps taken after the algebra.
     """
 
     singular_values: tuple[np.ndarray, ...]
@@ -56,8 +52,6 @@ class GevdDiagnostics:
     complex_pair: bool
     off_diagonal: float
     residual: float
-    triple_cosine: float
-    n_refinements: int
 
     __repr__ = short_repr
 
@@ -144,9 +138,9 @@ def decompose_core(
         raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
     _check_gap(joint, rank, n_pencils, complex_pairs)
     start = rank_one_columns(core, np.linalg.solve(right_root.T, joint.vectors))
-    (left, right, third), residual, n_steps = refine_cp(core, start, n_refinements_max)
-    cosine = _smallest_triple_cosine(left, right, third)
-    if joint.complex_pair and complex_pairs == "refine" and cosine < DEGENERATE_COSINE:
+    (left, right, third), residual, _ = refine_cp(core, start, n_refinements_max)
+    is_suspect = joint.complex_pair and complex_pairs == "refine"
+    if is_suspect and _smallest_triple_cosine(left, right, third) < DEGENERATE_COSINE:
         raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
     diagnostics = GevdDiagnostics(
         singular_values=(),
@@ -156,8 +150,6 @@ def decompose_core(
         complex_pair=joint.complex_pair,
         off_diagonal=joint.off_diagonal,
         residual=residual,
-        triple_cosine=cosine,
-        n_refinements=n_steps,
     )
     return CoreDecomposition(left, right, modes @ third, diagnostics)
 
@@ -209,6 +201,7 @@ def rank_one_columns(core: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray,
 
 
 def _smallest_triple_cosine(*factors: np.ndarray) -> float:
+    """Smallest product of the three cosines between two components; near -1, two components cancel each other."""
     product = np.ones((factors[0].shape[1],) * 2)
     for factor in factors:
         norms = np.linalg.norm(factor, axis=0)

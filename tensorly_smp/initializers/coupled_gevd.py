@@ -325,7 +325,7 @@ def _decompose(
 
 
 def _trivial_diagnostics() -> GevdDiagnostics:
-    return GevdDiagnostics((), 1.0, 1.0, 1.0, False, 0.0, 0.0, 1.0, 0)
+    return GevdDiagnostics((), 1.0, 1.0, 1.0, False, 0.0, 0.0)
 
 
 def _split(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from tensorly_smp.checks import checked_integer
-from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.binning import choose_binning
+from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.initializers.pair_block import DENSE_PAIR, compress_codes
 from tensorly_smp.marginals.partition import Partition, default_partition
 
 #: How often samples are shuffled: 19 times, so that chance exceeds all of them in one case of twenty; once where only
 #: the leading singular values are computed, since those of a large block hardly vary.
 N_SHUFFLES, N_SHUFFLES_LARGE = 19, 1
+#: Bins per variable, of about equally many samples: the fewer, the less noise in the singular values.
+PAIR_BINS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +94,40 @@ def pair_singular_values(codes: Codes, n_values: int) -> PairValues:
     n_shuffles = N_SHUFFLES if max(sizes) <= DENSE_PAIR else N_SHUFFLES_LARGE
     shuffled = [_values(_shuffled(codes, partition, seed), partition, n_values) for seed in range(n_shuffles)]
     return PairValues(_values(codes, partition, n_values), np.max(shuffled, axis=0), n_shuffles)
+
+
+def pair_values_of(values: np.ndarray, n_values: int) -> PairValues:
+    """The same of samples that have not been put in bins: in six, or as many as there have to be for so many values.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+        NaN = missing. Nothing is said about samples that are strange.
+    n_values : int
+
+    Returns
+    -------
+    PairValues
+
+    Raises
+    ------
+    InvalidInputError
+        Fewer than three variables, or samples that cannot be put in bins.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> from tensorly_smp.initializers.pair_values import pair_values_of
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 1000, 4, 3, random_state=0).X
+    >>> len(pair_values_of(X, 5).found), len(pair_values_of(X, 9).found)
+    (5, 9)
+    """
+    # n stacked variables of I bins have rank n (I - 1) + 1.
+    stacked = len(default_partition(values.shape[1]).first)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        binning = choose_binning(values, max(PAIR_BINS, -(-n_values // stacked) + 1), "quantile")
+    return pair_singular_values(encode_samples(values, binning), n_values)
 
 
 def _values(codes: Codes, partition: Partition, n_values: int) -> np.ndarray:

@@ -24,9 +24,8 @@ from tensorly_smp.likelihood.spline_basis import SplineBasis
 _CHUNK = 128  # densities at a time: their matrices stay in the processor's cache
 #: Entries of a pass over the samples that a cell of a density stands for: what it takes in Newton steps.
 _WORK_PER_CELL = 180
-_MOST_HALVINGS = 30
-_ROUNDING = 1e-13  # of F, in nats per sample
-_ARMIJO_SHARE = 1e-4
+#: Of the line search: halvings of a step, share of the promised rise that is enough, rounding of F in nats per sample.
+LINE_SEARCH = 30, 1e-4, 1e-13
 
 
 @dataclass(eq=False)
@@ -112,6 +111,7 @@ def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: ModuleT
         likelihood,
         n_steps,
         tol,
+        LINE_SEARCH,
     )
     reached = replace(
         fit,
@@ -151,10 +151,11 @@ def _maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:
 
 def _search(fit: LogSplineFit, step: np.ndarray, promised: np.ndarray) -> LogSplineFit:
     """Newton's step, halved where F does not rise as it should: without that it may overshoot and drift."""
+    most_halvings, share, rounding = LINE_SEARCH
     length = np.ones(len(promised))
     moved = fit.moved(step)
-    for _ in range(_MOST_HALVINGS):
-        short = np.flatnonzero(moved.value < fit.value + _ARMIJO_SHARE * length * promised - _ROUNDING)
+    for _ in range(most_halvings):
+        short = np.flatnonzero(moved.value < fit.value + share * length * promised - rounding)
         if not len(short):
             return moved
         length[short] *= 0.5

@@ -10,7 +10,6 @@ from typing import Any
 
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.randomness import RandomState, as_generator
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,8 @@ def default_partition(n_variables: int) -> Partition:
     ((0, 1), (2, 3, 4), (5,))
     """
     n_variables = _checked_n_variables(n_variables)
-    return _consecutive_sets(range(n_variables), n_variables)
+    size = (n_variables - 1) // 2
+    return Partition(tuple(range(size)), tuple(range(size, n_variables - 1)), (n_variables - 1,))
 
 
 def paper_partition(n_variables: int) -> Partition:
@@ -134,28 +134,6 @@ def paper_partition(n_variables: int) -> Partition:
         )
     size = (n_variables - 1) // 2 - 1
     return Partition(tuple(range(size)), tuple(range(size, n_variables - 1)), (n_variables - 1,))
-
-
-def random_partition(n_variables: int, random_state: RandomState = None) -> Partition:
-    """Balanced partition of the variables in random order; several of them make several algebraic starts.
-
-    Parameters
-    ----------
-    n_variables : int
-        At least 3.
-    random_state : None, int, numpy Generator or RandomState
-
-    Returns
-    -------
-    Partition
-
-    Raises
-    ------
-    InvalidInputError
-        If there are fewer than three variables.
-    """
-    n_variables = _checked_n_variables(n_variables)
-    return _consecutive_sets(as_generator(random_state).permutation(n_variables).tolist(), n_variables)
 
 
 def as_partition(partition: Any, n_variables: int | None = None) -> Partition:
@@ -195,11 +173,6 @@ def as_partition(partition: Any, n_variables: int | None = None) -> Partition:
                 f"The partition names variable {highest}; expected indices from 0 to {n_variables - 1}."
             )
     return partition
-
-
-def _consecutive_sets(order: Sequence[int], n_variables: int) -> Partition:
-    size = (n_variables - 1) // 2
-    return Partition(tuple(order[:size]), tuple(order[size : n_variables - 1]), (order[n_variables - 1],))
 
 
 def _variable_indices(group: Any, name: str) -> tuple[int, ...]:

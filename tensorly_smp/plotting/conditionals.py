@@ -38,7 +38,8 @@ def plot_conditionals(
     Each curve is a density: it integrates to one, whatever the weight of its component, which the legend gives. The
     dotted line is the mixture of them, gray behind it the histogram of the data. A variable that the fit has taken for
     discrete has bars instead, the probabilities of its values. A panel ends where the bins end, or where there is next
-    to nothing of any component; a curve that towers above all others leaves it.
+    to nothing of any component; with ``refine="smooth"`` densities go on beyond the bins, and a panel with them as long
+    as there is something to be seen. A curve that towers above all others leaves it.
 
     Long tails and far values are cut, to leave something to be seen: beyond the quartiles of its components a panel
     shows four times their distance, or as far as nine tenths lie. What is far from all else, such as codes of -999, is
@@ -58,7 +59,8 @@ def plot_conditionals(
     page : int, default 0
         With more than twelve variables, or more than `axes`: which dozen of them.
     axes : Axes or array_like of Axes, optional
-        As many variables as there are Axes; Axes left over are switched off. By default those of a new figure.
+        As many variables as there are Axes; Axes left over are switched off. The first is made higher than its curves,
+        for the legend. By default those of a new figure.
 
     Returns
     -------

@@ -149,7 +149,9 @@ def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
                     ha="center", fontsize="small", color=color)  # fmt: skip
     ax.axhline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3)
     sizes = [int((dataset["partition"].values == s).sum()) for s in range(3)] if "partition" in dataset else []
-    ax.set_xticks(at, [f"set {s + 1}\n({size} variable{'' if size == 1 else 's'})" for s, size in enumerate(sizes)])
+    gap = "\n" if max(sizes, default=0) > 9 else " "  # names of neighbors would touch
+    names = [f"set {s + 1}\n({size}{gap}variable{'' if size == 1 else 's'})" for s, size in enumerate(sizes)]
+    ax.set_xticks(at, names, fontsize="small")
     ax.set_xlabel(_concern(dataset["condition"].values, is_proved), fontsize="small")
     ax.set_ylabel("of the stacked factors")
     ax.set_ylim(0, 1.25 * rank)

@@ -23,6 +23,8 @@ TAIL, BEYOND = 0.01, 0.35
 MOST_MIDDLES, OUTER = 4.0, 0.1
 #: Shares of the quantiles that `_reach` looks at.
 QUANTILES = np.array([TAIL, OUTER, 0.25, 0.75, 1.0 - OUTER, 1.0 - TAIL])
+#: Of densities that go on beyond the bins, what is lower than this share of the panel is not seen; white after it.
+SEEN, AFTER = 0.005, 0.02
 #: An axis this many times longer than the mixture needs leaves out a component that lies alone there.
 FAR = 5.0
 #: A larger share of the values outside of the limits is noted in the panel.
@@ -110,7 +112,9 @@ def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | N
 def span(subject: Subject, n: int) -> tuple[float, float]:
     """Where something is to be seen of a continuous variable: inside the bins, and of the bulk of some component.
 
-    Long tails are cut, and a component far from all others, for whose sake they would be a spike at the edge.
+    Log-splines go on beyond the bins, which may be those of the central 98 % of the samples: with them, as far as there
+    is something to be seen. Long tails are cut, and a component far from all others, for whose sake they would be a
+    spike at the edge.
     """
     conditionals, edges = subject.density.conditionals[n], subject.edges(n)
     low, high = (-np.inf, np.inf) if edges is None else (float(edges[0]), float(edges[-1]))
@@ -119,7 +123,11 @@ def span(subject: Subject, n: int) -> tuple[float, float]:
     used = np.flatnonzero(subject.weights > 0).tolist()
     quantiles = np.array([conditionals.quantile(QUANTILES, r) for r in used])
     ends = np.array([_reach(each) for each in quantiles])
-    low, high = max(low, float(ends[:, 0].min())), min(high, float(ends[:, 1].max()))
+    first, last = float(ends[:, 0].min()), float(ends[:, 1].max())
+    if subject.dataset is not None and subject.dataset.attrs.get("density") == "logspline":
+        seen = _seen(conditionals, used, first, last)
+        low, high = min(low, seen[0]), max(high, seen[1])
+    low, high = max(low, first), min(high, last)
     needed = _reach(mixture_quantile(conditionals, subject.weights, QUANTILES))
     # Components that are wide on the long axis are to be seen there, however small; what is narrow and far is not.
     wide = quantiles[quantiles[:, 3] - quantiles[:, 2] > 0.1 / FAR * (high - low)]
@@ -137,6 +145,16 @@ def _reach(quantiles: np.ndarray) -> tuple[float, float]:
         max(tail - beyond, min(lower - middles, outer)),
         min(tail_above + beyond, max(upper + middles, outer_above)),
     )
+
+
+def _seen(conditionals: Any, components: list[int], low: float, high: float) -> tuple[float, float]:
+    """Where between low and high one of these components is to be seen, and a little more, within the bounds."""
+    x = curve_points(conditionals, low, high)
+    densities = conditionals.pdf(x)[:, components]
+    seen = x[(densities > SEEN * _top(densities)).any(axis=1)]
+    after = AFTER * (seen[-1] - seen[0])
+    least, most = conditionals.bounds
+    return max(least, float(seen[0] - after)), min(most, float(seen[-1] + after))
 
 
 def curve_points(conditionals: Any, low: float, high: float) -> np.ndarray:

@@ -132,7 +132,9 @@ def plot_pairs(
     plain_frame(places.ravel())
     _draw_note(places, _explanation(subject, named is None, side, values))
     entries = [f"{r} ({weight_text(weight)})" for r, weight in enumerate(subject.weights)]
-    component_legend(places[0, 0], handles, entries, "component (weight)", axes is None)
+    # Nothing is drawn there but the note, at the top.
+    beside: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (1.02, 0.0), "ncols": 1 + (subject.rank > 5)}
+    component_legend(places[0, 0], handles, entries, "component (weight)", axes is None, **beside)
     return places
 
 

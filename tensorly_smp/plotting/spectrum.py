@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from tensorly_smp.codes.binning import choose_binning
-from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.initializers.pair_values import pair_singular_values
+from tensorly_smp.initializers.pair_values import pair_values_of
 from tensorly_smp.marginals.partition import default_partition
 from tensorly_smp.plotting.selection import require_dataset
-from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, log_ticks, single_axes
+from tensorly_smp.plotting.style import BLUE, FRAME, GRAY, ORANGE, integer_ticks, log_ticks, single_axes
 from tensorly_smp.plotting.subject import MIXTURES, Subject, read_subject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# As select_n_components: coarse bins of about equally many samples are the least noisy.
-PAIR_BINS = 6
 #: Singular values that are shown beyond the number of components.
 MORE = 3
 #: Below this share of the first, a singular value is zero but for rounding.
@@ -98,7 +92,7 @@ def _draw_samples(dataset: xr.Dataset, ax: Axes | None, n_components: int | None
     n_above = int(dataset.attrs["n_above_noise"])
     ax.axhline(level, color=GRAY, linestyle="--", linewidth=0.8, label=f"noise; {n_above} above, with the first")
     log_ticks(ax.yaxis, np.concatenate([found[1:], shuffled[1:]]))
-    ax.set_title("As many stand out of the noise as components can be seen", fontsize="medium")
+    ax.set_title("As many stand out of the noise\nas components can be seen", fontsize="small")
     _finish(ax, n_components)
     return ax
 
@@ -128,22 +122,23 @@ def _draw_model(subject: Subject, ax: Axes | None) -> Axes:
         log_ticks(ax.yaxis, values[shown])
     else:
         ax.vlines(order[shown], 0.0, values[shown], color=BLUE, linewidth=1.8)
-        ax.set_ylim(0.0, 1.15 * values[shown].max(initial=1.0 if not shown.any() else 0.0))
+        # Space for the legend above the stems, which matplotlib's best place does not see.
+        ax.set_ylim(0.0, 1.5 * values[shown].max(initial=1.0 if not shown.any() else 0.0))
     ax.set_xlim(0.5, max(len(values), 2) + 0.5)
-    ax.set_title("The nearer the last is to zero, the harder it is to see a component", fontsize="medium")
-    _finish(ax, len(values))
+    ax.set_title("The nearer the last is to zero,\nthe harder it is to see a component", fontsize="small")
+    _finish(ax, len(values), "best" if ax.get_yscale() == "log" else "upper left")
     return ax
 
 
-def _finish(ax: Axes, n_components: int | None) -> None:
-    """Names of the axes, and the line of the number of components."""
+def _finish(ax: Axes, n_components: int | None, place: str = "best") -> None:
+    """Names of the axes, the line of the number of components, and the legend."""
     if n_components is not None:
         label = f"number of components: {n_components}"
         ax.axvline(n_components, color=ORANGE, linestyle=":", linewidth=1.4, zorder=0, label=label)
     ax.set_xlabel("order (the first says nothing and is left out)")
     ax.set_ylabel("singular value of the pair block")
     integer_ticks(ax.xaxis)
-    ax.legend(frameon=False)
+    ax.legend(**FRAME | {"loc": place, "fontsize": "small"})
 
 
 def model_singular_values(subject: Subject) -> np.ndarray:
@@ -178,12 +173,7 @@ def _of_samples(subject: Subject, X: Any) -> xr.Dataset:
     values = values[~np.isnan(values).all(axis=1)]
     if len(values) < 2 or np.isnan(values).all(axis=0).any():
         raise InvalidInputError("X has fewer than two samples, or a variable without values; expected more.")
-    # n stacked variables of I bins have n (I - 1) + 1 singular values at most.
-    most, stacked = subject.rank + MORE, (len(subject.names) - 1) // 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit has said what is strange about the samples
-        binning = choose_binning(values, max(PAIR_BINS, ceil(most / stacked) + 1), "quantile")
-    pair = pair_singular_values(encode_samples(values, binning), most)
+    pair = pair_values_of(values, subject.rank + MORE)
     return xr.Dataset(
         {"singular_values": ("order", pair.found), "shuffled_singular_values": ("order", pair.shuffled)},
         {"order": np.arange(1, len(pair.found) + 1)},

@@ -22,6 +22,10 @@ LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D")
 #: Data behind the curves: darker than the page, lighter than every component.
 DATA_COLOR = "0.86"
+#: Of a legend that lies on data: they are seen through it.
+FRAME: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
+#: Of the height of a panel, for a legend in it.
+MOST_OF_PANEL = 0.5
 #: Of a line in an inch, about.
 CHARACTERS = 12
 #: Columns of panels, by their number; more than this have four.
@@ -134,11 +138,27 @@ def page_title(figure: Figure, first: int, n_shown: int, n_all: int, page: int, 
         )
 
 
-def component_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], title: str, is_new: bool) -> None:
-    """One legend: below the panels of a new figure, row by row, or in the given axes."""
-    options: dict[str, Any] = {"title": title, "frameon": False, "fontsize": "small", "title_fontsize": "small"}
+def component_legend(
+    ax: Axes, handles: Sequence[Any], labels: Sequence[str], title: str, is_new: bool, **place: Any
+) -> None:
+    """One legend: below the panels of a new figure, row by row; in given axes where `place` is, or else above all data.
+
+    Parameters
+    ----------
+    ax : Axes
+        The first panel; in given axes its upper limit is raised, unless there is a `place`.
+    handles, labels : sequence
+    title : str
+    is_new : bool
+        Whether the figure is ours.
+    place
+        ``loc``, ``bbox_to_anchor`` and ``ncols`` as in matplotlib, for given axes.
+    """
+    options: dict[str, Any] = {"title": title, "fontsize": "small", "title_fontsize": "small"}
     if not is_new:
-        ax.legend(handles, labels, **options)
+        place = place or {"loc": "upper center", "ncols": _room_above(ax, labels)}
+        legend = ax.legend(handles, labels, **options, **FRAME, **place, handlelength=1.3, columnspacing=1.0)
+        legend.set_in_layout(False)
         return
     width = _root(ax).get_figwidth()
     most = max(1, int(width * 11 / (max(map(len, labels)) + 5)))  # about eleven characters an inch
@@ -148,7 +168,19 @@ def component_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], ti
     rows = [range(start, min(start + n_columns, len(labels))) for start in range(0, len(labels), n_columns)]
     order = [row[column] for column in range(n_columns) for row in rows if column < len(row)]
     handles, labels = [handles[place] for place in order], [labels[place] for place in order]
-    _root(ax).legend(handles, labels, loc="outside lower center", ncols=n_columns, **options)
+    _root(ax).legend(handles, labels, loc="outside lower center", ncols=n_columns, frameon=False, **options)
+
+
+def _room_above(ax: Axes, labels: Sequence[str]) -> int:
+    """Raise the upper limit to have room for a legend with these labels, and return its number of columns."""
+    box = ax.get_window_extent()
+    width, height = box.width / _root(ax).dpi, box.height / _root(ax).dpi
+    n_columns = int(np.clip(15 * width / (max(map(len, labels)) + 4), 1, len(labels)))  # about 15 characters an inch
+    lines = 1 + ceil(len(labels) / n_columns)
+    share = min((0.17 * lines + 0.1) / height, MOST_OF_PANEL)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, low + (high - low) / (1.0 - share))
+    return n_columns
 
 
 def _root(ax: Axes) -> Figure:

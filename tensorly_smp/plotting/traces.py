@@ -29,8 +29,8 @@ MOST_LISTED = 8
 def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
     """Draw how the fit went.
 
-    Up to four panels, as far as the fit has them: the loss after every sweep of the best start (of that which was
-    lowest after its sweeps, with ``refine="smooth"``); the final loss of every start, hollow where it had not
+    Up to four panels, as far as the fit has them: the loss after every sweep of the start that ended lowest, and of the
+    others, thin; the final loss of every start, hollow where it had not
     converged; what ``refine="smooth"`` compared the starts by; and the log-likelihood before every pass of the
     refinement. A ring marks the start that was chosen.
 
@@ -85,11 +85,21 @@ def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
 
 def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
     loss = dataset["loss"].values
-    ax.plot(np.arange(len(loss)), loss, color=BLUE, marker="." if len(loss) <= 50 else "", label="loss")
+    shown = [loss]
+    if "start_trace" in dataset and dataset.sizes["start"] > 1:
+        others = dataset["start_trace"].transpose("start", "start_sweep").values
+        label = "other starts"
+        for other in others[[not np.array_equal(row[np.isfinite(row)], loss) for row in others]]:
+            ax.plot(np.arange(len(other)), other, color=GRAY, linewidth=0.8, zorder=1, label=label)
+            shown.append(other)
+            label = ""
+    ax.plot(np.arange(len(loss)), loss, color=BLUE, marker="." if len(loss) <= 50 else "", label="lowest start")
+    if len(shown) > 1:
+        ax.legend(frameon=False, fontsize="small")
     ax.set_xlabel("sweep")
     ax.set_ylabel(f"{_loss_name(dataset)}loss")
     integer_ticks(ax.xaxis)
-    _scale(ax, loss)
+    _scale(ax, np.concatenate(shown))
 
 
 def _draw_starts(ax: Axes, dataset: xr.Dataset) -> None:
@@ -103,8 +113,7 @@ def _draw_starts(ax: Axes, dataset: xr.Dataset) -> None:
         ax.set_title("cut short on purpose; the likelihood\nof the next panel chooses, not the loss", fontsize="small")
     _draw_points(ax, dataset, loss, converged | is_cut, "cut short" if is_cut.any() else "converged", "not converged")
     ax.set_ylabel(f"final {_loss_name(dataset)}loss")
-    if is_cut.any() or not converged.all():
-        ax.legend(frameon=False, fontsize="small")
+    ax.legend(frameon=False, fontsize="small")
 
 
 def _draw_criteria(ax: Axes, dataset: xr.Dataset) -> None:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from tensorly_smp.codes.energy import EnergySpectrum, bin_spectrum, observed_values, value_weights
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 
 def rng():
@@ -56,3 +57,24 @@ def test_value_weights_by_loops():
             assert share == pytest.approx(
                 sum(w for x, w in zip(values, given_weights, strict=True) if x == value), abs=1e-12
             )
+
+
+@pytest.mark.parametrize(
+    ("values", "weight", "error", "match"),
+    [
+        ([1.0, np.inf], None, InvalidInputError, "infinite"),
+        ([[1.0, 2.0]], None, InvalidInputError, "one dimension"),
+        (["a", "b"], None, InvalidTypeError, "values are not real numbers"),
+        ([1.0, 2.0], [1.0], InvalidInputError, "sample_weight"),
+        ([1.0, 2.0], [1.0, -1.0], InvalidInputError, "non-negative"),
+        ([1.0, 2.0], [1.0, np.nan], InvalidInputError, "finite"),
+    ],
+)
+def test_values_and_weights_that_are_refused(values, weight, error, match):
+    with pytest.raises(error, match=match):
+        observed_values(np.array(values), weight)
+
+
+def test_nothing_is_observed_where_nothing_has_weight():
+    observed, weights = observed_values(np.array([1.0, np.nan, 2.0]), np.array([0.0, 1.0, 0.0]))
+    assert len(observed) == len(weights) == 0

@@ -1,5 +1,6 @@
 """All triples from samples: every block against loops, whole runs against counted histograms, the estimated level."""
 
+import tracemalloc
 import warnings
 from dataclasses import replace
 from math import comb
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import count_triple, coupled_loss, pair_sums, triple_sums
 
+from tensorly_smp import kernels
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
@@ -20,11 +22,13 @@ from tensorly_smp.exceptions import (
     SparseHistogramWarning,
 )
 from tensorly_smp.factors import triple_sample
+from tensorly_smp.factors.arrays import CACHED
 from tensorly_smp.factors.coupled import couple_marginals
 from tensorly_smp.factors.implicit import MOST_UPDATES, ImplicitLoss, couple_codes
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.marginals.histograms import count_marginals
 
 SEEDS = st.integers(0, 2**31)
@@ -250,6 +254,36 @@ def test_many_variables_of_many_bins():
     assert (np.diff(solution.trace.loss) <= 0).all()
     found = solution.factors.posterior(codes).argmax(axis=1)
     assert (found == labels).all() or (found == 1 - labels).all()
+
+
+@pytest.mark.parametrize("least_work", [float("inf"), 0.0], ids=["plain", "compiled"])
+def test_a_sweep_takes_e1_and_e2_and_little_more(least_work):
+    if not least_work:
+        pytest.importorskip("numba")
+    n_variables, n_samples, rank, n_bins = 12, 20_000, 10, 15
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, n_bins, (n_samples, n_variables))
+    coupled = couple_codes(Codes.from_array(values, n_bins=n_bins))
+    _, factors = make_factors(rng, (n_bins,) * n_variables, rank)
+
+    def sweep():
+        loss, solver, moved = ImplicitLoss(coupled), ProjectedGradient(), list(factors)
+        weights = solver(loss.weight_block(moved), np.full((1, rank), 1.0 / rank), None)[0][0]
+        for n in range(n_variables):
+            moved[n] = solver(loss.factor_block(n, moved, weights), moved[n], None)[0]
+
+    with kernels.used_from(least_work):
+        sweep()  # loads the kernels, or compiles them
+        tracemalloc.start()
+        sweep()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    # Beyond the samples themselves: e1 and e2; two parts of a pass that stay in the cache; a weight and an index of
+    # every sample, once more for what is made of them; and what is as large as the factors. In all, 2.6 times the codes
+    # (one byte each) and a number for every sample and component. Another array of these, or one for every entry, would
+    # be more.
+    numbers = 2 * n_samples * rank + 2 * CACHED + 4 * n_samples + 10 * n_variables * n_bins * rank
+    assert peak < 8 * numbers
 
 
 def test_starts_are_the_same_in_threads():

@@ -5,7 +5,7 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.initializers.pair_values import N_SHUFFLES, PairValues, pair_singular_values
+from tensorly_smp.initializers.pair_values import N_SHUFFLES, PairValues, pair_singular_values, pair_values_of
 
 
 def quantile_codes(X, n_bins=6):
@@ -83,6 +83,18 @@ def test_few_bins_have_few_values():
     assert PairValues(np.array([1.0]), np.array([1.0]), 1).n_above_noise == 1
 
 
+def test_samples_get_as_many_bins_as_there_have_to_be():
+    X = smp.datasets.make_smooth_mixture("gaussian", 300, 6, 2, random_state=0).X
+    # Two stacked variables of 6 bins have 11 singular values, of 7 bins 13.
+    for n_values, n_bins in [(3, 6), (11, 7), (12, 7), (13, 8)]:
+        found, expected = pair_values_of(X, n_values), pair_singular_values(quantile_codes(X, n_bins), n_values)
+        np.testing.assert_array_equal(found.found, expected.found)
+        assert (found.found > 1e-10).all()
+    pair_values_of(np.hstack([X, np.ones((300, 1))]), 3)  # and no warning of the constant one, which would be an error
+
+
 def test_two_variables():
+    with pytest.raises(InvalidInputError, match="at least 3"):
+        pair_values_of(np.zeros((50, 2)), 3)
     with pytest.raises(InvalidInputError, match="at least 3"):
         pair_singular_values(quantile_codes(np.random.default_rng(0).normal(size=(50, 2))), 3)

@@ -8,7 +8,6 @@ from tensorly_smp.marginals.partition import (
     as_partition,
     default_partition,
     paper_partition,
-    random_partition,
 )
 
 
@@ -32,14 +31,6 @@ def test_paper_partition_is_the_one_printed(n_variables):
 def test_paper_partition_needs_five_variables(n_variables):
     with pytest.raises(InvalidInputError, match="empty first set"):
         paper_partition(n_variables)
-
-
-@given(st.integers(3, 20), st.integers(0, 5))
-def test_random_partition_is_balanced_and_seeded(n_variables, seed):
-    partition = random_partition(n_variables, seed)
-    assert partition == random_partition(n_variables, seed)
-    assert sorted(sum(partition, ())) == list(range(n_variables))
-    assert [len(group) for group in partition] == [len(group) for group in default_partition(n_variables)]
 
 
 def test_sizes_of_unequal_variables():
@@ -74,7 +65,7 @@ def test_bad_partitions_are_named(partition, error, message):
         as_partition(partition, 5)
 
 
-@pytest.mark.parametrize("make", [default_partition, random_partition, paper_partition])
+@pytest.mark.parametrize("make", [default_partition, paper_partition])
 def test_too_few_variables(make):
     with pytest.raises(InvalidInputError, match="at least 3"):
         make(2)

@@ -1,5 +1,7 @@
 """Conditional densities: what the curves, bars, names and pages say."""
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -13,6 +15,12 @@ from tensorly_smp.plotting import plot_conditionals
 from tensorly_smp.plotting.marginal import Levels, curve_points, data_edges, span
 from tensorly_smp.plotting.style import component_style
 from tensorly_smp.plotting.subject import read_subject
+
+
+def fit(X, n_components, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a small fit is like does not matter here
+        return smp.SmoothProductMixture(n_components, random_state=0, **parameters).fit(X)
 
 
 def curves(ax):
@@ -208,9 +216,69 @@ def test_nothing_is_cut_of_ordinary_variables(kind, request):
     for n in np.flatnonzero(~subject.discrete):
         quantiles = [subject.density.conditionals[n].quantile(np.array([0.01, 0.99]), r) for r in range(subject.rank)]
         ends = [(low - 0.35 * (high - low), high + 0.35 * (high - low)) for low, high in quantiles]
+        first, last = min(ends)[0], max(high for _, high in ends)
+        low, high = subject.edges(n)[[0, -1]]
+        if kind != "em_model":  # splines go on beyond the bins
+            seen = where_seen(subject.density.conditionals[n], first, last)
+            low, high = min(low, seen[0]), max(high, seen[1])
+        expected = max(low, first), min(high, last)
+        assert span(subject, n) == pytest.approx(expected, abs=3e-3 * (last - first))
+
+
+def where_seen(conditionals, low, high):
+    """Where a curve is higher than half a percent of the panel, and a fiftieth more on both sides."""
+    x = np.linspace(low, high, 10_001)
+    densities = conditionals.pdf(x)
+    seen = x[densities.max(axis=1) > 0.005 * densities.max()]
+    return seen[0] - 0.02 * np.ptp(seen), seen[-1] + 0.02 * np.ptp(seen)
+
+
+def test_ordinary_values_are_not_cut_for_a_far_one():
+    data = smp.datasets.make_smooth_mixture("gaussian", 800, n_variables=4, n_components=3, random_state=0)
+    X = data.X.copy()
+    X[0, :2] = 1e3
+    model = fit(X, 3, n_init=1)
+    subject = read_subject(model)
+    for n, ax in enumerate(plot_conditionals(model, X)):
+        low, high = ax.get_xlim()
         edges = subject.edges(n)
-        expected = max(edges[0], min(ends)[0]), min(edges[-1], max(high for _, high in ends))
-        assert span(subject, n) == pytest.approx(expected)
+        if n < 2:  # those of the start, of the central samples only
+            assert np.mean((X[:, n] < edges[0]) | (X[:, n] > edges[-1])) > 0.01
+        assert np.mean((data.X[:, n] < low) | (data.X[:, n] > high)) < 0.003
+        assert high - low < 1.3 * np.ptp(data.X[:, n])
+        assert ax.get_title(loc="right") == ""
+        # Every curve comes down to the axis.
+        ends = model.density_.pdf_1d(np.array([low, high]), subject.names[n], "all")
+        assert ends.max() < 0.01 * ax.get_ylim()[1]
+
+
+def test_small_components_far_away_keep_both_sides_of_their_peak():
+    data = smp.datasets.make_smooth_mixture("gaussian", 800, n_variables=4, n_components=3, random_state=0)
+    X = data.X.copy()
+    X[:4] = 40.0 + np.random.default_rng(0).normal(size=(4, 4))
+    model = fit(X, 4, n_init=2)
+    assert model.weights_[3] < 0.01
+    for n, name in enumerate(model.binning_.variables):
+        low, high = span(read_subject(model), n)
+        below, above = model.density_.cdf_1d(np.array([low, high]), name, 3)
+        assert below < 0.05 < 0.95 < above
+
+
+def test_panels_end_at_bounds():
+    X = np.random.default_rng(0).gamma(1.0, size=(500, 3)) * [1.0, 1.0, -1.0]
+    model = fit(X, 1, support={"x0": (0, None), "x2": (None, 0)})
+    spans = [span(read_subject(model), n) for n in range(3)]
+    assert spans[0][0] == spans[2][1] == 0.0
+    assert spans[1][0] < 0.0
+
+
+def test_a_legend_in_given_axes_is_above_the_curves(model, data):
+    figure, axes = plt.subplots(2, 2, figsize=(7, 6))
+    plot_conditionals(model, data.X, axes=axes)
+    figure.canvas.draw()
+    ax = axes[0, 0]
+    bottom = ax.transData.inverted().transform(ax.get_legend().get_window_extent().p0)[1]
+    assert bottom > max(line.get_ydata().max() for line in ax.get_lines())
 
 
 def test_only_narrow_components_far_from_all_others_are_cut():

@@ -94,6 +94,20 @@ def test_one_component_and_a_report_without_jacobian():
     assert len(plot_identifiability(report)) == 2
 
 
+@pytest.mark.parametrize("n_variables", [30, 1000])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_names_of_the_sets_do_not_overlap(n_variables, is_new):
+    report = smp.check_identifiability(n_variables=n_variables, n_bins=6, rank=5, max_parameters=10)
+    axes = None if is_new else plt.subplots(2, 2, figsize=(7, 6), layout="constrained")[1]
+    ax = plot_identifiability(report, axes=axes)[1]
+    ax.figure.canvas.draw()
+    labels = ax.get_xticklabels()
+    sizes = [int(label.get_text().split("(")[1].split()[0]) for label in labels]
+    assert sum(sizes) == n_variables
+    boxes = [label.get_window_extent() for label in labels]
+    assert not any(a.overlaps(b) for m, a in enumerate(boxes) for b in boxes[:m])
+
+
 def test_given_axes(bad):
     figure, axes = plt.subplots(2, 2)
     assert plot_identifiability(bad, axes=axes).tolist() == axes.ravel()[:3].tolist()

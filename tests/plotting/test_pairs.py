@@ -123,6 +123,18 @@ def test_many_components_have_one_contour_each_and_none_without_weight():
     assert [len(each.get_paths()) for each in contours(ax)] == [1] * 7
 
 
+@pytest.mark.parametrize("variables", [["x0", "x1"], ["x0", "x1", "x2"]])
+def test_legend_in_given_axes_lies_on_nothing(model, variables):
+    side = len(variables)
+    figure, axes = plt.subplots(side, side, figsize=(6, 6))
+    plot_pairs(model, variables=variables, axes=axes)
+    figure.canvas.draw()
+    box = axes[0, 0].get_legend().get_window_extent()
+    (note,) = axes[0, 0].texts
+    others = [ax.get_window_extent() for ax in axes.ravel() if ax.get_visible()] + [note.get_window_extent()]
+    assert not any(box.overlaps(other) for other in others)
+
+
 def test_bad_input(model, factors):
     for variables in (["x0"], "x0"):
         with pytest.raises(InvalidInputError, match=r"1 variable\(s\) for pairs; expected 2 to 8"):

@@ -1,5 +1,6 @@
 """Singular values of the pair block: of exact histograms they are those of the factors."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -45,6 +46,17 @@ def test_a_component_too_many_has_a_zero():
     lines = {line.get_label(): line for line in ax.get_lines()}
     assert lines["number of components: 2"].get_xdata() == [2, 2]
     plot_singular_values(mixture(1)).figure.canvas.draw()
+
+
+@pytest.mark.parametrize("rank", [2, 3, 5])
+def test_legend_is_above_the_values_and_the_title_inside(rank):
+    figure, ax = plt.subplots(figsize=(4, 3), layout="constrained")
+    plot_singular_values(mixture(rank), ax)
+    figure.canvas.draw()
+    bottom = ax.transData.inverted().transform(ax.get_legend().get_window_extent().p0)[1]
+    assert bottom > ax.get_lines()[0].get_ydata().max()
+    title = ax.title.get_window_extent()
+    assert figure.bbox.x0 <= title.x0 < title.x1 <= figure.bbox.x1
 
 
 def test_of_samples_as_in_a_selection(model, data):

@@ -25,7 +25,7 @@ def test_panels_are_what_the_fit_has(kind, panels, request):
     model = request.getfixturevalue(kind)
     axes = plot_loss(model)
     assert [ax.get_xlabel() for ax in axes] == panels
-    np.testing.assert_array_equal(lines(axes[0])["loss"].get_ydata(), model.result_["loss"])
+    np.testing.assert_array_equal(lines(axes[0])["lowest start"].get_ydata(), model.result_["loss"])
     assert axes[0].get_ylabel() == "KL loss"
     best = model.result_.attrs["best_start"]
     assert lines(axes[1])["chosen"].get_xdata() == [best]
@@ -37,7 +37,7 @@ def test_panels_are_what_the_fit_has(kind, panels, request):
 
 def test_dataset_and_solution(plain_model, data):
     np.testing.assert_array_equal(
-        lines(plot_loss(plain_model.result_)[0])["loss"].get_ydata(), plain_model.result_["loss"]
+        lines(plot_loss(plain_model.result_)[0])["lowest start"].get_ydata(), plain_model.result_["loss"]
     )
     codes = smp.encode_samples(data.X, smp.choose_binning(data.X, 5))
     solution = smp.coupled_simplex_parafac(
@@ -45,7 +45,20 @@ def test_dataset_and_solution(plain_model, data):
     )
     axes = plot_loss(solution)
     assert axes[1].get_ylabel() == "final Frobenius loss"
-    np.testing.assert_array_equal(lines(axes[0])["loss"].get_ydata(), solution.trace.loss)
+    np.testing.assert_array_equal(lines(axes[0])["lowest start"].get_ydata(), solution.trace.loss)
+
+
+def test_sweeps_of_all_starts(data):
+    dataset = smp.SmoothProductMixture(2, n_bins=5, refine=None, n_init=4, random_state=0).fit(data.X).result_
+    drawn = plot_loss(dataset)[0].get_lines()
+    traces = dataset["start_trace"].values
+    lowest = int(np.argmin(dataset["start_loss"].values))
+    assert len(drawn) == 4
+    for line, trace in zip(drawn, [*np.delete(traces, lowest, axis=0), traces[lowest]], strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), trace[: len(line.get_ydata())])
+        assert np.isnan(trace[len(line.get_ydata()) :]).all()
+    # Files of before there was such a record.
+    assert len(plot_loss(dataset.drop_vars("start_trace"))[0].get_lines()) == 1
 
 
 def test_starts_that_have_not_converged_are_hollow_and_repeats_are_marked(model):
@@ -69,6 +82,13 @@ def test_starts_that_have_not_converged_are_hollow_and_repeats_are_marked(model)
     plain = plot_loss(dataset.drop_vars("start_criterion"))[1]
     assert lines(plain)["not converged"].get_xdata().tolist() == [1, 2, 3]
     assert plain.get_title() == ""
+
+
+def test_the_ring_is_always_explained(plain_model):
+    n_starts = plain_model.result_.sizes["start"]
+    converged = plain_model.result_.assign(start_status=("start", ["converged"] * n_starts))
+    legend = plot_loss(converged)[1].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["converged", "chosen"]
 
 
 def test_scale_follows_the_values(plain_model):
