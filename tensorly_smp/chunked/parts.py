@@ -34,7 +34,7 @@ def require_dask() -> Any:
         import dask
     except ImportError as error:
         raise MissingDependencyError(
-            "Samples in chunks need Dask, which is not installed: pip install 'tensorly_smp[dask]'."
+            'Samples in chunks need Dask, which is not installed: pip install "tensorly_smp[dask]".'
         ) from error
     return dask
 
