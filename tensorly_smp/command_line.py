@@ -107,6 +107,12 @@ def _add_fit(commands: Any) -> None:
     command.add_argument(
         "--refine", choices=["smooth", "em", "none"], default="smooth", help="none is the paper's algorithm"
     )
+    command.add_argument(
+        "--discrete",
+        action="append",
+        metavar="NAME",
+        help="variable that keeps a histogram, in place of those that look it; may be repeated",
+    )
     command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
     command.add_argument("--jobs", type=int, metavar="N", help="starts, or fits, at a time; -1 for all processors")
     command.add_argument("--progress", action="store_true", help="show bars while fitting")
@@ -171,7 +177,7 @@ def _add_table(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TEXT",
-        help="another sign of a missing entry; a model keeps it",
+        help="another sign of a missing entry (--missing=-999 if it starts with a dash); a model keeps it",
     )
     command.add_argument("--no-header", action="store_true", help="the first line has no names")
     command.add_argument("--id-column", metavar="NAME", help="column that names the samples")

@@ -38,6 +38,7 @@ def fit(options: argparse.Namespace) -> bool:
     table = _read(options)
     parameters: dict[str, Any] = {
         "refine": None if options.refine == "none" else options.refine,
+        "discrete": options.discrete,
         "random_state": options.seed,
         "n_jobs": options.jobs,
         "verbose": int(options.progress),

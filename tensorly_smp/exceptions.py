@@ -317,7 +317,9 @@ class NyquistWarning(TensorlySmpWarning):
 
 
 class RepeatedValueWarning(TensorlySmpWarning):
-    """Many samples share one value of a variable that is not discrete, which no smooth density explains.
+    """Many samples share one value of a variable that is not discrete, or some share one far from all others.
+
+    No smooth density explains that: such a value stands for something else, or deserves a variable of its own.
 
     Examples
     --------

@@ -272,7 +272,7 @@ def _not_numeric(received: str, names: Sequence[Hashable], cause: str = "") -> I
     return InvalidTypeError(
         f"Variable(s) {list_names(names)} hold {received}; expected real numbers, with NaN or None for missing. "
         "Convert them (text by pandas.to_numeric, stray entries with its errors='coerce'; yes and no to 1 and 0; kinds "
-        "to numbers, as pandas.factorize does; dates to days since a start) or leave them out." + cause
+        "to numbers, as by pandas.factorize, and its -1 to NaN; dates to days since a start) or leave them out." + cause
     )
 
 

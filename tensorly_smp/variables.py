@@ -55,16 +55,19 @@ class Variables:
 
 
 def repeated_value_concerns(samples: Samples, discrete: Sequence[int], sample_weight: np.ndarray | None) -> list[str]:
-    """A sentence for variables with a value that many samples share; empty if there are none."""
+    """A sentence for variables with a value that many samples share, or some far out; empty if there are none."""
     found = atoms(samples.values, discrete, sample_weight)
     if not found:
         return []
-    named = [f"{samples.variables[n]!r} ({100 * share:.0f} % are {value:.6g})" for n, (value, share) in found.items()]
+    named = []
+    for n, (value, share) in found.items():
+        percent = f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}"
+        named.append(f"{samples.variables[n]!r} ({percent} % are {value:.6g})")
     return [
-        f"Many samples share one value of variable(s) {joined(named, _SHOWN)}: no smooth density explains that, and "
-        "components may follow it. If it stands for missing, set it to NaN. If it means something (no rain, a limit of "
-        "detection), say where it is in a variable of its own, of zeros and ones, and set it to NaN then. Counts can "
-        "be named in discrete."
+        f"Samples share one value of variable(s) {joined(named, _SHOWN)}: so many, or so far from all others, that no "
+        "smooth density explains it, and components may follow it. If it stands for missing, set it to NaN. If it "
+        "means something (no rain, a limit of detection), say where it is in a variable of its own, of zeros and ones, "
+        "and set it to NaN then. Counts can be named in discrete."
     ]
 
 

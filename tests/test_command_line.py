@@ -299,6 +299,20 @@ def test_predict_with_a_model_of_numbers_without_names(capsys):
 
 
 @pytest.mark.usefixtures("files")
+def test_fit_with_discrete_variables(capsys, folder):
+    table = FRAME[NAMES].assign(visits=np.arange(500) % 30, grade=np.arange(500) % 3)
+    table.to_csv(folder / "visits.csv", index=False)
+    for given, expected in (([], ["grade"]), (["visits", "grade"], ["visits", "grade"])):
+        options = [word for name in given for word in ("--discrete", name)]
+        assert (
+            run(capsys, "fit", "visits.csv", "--components", "2", "--bins", "30", *options, "--out", "fit.nc")[0] == 0
+        )
+        discrete = smp.load("fit.nc").result_["discrete"]
+        assert discrete["variable"].values[discrete.values == 1].tolist() == expected
+    assert "'depths'" in run(capsys, "fit", "visits.csv", "--components", "2", "--discrete", "depths")[2]
+
+
+@pytest.mark.usefixtures("files")
 def test_predict_knows_the_signs_of_missing_entries(capsys, folder):
     (folder / "signs.csv").write_text(
         FRAME[NAMES].assign(age=FRAME["age"].fillna(-999.0)).to_csv(index=False, na_rep="?")

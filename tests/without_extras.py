@@ -49,10 +49,11 @@ def pytest_make_collect_report(collector):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A test that uses one."""
+    """A test that uses one, by itself or as the command line, which prints its errors."""
     report = yield
     if report.failed and call.excinfo is not None:
-        name = next(filter(None, map(lacking_module, texts_of(call.excinfo.value))), None)
+        texts = [*texts_of(call.excinfo.value), *(text for title, text in report.sections if "stderr" in title)]
+        name = next(filter(None, map(lacking_module, texts)), None)
         if name:
             return skipped(report, name)
     return report

@@ -109,7 +109,8 @@ def local_identifiability(
     Full rank almost everywhere is necessary for uniqueness, and makes the model locally unique; it does not exclude a
     second model elsewhere. Full rank at one point proves it for almost every point of the same sizes; a lower one at a
     random point is, with probability one, that of almost every point. The zero tolerance is relative to the largest
-    singular value: 10 max(shape) eps for "svd", sqrt(10 n_parameters eps) for "gram".
+    singular value, or to one, the size of probabilities, if that is larger: 10 max(shape) eps for "svd", sqrt(10
+    n_parameters eps) for "gram".
 
     Examples
     --------
@@ -147,7 +148,7 @@ def local_identifiability(
         relative = np.sqrt(10 * n_parameters * eps)
     else:
         raise InvalidInputError(f"method is {method!r}; expected 'auto', 'svd' or 'gram'.")
-    return LocalIdentifiability(values, float(relative * values.max(initial=0.0)), method)
+    return LocalIdentifiability(values, float(relative * values.max(initial=1.0)), method)
 
 
 def jacobian_gram(weights: np.ndarray, factors: Sequence[np.ndarray], triples: np.ndarray | None = None) -> np.ndarray:

@@ -31,6 +31,9 @@ FEWEST_FOR_OUTLIERS = 50.0
 #: A value that so large a share of the samples have, and so many times as many as any of its five neighbors on either
 #: side, is no accident; nor of rounding (iris: 19 %, but four times as many as the neighbors).
 ATOM_SHARE, ATOM_TIMES, NEIGHBORS = 0.03, 5.0, 5
+#: Nor is a last value that so many samples have and that is farther from the next than all others from each other; of
+#: categories, which may be few, so many times as far.
+FEWEST_AT_END, END_TIMES_OF_CATEGORIES = 3.0, 10.0
 #: A share of distinct values below this means that values are rounded, and repeat for that reason.
 TIED = 0.8
 #: Values closer than this, relative to the range of the middle half, are equal but for rounding errors.
@@ -93,8 +96,27 @@ class Observed:
             found &= np.maximum(gaps[1:], gaps[:-1]) > ATOM_TIMES * np.median(gaps)
         if not found.any():
             return None
-        best = int(np.argmax(found * self.counts))
-        return float(self.distinct[best]), float(self.counts[best] / self.total)
+        return self._shared(int(np.argmax(found * self.counts)))
+
+    def far_end(self, times: float = 1.0) -> tuple[float, float] | None:
+        """A first or last value of several samples, `times` as far from the next as all others from each other.
+
+        With the share of the samples that have it; None if there is none. Most likely it stands for something else than
+        a value.
+        """
+        if len(self.distinct) < 3 or self.total < FEWEST_FOR_OUTLIERS:
+            return None
+        values = self.distinct
+        for end, next_to_it, other_end in ((0, 1, -1), (-1, -2, 0)):
+            with np.errstate(over="ignore"):
+                is_far = abs(values[next_to_it] - values[end]) > times * abs(values[other_end] - values[next_to_it])
+            if is_far and self.counts[end] >= FEWEST_AT_END:
+                return self._shared(end)
+        return None
+
+    def _shared(self, position: int) -> tuple[float, float]:
+        """A value, and the share of the samples that have it."""
+        return float(self.distinct[position]), float(self.counts[position] / self.total)
 
     @property
     def step(self) -> float:
@@ -166,7 +188,9 @@ def discrete_variables(values: np.ndarray, sample_weight: np.ndarray | None = No
 def atoms(
     values: np.ndarray, discrete: Sequence[int], sample_weight: np.ndarray | None = None
 ) -> dict[int, tuple[float, float]]:
-    """Values that many samples share though their variable is not discrete, by position: the value, and the share.
+    """Values that samples share without being of a density, by position: the value, and the share.
+
+    Those that many have though their variable is not discrete, and those that some have far from all others.
 
     Parameters
     ----------
@@ -178,11 +202,16 @@ def atoms(
     """
     found = {}
     for n in range(values.shape[1]):
-        some = values[:: max(1, len(values) // HEAD), n]
-        if n in discrete or len(np.unique(some)) == len(some):
+        column = values[:, n]
+        if np.isnan(column).all():
+            continue
+        some = column[:: max(1, len(values) // HEAD)]
+        ends = np.nanmin(column), np.nanmax(column)
+        if len(np.unique(some)) == len(some) and max(np.count_nonzero(column == end) for end in ends) < FEWEST_AT_END:
             continue  # at a glance, none repeats
         # Shared to the last digits: the small values of a long tail are not one for being small.
-        atom = Observed.of(values[:, n], sample_weight, rounding=0.0).atom
+        observed = Observed.of(column, sample_weight, rounding=0.0)
+        atom = observed.far_end(END_TIMES_OF_CATEGORIES) if n in discrete else observed.atom or observed.far_end()
         if atom is not None:
             found[n] = atom
     return found

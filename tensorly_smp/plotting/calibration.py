@@ -203,7 +203,7 @@ def _set_aside(lines: list[Any], place: float, n_places: int) -> None:
 
     step = min(GREATEST_STEP, WIDTH_OF_STEPS / n_places)
     for line in lines:
-        aside = ScaledTranslation(place * step / 72.0, 0.0, line.axes.get_figure(root=True).dpi_scale_trans)
+        aside = ScaledTranslation(place * step / 72.0, 0.0, line.axes.figure.dpi_scale_trans)
         line.set_transform(line.axes.transData + aside)
 
 

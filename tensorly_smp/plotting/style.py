@@ -185,7 +185,7 @@ def _room_above(ax: Axes, labels: Sequence[str]) -> int:
 
 def _root(ax: Axes) -> Figure:
     """The figure, where axes may be in a part of one."""
-    return cast("Figure", ax.get_figure(root=True))
+    return ax.figure.figure  # what get_figure(root=True) is from Matplotlib 3.10 on
 
 
 def integer_ticks(axis: Any, n_ticks: int = 8) -> None:

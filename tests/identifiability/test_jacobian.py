@@ -110,6 +110,13 @@ def test_both_methods_agree(n_bins, rank, seed):
     assert gram.rank == svd.rank
 
 
+@pytest.mark.parametrize("method", ["svd", "gram"])
+def test_variables_of_one_bin_tell_nothing(method):
+    for seed in range(20):  # the differences of equal numbers are rounding errors, whatever is largest among them
+        found = local_identifiability(*random_model([1] * 4, 3, seed), method=method)
+        assert found.n_free_directions == found.n_parameters == 2
+
+
 def test_equal_components_and_empty_ones_are_free():
     weights, factors = random_model([4] * 4, 3)
     assert local_identifiability(weights, factors).n_free_directions == 0

@@ -54,6 +54,26 @@ def test_atoms_of_variables_that_are_not_discrete():
     assert atoms(values, [1, 2]) == {}
 
 
+@pytest.mark.parametrize("n_samples", [100, 20_000])
+def test_a_few_samples_of_one_value_far_from_all_others(n_samples):
+    values = np.random.default_rng(0).normal(40.0, 10.0, n_samples).round(1)
+    values[[3, 50, 77]] = -999.0
+    assert atoms(values[:, None], [])[0] == (-999.0, 3.0 / n_samples)
+    assert atoms(-values[:, None], [])[0] == (999.0, 3.0 / n_samples)
+    values[77] = 40.0  # two may agree by chance
+    assert atoms(values[:, None], []) == {}
+    values[[3, 50, 77]] = values.max() + 0.5 * np.ptp(values[values > -999.0])  # far, yet a long tail may go there
+    assert atoms(values[:, None], []) == {}
+
+
+def test_a_category_far_from_all_others():
+    kinds = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+    kinds[:7] = 99.0
+    assert atoms(kinds[:, None], [0])[0] == (99.0, 7.0 / 300.0)
+    kinds[:7] = 9.0
+    assert atoms(kinds[:, None], [0]) == {}
+
+
 def test_atoms_that_come_late():
     values = np.arange(2000.0)
     values[1200:] = -999.0
