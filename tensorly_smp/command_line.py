@@ -27,6 +27,7 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.selection import CRITERIA
 
+_TWO_DASHES = "\0--"
 OK, QUESTIONABLE, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
       256  unique for almost every model, by Chiantini and Ottaviani
     0
     """
-    options = make_parser().parse_args(argv)
+    options = _parsed(sys.argv[1:] if argv is None else argv)
     with _plain_warnings(sys.stderr) as given:
         try:
             is_questionable = options.run(options)
@@ -73,6 +74,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             return UNUSABLE
     doubts = (IdentifiabilityWarning, EmptyComponentWarning)
     return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in given) else OK
+
+
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments; "--", which is a sign for missing entries in some files, may be one, though not to argparse."""
+    options = make_parser().parse_args([re.sub("(?<=.=)--$", _TWO_DASHES, word) for word in argv])
+    for name, value in vars(options).items():
+        if isinstance(value, list):
+            setattr(options, name, ["--" if word == _TWO_DASHES else word for word in value])
+    return options
 
 
 def make_parser() -> argparse.ArgumentParser:

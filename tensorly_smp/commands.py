@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -26,7 +27,7 @@ from tensorly_smp.storage import ZARR_SUFFIX, load, require_format
 from tensorly_smp.summaries import fit_summary
 
 _MODEL_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ZARR_SUFFIX)
-#: Attribute of the models of the command line: how missing entries were written besides the usual ways, line by line.
+#: Attribute of the models of the command line: how missing entries were written besides the usual ways, as JSON.
 MISSING_SIGNS = "missing_signs"
 #: A component of fewer samples has no density to speak of.
 FEWEST_SAMPLES = 5
@@ -57,7 +58,7 @@ def fit(options: argparse.Namespace) -> bool:
         say(f"{word:<{width}}  {text}")
     if options.out is not None:
         if options.missing:
-            model.result_.attrs[MISSING_SIGNS] = "\n".join(options.missing)
+            model.result_.attrs[MISSING_SIGNS] = json.dumps(options.missing)
         model.save(options.out)
     if options.labels is not None:
         _write_csv(_assigned(model, table), options.labels)
@@ -162,8 +163,8 @@ def _load(path: Path, where: str) -> SmoothProductMixture:
 
 def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> CsvTable:
     """The table; what stood for a missing entry where the model is from does so here too."""
-    known = "" if model is None else str(model.result_.attrs.get(MISSING_SIGNS, ""))
-    missing = (*options.missing, *known.splitlines())
+    known = "[]" if model is None else str(model.result_.attrs.get(MISSING_SIGNS, "[]"))
+    missing = (*options.missing, *json.loads(known))
     table = read_table(
         options.data,
         CsvFormat(options.sep, options.decimal, missing, not options.no_header, options.encoding),

@@ -31,7 +31,9 @@ def _compiled(function: Any) -> Any:
 
 
 @_compiled
-def expect(indptr, indices, shares, log_weights, log_tables, sample_weight, posterior):  # type: ignore[no-untyped-def]
+def expect(  # type: ignore[no-untyped-def]
+    indptr, indices, shares, log_weights, log_tables, sample_weight, posterior, counts, component_counts
+):
     """E-step of :func:`tensorly_smp.likelihood.expectation.expectation`, whose arguments these are.
 
     Parameters
@@ -44,16 +46,20 @@ def expect(indptr, indices, shares, log_weights, log_tables, sample_weight, post
         Of length 0 where all are one.
     posterior : ndarray (n_samples, rank)
         Written to.
+    counts : ndarray (n_rows, rank)
+        Zeros, written to: where a kernel returned several arrays, Numba would run Python code to put them together, in
+        which an interrupt that had come meanwhile would end as a SystemError.
+    component_counts : ndarray (rank,)
+        Zeros, written to.
 
     Returns
     -------
-    log_likelihood : float
-    counts : ndarray (n_rows, rank)
-    component_counts : ndarray (rank,)
+    float
+        Log-likelihood.
     """
     n_samples, rank = posterior.shape
     is_weighted = len(sample_weight) > 0
-    counts, component_counts, log_likelihood = np.zeros(log_tables.shape), np.zeros(rank), 0.0
+    log_likelihood = 0.0
     joint, at, of_block = np.empty((MANY, rank)), np.empty(MANY, np.intp), np.empty(rank)
     n_together = max(1, TABLE_ENTRIES // rank)
     for start in range(0, n_samples, MANY):
@@ -98,7 +104,7 @@ def expect(indptr, indices, shares, log_weights, log_tables, sample_weight, post
                 at[m] = p
         log_likelihood += log_likelihood_of_block
         component_counts += of_block
-    return log_likelihood, counts, component_counts
+    return log_likelihood
 
 
 @_compiled

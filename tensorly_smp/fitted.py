@@ -184,7 +184,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         try:
             return super()._get_fitted_attr_html(doc_link)
         finally:
-            del self._is_shown
+            self.__dict__.pop("_is_shown", None)  # another thread may have been first
 
     def _repr_html_inner(self) -> str:
         """scikit-learn's diagram, and below it what came out of the fit."""

@@ -75,10 +75,18 @@ class Refinement:
         few = samples.few
         values, weights = few.values, few.weights
         edges, rank = samples.binning.edges, solution.factors.rank
-        cells = lay_cells(values, rank, edges, variables.discrete, variables.support, weights)
         others: tuple[Cells, ...] = ()
-        if len(edges) <= MOST_VARIABLES_FOR_STARTS:  # of more, this would take longer than all else
-            others = curved_cells(cells, values, rank, variables.support, weights)
+
+        def laid() -> Cells:
+            return lay_cells(values, rank, edges, variables.discrete, variables.support, weights)
+
+        is_interrupted = False
+        try:
+            cells = laid()
+            if len(edges) <= MOST_VARIABLES_FOR_STARTS:  # of more, this would take longer than all else
+                others = curved_cells(cells, values, rank, variables.support, weights)
+        except KeyboardInterrupt:
+            cells, is_interrupted = laid(), True
 
         def refined(n_iter_max: int) -> RefinedStarts:
             return refine_starts(
@@ -94,12 +102,16 @@ class Refinement:
             )
 
         try:
-            starts = refined(0 if is_stopped else self.max_iter)
+            starts = refined(0 if is_stopped or is_interrupted else self.max_iter)
         except KeyboardInterrupt:  # before there was any fit; the sweeps need not be lost
-            starts = refined(0)
+            starts, is_interrupted = refined(0), True
+        if is_interrupted:
             starts = replace(starts, fit=replace(starts.fit, status=StopReason.INTERRUPTED))
         if not samples.are_few and not is_stopped and starts.fit.status is not StopReason.INTERRUPTED:
-            starts = replace(starts, fit=self._of_all(samples, starts.fit))
+            try:
+                starts = replace(starts, fit=self._of_all(samples, starts.fit))
+            except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
+                starts = replace(starts, fit=replace(starts.fit, status=StopReason.INTERRUPTED))
         if starts.fit.status is StopReason.MAX_SWEEPS and not is_stopped:
             warnings.warn(
                 f"Smoothed EM stopped after {starts.fit.n_passes} passes: {starts.fit.status.explanation}; "

@@ -1,5 +1,6 @@
 """Compiled kernels against their plain twins, and when they are used."""
 
+import signal
 import sys
 from math import inf
 
@@ -120,6 +121,29 @@ def test_expectation_of_more_tables_than_the_cache_holds():
     turned.has_sorted_indices = True  # so that nobody sorts them
     assert (np.diff(turned.indices[: turned.indptr[1]]) < 0).any()
     assert_same_expectation(turned, rng, rank, None)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="this system has no alarms")
+def test_an_interrupt_within_the_e_step_is_an_interrupt():
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(0)
+    hot = one_hot(smp.Codes.from_array(rng.integers(0, 5, (400_000, 20)), n_bins=5))
+    log_weights, log_tables = np.log(rng.dirichlet(np.ones(10))), np.log(rng.random((hot.shape[1], 10)))
+
+    def repeated():
+        for _ in range(1000):
+            expectation(hot, log_weights, log_tables)
+
+    with kernels.used_from(0.0):
+        expectation(hot[:10], log_weights, log_tables)  # compiled
+        usual = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.15)
+            with pytest.raises(KeyboardInterrupt):
+                repeated()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, usual)
 
 
 def histograms(seed, n_basis, n_densities, n_samples):

@@ -10,6 +10,7 @@ from scipy import stats
 import tensorly_smp as smp
 from tensorly_smp.densities.grid import GridConditionals
 from tensorly_smp.exceptions import RepeatedValueWarning, TensorlySmpWarning
+from tensorly_smp.likelihood.cells import lay_cells
 
 DATA = smp.datasets.make_smooth_mixture("gmm", 400, 4, 2, random_state=0)
 X = DATA.X
@@ -381,3 +382,23 @@ def test_refused_reconstructions(options, match):
     factors = smp.MixtureFactors([0.5, 0.5], [np.full((6, 2), 1 / 6)] * 4, codes.binning)
     with pytest.raises(smp.exceptions.InvalidInputError, match=match):
         smp.reconstruct_density(factors, **{"method": "logspline", **options})
+
+
+@pytest.mark.parametrize("stage", ["lay_cells", "curved_cells", "Refinement._of_all"])
+def test_an_interrupt_between_the_stages_keeps_what_there_is(monkeypatch, stage):
+    name = f"tensorly_smp.refinement.{stage}"
+    monkeypatch.setattr("tensorly_smp.fit_samples.SamplesInMemory.are_few", False)  # so that all stages are there
+    reached = []
+
+    def interrupted_once(*arguments):
+        reached.append(stage)
+        if len(reached) == 1:
+            raise KeyboardInterrupt
+        return lay_cells(*arguments)
+
+    monkeypatch.setattr(name, interrupted_once)
+    model = estimator().fit(X)
+    assert reached
+    assert model.result_.attrs["status"] == "interrupted"
+    assert not model.converged_
+    assert np.isfinite(model.score(X))

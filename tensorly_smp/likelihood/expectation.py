@@ -165,7 +165,8 @@ def _compiled_expectation(
     posterior: np.ndarray,
 ) -> Expectation:
     """The same in one pass; arguments are brought to one type, since for each other one a kernel would be compiled."""
-    log_likelihood, counts, component_counts = compiled.expect(
+    counts, component_counts = np.zeros(log_tables.shape), np.zeros(len(log_weights))
+    log_likelihood = compiled.expect(
         hot.indptr,
         hot.indices,
         np.ascontiguousarray(hot.data, dtype=np.float64),
@@ -173,6 +174,8 @@ def _compiled_expectation(
         np.ascontiguousarray(log_tables, dtype=np.float64),
         np.empty(0) if sample_weight is None else np.ascontiguousarray(sample_weight, dtype=np.float64),
         posterior,
+        counts,
+        component_counts,
     )
     return Expectation(posterior, log_likelihood, counts, component_counts)
 

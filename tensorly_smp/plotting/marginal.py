@@ -75,18 +75,29 @@ class Levels:
         middles = MOST_MIDDLES * max(upper - lower, self.gap)  # all of them may be one value
         low, high = min(lower - middles, outer), max(upper + middles, outer_above)
         kept = np.flatnonzero((self.centers >= low) & (self.centers <= high))
-        return float(self.edges[kept[0]]), float(self.edges[kept[-1] + 1])
+        first, last = kept[0], kept[-1]
+        start, end = self.edges[first], self.edges[last + 1]
+        if first > 0:  # no farther out than in, since the next level is left out
+            start = max(start, 2.0 * self.centers[first] - self.edges[first + 1])
+        if last < len(self.centers) - 1:
+            end = min(end, 2.0 * self.centers[last] - self.edges[last])
+        return float(start), float(end)
 
     @classmethod
-    def of(cls, edges: np.ndarray, factor: np.ndarray, values: np.ndarray | None) -> Levels:
-        """From bin edges (n_bins + 1,), the factor (n_bins, rank) and, to find them exactly, samples of the variable.
+    def of(
+        cls, edges: np.ndarray, factor: np.ndarray, values: np.ndarray | None, categories: np.ndarray | None = None
+    ) -> Levels:
+        """From bin edges (n_bins + 1,), the factor (n_bins, rank), and samples or the values of the bins (n_bins,).
 
-        Bins without noticeable probability are no level, unless there are data in them.
+        The latter two tell where in its bin a level is. Bins without noticeable probability are no level, unless there
+        are data in them.
         """
         cell = np.searchsorted(edges[1:-1], [] if values is None else values[~np.isnan(values)], side="right")
         counts = np.bincount(cell, minlength=len(factor))
         kept = np.flatnonzero((factor.max(axis=1) > LEAST_BAR) | (counts > 0))
         centers = 0.5 * (edges[kept] + edges[kept + 1])
+        if categories is not None:
+            centers = np.where(np.isnan(categories[kept]), centers, categories[kept])
         if values is not None:
             observed = values[~np.isnan(values)]
             for place, b in enumerate(kept):
@@ -106,7 +117,11 @@ def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | N
     edges = subject.edges(n)
     if not subject.discrete[n] or subject.factors is None or edges is None:
         return None
-    return Levels.of(edges, np.asarray(subject.factors.factors[n]), None if values is None else values[:, n])
+    factor, dataset = np.asarray(subject.factors.factors[n]), subject.dataset
+    categories = None
+    if dataset is not None and "categories" in dataset:
+        categories = dataset["categories"].transpose("variable", "bin").values[n, : len(factor)]
+    return Levels.of(edges, factor, None if values is None else values[:, n], categories)
 
 
 def span(subject: Subject, n: int) -> tuple[float, float]:

@@ -300,7 +300,7 @@ def test_levels_far_away_are_cut():
     levels = Levels.of(edges, np.array([[0.05], [0.0], [0.4], [0.3], [0.25]]), None)
     assert levels.centers.tolist() == [-999.0, 0.0, 1.0, 2.0]
     low, high = levels.limits(np.ones(1))
-    assert (low, high) == (levels.edges[1], 2.5)
+    assert (low, high) == (-0.5, 2.5)  # not midway to what is left out
     near = Levels.of(np.arange(5.0) - 0.5, np.array([[0.97], [0.01], [0.01], [0.01]]), None)
     assert near.limits(np.ones(1)) == (-0.5, 3.5)
 
@@ -355,6 +355,8 @@ def test_levels_of_a_single_value_and_of_values_that_are_not_in_the_middle():
     one = Levels.of(edges, np.array([[0.0], [1.0], [0.0]]), None)
     assert one.centers.tolist() == [1.5]
     assert one.edges.tolist() == [1.0, 2.0]
+    told = Levels.of(edges, np.array([[0.5], [0.0], [0.5]]), None, np.array([0.0, np.nan, 3.0]))
+    assert told.centers.tolist() == [0.0, 3.0]
     some = Levels.of(edges, np.array([[0.5], [0.0], [0.5]]), np.array([0.0, 3.0, np.nan, 0.0]))
     assert some.centers.tolist() == [0.0, 3.0]
     assert some.edges.tolist() == [-1.5, 1.5, 4.5]
