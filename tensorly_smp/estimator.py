@@ -231,8 +231,8 @@ class SmoothProductMixture(FittedMixture):
         ConvergenceWarning
             `max_iter` was reached first.
         RepeatedValueWarning, OutlierWarning, NyquistWarning
-            A value that many samples share (``refine="smooth"``); otherwise far values that leave a few bins to the
-            others, and bins too coarse for sinc densities.
+            A value that many samples share, or some far from all others (``refine="smooth"``); otherwise far values
+            that leave a few bins to the others, and bins too coarse for sinc densities.
         """
         self._check_parameters()
         verbose, began = checked_verbose(self.verbose), time.perf_counter()

@@ -105,13 +105,14 @@ class Refinement:
             starts = refined(0 if is_stopped or is_interrupted else self.max_iter)
         except KeyboardInterrupt:  # before there was any fit; the sweeps need not be lost
             starts, is_interrupted = refined(0), True
-        if is_interrupted:
-            starts = replace(starts, fit=replace(starts.fit, status=StopReason.INTERRUPTED))
-        if not samples.are_few and not is_stopped and starts.fit.status is not StopReason.INTERRUPTED:
+        is_interrupted |= starts.fit.status is StopReason.INTERRUPTED
+        if not (samples.are_few or is_stopped or is_interrupted):
             try:
                 starts = replace(starts, fit=self._of_all(samples, starts.fit))
             except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
-                starts = replace(starts, fit=replace(starts.fit, status=StopReason.INTERRUPTED))
+                is_interrupted = True
+        if is_interrupted:
+            starts = replace(starts, fit=replace(starts.fit, status=StopReason.INTERRUPTED))
         if starts.fit.status is StopReason.MAX_SWEEPS and not is_stopped:
             warnings.warn(
                 f"Smoothed EM stopped after {starts.fit.n_passes} passes: {starts.fit.status.explanation}; "

@@ -47,9 +47,7 @@ def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
     }
     coords = {"variable": _plain_names(names), "bin": np.arange(most), "component": np.arange(model.rank)}
     if model.binning is not None:
-        edges = np.full((model.n_variables, most + 1), np.nan)
-        for n, e in enumerate(model.binning.edges):
-            edges[n, : len(e)] = e
+        edges = _padded(model.binning.edges)
         data["edges"] = (("variable", "edge"), edges, {"long_name": "bin edges, in the unit of the variable"})
         coords["edge"] = np.arange(most + 1)
     dataset = xr.Dataset(data, coords)
@@ -81,10 +79,7 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
         ),
     )
     if solution.start_traces:
-        losses = [start.loss for start in solution.start_traces]
-        padded = np.full((len(losses), max(map(len, losses))), np.nan)
-        for row, values in zip(padded, losses, strict=True):
-            row[: len(values)] = values
+        padded = _padded([start.loss for start in solution.start_traces])
         note = {"long_name": "loss of each start by sweep; NaN after its end"}
         dataset["start_trace"] = (("start", "start_sweep"), padded, note)
         dataset = dataset.assign_coords(start_sweep=np.arange(padded.shape[1]))
@@ -302,6 +297,14 @@ def _bounds(dataset: xr.Dataset) -> list[tuple[float, float]]:
     """Bounds of every variable, infinite where there are none."""
     pairs = dataset["bounds"].transpose("variable", "end").values.tolist()
     return [(-np.inf if np.isnan(low) else low, np.inf if np.isnan(high) else high) for low, high in pairs]
+
+
+def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of different lengths as one matrix, NaN after the end of each."""
+    padded = np.full((len(rows), max(map(len, rows))), np.nan)
+    for place, row in zip(padded, rows, strict=True):
+        place[: len(row)] = row
+    return padded
 
 
 def _plain_attribute(value: Any) -> Any:
