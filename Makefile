@@ -9,7 +9,8 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SPHINX_ARGS ?= -W --keep-going
 
-BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py)
+BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py \
+	extrapolation.py implicit.py losses.py solver.py updates.py)
 
 PY := $(VENV)/bin/python
 SETUP := sh tools/setup_env.sh "$(VENV)" "$(PYTHON)"
@@ -42,7 +43,7 @@ test-minimal:  ## the quick tests without any extra, in an environment of their 
 	@PYTHONPATH=tests $(VENV)-minimal/bin/python -m pytest -m "not slow" -p without_extras $(PYTEST_ARGS)
 
 test-backends: $(STAMP)-test install-backends  ## set up with PyTorch and JAX, then run the tests of backends
-	@$(PY) -m pytest -n auto $(BACKEND_TESTS) tests/factors/test_arrays.py $(PYTEST_ARGS)
+	@$(PY) -m pytest -n auto $(BACKEND_TESTS) tests/factors/test_arrays.py -k "pytorch or jax" $(PYTEST_ARGS)
 
 install-backends: $(STAMP)-torch $(STAMP)-jax  # builds for CPUs
 
@@ -55,7 +56,7 @@ format: $(STAMP)-dev  ## put the code into its format, apply the safe fixes
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-bench: $(STAMP)-bench  ## one table of times beside scikit-learn and a copy of memory: four minutes
+bench: $(STAMP)-bench  ## one table of times and peak memory beside scikit-learn and a copy of memory: four minutes
 	@OMP_NUM_THREADS=1 $(PY) benchmarks/bench_table.py $(BENCH_ARGS)
 
 bench-all: $(STAMP)-bench  ## every other benchmarks/bench_*.py, and the time to import the package

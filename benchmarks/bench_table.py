@@ -11,7 +11,8 @@ paper   The coupled CPD alone as the paper has it: 10 variables, 15 bins, 5 comp
 limits  A sweep over all triples in the implicit form, and a pass of EM, beside a copy of the bytes that it has to go
         through: e1 and e2 once per variable; the indicator matrix and the posteriors. Aim: three times the copy with
         the extra `fast`.
-growth  Exponents of time in numbers of samples, variables, components and bins, fitted to logarithms.
+growth  Exponents of time and of peak memory in numbers of samples, variables, components and bins, fitted to
+        logarithms; seconds and memory are the largest. An exponent near 0: what takes most does not grow with it.
 
 Peak memory is what Python and NumPy have allocated at most while it ran (tracemalloc), beyond the arguments.
 About four minutes on a quiet core.
@@ -289,16 +290,23 @@ def growth(repeats: int, n_samples: int) -> Iterator[Line]:
     scale = n_samples / N_SAMPLES
     with kernels.used_from(inf):
         for name, make in GROWING.items():
-            exponents, largest = [], 0.0
+            times, memories = {}, {}
             for axis, sizes in SIZES.items():
                 works = []
                 for size in sizes:
                     at = BASE | {axis: size}
                     works.append(make(**(at | {"M": max(int(at["M"] * scale), 200)})))
-                seconds = processor_seconds(*works, repeats=1 if name == "default fit" else repeats)
-                largest = max(largest, *seconds)
-                exponents.append(f"{axis}^{np.polyfit(np.log(sizes), np.log(seconds), 1)[0]:.2f}")
-            yield Line(f"growth: {name}, the slowest", largest, note=" ".join(exponents))
+                times[axis] = processor_seconds(*works, repeats=1 if name == "default fit" else repeats)
+                memories[axis] = [peak_bytes(work) for work in works]
+            slowest, largest = (max(map(max, found.values())) for found in (times, memories))
+            note = f"time {exponents(times)}; memory {exponents(memories)}"
+            yield Line(f"growth: {name}, the largest", slowest, memory=largest, note=note)
+
+
+def exponents(found: dict[str, list[float]]) -> str:
+    """Of what was found at all sizes of every axis."""
+    slopes = {axis: np.polyfit(np.log(SIZES[axis]), np.log(values), 1)[0] for axis, values in found.items()}
+    return " ".join(f"{axis}^{slope:.2f}" for axis, slope in slopes.items())
 
 
 def growing_fit(M: int, N: int, R: int, I: int) -> Work:

@@ -39,7 +39,7 @@ def measure(kind: str, rank: int, n_samples: int, seed: int) -> tuple[float, flo
         return CellSamples.lay(X, chosen)
 
     plain = lay(cells)
-    best = on_best_cells(plain, curved_cells(cells, X, rank), lay, posterior, "reml")
+    best, _ = on_best_cells(plain, curved_cells(cells, X, rank), lay, posterior, "reml")
     before, after = (float(np.mean(expected - density(each, posterior).logpdf(new))) for each in (plain, best))
     return before, after, sum(not each.is_linear for each in best.cells.coordinates)
 

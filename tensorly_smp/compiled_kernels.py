@@ -209,11 +209,7 @@ def climb(  # type: ignore[no-untyped-def]
     n_densities, n_basis = coefficients.shape
     most_halvings, share, rounding = line_search
     is_left = np.zeros(n_densities, np.bool_)
-    products = np.zeros((4, 16))  # to what a cell adds to four rows of the bands
-    for a in range(4):
-        for d in range(4 - a):
-            for j in range(4):
-                products[j, 4 * a + d] = functions[j, a] * functions[j, a + d]
+    products = _products(functions)
     gradient, moved, found = np.empty(n_basis), np.empty(n_basis), np.empty(expected.shape[1])
     step, bands = np.zeros(n_basis + 3), np.zeros((n_basis + 3, 4))
     for s in range(n_densities):
@@ -243,6 +239,69 @@ def climb(  # type: ignore[no-untyped-def]
             if promised <= tol[s]:
                 break
     return is_left
+
+
+@_compiled
+def measure(  # type: ignore[no-untyped-def]
+    functions, penalty_bands, penalty, expected, log_determinant, freedom
+):
+    """Of the negative Hessians H = B'WB + rho D'D at fitted densities: determinants, and traces of H^-1 B'WB.
+
+    Parameters
+    ----------
+    functions, penalty_bands : ndarray
+        As for :func:`climb`.
+    penalty : ndarray (n_densities,)
+    expected : ndarray (n_densities, n_cells)
+    log_determinant, freedom : ndarray (n_densities,)
+        Written to; NaN where H is not positive definite to rounding.
+    """
+    n_basis = len(penalty_bands)
+    products = _products(functions)
+    zeros, x = np.zeros(n_basis), np.zeros(n_basis + 3)
+    curvature, bands = np.zeros((n_basis + 3, 4)), np.zeros((n_basis + 3, 4))
+    for s in range(len(penalty)):
+        curvature[:] = 0.0
+        flat = curvature.reshape(-1)
+        for i in range(n_basis - 3):
+            _add_cells(products, expected[s], i, flat)
+        for k in range(n_basis):
+            for d in range(4):
+                bands[k, d] = curvature[k, d] + penalty[s] * penalty_bands[k, d]
+        if not _solve(bands, zeros, x):
+            log_determinant[s] = freedom[s] = np.nan
+            continue
+        # The inverse Z follows upwards from its entries within the band (Takahashi, Fagan and Chin 1973).
+        z11 = z21 = z31 = z22 = z32 = z33 = logarithm = trace = 0.0
+        for k in range(n_basis - 1, -1, -1):
+            first, second, third = bands[k, 1], bands[k, 2], bands[k, 3]
+            z1 = -(first * z11 + second * z21 + third * z31)
+            z2 = -(first * z21 + second * z22 + third * z32)
+            z3 = -(first * z31 + second * z32 + third * z33)
+            z0 = bands[k, 0] - (first * z1 + second * z2 + third * z3)
+            logarithm -= log(bands[k, 0])
+            trace += z0 * curvature[k, 0] + 2.0 * (z1 * curvature[k, 1] + z2 * curvature[k, 2] + z3 * curvature[k, 3])
+            z11, z21, z31, z22, z32, z33 = z0, z1, z2, z11, z21, z22
+        log_determinant[s], freedom[s] = logarithm, trace
+
+
+@_compiled
+def _products(functions):  # type: ignore[no-untyped-def]
+    """Products (4, 16) of the basis functions in a cell, to what it adds to four rows of the bands."""
+    products = np.zeros((4, 16))
+    for a in range(4):
+        for d in range(4 - a):
+            for j in range(4):
+                products[j, 4 * a + d] = functions[j, a] * functions[j, a + d]
+    return products
+
+
+@_compiled
+def _add_cells(products, expected, i, flat):  # type: ignore[no-untyped-def]
+    """Add what the cells after knot i contribute to B'WB, to its bands in one row."""
+    m0, m1, m2, m3 = expected[4 * i], expected[4 * i + 1], expected[4 * i + 2], expected[4 * i + 3]
+    for q in range(16):
+        flat[4 * i + q] += (m0 * products[0, q] + m1 * products[1, q]) + (m2 * products[2, q] + m3 * products[3, q])
 
 
 @_compiled
@@ -288,8 +347,7 @@ def _derive(functions, products, unit, penalty_bands, data, rho, beta, expected,
         for a in range(4):
             of_a = (m0 * functions[0, a] + m1 * functions[1, a]) + (m2 * functions[2, a] + m3 * functions[3, a])
             gradient[i + a] -= of_a
-        for q in range(16):
-            flat[4 * i + q] += (m0 * products[0, q] + m1 * products[1, q]) + (m2 * products[2, q] + m3 * products[3, q])
+        _add_cells(products, expected, i, flat)
 
 
 @_compiled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +55,7 @@ class Decomposition:
     random_state: RandomState
     callback: Callback | None
     verbose: int
+    agree: Callable[..., bool] | None = None
 
     @property
     def is_of_all_triples(self) -> bool:
@@ -67,10 +68,10 @@ class Decomposition:
 
     def settings(self, n_bins: Sequence[int], total_weight: float = 0.0) -> dict[str, Any]:
         """Options of the solver for variables of so many bins, and so many samples."""
-        is_large = self.is_large(n_bins)
+        is_large, is_auto = self.is_large(n_bins), isinstance(self.n_init, str) and self.n_init == "auto"
         loss = self.loss if self.loss != "auto" else ("frobenius" if is_large else "kl")
         n_init: Any = self.n_init
-        if isinstance(n_init, str) and n_init == "auto":
+        if is_auto:
             n_init = 5 if len(n_bins) <= MOST_VARIABLES_FOR_STARTS else 1
         # A single start is not followed by the passes that starts are compared by.
         is_short = self.is_start and loss == "kl" and n_init != 1 and are_many(total_weight, self.rank)
@@ -79,6 +80,7 @@ class Decomposition:
             loss=loss,
             init=self.init,
             n_init=n_init,
+            agree=self.agree if is_auto and is_short else None,
             n_iter_max=min(self.max_iter, sweeps) if self.is_start else self.max_iter,
             tol=self.tol,
             n_jobs=self.n_jobs,

@@ -18,6 +18,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.labels import SampleLabels, aligned
+from tensorly_smp.likelihood.bin_likelihood import code_likelihood
 from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
@@ -26,10 +27,15 @@ from tensorly_smp.samples import Samples, read_samples
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
 MIXING = 0.01
+#: Pseudo-counts per bin of EM on the bins; see `refine_em`.
+EM_SMOOTHING = 0.1
 #: More samples than this are told from infinitely many by no digit of an adjusted Rand index.
 MOST_PAIRED = 1e17
 #: Starts whose clusters agree so well (adjusted Rand index) are one.
 SAME_CLUSTERS = 0.95
+#: Passes of EM on the bins, after each of which three may come to agree, and how well then. (Of two that did so in 240
+#: fits to 5000 samples and more, both led to a lower maximum once, by 0.01 nats a new sample; the third did not.)
+AGREEMENT_PASSES, SAME_AFTER_PASSES = 25, 0.98
 
 
 class FitSamples(Protocol):
@@ -166,13 +172,25 @@ class SamplesInMemory:
                 kept.append(i)
         return kept
 
+    def agree(self, *starts: MixtureFactors) -> bool:
+        """Whether two starts have the same clusters; of more, whether they do after a few passes of EM on the bins."""
+        likelihood = code_likelihood(self.codes, self.weights, EM_SMOOTHING)
+        points = [np.vstack([tables, weights]) for weights, tables in map(start_logarithms, starts)]
+        for number in range(1 + (AGREEMENT_PASSES if len(starts) > 2 else 0)):
+            found = [likelihood.e_step(logs) for logs in points]
+            same = SAME_AFTER_PASSES if number else SAME_CLUSTERS
+            if len(self.distinct([result.posterior for result in found], same)) == 1:
+                return True
+            points = [likelihood.maximize(result, logs) for result, logs in zip(found, points, strict=True)]
+        return False
+
     def lay(self, cells: Cells) -> CellSamples:
         """The samples in cells."""
         return CellSamples.lay(self.values, cells, self.weights)
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
         """The coupled CPD."""
-        return decomposition.solution(self.codes, self.weights)
+        return replace(decomposition, agree=self.few.agree).solution(self.codes, self.weights)
 
     def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
         """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""

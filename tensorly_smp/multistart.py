@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from tensorly_smp.decomposition import are_many
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.fit_samples import SamplesInMemory
-from tensorly_smp.likelihood.cell_samples import CellStatistics, on_best_cells
+from tensorly_smp.likelihood.cell_samples import CellStatistics, SmoothMixture, on_best_cells
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.penalties import FEW_PENALTIES
 from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
@@ -113,7 +113,8 @@ def refine_starts(
     distinct = distinct[: 1 if race.is_interrupted else N_KEPT]
     if others and n_iter_max and not race.is_interrupted:
         with threadpool_limits(1, user_api="blas"):
-            laid = on_best_cells(laid, others, samples.lay, race.posteriors[distinct[0]], criterion)
+            laid, near = on_best_cells(laid, others, samples.lay, race.posteriors[distinct[0]], criterion)
+        race.near[distinct[0]] = near
     fits = race.followed(distinct, laid, 0 if race.is_interrupted else n_iter_max, N_ROUNDS)
     position = int(np.argmax([_but_for_rounding(fit.information) for fit in fits]))
     fit, best = fits[position], distinct[position]
@@ -134,7 +135,10 @@ def _but_for_rounding(value: float) -> float:
 
 @dataclass(eq=False)
 class _Race:
-    """Starts on their way: posteriors and criteria as far as they have got, and whether they were interrupted."""
+    """Starts on their way: posteriors and criteria as far as they have got, and whether they were interrupted.
+
+    Of some the penalties, and a mixture, that go with their posteriors are known.
+    """
 
     samples: SamplesInMemory
     posteriors: list[np.ndarray]
@@ -144,13 +148,15 @@ class _Race:
     n_jobs: int | None
     verbose: int
     is_interrupted: bool = False
+    near: dict[int, tuple[np.ndarray, SmoothMixture]] = field(default_factory=dict)
 
     def followed(self, which: list[int], laid: CellStatistics, n_passes: int, n_rounds: int) -> list[SmoothFit]:
         """Fits from the posteriors of some starts; after an interrupt of those that have begun."""
 
         def follow(i: int, check: Callable[[], None]) -> SmoothFit:
             candidates = FEW_PENALTIES if self.is_many and n_rounds == 1 else None
-            chosen = self.options | dict(candidates=candidates, n_rounds=n_rounds, n_iter_max=n_passes)
+            begun = dict(near=self.near.get(i), candidates=candidates)
+            chosen = self.options | begun | dict(n_rounds=n_rounds, n_iter_max=n_passes)
             fit = smooth_em(laid, self.posteriors[i], callback=passes.counting(check), **chosen)
             bar.advance(criterion=fit.information)
             return fit

@@ -13,16 +13,13 @@ from threadpoolctl import threadpool_limits
 from tensorly_smp.decomposition import MOST_VARIABLES_FOR_STARTS
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.solution import CoupledSolution, StopReason
-from tensorly_smp.fit_samples import FitSamples
+from tensorly_smp.fit_samples import EM_SMOOTHING, FitSamples
 from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 from tensorly_smp.multistart import RefinedStarts, refine_starts
 from tensorly_smp.progress import logger, progress_bar
 from tensorly_smp.results import solution_to_dataset, with_likelihood_trace, with_smooth_fit
 from tensorly_smp.variables import Variables
-
-#: Pseudo-counts per bin with refine="em"; see `refine_em`.
-EM_SMOOTHING = 0.1
 
 
 @dataclass(frozen=True)

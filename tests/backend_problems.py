@@ -4,19 +4,25 @@ import warnings
 
 import numpy as np
 import tensorly as tl
+from hypothesis import HealthCheck, settings
 
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 
-# Every variable is in as many triples and has as many bins.
+# Every variable is in as many triples and has as many bins; there are fewer components.
 MODES = [(0, 1, 2), (3, 0, 1), (0, 2, 3), (1, 2, 3)]
-N_BINS = (3, 3, 3, 3)
+N_BINS = (4, 4, 4, 4)
 #: Without extrapolation, which enlarges rounding.
-FEW_SWEEPS = {"modes": None, "n_iter_max": 3, "n_inner": 2, "extrapolate": False}
+FEW_SWEEPS = {"modes": None, "n_iter_max": 3, "extrapolate": False}
 #: Losses, and forms of the histograms, that are solved in ways of their own.
 EVERY_FORM = [("kl", "counted"), ("frobenius", "counted"), ("frobenius", "implicit")]
+
+#: For tests that take examples of hypothesis and a backend, which is the same one for all of them.
+EVERY_EXAMPLE = settings(
+    max_examples=8, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 
 
 def tensor(array, dtype):
@@ -42,7 +48,7 @@ def solve(data, **options):
 def make_codes(missing, weighted):
     """Codes of four variables in as many bins, and weights of the samples or None."""
     rng = np.random.default_rng(0)
-    values = rng.binomial(2, 0.2 + 0.6 * rng.integers(0, 2, (200, 1)), (200, len(N_BINS)))
+    values = rng.binomial(3, 0.2 + 0.6 * rng.integers(0, 2, (200, 1)), (200, len(N_BINS)))
     values[rng.random(values.shape) < missing] = -1
     return Codes.from_array(values, n_bins=N_BINS), rng.random(200) if weighted else None
 

@@ -80,3 +80,38 @@ def test_start_of_many_samples_of_many_variables_is_that_of_some_of_them(weighte
         random_state=0,
     )
     assert all(map(np.allclose, found.factors.factors, expected.factors.factors))
+
+
+def of_labels(samples, labels):
+    """Factors of clusters."""
+    of, codes = np.eye(3)[labels], samples.codes
+    columns = [np.eye(size)[codes.values[:, n]].T @ of / of.sum(axis=0) for n, size in enumerate(codes.n_bins)]
+    return smp.MixtureFactors(of.mean(axis=0), tuple(columns))
+
+
+def test_starts_agree_that_have_the_same_clusters_or_come_to_have_them():
+    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 1500, 5, 3, random_state=0)
+    samples = in_memory(X, smp.choose_binning(X, n_bins=8), None)
+    rng = np.random.default_rng(0)
+    start = of_labels(samples, labels)
+    vague = of_labels(samples, np.where(rng.random(1500) < 0.3, labels, rng.integers(3, size=1500)))
+    assert len(samples.distinct(samples.posteriors([start, vague]))) == 2
+    # One cluster in halves, and the others as one: EM does not leave that in a few passes.
+    split = of_labels(samples, np.where(labels == 2, rng.integers(1, 3, size=1500), 0))
+    assert samples.agree(start, smp.MixtureFactors(start.weights[::-1], [a[:, ::-1] for a in start.factors]))
+    assert not samples.agree(start, vague)
+    assert samples.agree(start, vague, start)
+    assert not samples.agree(start, vague, split)
+
+
+@pytest.mark.parametrize(("n_samples", "n_init", "expected"), [(1500, "auto", 1), (1499, "auto", 5), (1500, 5, 5)])
+def test_of_many_samples_one_start_is_enough_where_two_agree(n_samples, n_init, expected):
+    X = smp.datasets.make_smooth_mixture("gaussian", n_samples, 5, 3, random_state=0).X
+    model = smp.SmoothProductMixture(3, n_init=n_init, random_state=0).fit(X)
+    assert model.result_.sizes["start"] == expected
+
+
+def test_where_two_starts_of_many_samples_disagree_there_are_all(monkeypatch):
+    monkeypatch.setattr("tensorly_smp.fit_samples.SamplesInMemory.agree", lambda *_: False)
+    X = smp.datasets.make_smooth_mixture("gaussian", 1500, 5, 3, random_state=0).X
+    assert smp.SmoothProductMixture(3, random_state=0).fit(X).result_.sizes["start"] == 5

@@ -16,7 +16,7 @@ from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.factors.symmetric_sums import PairSums
 from tensorly_smp.likelihood.expectation import expectation
 from tensorly_smp.likelihood.log_spline import LINE_SEARCH, LogSplineFit, fit_log_splines, maximize
-from tensorly_smp.likelihood.penalties import CRITERIA, choose_penalties
+from tensorly_smp.likelihood.penalties import CRITERIA, choose_penalties, effective_parameters
 from tensorly_smp.likelihood.spline_basis import spline_basis
 
 SEEDS = st.integers(0, 2**31)
@@ -178,15 +178,42 @@ def test_penalties(criterion):
     )
 
 
-def test_a_log_spline_whose_hessian_is_singular():
+@settings(deadline=None)
+@given(SEEDS, st.sampled_from([4, 5, 12, 40, 80]), st.integers(1, 20))
+def test_effective_parameters(seed, n_basis, n_densities):
+    basis, shares = histograms(seed, n_basis, n_densities, 200)
+    penalty = 10.0 ** np.random.default_rng(seed).uniform(-3, 3, n_densities)
+    coefficients = fit_log_splines(basis, shares, penalty)
+    plain, fast = both(lambda: effective_parameters(basis, coefficients, penalty))
+    np.testing.assert_allclose(fast, plain, rtol=1e-5)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_criteria_of_penalties_one_of_which_has_a_singular_hessian(criterion):
+    fit, compiled = fit_with_a_singular_hessian(), pytest.importorskip("tensorly_smp.compiled_kernels")
+    log_determinant, freedom = np.empty(3), np.empty(3)
+    basis, expected = fit.basis, np.ascontiguousarray(fit.expected.T)
+    compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, log_determinant, freedom)
+    assert np.isnan(log_determinant).tolist() == np.isnan(freedom).tolist() == [False, True, False]
+    totals, fit.penalty[1] = np.full(3, 100.0), 1e-300  # the logarithm of zero would be all that is compared
+    plain, fast = (CRITERIA[criterion](fit, totals, kernel) for kernel in (None, compiled))
+    np.testing.assert_allclose(fast, plain, rtol=1e-9)
+
+
+def fit_with_a_singular_hessian():
+    """Three densities; the second expects samples in one interval only, and has no penalty."""
     basis, shares = histograms(0, 12, 3, 100)
     shares[:, 1] = 0.0
     shares[16:20, 1] = 0.25
     start = basis.gaussian(shares)
     start[:, 1] = np.where(basis.at_cells[16:20].sum(axis=0) > 0, 0.0, -800.0)  # elsewhere expectations are zero
     start = basis.normalized(start)
-    data, compiled = basis.transposed @ shares, pytest.importorskip("tensorly_smp.compiled_kernels")
-    fit = LogSplineFit.at(basis, data, np.array([0.1, 0.0, 0.1]), start)
+    return LogSplineFit.at(basis, basis.transposed @ shares, np.array([0.1, 0.0, 0.1]), start)
+
+
+def test_a_log_spline_whose_hessian_is_singular():
+    fit, compiled = fit_with_a_singular_hessian(), pytest.importorskip("tensorly_smp.compiled_kernels")
+    basis, data, start = fit.basis, fit.data, fit.coefficients
     plain, fast = (maximize(fit, 1, np.zeros(3), kernel) for kernel in (None, compiled))
     np.testing.assert_allclose(fast.coefficients, plain.coefficients, rtol=1e-9)
     np.testing.assert_allclose(fast.value, plain.value, rtol=1e-9)

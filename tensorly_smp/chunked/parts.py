@@ -145,6 +145,48 @@ class Parts:
 
 
 @dataclass(frozen=True, eq=False)
+class MadeParts:
+    """Pieces that are made anew within every task that uses them.
+
+    Pieces of tasks of their own would lie on a worker until they are used. It makes all of them while it waits for the
+    arguments of the first such task, if what they are made of is there already.
+
+    Attributes
+    ----------
+    make : callable
+    inputs : tuple of tuple (n_pieces,)
+        Arguments of `make`; ``dask.delayed`` objects among them, also within lists, are computed.
+
+    Examples
+    --------
+    >>> import dask
+    >>> from tensorly_smp.chunked.parts import MadeParts
+    >>> MadeParts(range, ((dask.delayed(2),), (3,))).map(list).gather()
+    [[0, 1], [0, 1, 2]]
+    """
+
+    make: Callable[..., Any]
+    inputs: tuple[tuple[Any, ...], ...]
+
+    def map(self, function: Callable[..., Any], *arguments: Any, each: Sequence[int] | None = None) -> Parts:
+        """As :meth:`Parts.map`, in one task for every piece."""
+        delayed = require_dask().delayed
+        name = f"{getattr(function, '__name__', 'map')}-{uuid.uuid4().hex}"
+        call = delayed((self.make, _Call(function, arguments)), f"{name}-arguments", traverse=False)
+        run = delayed(_apply_to_made, pure=False)
+        own: Sequence[tuple[int, ...]] = [()] * len(self.inputs) if each is None else [(number,) for number in each]
+        pieces = [
+            run(call, made_of, *mine, dask_key_name=f"{name}-{i}")
+            for i, (made_of, mine) in enumerate(zip(self.inputs, own, strict=True))
+        ]
+        return Parts.of(pieces)
+
+    def gather(self) -> list[Any]:
+        """Computed, and brought here; raises as :meth:`Parts.gather`."""
+        return self.map(_itself).gather()
+
+
+@dataclass(frozen=True, eq=False)
 class _Call:
     """A function and its arguments but the first."""
 
@@ -154,6 +196,15 @@ class _Call:
 
 def _apply(call: _Call, *own: Any) -> Any:
     return call.function(*own, *call.arguments)
+
+
+def _apply_to_made(call: tuple[Callable[..., Any], _Call], made_of: tuple[Any, ...], *own: Any) -> Any:
+    make, then = call
+    return _apply(then, make(*made_of), *own)
+
+
+def _itself(piece: Any) -> Any:
+    return piece
 
 
 def _graph(name: str, layer: dict[Any, Any], dependencies: Sequence[Any]) -> Any:

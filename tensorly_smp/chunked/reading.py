@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp.checks import checked_sample_weight
-from tensorly_smp.chunked.parts import Parts, require_dask
+from tensorly_smp.chunked.parts import MadeParts
 from tensorly_smp.chunked.survey import Survey, merge_surveys, survey_part
 from tensorly_smp.codes.thinning import with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -171,7 +172,7 @@ class ChunkedSamples:
 
     Attributes
     ----------
-    parts : Parts of Chunk
+    parts : MadeParts of Chunk
         Not kept: every use reads the samples anew.
     variables : tuple of hashable (n_variables,)
     labels : SampleLabels
@@ -186,7 +187,7 @@ class ChunkedSamples:
     largest_weight : float
     """
 
-    parts: Parts
+    parts: MadeParts
     variables: tuple[Hashable, ...]
     labels: SampleLabels
     sizes: tuple[int, ...]
@@ -268,7 +269,7 @@ def read_chunks(
     layout = layout_of(X, variables, sample_dim)
     sizes = layout.sizes
     if sizes is None:
-        sizes = tuple(Parts.of(layout.blocks).map(len).gather())
+        sizes = tuple(MadeParts(len, tuple((block,) for block in layout.blocks)).gather())
     n_samples, n_variables = sum(sizes), len(layout.variables)
     if not n_samples:
         raise InvalidInputError("X has 0 sample(s) while a minimum of 1 is required.")
@@ -324,14 +325,13 @@ def _groups(sizes: Sequence[int], n_variables: int) -> list[list[int]]:
     return groups
 
 
-def _read_parts(layout: Layout, weights: tuple[Any, ...] | None, groups: list[list[int]]) -> Parts:
-    dask = require_dask()
-    run = dask.delayed(_read, pure=False)
-    pieces = []
+def _read_parts(layout: Layout, weights: tuple[Any, ...] | None, groups: list[list[int]]) -> MadeParts:
+    """Parts that are read where they are used, so that nothing of them lies beside the blocks even for a moment."""
+    inputs = []
     for group in groups:
         own = None if weights is None else [weights[i] for i in group]
-        pieces.append(run([layout.blocks[i] for i in group], own, list(layout.positions)))
-    return Parts.of(pieces)
+        inputs.append(([layout.blocks[i] for i in group], own))
+    return MadeParts(partial(_read, positions=list(layout.positions)), tuple(inputs))
 
 
 def _read(blocks: list[Any], weights: list[Any] | None, positions: list[int]) -> Chunk:
@@ -390,7 +390,7 @@ def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, .
         blocks = tuple(sample_weight.to_delayed().ravel())
     if len(blocks) != len(sizes):
         # Pieces of other sizes: put together here, as numbers of samples alone are few enough for that.
-        return _slices(np.concatenate([np.asarray(part) for part in Parts.of(blocks).gather()]), sizes)
+        return _slices(np.concatenate(MadeParts(np.asarray, tuple((block,) for block in blocks)).gather()), sizes)
     return blocks
 
 

@@ -168,14 +168,14 @@ def _log_spline_density(
         posterior = factors.posterior(encode_samples(values, binning))
     posterior = _checked_posterior(posterior, (len(values), factors.rank))
     cells = lay_cells(values, factors.rank, binning.edges)
-    laid = on_best_cells(
+    laid, near = on_best_cells(
         CellSamples.lay(values, cells),
         curved_cells(cells, values, factors.rank),
         lambda other: CellSamples.lay(values, other),
         posterior,
         penalty,
     )
-    _, mixture = laid.choose(laid.given(posterior), penalty)
+    _, mixture = laid.choose(laid.given(posterior), penalty, near)
     weights = np.exp(mixture.log_weights)
     conditionals = smooth_conditionals(laid.cells, mixture, background_share(weights * laid.total_weight))
     return MixtureDensity(weights / weights.sum(), conditionals, binning.variables)

@@ -264,20 +264,25 @@ def _couple(
             containing[n].append(t)
         leading[min(mode, key=lambda n: len(leading[n]))].append(t)
 
-    def unfold(n: int, members: list[int]) -> Unfolding:
-        return _unfold(n, [(tensors[t], modes[t], omega[t]) for t in members], offsets, context)
+    def unfold(n: int) -> tuple[Unfolding, Unfolding | None]:
+        members = leading[n] + [t for t in containing[n] if t not in leading[n]]
+        return _unfold(n, [(tensors[t], modes[t], omega[t]) for t in members], len(leading[n]), offsets, context)
 
-    indices = range(len(omega))
-
+    unfolded = [unfold(n) for n in range(len(n_bins))]
+    information, energy = 0.0, 0.0
+    for t, weight in enumerate(omega.tolist()):
+        share = tensors[t]
+        information += weight * _x_log_x(share)
+        energy += weight * float((share**2).sum())
     return CoupledTensors(
         n_bins=n_bins,
         offsets=offsets,
-        blocks=tuple(unfold(n, members) for n, members in enumerate(containing)),
-        cover=tuple(unfold(n, members) for n, members in enumerate(leading) if members),
+        blocks=tuple(block for block, _ in unfolded),
+        cover=tuple(part for _, part in unfolded if part is not None),
         omega_total=float(omega.sum()),
-        self_information=sum(float(omega[t] * _x_log_x(tensors[t])) for t in indices),
-        energy=sum(float(omega[t] * (tensors[t] ** 2).sum()) for t in indices),
-        first_moments=tuple(_first_moment(n, tensors, modes, omega, members) for n, members in enumerate(containing)),
+        self_information=information,
+        energy=energy,
+        first_moments=tuple(_first_moment(block) for block, _ in unfolded),
         context=context,
         n_samples=n_samples,
         triples=np.unique(np.sort(modes, axis=1), axis=0),
@@ -289,17 +294,19 @@ def _x_log_x(tensor: np.ndarray) -> float:
     return float(positive @ np.log(positive))
 
 
-def _first_moment(n: int, tensors: _Shares, modes: np.ndarray, omega: np.ndarray, members: list[int]) -> np.ndarray:
-    total = 0.0
-    for t in members:
-        axis = modes[t].tolist().index(n)
-        total = total + omega[t] * tensors[t].sum(axis=tuple({0, 1, 2} - {axis}))
-    return np.asarray(total) / sum(omega[t] for t in members)
+def _first_moment(block: Unfolding) -> np.ndarray:
+    moment = to_numpy(tl.sum(block.values, axis=1)).astype(np.float64)
+    return np.asarray(moment / moment.sum())
 
 
 def _unfold(
-    n: int, members: list[tuple[np.ndarray, np.ndarray, float]], offsets: np.ndarray, context: dict[str, Any]
-) -> Unfolding:
+    n: int,
+    members: list[tuple[np.ndarray, np.ndarray, float]],
+    n_leading: int,
+    offsets: np.ndarray,
+    context: dict[str, Any],
+) -> tuple[Unfolding, Unfolding | None]:
+    """Unfoldings of all tensors, and of the first ones alone, in the same memory where the backend lets them be."""
     values, rows_a, rows_b, pairs = [], [], [], []
     for tensor, mode, omega in members:
         axis = mode.tolist().index(n)
@@ -308,21 +315,25 @@ def _unfold(
         size_b = unfolded.shape[2]
         unfolded = unfolded.reshape(len(unfolded), -1)
         filled = np.flatnonzero(unfolded.any(axis=0))
-        values.append(unfolded[:, filled])
+        values.append(unfolded.take(filled, axis=1))
         rows_a.append(offsets[a] + filled // size_b)
         rows_b.append(offsets[b] + filled % size_b)
         pairs.append((a, b))
     matrix = np.concatenate(values, axis=1)
-    more = _n_more_columns(matrix.shape[1])
-    return Unfolding(
-        variable=n,
-        values=as_tensor(np.pad(matrix, ((0, 0), (0, more))) if more else matrix, context),
-        rows_a=index_tensor(np.pad(np.concatenate(rows_a), (0, more)), context),
-        rows_b=index_tensor(np.pad(np.concatenate(rows_b), (0, more)), context),
-        pairs_a=index_tensor(np.array([a for a, _ in pairs]), context),
-        pairs_b=index_tensor(np.array([b for _, b in pairs]), context),
-        omega=as_tensor(np.array([omega for *_, omega in members]), context),
-    )
+    if tl.get_backend() == "numpy":
+        matrix = as_tensor(matrix, context)
+    rows, sides = [np.concatenate(rows_a), np.concatenate(rows_b)], np.array(pairs).T
+    weights = np.array([omega for *_, omega in members])
+
+    def of_first(number: int) -> Unfolding:
+        n_columns = sum(part.shape[1] for part in values[:number])
+        more, part = _n_more_columns(n_columns), matrix[:, :n_columns]
+        part = as_tensor(np.pad(part, ((0, 0), (0, more))) if more else part, context)
+        row_a, row_b = (index_tensor(np.pad(row[:n_columns], (0, more)), context) for row in rows)
+        pair_a, pair_b = (index_tensor(side[:number], context) for side in sides)
+        return Unfolding(n, part, row_a, row_b, pair_a, pair_b, as_tensor(weights[:number], context))
+
+    return of_first(len(members)), of_first(n_leading) if n_leading else None
 
 
 def _n_more_columns(n_columns: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -49,6 +49,7 @@ class CoupledSimplexCP(DecompositionMixin):
         init: str | MixtureFactors | CPTensor = "gevd",
         n_init: int = 1,
         n_screen: int | None = 20,
+        agree: Callable[..., bool] | None = None,
         weights: str = "count",
         histograms: str = "auto",
         sample_weight: Any = None,
@@ -71,6 +72,7 @@ class CoupledSimplexCP(DecompositionMixin):
         self.init = init
         self.n_init = n_init
         self.n_screen = n_screen
+        self.agree = agree
         self.weights = weights
         self.histograms = histograms
         self.sample_weight = sample_weight

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +51,7 @@ def coupled_simplex_parafac(
     init: str | MixtureFactors | CPTensor = "gevd",
     n_init: int = 1,
     n_screen: int | None = 20,
+    agree: Callable[..., bool] | None = None,
     weights: str = "count",
     histograms: str = "auto",
     sample_weight: Any = None,
@@ -98,6 +99,10 @@ def coupled_simplex_parafac(
     n_screen : int or None, default 20
         With ``init="gevd"``: after this many sweeps only the two lowest starts go on. None runs all to their end, as
         the other kinds of start always do.
+    agree : callable, optional
+        With ``init="gevd"``: ``agree(*starts)`` of the first two starts (MixtureFactors), and then of the first three,
+        before any sweep. Once it is true, the first start is the only one: partitions that lead to the same factors
+        leave little to further ones.
     weights : {"count", "uniform"}
         omega: proportional to the number of samples of the triple (one on average), or all one.
     histograms : {"auto", "counted", "implicit"}, default "auto"
@@ -227,7 +232,7 @@ def coupled_simplex_parafac(
     is_algebraic = isinstance(init, str) and init == "gevd"
     _check_codes(codes, tensors.n_bins)
     algebra, own_weight = _algebra(data, modes, codes, sample_weight) if is_algebraic else (None, None)
-    starts = _starts(tensors, algebra, own_weight, rank, init, n_init, random_state)
+    starts = _starts(tensors, algebra, own_weight, rank, init, n_init, agree, random_state)
     if isinstance(tensors, CoupledCodes):
         run = replace(run, tensors=tensors.calibrated(starts[0]))
     results = _with_bars(run, verbose, starts, _n_threads(n_jobs), screening if is_algebraic else None)
@@ -341,6 +346,7 @@ def _starts(
     rank: int,
     init: Any,
     n_init: int,
+    agree: Callable[..., bool] | None,
     random_state: RandomState,
 ) -> list[MixtureFactors]:
     from tensorly_smp.initializers.starts import gevd_starts, random_starts
@@ -351,7 +357,7 @@ def _starts(
         if init == "random":
             return starts
         if algebra is not None:
-            return gevd_starts(algebra, rank, starts, streams, sample_weight)
+            return gevd_starts(algebra, rank, starts, streams, sample_weight, agree)
         raise InvalidInputError(f'init is {init!r}; expected "gevd", "random", MixtureFactors or a CPTensor.')
     given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
     if given.rank != rank or given.n_bins != tensors.n_bins:

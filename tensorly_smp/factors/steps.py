@@ -1,7 +1,9 @@
 """What a sweep is made of: the loss with the weights' step, and the step of one factor.
 
 Blocks are solved as they are, or, on JAX, in compiled functions: one for the weights and one for the factors, which all
-variables share whose unfoldings have the same shape.
+variables share whose unfoldings have the same shape. A whole sweep as one function, for ten variables of 15 bins, takes
+3 to 35 percent less time once it is compiled, which itself takes 20 to 45 percent longer: no fit of fewer than some
+four hundred sweeps would earn that back.
 """
 
 from __future__ import annotations

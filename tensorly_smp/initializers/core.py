@@ -78,6 +78,7 @@ def decompose_core(
     base: np.ndarray | None = None,
     n_pencils: int = 20,
     n_refinements_max: int = 50,
+    tol: float = 1e-8,
     complex_pairs: ComplexPairs = "refine",
     random_state: RandomState = None,
 ) -> CoreDecomposition:
@@ -99,6 +100,8 @@ def decompose_core(
         Random combinations tried.
     n_refinements_max : int
         Least-squares (Gauss-Newton) steps on the slices after the algebra; 0 for algebra only.
+    tol : float
+        They end when the sum of squares falls by less than this share.
     complex_pairs : {"refine", "keep", "raise"}
         If every pencil has complex eigenvalues. Noise makes them often, and the refinement mends them: "refine" raises
         only if two components end up cancelling each other, the sign that no real decomposition is near. "keep" goes on
@@ -138,7 +141,7 @@ def decompose_core(
         raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
     _check_gap(joint, rank, n_pencils, complex_pairs)
     start = rank_one_columns(core, np.linalg.solve(right_root.T, joint.vectors))
-    (left, right, third), residual, _ = refine_cp(core, start, n_refinements_max)
+    (left, right, third), residual, _ = refine_cp(core, start, n_refinements_max, tol)
     is_suspect = joint.complex_pair and complex_pairs == "refine"
     if is_suspect and _smallest_triple_cosine(left, right, third) < DEGENERATE_COSINE:
         raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))

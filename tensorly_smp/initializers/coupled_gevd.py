@@ -34,6 +34,9 @@ from tensorly_smp.randomness import RandomState, as_generator
 START_BINS = 6
 #: Share of the overall histogram in every column of a start from samples, in place of the zeros of clipping.
 SMOOTHING = 0.02
+#: Relative decrease of the sum of squares below which its last steps end. Sampling noise is most of that sum, spread
+#: over a thousand entries: a ten-thousandth of it is less than what one parameter more would fit of the noise.
+EXACT_TOL, SAMPLED_TOL = 1e-8, 1e-4
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -221,7 +224,7 @@ def _decompose_partition(
             if isinstance(coarse, Codes)
             else compress_marginals(coarse, parts, rank)
         )
-        weights, columns, diagnostics = _decompose(block, rank, rng)
+        weights, columns, diagnostics = _decompose(block, rank, EXACT_TOL if _is_exact(data) else SAMPLED_TOL, rng)
     except (np.linalg.LinAlgError, ArpackError) as error:
         raise AlgebraicStartError(
             f"The linear algebra failed: {error}. Take other bins, or another partition."
@@ -298,7 +301,7 @@ def _check_rank(partition: Partition, n_bins: tuple[int, ...], rank: int) -> Non
 
 
 def _decompose(
-    block: PairBlock, rank: int, rng: np.random.Generator
+    block: PairBlock, rank: int, tol: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, dict[int, np.ndarray], GevdDiagnostics]:
     values = block.singular_values
     if values[rank - 1] <= SINGULAR_RATIO * values[0]:
@@ -313,7 +316,7 @@ def _decompose(
     else:
         base = np.zeros(len(block.slices))
         base[: block.n_bins[block.partition.third[0]]] = 1.0
-        core = decompose_core(block.slices, base, complex_pairs="keep", random_state=rng)
+        core = decompose_core(block.slices, base, tol=tol, complex_pairs="keep", random_state=rng)
         core_left, core_right, third, diagnostics = core.left, core.right, core.third, core.diagnostics
     stacked = (
         block.left @ core_left / block.left_scale[:, None],

@@ -29,7 +29,7 @@ def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float
     n_steps_max : int
         Accepted steps.
     tol : float
-        Stop when the loss falls by less than this share.
+        Stop when the loss falls by less than this share. Steps are found the less exactly the larger it is.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float
         grams = stacked.transpose(0, 2, 1) @ stacked
         scale = float(np.diagonal(_others(grams), axis1=1, axis2=2).max())
         while damping < 1e8:
-            step = _solve(stacked, grams, _stacked(gradient), damping * scale)
+            step = _solve(stacked, grams, _stacked(gradient), damping * scale, np.sqrt(tol))
             left, right, third = (factor - move[: len(factor)] for factor, move in zip(current, step, strict=True))
             trial = _balanced((left, right, third))
             trial_difference = _reconstruct(trial) - slices
@@ -110,8 +110,10 @@ def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
     return stacked
 
 
-def _solve(factors: np.ndarray, grams: np.ndarray, gradient: np.ndarray, shift: float) -> np.ndarray:
+def _solve(factors: np.ndarray, grams: np.ndarray, gradient: np.ndarray, shift: float, tol: float) -> np.ndarray:
     """Step X with (J'J + shift I) X = gradient, by preconditioned conjugate gradients, cut off early.
+
+    They end when the square of the (preconditioned) residual has fallen to the share `tol`, or after a fixed number.
 
     All stacked, (3, n_rows, rank): with such small matrices the number of calls is what takes time.
     """
@@ -128,7 +130,7 @@ def _solve(factors: np.ndarray, grams: np.ndarray, gradient: np.ndarray, shift: 
         rest = rest - length * image
         ahead = rest @ inverses
         previous, energy = energy, np.vdot(rest, ahead)
-        if energy < 1e-6 * start_energy:
+        if energy < tol * start_energy:
             break
         search = ahead + energy / previous * search
     return step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
@@ -41,6 +41,7 @@ def gevd_starts(
     random: list[MixtureFactors],
     streams: list[np.random.Generator],
     sample_weight: np.ndarray | None = None,
+    agree: Callable[..., bool] | None = None,
 ) -> list[MixtureFactors]:
     """Algebraic starts with different partitions and numbers of bins, and some random ones among them.
 
@@ -54,6 +55,9 @@ def gevd_starts(
     streams : list of Generator
     sample_weight : ndarray (n_samples,), optional
         Of codes: non-negative, a sample of weight 2 counts twice.
+    agree : callable, optional
+        ``agree(*starts)`` of the first two starts, and then of the first three: once it is true, the first is the only
+        one. It is not asked about random ones.
 
     Returns
     -------
@@ -75,6 +79,8 @@ def gevd_starts(
         if isinstance(found, str):
             failures.append(found)
         starts.append(fallback if isinstance(found, str) else found)
+        if agree is not None and 0 < position < RANDOM_EVERY - 1 and not failures and agree(*starts):
+            return starts[:1]
     if failures:
         warnings.warn(
             f"{len(failures)} of {len(random)} starts are random, because the algebra failed: {failures[0]}",

@@ -151,11 +151,12 @@ class CellStatistics:
         filled = [np.count_nonzero(part) for part in self.cells.split(self.prior[self.cells.first_bin :])]
         return float(smooth) + mixture.rank * sum(number - 1 for number in filled) + mixture.rank - 1
 
-    def information(self, expected: Expectation, criterion: str) -> np.ndarray:
+    def information(self, expected: Expectation, criterion: str) -> tuple[np.ndarray, np.ndarray, SmoothMixture]:
         """Of every smooth variable (n_smooth,), how well its cells suit it, given the posteriors of an E-step.
 
         Log-likelihood of its entries less the effective number of parameters (Akaike), in nats, with the best of a few
-        penalties. In the unit of the variable, so that other cells compare.
+        penalties. In the unit of the variable, so that other cells compare. Then these penalties, not per sample, and
+        the mixture with them.
         """
         penalty, mixture = self.choose(expected, criterion, candidates=FEW_PENALTIES)
         n_smooth, first = len(self.cells.smooth), self.cells.first_bin
@@ -163,7 +164,7 @@ class CellStatistics:
         likelihood = (expected.counts[:first] * logs).reshape(n_smooth, -1).sum(axis=1)
         rho = penalty / self.shares(expected.counts)[1]
         freedom = effective_parameters(self.cells.basis, mixture.columns, rho).reshape(n_smooth, -1).sum(axis=1)
-        return np.asarray(likelihood - freedom)
+        return np.asarray(likelihood - freedom), penalty, mixture
 
     def _mixture(self, expected: Expectation, columns: np.ndarray) -> SmoothMixture:
         """The mixture with these log-splines (n_basis, n_smooth * rank), all else as the E-step has it."""
@@ -182,7 +183,7 @@ def on_best_cells(
     lay: Callable[[Cells], CellStatistics],
     posterior: Any,
     criterion: str,
-) -> CellStatistics:
+) -> tuple[CellStatistics, tuple[np.ndarray, SmoothMixture]]:
     """The samples on the cells that suit every variable best, given posteriors.
 
     Parameters
@@ -196,16 +197,27 @@ def on_best_cells(
         Or what stands for it.
     criterion : {"reml", "aic", "bic"}
         Of the penalties.
+
+    Returns
+    -------
+    laid : CellStatistics
+    near : tuple
+        The penalties that were found there, not per sample, and the mixture with them.
     """
     found = [laid.information(laid.given(posterior), criterion)]
     for cells in others:
         other = lay(cells)  # one at a time is kept
         found.append(other.information(other.given(posterior), criterion))
-    best = np.argmax(found, axis=0)
+    values, penalties, mixtures = zip(*found, strict=True)
+    best = np.argmax(values, axis=0)
     if not best.any():
-        return laid
+        return laid, found[0][1:]
     chosen = dict(zip(laid.cells.smooth, best.tolist(), strict=True))
-    return lay(combined_cells([laid.cells, *others], chosen))
+    own = (best, np.arange(len(best)))  # of every smooth variable, what was found on its cells
+    coefficients = np.stack([mixture.coefficients.transpose(1, 0, 2) for mixture in mixtures])[own].transpose(1, 0, 2)
+    penalty = np.stack([penalty.reshape(len(best), -1) for penalty in penalties])[own].ravel()
+    near = penalty, replace(mixtures[0], coefficients=coefficients)
+    return lay(combined_cells([laid.cells, *others], chosen)), near
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from tensorly_smp.likelihood.spline_basis import SplineBasis
 
 _CHUNK = 128  # densities at a time: their matrices stay in the processor's cache
 #: Entries of a pass over the samples that a cell of a density stands for: what it takes in Newton steps.
-_WORK_PER_CELL = 180
+_WORK_PER_CELL = 36
 #: Of the line search: halvings of a step, share of the promised rise that is enough, rounding of F in nats per sample.
 LINE_SEARCH = 30, 1e-4, 1e-13
 

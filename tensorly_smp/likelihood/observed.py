@@ -58,8 +58,11 @@ class Observed:
             weights, kept = np.ones(len(values)), ~np.isnan(values)
             if not kept.any():
                 return cls(np.empty(0), np.empty(0))
-        order = np.argsort(values[kept], kind="stable")
-        ordered, weights = values[kept][order], weights[kept][order]
+        if sample_weight is None:  # to sort takes a fraction of the time that it takes to find the order
+            ordered, weights = np.sort(values[kept]), weights[kept]
+        else:
+            order = np.argsort(values[kept], kind="stable")
+            ordered, weights = values[kept][order], weights[kept][order]
         # By the middle half, not by the range, which far values may stretch; integers are what they are.
         low, high = _central(ordered, weights, 0.25)
         near = 4.0 * _EPS * np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))

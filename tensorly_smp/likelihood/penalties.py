@@ -25,7 +25,7 @@ LEAST_FREEDOM = 0.01
 #: paper's cases, 200 to 20 000 samples, it never fell by 2 and rose again above the best.)
 HOPELESS = 5.0
 
-_PATH_STEPS, _PATH_TOL = 20, 0.03  # Newton steps per penalty at most, and what the last may promise, in nats
+_PATH_STEPS, _PATH_TOL = 20, 0.3  # Newton steps per penalty at most, and what the last may promise, in nats
 
 
 def effective_parameters(basis: SplineBasis, coefficients: np.ndarray, penalty: np.ndarray) -> np.ndarray:
@@ -34,9 +34,11 @@ def effective_parameters(basis: SplineBasis, coefficients: np.ndarray, penalty: 
     From 2, a Gaussian, for a large penalty, up to n_basis - 1.
     """
     result = np.empty(coefficients.shape[1])
+    compiled = compiled_for(basis, len(result))
     for columns in chunks(len(result)):
         part = basis.normalized(coefficients[:, columns])
-        result[columns] = _freedom(LogSplineFit.at(basis, np.zeros(part.shape), penalty[columns], part)) - 1.0
+        fit = LogSplineFit.at(basis, np.zeros(part.shape), penalty[columns], part)
+        result[columns] = _freedom(fit, compiled) - 1.0
     return result
 
 
@@ -137,7 +139,7 @@ def _best_of_path(
             replace(fit.take(tried), penalty=penalty[tried]), _PATH_STEPS, _PATH_TOL / totals[tried], compiled
         )
         fit.put(tried, part)
-        value = criterion_of(part, totals[tried])
+        value = criterion_of(part, totals[tried], compiled)
         better = value > best[tried]
         best[tried[better]], chosen[tried[better]] = value[better], penalty[tried[better]]
         coefficients[:, tried[better]] = part.coefficients[:, better]
@@ -145,26 +147,53 @@ def _best_of_path(
     return chosen, coefficients
 
 
-def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray) -> np.ndarray:
+def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
     """Logarithm of the marginal likelihood of the penalty, up to what does not depend on it."""
     rank = fit.basis.n_basis - DIFFERENCES
-    return totals * fit.value + 0.5 * (rank * np.log(fit.penalty) - log_determinant(cholesky(fit.hessian())))
+    return totals * fit.value + 0.5 * (rank * np.log(fit.penalty) - _log_determinant(fit, compiled))
 
 
-def _freedom(fit: LogSplineFit) -> np.ndarray:
+def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
+    return totals * fit.likelihood - _freedom(fit, compiled)
+
+
+def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
+    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _freedom(fit, compiled)
+
+
+def _log_determinant(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
+    """Logarithm of the determinant of B'WB + rho D'D."""
+    if compiled is None:
+        return log_determinant(cholesky(fit.hessian()))
+    found, _ = _measured(fit, compiled)
+    return _completed(found, fit, _log_determinant)
+
+
+def _freedom(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
     """Trace of (B'WB + rho D'D)^-1 B'WB."""
-    return trace_of_product(inverse_bands(cholesky(fit.hessian())), fit.basis.curvature(fit.expected))
+    if compiled is None:
+        return trace_of_product(inverse_bands(cholesky(fit.hessian())), fit.basis.curvature(fit.expected))
+    _, found = _measured(fit, compiled)
+    return _completed(found, fit, _freedom)
 
 
-def _akaike(fit: LogSplineFit, totals: np.ndarray) -> np.ndarray:
-    return totals * fit.likelihood - _freedom(fit)
+def _measured(fit: LogSplineFit, compiled: ModuleType) -> tuple[np.ndarray, np.ndarray]:
+    """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding."""
+    found = np.empty(fit.penalty.shape), np.empty(fit.penalty.shape)
+    basis, expected = fit.basis, np.ascontiguousarray(fit.expected.T)
+    compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
+    return found
 
 
-def _schwarz(fit: LogSplineFit, totals: np.ndarray) -> np.ndarray:
-    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _freedom(fit)
+def _completed(found: np.ndarray, fit: LogSplineFit, plain: Callable[..., np.ndarray]) -> np.ndarray:
+    """What the kernel has found, and what it has left by plain code."""
+    left = np.flatnonzero(np.isnan(found))
+    if len(left):
+        found[left] = plain(fit.take(left), None)
+    return found
 
 
-#: What `choose_penalties` maximizes, of a fit and the number of samples behind it.
-Criterion = Callable[[LogSplineFit, np.ndarray], np.ndarray]
+#: What `choose_penalties` maximizes, of a fit and the number of samples behind it, by compiled kernels if given.
+Criterion = Callable[[LogSplineFit, np.ndarray, ModuleType | None], np.ndarray]
 #: By name.
 CRITERIA: dict[str, Criterion] = {"reml": _restricted_likelihood, "aic": _akaike, "bic": _schwarz}

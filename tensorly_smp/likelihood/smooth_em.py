@@ -74,6 +74,7 @@ def smooth_em(
     posterior: Any,
     *,
     criterion: str = "reml",
+    near: tuple[np.ndarray, SmoothMixture] | None = None,
     candidates: np.ndarray | None = None,
     n_rounds: int = N_ROUNDS,
     n_iter_max: int = 100,
@@ -95,8 +96,11 @@ def smooth_em(
         To start from, as of the coupled CPD; of samples elsewhere, what stands for it there.
     criterion : {"reml", "aic", "bic"}
         How penalties are chosen, one per density; see :func:`tensorly_smp.likelihood.penalties.choose_penalties`.
+    near : tuple, optional
+        Penalties (n_smooth * rank,), not per sample, and the mixture with them, for the same posteriors: at first those
+        within a factor of ten are compared.
     candidates : ndarray (n_candidates,), optional
-        Penalties rho that are compared at first, increasing; all of `PENALTIES` by default.
+        Penalties rho that are compared at first otherwise, increasing; all of `PENALTIES` by default.
     n_rounds : int
         How often penalties are chosen, at most; not again where next to all stay.
     n_iter_max : int
@@ -122,7 +126,7 @@ def smooth_em(
     M. Levine, D. R. Hunter, D. Chauveau, "Maximum smoothed likelihood for multivariate mixtures", Biometrika 98, 2011.
     """
     n_rounds, n_iter_max = checked_integer(n_rounds, "n_rounds", 1), checked_integer(n_iter_max, "n_iter_max", 0)
-    penalty, mixture = samples.choose(samples.given(posterior), criterion, candidates=candidates)
+    penalty, mixture = samples.choose(samples.given(posterior), criterion, near, candidates)
     point = _Point.start(samples, mixture, penalty)
     status = StopReason.CONVERGED
     try:

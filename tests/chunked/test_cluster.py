@@ -9,6 +9,7 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.chunked.laying import ChunkedCellSamples
+from tensorly_smp.chunked.reading import read_chunks
 from tensorly_smp.codes import thinning
 from tensorly_smp.exceptions import WorkersLostError
 
@@ -80,6 +81,23 @@ def test_without_histograms_too(client, truth, expected, monkeypatch):
     assert found.result_.attrs["histograms"] == "implicit"
     model = smp.SmoothProductMixture(3, **options).fit(expected[0])
     assert np.allclose(found.result_["factors"], model.result_["factors"])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_samples_kept_by_the_workers(client, truth, expected, known):
+    """Chunks that are there already are read, not taken for their names; with or without known sizes."""
+    X = chunked(truth).persist()
+    if not known:
+        X = X[da.isfinite(X[:, 0])].persist()
+        assert np.isnan(X.shape[0])
+    found = smp.SmoothProductMixture(3, random_state=0).fit(X)
+    assert_same(found, expected[1])
+
+
+def test_weights_kept_by_the_workers_in_other_chunks_of_unknown_size(client, truth):
+    weights = da.arange(1.0, N_CHUNKS * SIZE + 1.0, chunks=400)
+    read = read_chunks(chunked(truth), weights[weights > 0].persist())
+    assert np.array_equal(np.concatenate([chunk.weights for chunk in read.parts.gather()]), weights.compute())
 
 
 def test_worker_killed_in_the_middle_of_a_fit(client, truth, expected, monkeypatch):

@@ -1,6 +1,6 @@
 import pytest
 
-from tensorly_smp.chunked.parts import FAN_IN, Parts, require_dask
+from tensorly_smp.chunked.parts import FAN_IN, MadeParts, Parts, require_dask
 from tensorly_smp.exceptions import MissingDependencyError
 
 dask = pytest.importorskip("dask")
@@ -61,6 +61,14 @@ def test_groups_are_put_together():
     parts = numbers(5)
     assert parts.group([[0], [1, 2, 3], [4]], tuple).gather() == [(0,), (1, 2, 3), (4,)]
     assert parts.group([[i] for i in range(5)], tuple) is parts
+
+
+def test_pieces_made_where_they_are_used_are_in_no_task_of_their_own():
+    made = MadeParts(joined_arguments, tuple(([dask.delayed(i)], i) for i in range(3)))
+    found = made.map(joined_arguments, (len, "abc"), each=[7, 8, 9])
+    assert found.gather() == [(([i], i), 7 + i, (len, "abc")) for i in range(3)]
+    # One for each input, one for each piece, and the arguments.
+    assert len(found.graph.to_dict()) == 3 + 3 + 1
 
 
 def test_error_names_the_extra(monkeypatch):

@@ -58,7 +58,7 @@ def test_samples_are_read_in_their_order(kind):
     assert read.total_weight == 1000.0
     assert read.variables == (("a", "b", "c", "d") if kind in ("frame", "dataarray") else ("x0", "x1", "x2", "x3"))
     assert read.container == {"frame": "dataframe", "dataarray": "dataarray"}.get(kind, "array")
-    assert kind == "one" or len(read.parts.keys) > 1
+    assert kind == "one" or len(read.parts.inputs) > 1
 
 
 @pytest.mark.parametrize("kind", CHUNKED)

@@ -36,7 +36,7 @@ def assert_of_backend(factors, dtype):
 
 @EVERY_SOLVER
 def test_a_few_sweeps_are_those_of_numpy_in_double_precision(backend, dtype, loss, solver):
-    options = {"loss": loss, "solver": solver, "n_iter_max": 3, "n_inner": 2, "extrapolate": False}
+    options = {"loss": loss, "solver": solver, "n_iter_max": 3, "extrapolate": False}
     solution = solve([tensor(a, dtype) for a in make_arrays()], **options)
     with tl.backend_context("numpy"):
         expected = solve(make_arrays(), **options)
@@ -46,7 +46,7 @@ def test_a_few_sweeps_are_those_of_numpy_in_double_precision(backend, dtype, los
 
 @EVERY_SOLVER
 def test_all_sweeps_end_at_the_same_loss(backend, dtype, loss, solver):
-    options = {"loss": loss, "solver": solver, "n_iter_max": 12, "n_inner": 2, "tol": 1e-4}
+    options = {"loss": loss, "solver": solver, "n_iter_max": 12, "tol": 1e-4}
     solution = solve([tensor(a, dtype) for a in make_arrays()], **options)
     with tl.backend_context("numpy"):
         expected = solve(make_arrays(), **options)
@@ -118,7 +118,7 @@ def test_codes_without_histograms(backend, dtype, missing, weighted):
 def test_codes_without_histograms_to_the_end(backend, dtype, solver):
     codes, sample_weight = make_codes(0.4, True)
     options = {"loss": "frobenius", "histograms": "implicit", "sample_weight": sample_weight, "solver": solver}
-    options |= {"modes": None, "n_iter_max": 12, "n_inner": 2, "tol": 1e-4}  # extrapolated, sums computed anew
+    options |= {"modes": None, "n_iter_max": 12, "tol": 1e-4}  # extrapolated, sums computed anew
     solution = solve(codes, dtype=dtype, **options)
     with tl.backend_context("numpy"):
         expected = solve(codes, **options)

@@ -125,4 +125,4 @@ def test_jax_compiles_a_step_once_for_all_variables_sweeps_and_starts(monkeypatc
             solution = solve(codes, modes=None, loss=loss, histograms=form, n_init=3, n_iter_max=6, tol=0.0, n_inner=3)
             assert solution.trace.n_sweeps == 6
     # Python code runs while it is compiled, and then no more: the weights, the factors. (No other test has n_inner=3.)
-    assert sorted(shapes) == [(1, 3), (3, 3)]
+    assert sorted(shapes) == [(1, 3), (4, 3)]

@@ -2,11 +2,13 @@
 
 import tracemalloc
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
 import pytest
+import tensorly as tl
+from backend_problems import tensor
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import count_triple, coupled_loss, pair_sums, triple_sums
@@ -22,7 +24,8 @@ from tensorly_smp.exceptions import (
     SparseHistogramWarning,
 )
 from tensorly_smp.factors import triple_sample
-from tensorly_smp.factors.arrays import CACHED
+from tensorly_smp.factors.arrays import CACHED, to_numpy
+from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.factors.coupled import couple_marginals
 from tensorly_smp.factors.implicit import MOST_UPDATES, ImplicitLoss, couple_codes
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -90,25 +93,52 @@ def problems(draw):
     return values, weights, tuple(n_bins), rng
 
 
+@dataclass(frozen=True)
+class Onlooker:
+    """A block solver that moves nothing and remembers the block."""
+
+    def __call__(self, block, x, memory=None):
+        return x, (block.linear, block.gram)
+
+
 @given(problems())
 def test_blocks_are_those_of_the_loops(problem):
-    values, sample_weight, n_bins, rng = problem
+    check_blocks(*problem, "float64")
+
+
+@EVERY_KIND
+def test_blocks_are_those_of_the_loops_on_every_backend(backend, dtype, missing, weighted):
+    rng = np.random.default_rng(0)
+    n_bins = (4, 4, 4, 4) if backend == "jax" else (3, 5, 2, 4)
+    values = make_codes(rng, 12, n_bins, missing)
+    values[0] = 0
+    check_blocks(values, rng.random(12) if weighted else np.ones(12), n_bins, rng, dtype)
+
+
+def check_blocks(values, sample_weight, n_bins, rng, dtype):
     codes = Codes.from_array(values, n_bins=n_bins)
-    loss = ImplicitLoss(quiet(couple_codes, codes, sample_weight))
+    steps = quiet(couple_codes, codes, sample_weight, checked_context(dtype)).steps(Onlooker())
     weights, factors = make_factors(rng, n_bins)
+    tolerance = {"rtol": 1e-10, "atol": 1e-14} if dtype == "float64" else {"rtol": 1e-4, "atol": 1e-5}
+    there = tensor(weights, dtype), [tensor(a, dtype) for a in factors]
+
+    def assert_block(n, linear, gram):
+        found = steps.memory[n]
+        assert all(a.dtype == getattr(tl.backend, dtype) for a in found)
+        np.testing.assert_allclose(to_numpy(found[0]), linear, **tolerance)
+        np.testing.assert_allclose(to_numpy(found[1]), gram, **tolerance)
+
     linear, gram, total = triple_sums(values, sample_weight, factors)
     tensors = [
         count_triple(values, t, n_bins, sample_weight) for t in triple_sample.resolve_triples("all", len(n_bins))
     ]
     mean = total / sum(t.sum() > 0 for t in tensors)
-    block = loss.weight_block(factors)
-    np.testing.assert_allclose(block.linear, linear[None, :] / mean, rtol=1e-10)
-    np.testing.assert_allclose(block.gram, gram / mean, rtol=1e-10)
+    steps.begin(*there)[1]()
+    assert_block(-1, linear[None, :] / mean, gram / mean)
     for n in range(len(n_bins)):
         linear, gram = pair_sums(values, sample_weight, factors, n)
-        block = loss.factor_block(n, factors, weights)
-        np.testing.assert_allclose(block.linear, linear * weights / mean, rtol=1e-10, atol=1e-14)
-        np.testing.assert_allclose(block.gram, gram * np.outer(weights, weights) / mean, rtol=1e-10, atol=1e-14)
+        steps.improve(n, there[1], there[0])
+        assert_block(n, linear * weights / mean, gram * np.outer(weights, weights) / mean)
 
 
 @given(problems())

@@ -1,4 +1,7 @@
-"""The coupled solver: descent, record, endings, starts, symmetries, recovery of the truth, and hostile input."""
+"""The coupled solver: descent, record, endings, starts, symmetries, recovery of the truth, and hostile input.
+
+What is about numbers runs on every backend, with even shapes, which JAX compiles once.
+"""
 
 import os
 import signal
@@ -10,6 +13,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 import tensorly as tl
+from backend_problems import MODES as EVEN_MODES
+from backend_problems import N_BINS as EVEN_BINS
+from backend_problems import tensor
 from oracles import coupled_loss
 from tensorly.cp_tensor import CPTensor
 
@@ -21,6 +27,7 @@ from tensorly_smp.exceptions import (
     InvalidTypeError,
     TensorlySmpError,
 )
+from tensorly_smp.factors.arrays import to_numpy
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.solver import coupled_simplex_parafac
@@ -64,8 +71,19 @@ def solve(data=None, rank=2, **options):
         return coupled_simplex_parafac(data, rank, **options)
 
 
+def even_tensors(dtype):
+    """Tensors of the backend, of EVEN_MODES."""
+    return [tensor(t, dtype) for t in make_tensors(modes=EVEN_MODES, n_bins=EVEN_BINS)]
+
+
+def exact_tensors(truth, dtype):
+    """Marginals of all triples as tensors of the backend, and their modes."""
+    marginals = truth.to_marginals()
+    return [tensor(count, dtype) for count in marginals.counts], marginals.triples
+
+
 def arrays(solution):
-    return [solution.factors.weights, *solution.factors.factors]
+    return [to_numpy(a) for a in (solution.factors.weights, *solution.factors.factors)]
 
 
 def assert_same(first, second, **tolerance):
@@ -98,14 +116,18 @@ def test_loss_never_rises_and_every_sweep_is_recorded(loss, solver, extrapolate,
 
 @EVERY_SOLVER
 @pytest.mark.parametrize("weights", ["count", "uniform"])
-def test_recorded_loss_is_that_of_the_loops(loss, solver, weights):
-    tensors = make_tensors()
-    solution = solve(tensors, loss=loss, solver=solver, weights=weights, n_iter_max=5)
+def test_recorded_loss_is_that_of_the_loops(backend, dtype, loss, solver, weights):
+    modes, n_bins = (EVEN_MODES, EVEN_BINS) if backend == "jax" else (MODES, N_BINS)
+    tensors = make_tensors(modes=modes, n_bins=n_bins)
+    data = [tensor(t, dtype) for t in tensors]
+    solution = solve(data, 3, modes=modes, loss=loss, solver=solver, weights=weights, n_iter_max=5)
     totals = np.array([t.sum() for t in tensors])
-    omega = totals / totals.mean() if weights == "count" else np.ones(3)
+    omega = totals / totals.mean() if weights == "count" else np.ones(len(modes))
     shares = [t / t.sum() for t in tensors]
-    expected = coupled_loss(shares, MODES, omega, solution.factors.weights, solution.factors.factors, loss)
-    np.testing.assert_allclose(solution.loss, expected, rtol=1e-10)
+    w, *factors = arrays(solution)
+    expected = coupled_loss(shares, modes, omega, w, factors, loss)
+    # The KL loss is a difference of terms of size ten.
+    np.testing.assert_allclose(solution.loss, expected, rtol=1e-10, atol=200 * np.finfo(dtype).eps)
     assert solution.start_losses[solution.best_start] == solution.loss
 
 
@@ -150,22 +172,33 @@ def test_exact_marginals_give_the_truth_back(loss, solver, n_variables, n_bins, 
     assert factor_error(solution.factors, truth) < (1e-3 if solver == "mirror" else 1e-4)
 
 
+@EVERY_SOLVER
+def test_exact_marginals_give_the_truth_back_from_nearby(backend, dtype, loss, solver):
+    truth = make_truth(4, 4, 3, seed=1)
+    tensors, modes = exact_tensors(truth, dtype)
+    options = {"modes": modes, "loss": loss, "solver": solver, "tol": 0.0, "n_iter_max": 60}
+    solution = solve(tensors, 3, init=truth.smooth(0.05), **options)
+    assert factor_error(solution.factors, truth) < {"float32": 0.03, "float64": 5e-3}[dtype]
+    assert solution.loss < solution.trace.loss[0] / 100
+
+
 @pytest.mark.parametrize("loss", BLOCK_SOLVERS)
-def test_started_at_the_truth_it_stays(loss):
+def test_started_at_the_truth_it_stays(backend, dtype, loss):
     truth = make_truth(4, 4, 3, seed=0)
-    solution = solve(truth.to_marginals(), 3, loss=loss, init=truth)
+    tensors, modes = exact_tensors(truth, dtype)
+    solution = solve(tensors, 3, modes=modes, loss=loss, init=truth)
     assert solution.status is StopReason.EXACT
     assert solution.trace.n_sweeps == 0
-    assert_same(solution, type("Truth", (), {"factors": truth}), rtol=1e-12)
+    assert_same(solution, type("Truth", (), {"factors": truth}), rtol=1e-12 if dtype == "float64" else 1e-6)
 
 
-def test_rank_one_is_the_product_of_the_marginals():
-    marginals = make_marginals(missing=0.0)
-    solution = solve(marginals, 1)
-    for n, a in enumerate(solution.factors.factors):
+def test_rank_one_is_the_product_of_the_marginals(backend, dtype):
+    marginals = make_marginals(missing=0.0, n_bins=EVEN_BINS)
+    solution = solve(marginals, 1, dtype=dtype)
+    for n, a in enumerate(arrays(solution)[1:]):
         t, axis = next((t, triple.tolist().index(n)) for t, triple in enumerate(marginals.triples) if n in triple)
         histogram = marginals.histogram(t).sum(axis=tuple({0, 1, 2} - {axis}))
-        np.testing.assert_allclose(a[:, 0], histogram, rtol=1e-9)
+        np.testing.assert_allclose(a[:, 0], histogram, rtol=1e-9 if dtype == "float64" else 1e-4)
 
 
 # --- endings
@@ -313,8 +346,9 @@ def test_starts_are_the_same_however_many_run_and_in_however_many_threads():
 
 
 @pytest.mark.parametrize("loss", BLOCK_SOLVERS)
-def test_same_seed_same_bits(loss):
-    first, second, other = (solve(loss=loss, random_state=seed) for seed in (3, 3, 4))
+def test_same_seed_same_bits(backend, dtype, loss):
+    options = {"modes": EVEN_MODES, "loss": loss, "n_iter_max": 20}
+    first, second, other = (solve(even_tensors(dtype), 3, random_state=seed, **options) for seed in (3, 3, 4))
     assert (first.trace.loss == second.trace.loss).all()
     assert_same(first, second, rtol=0)
     assert first.trace.loss[0] != other.trace.loss[0]
@@ -337,13 +371,15 @@ def test_given_factors_are_the_first_start():
 
 
 @EVERY_SOLVER
-def test_init_with_zeros_where_the_samples_are(loss, solver):
+def test_init_with_zeros_where_the_samples_are(backend, dtype, loss, solver):
     # No column has mass where a sample fell; a multiplicative step would leave nothing of it.
     tensors = [np.zeros((3, 3, 3)) for _ in MODES]
-    for tensor in tensors:
-        tensor[:2, :2, :2] = 1.0
+    for array in tensors:
+        array[:2, :2, :2] = 1.0
     init = MixtureFactors([0.5, 0.5], [np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]])] * 4)
-    solution = solve(tensors, init=init, loss=loss, solver=solver, n_iter_max=20)
+    if backend == "jax":
+        pytest.skip("the shapes are those of this test alone")
+    solution = solve([tensor(t, dtype) for t in tensors], init=init, loss=loss, solver=solver, n_iter_max=20)
     assert all(np.isfinite(a).all() for a in arrays(solution))
     assert np.isfinite(solution.trace.loss).all()
 
@@ -399,22 +435,23 @@ def test_order_of_modes_does_not_matter(loss, solver):
         np.testing.assert_allclose(solution.loss, expected.loss, rtol=1e-5)
 
 
-def test_order_of_tensors_does_not_matter():
-    expected = solve(n_iter_max=30)
-    solution = solve(make_tensors()[::-1], modes=MODES[::-1], n_iter_max=30)
-    np.testing.assert_allclose(solution.trace.loss[:10], expected.trace.loss[:10], rtol=1e-9)
+def test_order_of_tensors_does_not_matter(backend, dtype):
+    tensors = even_tensors(dtype)
+    expected = solve(tensors, 3, modes=EVEN_MODES, n_iter_max=10)
+    solution = solve(tensors[::-1], 3, modes=EVEN_MODES[::-1], n_iter_max=10)
+    tolerance = {"rtol": 1e-9} if dtype == "float64" else {"atol": 1e-4}
+    np.testing.assert_allclose(solution.trace.loss, expected.trace.loss, **tolerance)
 
 
 @EVERY_SOLVER
-def test_one_sweep_of_permuted_components_is_the_permuted_sweep(loss, solver):
-    init, order = make_truth(4, 3, 3, seed=1), [2, 0, 1]
-    tensors = make_tensors(n_bins=(3, 3, 3, 3))
-    plain, permuted = (
-        solve(tensors, 3, init=start, loss=loss, solver=solver, n_iter_max=2) for start in (init, init.permute(order))
-    )
+def test_one_sweep_of_permuted_components_is_the_permuted_sweep(backend, dtype, loss, solver):
+    init, order = make_truth(4, 4, 3, seed=1), [2, 0, 1]
+    options = {"modes": EVEN_MODES, "loss": loss, "solver": solver, "n_iter_max": 2, "extrapolate": False}
+    tensors = even_tensors(dtype)
+    plain, permuted = (solve(tensors, 3, init=start, **options) for start in (init, init.permute(order)))
     expected = plain.factors.permute(order)
     for a, b in zip(arrays(permuted), (expected.weights, *expected.factors), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-10)
+        np.testing.assert_allclose(a, to_numpy(b), atol=1e-10 if dtype == "float64" else 1e-4)
 
 
 @pytest.mark.parametrize("loss", BLOCK_SOLVERS)

@@ -1,105 +1,159 @@
-"""Every block solver keeps the simplex, never raises the value of a block, and ends at the block's optimum."""
+"""Every block solver keeps the simplex, never raises a block's value, and ends at its optimum: on every backend."""
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import tensorly as tl
+from backend_problems import EVERY_EXAMPLE, MODES, N_BINS, tensor
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorly_smp.factors.arrays import as_tensor, to_numpy
 from tensorly_smp.factors.coupled import couple_tensors
-from tensorly_smp.factors.losses import LOSSES, QuadraticBlock
+from tensorly_smp.factors.losses import LOSSES, ExplicitLoss, QuadraticBlock
+from tensorly_smp.factors.steps import CompiledSteps
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
 
-MODES = [(0, 1, 2), (2, 0, 3), (3, 1, 0)]
-N_BINS = (3, 2, 4, 5)
 RANK = 3
 EVERY_SOLVER = pytest.mark.parametrize(
     ("loss_name", "solver_name"), [(loss, solver) for loss in BLOCK_SOLVERS for solver in BLOCK_SOLVERS[loss]]
 )
 
 
-def make_blocks(loss_name, seed, dtype=np.float64, empty=()):
-    """Every block of a random problem, its key, and its current x; components in ``empty`` have no weight."""
+@dataclass
+class BlockAt:
+    """A block of a loss with its current x, all in the backend's arrays; n is -1 for the weights."""
+
+    loss: ExplicitLoss
+    n: int
+    factors: list[Any]
+    weights: Any
+
+    @property
+    def x(self):
+        return self.weights[None, :] if self.n < 0 else self.factors[self.n]
+
+    @property
+    def block(self):
+        if self.n < 0:
+            return self.loss.weight_block(self.factors)
+        return self.loss.factor_block(self.n, self.factors, self.weights)
+
+    def moved(self, solver, x, memory=None):
+        """What the solver makes of the block at x, and what it remembers; compiled on JAX, as everywhere else."""
+        steps, factors = CompiledSteps(self.loss, solver), list(self.factors)
+        steps.memory[self.n] = memory
+        if self.n < 0:
+            moved = steps.begin(x[0], factors)[1]()[None, :]
+        else:
+            factors[self.n] = x
+            moved = steps.improve(self.n, factors, self.weights)
+        return moved, steps.memory[self.n]
+
+
+def make_blocks(loss_name, seed, dtype, empty=()):
+    """The blocks of a random problem; components in ``empty`` have no weight."""
+    # On JAX, which compiles for every shape, of variables that are all alike, and so the first of them alone.
+    modes, n_bins, blocks = [(0, 1, 2), (2, 0, 3), (3, 1, 0)], (3, 2, 4, 5), range(-1, 4)
+    if tl.get_backend() == "jax":
+        modes, n_bins, blocks = MODES, N_BINS, range(-1, 1)
     rng = np.random.default_rng(seed)
-    tensors = [rng.random([N_BINS[n] for n in mode]) for mode in MODES]
-    tensors = [np.where(rng.random(t.shape) < 0.4, 0.0, t).astype(dtype) for t in tensors]
-    for tensor in tensors:
-        tensor[0, 0, 0] = 1.0
-    loss = LOSSES[loss_name](couple_tensors(tensors, MODES, "count"))
+    tensors = [rng.random([n_bins[n] for n in mode]) for mode in modes]
+    for array in tensors:
+        array[np.add.outer(np.add.outer(*map(np.arange, array.shape[:2])), np.arange(array.shape[2])) % 3 == 1] = 0.0
+        array[0, 0, 0] = 1.0
+    loss = LOSSES[loss_name](couple_tensors([tensor(a, dtype) for a in tensors], modes, "count"))
     weights = rng.dirichlet(np.ones(RANK))
     weights[list(empty)] = 1e-17
-    weights = (weights / weights.sum()).astype(dtype)
-    factors = [rng.dirichlet(np.ones(size), RANK).T.astype(dtype) for size in N_BINS]
-    yield loss.weight_block(factors), -1, weights[None, :]
-    for n, a in enumerate(factors):
-        yield loss.factor_block(n, factors, weights), n, a
+    context = loss.tensors.context
+    weights = as_tensor(weights / weights.sum(), context)
+    factors = [as_tensor(rng.dirichlet(np.ones(size), RANK).T, context) for size in n_bins]
+    return [BlockAt(loss, n, factors, weights) for n in blocks]
+
+
+def skip_where_it_is_compiled(backend):
+    if backend == "jax":
+        pytest.skip("every number of inner steps would be compiled for itself")
 
 
 def optimality_gap(block, x):
     """Bound of the value above the optimum: the block is convex, and the simplex the hull of its corners."""
-    gradient = block.gradient(x)
+    gradient, x = to_numpy(block.gradient(x)), to_numpy(x)
     return float(((gradient * x).sum(axis=block.axis) - gradient.min(axis=block.axis)).sum())
 
 
 @EVERY_SOLVER
-@settings(max_examples=8)
-@given(seed=st.integers(0, 2**31), dtype=st.sampled_from([np.float32, np.float64]))
-def test_simplex_and_descent(loss_name, solver_name, seed, dtype):
+@EVERY_EXAMPLE
+@given(seed=st.integers(0, 2**31))
+def test_simplex_and_descent(backend, dtype, loss_name, solver_name, seed):
     solver = BLOCK_SOLVERS[loss_name][solver_name]()
     rounding = np.finfo(dtype).eps
-    for block, key, x in make_blocks(loss_name, seed, dtype):
-        before, value, memory = x.copy(), block.value(x), None
+    for at in make_blocks(loss_name, seed, dtype):
+        block, x, memory = at.block, at.x, None
+        before, value = to_numpy(x), float(block.value(x))
         for _ in range(3):
-            moved, memory = solver(block, x, memory)
-            assert moved.dtype == dtype
+            moved, memory = at.moved(solver, x, memory)
+            assert moved.dtype == getattr(tl.backend, dtype)
             assert moved.shape == x.shape
-            assert (moved >= 0).all()
-            np.testing.assert_allclose(moved.sum(axis=block.axis), 1.0, rtol=20 * rounding)
-            value_moved = block.value(moved)
+            assert (to_numpy(moved) >= 0).all()
+            np.testing.assert_allclose(to_numpy(moved).sum(axis=block.axis), 1.0, rtol=20 * rounding)
+            value_moved = float(block.value(moved))
             assert value_moved <= value + 20 * rounding * max(abs(value), 1.0)
             x, value = moved, value_moved
-        assert (next(b for _, k, b in make_blocks(loss_name, seed, dtype) if k == key) == before).all()
+        assert (to_numpy(at.x) == before).all()
 
 
 @EVERY_SOLVER
-@pytest.mark.parametrize("seed", range(2))
-def test_repeated_steps_end_at_the_optimum_of_the_block(loss_name, solver_name, seed):
+def test_repeated_steps_end_at_the_optimum_of_the_block(backend, dtype, loss_name, solver_name):
     solver = BLOCK_SOLVERS[loss_name][solver_name]()
-    for block, _, x in make_blocks(loss_name, seed):
-        start, memory = optimality_gap(block, x), None
+    for at in make_blocks(loss_name, 0, dtype):
+        block, x, memory = at.block, at.x, None
+        start = optimality_gap(block, x)
         for _ in range(100):
-            x, memory = solver(block, x, memory)
-        assert optimality_gap(block, x) <= 1e-2 * start
+            x, memory = at.moved(solver, x, memory)
+        # In single precision the value soon no longer shows that a step leads downwards.
+        assert optimality_gap(block, x) <= {"float32": 5e-2, "float64": 1e-2}[dtype] * start
 
 
 @EVERY_SOLVER
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_component_of_next_to_no_weight_stays_on_the_simplex(loss_name, solver_name, dtype):
+def test_component_of_next_to_no_weight_stays_on_the_simplex(backend, dtype, loss_name, solver_name):
     # Its gradient is rounding, and a step scaled by its curvature enormous.
     solver = BLOCK_SOLVERS[loss_name][solver_name]()
-    for block, _, x in make_blocks(loss_name, 0, dtype, empty=[1]):
-        moved, _ = solver(block, x, None)
+    for at in make_blocks(loss_name, 0, dtype, empty=[1]):
+        moved = to_numpy(at.moved(solver, at.x)[0])
         assert np.isfinite(moved).all()
-        np.testing.assert_allclose(moved.sum(axis=block.axis), 1.0, rtol=1e-5)
+        np.testing.assert_allclose(moved.sum(axis=at.block.axis), 1.0, rtol=1e-5)
 
 
 @EVERY_SOLVER
-def test_more_inner_steps_go_further(loss_name, solver_name):
-    for block, _, x in make_blocks(loss_name, 0):
-        few, many = (BLOCK_SOLVERS[loss_name][solver_name](n)(block, x, None)[0] for n in (1, 20))
-        assert block.value(many) <= block.value(few)
+def test_more_inner_steps_go_further(backend, dtype, loss_name, solver_name):
+    skip_where_it_is_compiled(backend)
+    few, many = BLOCK_SOLVERS[loss_name][solver_name](1), BLOCK_SOLVERS[loss_name][solver_name]()
+    for at in make_blocks(loss_name, 0, dtype):
+        values = [float(at.block.value(at.moved(solver, at.x)[0])) for solver in (few, many)]
+        assert values[1] <= values[0] + 20 * np.finfo(dtype).eps * abs(values[0])
 
 
 @pytest.mark.parametrize("loss_name", BLOCK_SOLVERS)
-def test_mirror_starts_at_twice_the_last_step_that_was_accepted(loss_name):
+def test_mirror_starts_at_twice_the_last_step_that_was_accepted(backend, dtype, loss_name):
+    skip_where_it_is_compiled(backend)
     solver = BLOCK_SOLVERS[loss_name]["mirror"](1)
-    for block, _, x in make_blocks(loss_name, 0):
-        moved, step = solver(block, x, None)
-        assert step > 0
-        # A step that is too long by many halvings, and one that is short, are accepted as they come.
-        short, remembered = solver(block, x, step / 8)
-        assert remembered == step / 4
-        assert block.value(moved) < block.value(short) < block.value(x)
-        assert 0 < solver(block, x, step * 2**20)[1] < step * 2**21
+    halvings = []
+    for at in make_blocks(loss_name, 0, dtype):
+        block, x = at.block, at.x
+        moved, step = at.moved(solver, x)
+        assert float(step) > 0
+        # One that is short is accepted as it comes, one that is too long after as many halvings as it takes.
+        short, remembered = at.moved(solver, x, step / 8)
+        assert float(remembered) == float(step) / 4
+        assert float(block.value(moved)) < float(block.value(short)) < float(block.value(x))
+        far, last = at.moved(solver, x, step * 2**20)
+        halvings.append(21 + np.log2(float(step) / float(last)))
+        assert float(block.value(far)) < float(block.value(x))
+    assert max(halvings) > 10
+    assert (np.round(halvings) == halvings).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -113,12 +167,13 @@ def test_mirror_doubles_its_step_within_bounds(dtype):
     assert np.isfinite(step)
 
 
-def test_mirror_returns_the_block_as_it_was_where_no_step_helps():
+def test_mirror_returns_the_block_as_it_was_where_no_step_helps(backend, dtype):
     # At the optimum; a returned x and the value that a rejected step had would mislead the stopping rule.
     solver = BLOCK_SOLVERS["frobenius"]["mirror"]()
-    for block, _, x in make_blocks("frobenius", 0):
-        memory = None
+    for at in make_blocks("frobenius", 0, dtype):
+        x, memory = at.x, None
         for _ in range(200):
-            x, memory = solver(block, x, memory)
-        again, _ = solver(block, x, memory)
-        assert block.value(again) <= block.value(x)
+            x, memory = at.moved(solver, x, memory)
+        again, _ = at.moved(solver, x, memory)
+        rounding = 20 * np.finfo(dtype).eps if tl.get_backend() == "jax" else 0.0
+        assert float(at.block.value(again)) <= float(at.block.value(x)) + rounding

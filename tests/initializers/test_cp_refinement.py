@@ -54,7 +54,7 @@ def test_step_solves_the_damped_normal_equations():
     factors, gradient = make_factors(2), make_factors(3)
     jacobian = dense_jacobian(factors)
     expected = np.linalg.solve(jacobian.T @ jacobian + 10 * np.eye(jacobian.shape[1]), flat(gradient))
-    step = _solve(_stacked(factors), stacked_grams(factors), _stacked(gradient), 10.0)
+    step = _solve(_stacked(factors), stacked_grams(factors), _stacked(gradient), 10.0, 1e-6)
     np.testing.assert_allclose(flat(unstacked(step, gradient)), expected, atol=1e-3)
 
 

@@ -34,12 +34,12 @@ def make_truth(n_variables=5, n_bins=4, rank=RANK, seed=0):
     return MixtureFactors(rng.dirichlet(np.full(rank, 10.0)), columns)
 
 
-def make_starts(data, n_init, rank=RANK, seed=0):
+def make_starts(data, n_init, rank=RANK, seed=0, agree=None):
     """The starts, and the random ones that they fall back on."""
     streams = spawn_generators(seed, n_init)
     moments = tuple(np.full(size, 1 / size) for size in data.n_bins)
     chance = random_starts(data.n_bins, rank, moments, streams)
-    return gevd_starts(data, rank, chance, streams), chance
+    return gevd_starts(data, rank, chance, streams, agree=agree), chance
 
 
 def assert_same(one, other):
@@ -165,6 +165,30 @@ def test_codes_take_the_place_of_histograms_that_were_not_counted():
         coupled_simplex_parafac(some, RANK, random_state=0)
     solution = coupled_simplex_parafac(some, RANK, codes=CODES, random_state=0)
     assert solution.start_info["gevd_bins"] == list(merged_sizes(CODES, BIN_NUMBERS[0]))
+
+
+@SOURCES
+@pytest.mark.parametrize("enough", [2, 3, 4])
+def test_where_the_first_starts_agree_there_is_one(data, enough):
+    seen = []
+
+    def agree(*starts):
+        seen.append(starts)
+        return len(starts) == enough
+
+    every, _ = make_starts(data, 5)
+    starts, _ = make_starts(data, 5, agree=agree)
+    assert_same(starts, every if enough == 4 else every[:1])
+    assert [len(each) for each in seen] == [2, 3][: enough - 1]
+    for each in seen:
+        assert_same(each, every[: len(each)])
+
+
+def test_a_start_that_took_the_place_of_failed_algebra_agrees_with_none():
+    data = make_truth(n_variables=3, n_bins=2, rank=3).to_marginals()
+    with pytest.warns(AlgebraicStartWarning):
+        starts, _ = make_starts(data, 3, agree=lambda *_: True)
+    assert len(starts) == 3
 
 
 def test_integer_weights_are_repeated_samples():

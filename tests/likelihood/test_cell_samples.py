@@ -30,7 +30,7 @@ def test_information_is_likelihood_less_effective_parameters(two_components):
     values, posterior, cells = two_components
     laid = CellSamples.lay(values, cells)
     expected = laid.given(posterior)
-    found = laid.information(expected, "aic")
+    found, _, _ = laid.information(expected, "aic")
     penalty, mixture = laid.choose(expected, "aic")
     rho = penalty / laid.shares(expected.counts)[1]
     table = laid.log_tables(mixture)
@@ -49,9 +49,17 @@ def test_a_sharp_peak_with_tails_gets_another_coordinate_and_a_gaussian_keeps_it
     def lay(other):
         return CellSamples.lay(values, other)
 
-    found = on_best_cells(lay(cells), curved_cells(cells, values, RANK), lay, posterior, "reml")
+    found, near = on_best_cells(lay(cells), curved_cells(cells, values, RANK), lay, posterior, "reml")
     assert found.cells.coordinates[0] is LINEAR
     assert not found.cells.coordinates[1].is_linear
     assert found.cells.discrete == (2,)
     alone = lay(cells)
-    assert on_best_cells(alone, (), lay, posterior, "reml") is alone
+    assert on_best_cells(alone, (), lay, posterior, "reml")[0] is alone
+    # What was found on the way is near what a search from the beginning finds.
+    penalty, mixture = found.choose(found.given(posterior), "reml")
+    again, same = found.choose(found.given(posterior), "reml", near)
+    assert np.abs(np.log10(near[0] / penalty)).max() < 1.1
+    np.testing.assert_allclose(np.log10(again / penalty), 0.0, atol=1.0)
+    np.testing.assert_allclose(
+        *(np.exp(found.log_tables(each)[: found.cells.first_bin]) for each in (same, mixture)), atol=2e-3
+    )
