@@ -1,12 +1,13 @@
 """Loops compiled by Numba: one pass over the samples each, nothing of their size allocated.
 
 Only :mod:`tensorly_smp.kernels` imports this module. Sums over samples are taken in chunks of a fixed size and then
-added up, in double precision, so that they lose no more to rounding than those of the plain twins.
+added up, in double precision, so that they lose no more to rounding than those of the plain twins. All kernels are in
+one file: in Numba's cache they are compiled anew when theirs changes, not when another one does that they call.
 """
 
 from __future__ import annotations
 
-from math import exp, log
+from math import factorial, log
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,11 @@ CHUNK = 8192
 TABLE_ENTRIES, MANY = 65536, 2048
 #: Samples whose e1 and e2 stay in the processor's nearest cache while all variables are added.
 BLOCK = 128
+#: For exponentials: ln 2 in two parts, the first so short that small integers times it are exact (Cody and Waite 1980);
+#: Taylor coefficients; what turns a small double into an integer in its last bits; and arguments at most.
+LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
+TAYLOR = tuple(1.0 / factorial(k) for k in range(14))
+TO_INTEGER, LARGEST_EXPONENT = 1.5 * 2.0**52, 600.0
 
 
 def _compiled(function: Any) -> Any:
@@ -61,6 +67,7 @@ def expect(  # type: ignore[no-untyped-def]
     is_weighted = len(sample_weight) > 0
     log_likelihood = 0.0
     joint, at, of_block = np.empty((MANY, rank)), np.empty(MANY, np.intp), np.empty(rank)
+    peaks, scratch = np.empty(MANY), np.empty(MANY * rank)
     n_together = max(1, TABLE_ENTRIES // rank)
     for start in range(0, n_samples, MANY):
         size = min(MANY, n_samples - start)
@@ -77,18 +84,22 @@ def expect(  # type: ignore[no-untyped-def]
                         joint[m, r] += share * log_tables[row, r]
                     p += 1
                 at[m] = p
+        for m in range(size):
+            at[m] = indptr[start + m]
+            peaks[m] = joint[m, 0]
+            for r in range(1, rank):
+                peaks[m] = max(peaks[m], joint[m, r])
+            for r in range(rank):
+                joint[m, r] -= peaks[m]
+        _exponentials(joint.reshape(-1), scratch, size * rank)
         log_likelihood_of_block = 0.0
         of_block[:] = 0.0
         for m in range(size):
-            at[m] = indptr[start + m]
-            peak, total = joint[m, 0], 0.0
-            for r in range(1, rank):
-                peak = max(peak, joint[m, r])
+            total = 0.0
             for r in range(rank):
-                joint[m, r] = exp(joint[m, r] - peak)
                 total += joint[m, r]
             weight = sample_weight[start + m] if is_weighted else 1.0
-            log_likelihood_of_block += weight * (peak + log(total))
+            log_likelihood_of_block += weight * (peaks[m] + log(total))
             for r in range(rank):
                 posterior[start + m, r] = joint[m, r] / total
                 joint[m, r] = weight * posterior[start + m, r]
@@ -105,6 +116,28 @@ def expect(  # type: ignore[no-untyped-def]
         log_likelihood += log_likelihood_of_block
         component_counts += of_block
     return log_likelihood
+
+
+@_compiled
+def _exponentials(x, scratch, n):  # type: ignore[no-untyped-def]
+    """Exponentials of the first n numbers, in place, to two units in the last place; between exp(-600) and exp(600).
+
+    x = k ln 2 + r with an integer k, and the exponential of r by its series. Unlike a call of the library's function,
+    such a loop is compiled to instructions for several numbers at a time.
+    """
+    t = TAYLOR
+    for i in range(n):
+        v = x[i] if x[i] > -LARGEST_EXPONENT else -LARGEST_EXPONENT
+        v = v if v < LARGEST_EXPONENT else LARGEST_EXPONENT
+        shifted = v * LOG2_E + TO_INTEGER
+        k = shifted - TO_INTEGER
+        r = (v - k * LN2_HIGH) - k * LN2_LOW
+        tail = t[7] + r * (t[8] + r * (t[9] + r * (t[10] + r * (t[11] + r * (t[12] + r * t[13])))))
+        x[i] = t[0] + r * (t[1] + r * (t[2] + r * (t[3] + r * (t[4] + r * (t[5] + r * (t[6] + r * tail))))))
+        scratch[i] = shifted
+    bits, shifts = x.view(np.int64), scratch.view(np.int64)
+    for i in range(n):
+        bits[i] += shifts[i] << 52  # times 2^k
 
 
 @_compiled
@@ -209,14 +242,16 @@ def climb(  # type: ignore[no-untyped-def]
     n_densities, n_basis = coefficients.shape
     most_halvings, share, rounding = line_search
     is_left = np.zeros(n_densities, np.bool_)
-    products = _products(functions)
-    gradient, moved, found = np.empty(n_basis), np.empty(n_basis), np.empty(expected.shape[1])
-    step, bands = np.zeros(n_basis + 3), np.zeros((n_basis + 3, 4))
+    products, by_band = _products(functions), penalty_bands.T.copy()
+    gradient, moved, bends = np.empty(n_basis), np.empty(n_basis), np.zeros(n_basis + 3)
+    mass, found, scratch = np.zeros((4, n_basis + 3)), np.zeros((4, n_basis + 3)), np.empty(n_basis)
+    step, bands = np.zeros(n_basis + 3), np.zeros((4, n_basis + 3))
     for s in range(n_densities):
-        nu, rho, beta, mass = data[s], penalty[s], coefficients[s], expected[s]
+        nu, rho, beta = data[s], penalty[s], coefficients[s]
         value = likelihood[s] - 0.5 * rho * _roughness(unit, beta)
+        _by_place(expected[s], mass)
         for _ in range(n_steps):
-            _derive(functions, products, unit, penalty_bands, nu, rho, beta, mass, gradient, bands)
+            _derive(functions, products, unit, by_band, nu, rho, beta, mass, bends, gradient, bands)
             is_left[s] = not _solve(bands, gradient, step)
             if is_left[s]:
                 break
@@ -226,18 +261,19 @@ def climb(  # type: ignore[no-untyped-def]
             for _ in range(most_halvings):
                 for k in range(n_basis):
                     moved[k] = beta[k] + length * step[k]
-                reached = _likelihood(functions, nu, moved, found)
+                reached = _likelihood(functions, nu, moved, found, scratch)
                 risen = reached - 0.5 * rho * _roughness(unit, moved)
                 if risen >= value + share * length * promised - rounding:
                     likelihood[s], value = reached, risen
-                    for k in range(n_basis):
-                        beta[k] = moved[k]
-                    for g in range(len(mass)):
-                        mass[g] = found[g]
+                    beta[:] = moved
+                    mass, found = found, mass
                     break
                 length *= 0.5
             if promised <= tol[s]:
                 break
+        for i in range(n_basis - 3):
+            for j in range(4):
+                expected[s, 4 * i + j] = mass[j, 3 + i]
     return is_left
 
 
@@ -257,30 +293,29 @@ def measure(  # type: ignore[no-untyped-def]
         Written to; NaN where H is not positive definite to rounding.
     """
     n_basis = len(penalty_bands)
-    products = _products(functions)
-    zeros, x = np.zeros(n_basis), np.zeros(n_basis + 3)
-    curvature, bands = np.zeros((n_basis + 3, 4)), np.zeros((n_basis + 3, 4))
+    products, by_band = _products(functions), penalty_bands.T.copy()
+    zeros, x, mass = np.zeros(n_basis), np.zeros(n_basis + 3), np.zeros((4, n_basis + 3))
+    curvature, bands = np.zeros((4, n_basis + 3)), np.zeros((4, n_basis + 3))
     for s in range(len(penalty)):
+        _by_place(expected[s], mass)
         curvature[:] = 0.0
-        flat = curvature.reshape(-1)
-        for i in range(n_basis - 3):
-            _add_cells(products, expected[s], i, flat)
-        for k in range(n_basis):
-            for d in range(4):
-                bands[k, d] = curvature[k, d] + penalty[s] * penalty_bands[k, d]
+        _add_curvature(products, mass, curvature)
+        for d in range(4):
+            for k in range(n_basis):
+                bands[d, k] = curvature[d, k] + penalty[s] * by_band[d, k]
         if not _solve(bands, zeros, x):
             log_determinant[s] = freedom[s] = np.nan
             continue
         # The inverse Z follows upwards from its entries within the band (Takahashi, Fagan and Chin 1973).
         z11 = z21 = z31 = z22 = z32 = z33 = logarithm = trace = 0.0
         for k in range(n_basis - 1, -1, -1):
-            first, second, third = bands[k, 1], bands[k, 2], bands[k, 3]
+            first, second, third = bands[1, k], bands[2, k], bands[3, k]
             z1 = -(first * z11 + second * z21 + third * z31)
             z2 = -(first * z21 + second * z22 + third * z32)
             z3 = -(first * z31 + second * z32 + third * z33)
-            z0 = bands[k, 0] - (first * z1 + second * z2 + third * z3)
-            logarithm -= log(bands[k, 0])
-            trace += z0 * curvature[k, 0] + 2.0 * (z1 * curvature[k, 1] + z2 * curvature[k, 2] + z3 * curvature[k, 3])
+            z0 = bands[0, k] - (first * z1 + second * z2 + third * z3)
+            logarithm -= log(bands[0, k])
+            trace += z0 * curvature[0, k] + 2.0 * (z1 * curvature[1, k] + z2 * curvature[2, k] + z3 * curvature[3, k])
             z11, z21, z31, z22, z32, z33 = z0, z1, z2, z11, z21, z22
         log_determinant[s], freedom[s] = logarithm, trace
 
@@ -297,11 +332,31 @@ def _products(functions):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _add_cells(products, expected, i, flat):  # type: ignore[no-untyped-def]
-    """Add what the cells after knot i contribute to B'WB, to its bands in one row."""
-    m0, m1, m2, m3 = expected[4 * i], expected[4 * i + 1], expected[4 * i + 2], expected[4 * i + 3]
-    for q in range(16):
-        flat[4 * i + q] += (m0 * products[0, q] + m1 * products[1, q]) + (m2 * products[2, q] + m3 * products[3, q])
+def _by_place(expected, mass):  # type: ignore[no-untyped-def]
+    """Numbers of cells (n_cells,), by the place of the cell among the four between two knots: (4, n_basis + 3).
+
+    Three zeros before and after those of a place spare the loops over basis functions a test for the ends.
+    """
+    for i in range(mass.shape[1] - 6):
+        for j in range(4):
+            mass[j, 3 + i] = expected[4 * i + j]
+
+
+@_compiled
+def _add_curvature(products, mass, bands):  # type: ignore[no-untyped-def]
+    """Add B'WB, for W with the numbers of :func:`_by_place` on its diagonal, to bands (4, n_basis + 3)."""
+    for d in range(4):
+        band = bands[d]
+        for a in range(4 - d):
+            p0, p1, p2, p3 = (
+                products[0, 4 * a + d],
+                products[1, 4 * a + d],
+                products[2, 4 * a + d],
+                products[3, 4 * a + d],
+            )
+            m0, m1, m2, m3 = mass[0, 3 - a :], mass[1, 3 - a :], mass[2, 3 - a :], mass[3, 3 - a :]
+            for k in range(len(band) - 3):
+                band[k] += (m0[k] * p0 + m1[k] * p1) + (m2[k] * p2 + m3[k] * p3)
 
 
 @_compiled
@@ -315,39 +370,47 @@ def _roughness(unit, beta):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _likelihood(functions, data, beta, expected):  # type: ignore[no-untyped-def]
-    """F without its penalty; exp(eta) is written to `expected`."""
-    total = 0.0
-    for i in range(len(beta) - 3):
-        for j in range(4):
-            eta = functions[j, 0] * beta[i] + functions[j, 1] * beta[i + 1]
-            eta += functions[j, 2] * beta[i + 2] + functions[j, 3] * beta[i + 3]
-            expected[4 * i + j] = exp(eta)
-            total -= expected[4 * i + j]
+def _likelihood(functions, data, beta, mass, scratch):  # type: ignore[no-untyped-def]
+    """F without its penalty; exp(eta) is written to `mass`, as of :func:`_by_place`."""
+    n = len(beta) - 3
+    b0, b1, b2, b3 = beta[:n], beta[1:], beta[2:], beta[3:]
+    for j in range(4):
+        f0, f1, f2, f3, eta = functions[j, 0], functions[j, 1], functions[j, 2], functions[j, 3], mass[j, 3:]
+        for i in range(n):
+            eta[i] = (f0 * b0[i] + f1 * b1[i]) + (f2 * b2[i] + f3 * b3[i])
+        _exponentials(eta, scratch, n)
+    m0, m1, m2, m3 = mass[0, 3:], mass[1, 3:], mass[2, 3:], mass[3, 3:]
+    t0 = t1 = t2 = t3 = total = 0.0  # sums that do not wait for each other
+    for i in range(n):
+        t0 += m0[i]
+        t1 += m1[i]
+        t2 += m2[i]
+        t3 += m3[i]
     for k in range(len(beta)):
         total += data[k] * beta[k]
-    return total
+    return total - ((t0 + t1) + (t2 + t3))
 
 
 @_compiled
-def _derive(functions, products, unit, penalty_bands, data, rho, beta, expected, gradient, bands):  # type: ignore[no-untyped-def]
-    """Gradient (n_basis,) of F and bands (n_basis, 4) of its negative Hessian."""
-    flat = bands.reshape(-1)
-    for k in range(len(beta)):
-        gradient[k] = data[k]
-        for d in range(4):
-            bands[k, d] = rho * penalty_bands[k, d]
-    for i in range(len(beta) - 3):
-        bend = rho * unit * unit * (beta[i + 3] - 3.0 * beta[i + 2] + 3.0 * beta[i + 1] - beta[i])
-        gradient[i] += bend
-        gradient[i + 1] -= 3.0 * bend
-        gradient[i + 2] += 3.0 * bend
-        gradient[i + 3] -= bend
-        m0, m1, m2, m3 = expected[4 * i], expected[4 * i + 1], expected[4 * i + 2], expected[4 * i + 3]
-        for a in range(4):
-            of_a = (m0 * functions[0, a] + m1 * functions[1, a]) + (m2 * functions[2, a] + m3 * functions[3, a])
-            gradient[i + a] -= of_a
-        _add_cells(products, expected, i, flat)
+def _derive(functions, products, unit, by_band, data, rho, beta, mass, bends, gradient, bands):  # type: ignore[no-untyped-def]
+    """Gradient (n_basis,) of F and bands (4, n_basis + 3) of its negative Hessian."""
+    n_basis = len(beta)
+    b0, b1, b2, b3, inner = beta[: n_basis - 3], beta[1:], beta[2:], beta[3:], bends[3:]
+    for i in range(n_basis - 3):
+        inner[i] = rho * unit * unit * ((b3[i] - b0[i]) - 3.0 * (b2[i] - b1[i]))
+    b0, b1, b2, b3 = bends[:n_basis], bends[1:], bends[2:], bends[3:]
+    for k in range(n_basis):
+        gradient[k] = data[k] + ((b3[k] - b0[k]) - 3.0 * (b2[k] - b1[k]))
+    for a in range(4):
+        f0, f1, f2, f3 = functions[0, a], functions[1, a], functions[2, a], functions[3, a]
+        m0, m1, m2, m3 = mass[0, 3 - a :], mass[1, 3 - a :], mass[2, 3 - a :], mass[3, 3 - a :]
+        for k in range(n_basis):
+            gradient[k] -= (m0[k] * f0 + m1[k] * f1) + (m2[k] * f2 + m3[k] * f3)
+    for d in range(4):
+        for k in range(n_basis):
+            bands[d, k] = rho * by_band[d, k]
+        bands[d, n_basis:] = 0.0
+    _add_curvature(products, mass, bands)
 
 
 @_compiled
@@ -356,8 +419,8 @@ def _solve(bands, right, x):  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    bands : ndarray (n + 3, 4)
-        Overwritten. Three rows of zeros at the end, as in `x`, spare the inner loops a test for the end.
+    bands : ndarray (4, n + 3)
+        Overwritten. Three columns of zeros at the end, as in `x`, spare the inner loops a test for the end.
     right : ndarray (n,)
     x : ndarray (n + 3,)
         Written to.
@@ -366,22 +429,22 @@ def _solve(bands, right, x):  # type: ignore[no-untyped-def]
     for k in range(n):
         x[k] = right[k]
     for k in range(n):
-        if not bands[k, 0] > 0.0:
+        if not bands[0, k] > 0.0:
             return False
-        inverse = 1.0 / bands[k, 0]
-        first, second, third = bands[k, 1], bands[k, 2], bands[k, 3]
+        inverse = 1.0 / bands[0, k]
+        first, second, third = bands[1, k], bands[2, k], bands[3, k]
         of_first, of_second, of_third = first * inverse, second * inverse, third * inverse
-        bands[k + 1, 0] -= of_first * first
-        bands[k + 1, 1] -= of_first * second
-        bands[k + 1, 2] -= of_first * third
-        bands[k + 2, 0] -= of_second * second
-        bands[k + 2, 1] -= of_second * third
-        bands[k + 3, 0] -= of_third * third
+        bands[0, k + 1] -= of_first * first
+        bands[1, k + 1] -= of_first * second
+        bands[2, k + 1] -= of_first * third
+        bands[0, k + 2] -= of_second * second
+        bands[1, k + 2] -= of_second * third
+        bands[0, k + 3] -= of_third * third
         x[k + 1] -= of_first * x[k]
         x[k + 2] -= of_second * x[k]
         x[k + 3] -= of_third * x[k]
-        bands[k, 0], bands[k, 1], bands[k, 2], bands[k, 3] = inverse, of_first, of_second, of_third
+        bands[0, k], bands[1, k], bands[2, k], bands[3, k] = inverse, of_first, of_second, of_third
     x[n:] = 0.0
     for k in range(n - 1, -1, -1):
-        x[k] = bands[k, 0] * x[k] - bands[k, 1] * x[k + 1] - bands[k, 2] * x[k + 2] - bands[k, 3] * x[k + 3]
+        x[k] = bands[0, k] * x[k] - bands[1, k] * x[k + 1] - bands[2, k] * x[k + 2] - bands[3, k] * x[k + 3]
     return True

@@ -63,7 +63,20 @@ def test_expectation_where_nearly_all_is_impossible():
     log_tables = np.array([[-1e3, 0.0], [-1e4, -1e5], [0.0, -138.0], [-50.0, 0.0]])
     plain, fast = both(lambda: expectation(hot, np.log([0.5, 0.5]), log_tables))
     assert np.isfinite(fast.log_likelihood)
-    np.testing.assert_allclose(fast.posterior, plain.posterior, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(fast.posterior, plain.posterior, rtol=1e-12, atol=1e-260)  # they end at exp(-600)
+
+
+def test_exponentials():
+    compiled = pytest.importorskip("tensorly_smp.compiled_kernels")
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-599.0, 599.0, 20_001), rng.standard_normal(20_000), [0.0, -0.0, 1e-300, -1e-20]])
+    found = x.copy()
+    compiled._exponentials(found, np.empty(len(x)), len(x) - 1)
+    np.testing.assert_allclose(found[:-1], np.exp(x[:-1]), rtol=4e-16)
+    assert found[-1] == x[-1]
+    ends = np.array([-np.inf, -1e5, 1e5, np.inf])
+    compiled._exponentials(ends, np.empty(4), 4)
+    np.testing.assert_allclose(ends, np.exp([-600.0, -600.0, 600.0, 600.0]))
 
 
 def test_expectation_in_more_than_one_chunk():
