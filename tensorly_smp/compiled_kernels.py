@@ -213,6 +213,83 @@ def exchange(first, second, weights, codes_in, table_in, codes_out, table_out): 
 
 
 @_compiled
+def descend(linear, gram, x, curvature, n_inner, moved):  # type: ignore[no-untyped-def]
+    """Accelerated projected gradient of :class:`tensorly_smp.factors.updates.ProjectedGradient`, for a factor.
+
+    Parameters
+    ----------
+    linear, x : ndarray (n_bins, rank)
+    gram : ndarray (rank, rank)
+    curvature : ndarray (rank,)
+    n_inner : int
+        Steps.
+    moved : ndarray (n_bins, rank)
+        Written to.
+    """
+    n_bins, rank = x.shape
+    slope, ahead, before = linear.T.copy(), x.T.copy(), np.empty((rank, n_bins), x.dtype)
+    current, first = np.empty((rank, n_bins), x.dtype), np.empty((rank, n_bins), x.dtype)
+    _descend_once(slope, gram, ahead, curvature, first)
+    current[:], ahead[:], momentum = first, first, 1.0
+    for _ in range(n_inner - 1):
+        before[:] = current
+        _descend_once(slope, gram, ahead, curvature, current)
+        longer = (1.0 + (1.0 + 4.0 * momentum * momentum) ** 0.5) / 2.0
+        further = x.dtype.type((momentum - 1.0) / longer)
+        for r in range(rank):
+            for i in range(n_bins):
+                ahead[r, i] = current[r, i] + further * (current[r, i] - before[r, i])
+        momentum = longer
+    best = current if _quadratic(slope, gram, current) <= _quadratic(slope, gram, first) else first
+    for r in range(rank):
+        for i in range(n_bins):
+            moved[i, r] = best[r, i]
+
+
+@_compiled
+def _descend_once(linear, gram, x, curvature, moved):  # type: ignore[no-untyped-def]
+    """One step from x, projected onto the simplex; all (rank, n_bins)."""
+    rank, n_bins = x.shape
+    for r in range(rank):
+        line, length = moved[r], 2.0 / curvature[r]
+        line[:] = 0.0
+        for s in range(rank):
+            weight, other = gram[s, r], x[s]
+            for i in range(n_bins):
+                line[i] += weight * other[i]
+        for i in range(n_bins):
+            line[i] = x[r, i] - length * (line[i] - linear[r, i])
+        # Largest entry at zero; then the mean excess of those above the threshold, until these stay the same (Michelot
+        # 1986): the entries above it can only become fewer.
+        peak = line.max()
+        threshold, n_above = x.dtype.type(-np.inf), -1
+        while True:
+            total, count = x.dtype.type(-1.0), 0
+            for i in range(n_bins):
+                if line[i] - peak > threshold:
+                    total += line[i] - peak
+                    count += 1
+            if count in (0, n_above):  # 0: there is a NaN
+                break
+            threshold, n_above = total / count, count
+        for i in range(n_bins):
+            line[i] = max(line[i] - peak - threshold, x.dtype.type(0.0))
+
+
+@_compiled
+def _quadratic(linear, gram, x):  # type: ignore[no-untyped-def]
+    """Trace of x' gram x - 2 x' linear; x and linear (rank, n_bins)."""
+    value = 0.0
+    for r in range(len(x)):
+        for s in range(len(x)):
+            for i in range(x.shape[1]):
+                value += x[r, i] * gram[r, s] * x[s, i]
+        for i in range(x.shape[1]):
+            value -= 2.0 * x[r, i] * linear[r, i]
+    return value
+
+
+@_compiled
 def climb(  # type: ignore[no-untyped-def]
     functions, unit, penalty_bands, data, penalty, coefficients, expected, likelihood, n_steps, tol, line_search
 ):

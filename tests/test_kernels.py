@@ -13,7 +13,9 @@ from scipy.sparse import csr_array
 import tensorly_smp as smp
 from tensorly_smp import kernels
 from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.factors.losses import QuadraticBlock
 from tensorly_smp.factors.symmetric_sums import PairSums
+from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.likelihood.expectation import expectation
 from tensorly_smp.likelihood.log_spline import LINE_SEARCH, LogSplineFit, fit_log_splines, maximize
 from tensorly_smp.likelihood.penalties import CRITERIA, choose_penalties, effective_parameters
@@ -157,6 +159,23 @@ def test_an_interrupt_within_the_e_step_is_an_interrupt():
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, usual)
+
+
+@settings(deadline=None)
+@given(SEEDS, st.integers(1, 40), st.integers(1, 9), st.integers(1, 9), st.sampled_from([np.float64, np.float32]))
+def test_projected_gradients(seed, n_bins, rank, n_inner, dtype):
+    rng = np.random.default_rng(seed)
+    root = rng.random((rank, rank)) * rng.choice([1e-3, 1.0, 1e3])
+    parts = rng.standard_normal((n_bins, rank)) * rng.choice([1e-6, 1.0, 1e6]), root.T @ root
+    linear, gram, x = (array.astype(dtype) for array in (*parts, rng.dirichlet(np.ones(n_bins), rank).T))
+    compiled = pytest.importorskip("tensorly_smp.compiled_kernels")
+    plain, fast = (
+        ProjectedGradient(n_inner)(QuadraticBlock(linear, gram, compiled=kernel), x)[0] for kernel in (None, compiled)
+    )
+    assert fast.dtype == dtype
+    rounding = float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(fast.sum(axis=0), 1.0, rtol=100 * rounding)
+    np.testing.assert_allclose(fast, plain, atol=1e4 * rounding)
 
 
 def histograms(seed, n_basis, n_densities, n_samples):

@@ -243,7 +243,8 @@ class ImplicitLoss:
         self._follow(factors)
         per_bin = self._pairs.remove(n, factors[n])
         self._open = (n, per_bin)
-        return QuadraticBlock(per_bin * weights, self._grams.pairs(n) * weights * weights[:, None])
+        gram = self._grams.pairs(n) * weights * weights[:, None]
+        return QuadraticBlock(per_bin * weights, gram, compiled=self._pairs.compiled)
 
     def weight_block(self, factors: list[Tensor]) -> QuadraticBlock:
         """The loss in the weights."""

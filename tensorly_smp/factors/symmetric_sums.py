@@ -50,6 +50,7 @@ class PairSums:
         self.weights = as_tensor(weights, context)
         self.n_rows = most_bins + 1  # one for the missing entries
         self.parts: list[Any] = []  # of _Part, or one _CompiledPart
+        self.compiled: ModuleType | None = None  # the kernels, once they are known to be used
 
     def compute(self, factors: Sequence[Tensor]) -> Tensor:
         """Sums of these factors; returns the weighted sum over samples of e3, (rank,)."""
@@ -71,9 +72,10 @@ class PairSums:
 
     def _new_parts(self, rank: int) -> list[Any]:
         n_samples = len(self.weights)
-        compiled = kernels.compiled(n_samples * rank * len(self.index)) if tl.get_backend() == "numpy" else None
-        if compiled is not None:
-            return [_CompiledPart(compiled, self.columns, self.weights, rank)]
+        is_numpy = tl.get_backend() == "numpy"
+        self.compiled = kernels.compiled(n_samples * rank * len(self.index)) if is_numpy else None
+        if self.compiled is not None:
+            return [_CompiledPart(self.compiled, self.columns, self.weights, rank)]
         n_parts = min(n_samples, -(-n_samples * rank // CACHED)) if tl.get_backend() == "numpy" else 1
         edges = [n_samples * i // n_parts for i in range(n_parts + 1)]
         parts = [slice(*pair) for pair in pairwise(edges)]
