@@ -55,7 +55,7 @@ class Decomposition:
     random_state: RandomState
     callback: Callback | None
     verbose: int
-    agree: Callable[..., bool] | None = None
+    agree: Callable[..., MixtureFactors | None] | None = None
 
     @property
     def is_of_all_triples(self) -> bool:

@@ -33,8 +33,8 @@ EM_SMOOTHING = 0.1
 MOST_PAIRED = 1e17
 #: Starts whose clusters agree so well (adjusted Rand index) are one.
 SAME_CLUSTERS = 0.95
-#: Passes of EM on the bins, after each of which three may come to agree, and how well then. (Of two that did so in 240
-#: fits to 5000 samples and more, both led to a lower maximum once, by 0.01 nats a new sample; the third did not.)
+#: Passes of EM on the bins, after each of which three may come to agree, and how well then. (Two are not enough: in one
+#: of 240 fits to 5000 samples and more, both led to a lower maximum, by 0.01 nats a new sample, and the third did not.)
 AGREEMENT_PASSES, SAME_AFTER_PASSES = 25, 0.98
 
 
@@ -172,17 +172,25 @@ class SamplesInMemory:
                 kept.append(i)
         return kept
 
-    def agree(self, *starts: MixtureFactors) -> bool:
-        """Whether two starts have the same clusters; of more, whether they do after a few passes of EM on the bins."""
+    def agree(self, *starts: MixtureFactors) -> MixtureFactors | None:
+        """The likelier of two starts, if they have the same clusters; else None.
+
+        Of more starts, once they have come to the same clusters by a few passes of EM on the bins, the likeliest after
+        these passes: from where it began, another way might lead elsewhere.
+        """
         likelihood = code_likelihood(self.codes, self.weights, EM_SMOOTHING)
         points = [np.vstack([tables, weights]) for weights, tables in map(start_logarithms, starts)]
         for number in range(1 + (AGREEMENT_PASSES if len(starts) > 2 else 0)):
             found = [likelihood.e_step(logs) for logs in points]
             same = SAME_AFTER_PASSES if number else SAME_CLUSTERS
             if len(self.distinct([result.posterior for result in found], same)) == 1:
-                return True
+                best = int(np.argmax([result.log_likelihood for result in found]))
+                if not number:
+                    return starts[best]
+                tables = np.split(np.exp(points[best][:-1]), likelihood.first_rows[1:])
+                return replace(starts[best], weights=np.exp(points[best][-1]), factors=tuple(tables))
             points = [likelihood.maximize(result, logs) for result, logs in zip(found, points, strict=True)]
-        return False
+        return None
 
     def lay(self, cells: Cells) -> CellSamples:
         """The samples in cells."""

@@ -265,7 +265,8 @@ def _couple(
         leading[min(mode, key=lambda n: len(leading[n]))].append(t)
 
     def unfold(n: int) -> tuple[Unfolding, Unfolding | None]:
-        members = leading[n] + [t for t in containing[n] if t not in leading[n]]
+        led = set(leading[n])
+        members = leading[n] + [t for t in containing[n] if t not in led]
         return _unfold(n, [(tensors[t], modes[t], omega[t]) for t in members], len(leading[n]), offsets, context)
 
     unfolded = [unfold(n) for n in range(len(n_bins))]

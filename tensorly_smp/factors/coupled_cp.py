@@ -49,7 +49,7 @@ class CoupledSimplexCP(DecompositionMixin):
         init: str | MixtureFactors | CPTensor = "gevd",
         n_init: int = 1,
         n_screen: int | None = 20,
-        agree: Callable[..., bool] | None = None,
+        agree: Callable[..., MixtureFactors | None] | None = None,
         weights: str = "count",
         histograms: str = "auto",
         sample_weight: Any = None,

@@ -51,7 +51,7 @@ def coupled_simplex_parafac(
     init: str | MixtureFactors | CPTensor = "gevd",
     n_init: int = 1,
     n_screen: int | None = 20,
-    agree: Callable[..., bool] | None = None,
+    agree: Callable[..., MixtureFactors | None] | None = None,
     weights: str = "count",
     histograms: str = "auto",
     sample_weight: Any = None,
@@ -101,7 +101,7 @@ def coupled_simplex_parafac(
         the other kinds of start always do.
     agree : callable, optional
         With ``init="gevd"``: ``agree(*starts)`` of the first two starts (MixtureFactors), and then of the first three,
-        before any sweep. Once it is true, the first start is the only one: partitions that lead to the same factors
+        before any sweep. What it returns, unless None, is the only start: partitions that lead to the same factors
         leave little to further ones.
     weights : {"count", "uniform"}
         omega: proportional to the number of samples of the triple (one on average), or all one.
@@ -203,6 +203,8 @@ def coupled_simplex_parafac(
     """
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback is {callback!r}; expected a function of a CPTensor and a loss, or None.")
+    if agree is not None and not callable(agree):
+        raise InvalidTypeError(f"agree is {agree!r}; expected a function of two or three MixtureFactors, or None.")
     verbose, began = checked_verbose(verbose), time.perf_counter()
     loss = _named(loss, LOSSES, "loss")
     rank = checked_integer(rank, "rank", 1)
@@ -346,7 +348,7 @@ def _starts(
     rank: int,
     init: Any,
     n_init: int,
-    agree: Callable[..., bool] | None,
+    agree: Callable[..., MixtureFactors | None] | None,
     random_state: RandomState,
 ) -> list[MixtureFactors]:
     from tensorly_smp.initializers.starts import gevd_starts, random_starts

@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError
+from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, start_partition
 from tensorly_smp.initializers.merging import merged_sizes
@@ -41,7 +42,7 @@ def gevd_starts(
     random: list[MixtureFactors],
     streams: list[np.random.Generator],
     sample_weight: np.ndarray | None = None,
-    agree: Callable[..., bool] | None = None,
+    agree: Callable[..., MixtureFactors | None] | None = None,
 ) -> list[MixtureFactors]:
     """Algebraic starts with different partitions and numbers of bins, and some random ones among them.
 
@@ -56,8 +57,8 @@ def gevd_starts(
     sample_weight : ndarray (n_samples,), optional
         Of codes: non-negative, a sample of weight 2 counts twice.
     agree : callable, optional
-        ``agree(*starts)`` of the first two starts, and then of the first three: once it is true, the first is the only
-        one. It is not asked about random ones.
+        ``agree(*starts)`` of the first two starts, and then of the first three: what it returns, unless None, is the
+        only one. It is not asked about random ones.
 
     Returns
     -------
@@ -79,8 +80,10 @@ def gevd_starts(
         if isinstance(found, str):
             failures.append(found)
         starts.append(fallback if isinstance(found, str) else found)
-        if agree is not None and 0 < position < RANDOM_EVERY - 1 and not failures and agree(*starts):
-            return starts[:1]
+        if agree is not None and 0 < position < RANDOM_EVERY - 1 and not failures:
+            agreed = agree(*starts)
+            if agreed is not None:
+                return [_checked_start(agreed, starts[0])]
     if failures:
         warnings.warn(
             f"{len(failures)} of {len(random)} starts are random, because the algebra failed: {failures[0]}",
@@ -88,6 +91,17 @@ def gevd_starts(
             stacklevel=4,
         )
     return starts
+
+
+def _checked_start(found: Any, like: MixtureFactors) -> MixtureFactors:
+    if not isinstance(found, MixtureFactors):
+        raise InvalidTypeError(f"agree has returned {type(found).__name__}; expected MixtureFactors, or None.")
+    if found.rank != like.rank or found.n_bins != like.n_bins:
+        raise InvalidInputError(
+            f"agree has returned factors of rank {found.rank} with {found.n_bins} bins; expected rank {like.rank} and "
+            f"{like.n_bins} bins."
+        )
+    return found
 
 
 def _first_success(

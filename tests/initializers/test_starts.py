@@ -174,20 +174,31 @@ def test_where_the_first_starts_agree_there_is_one(data, enough):
 
     def agree(*starts):
         seen.append(starts)
-        return len(starts) == enough
+        return starts[1] if len(starts) == enough else None
 
     every, _ = make_starts(data, 5)
     starts, _ = make_starts(data, 5, agree=agree)
-    assert_same(starts, every if enough == 4 else every[:1])
+    assert_same(starts, every if enough == 4 else every[1:2])
     assert [len(each) for each in seen] == [2, 3][: enough - 1]
     for each in seen:
         assert_same(each, every[: len(each)])
 
 
+@pytest.mark.parametrize(
+    ("returned", "error"),
+    [(True, InvalidTypeError), (make_truth(6, 12, RANK + 1), InvalidInputError), (make_truth(6, 5), InvalidInputError)],
+)
+def test_what_agree_returns_is_checked(returned, error):
+    with pytest.raises(error, match="agree has returned"):
+        make_starts(MARGINALS, 3, agree=lambda *_: returned)
+    with pytest.raises(InvalidTypeError, match="agree is 5"):
+        coupled_simplex_parafac(MARGINALS, RANK, agree=5)
+
+
 def test_a_start_that_took_the_place_of_failed_algebra_agrees_with_none():
     data = make_truth(n_variables=3, n_bins=2, rank=3).to_marginals()
     with pytest.warns(AlgebraicStartWarning):
-        starts, _ = make_starts(data, 3, agree=lambda *_: True)
+        starts, _ = make_starts(data, 3, agree=lambda first, *_: first)
     assert len(starts) == 3
 
 
