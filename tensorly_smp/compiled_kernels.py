@@ -230,9 +230,11 @@ def descend(linear, gram, x, curvature, n_inner, moved):  # type: ignore[no-unty
     slope, ahead, before = linear.T.copy(), x.T.copy(), np.empty((rank, n_bins), x.dtype)
     current, first = np.empty((rank, n_bins), x.dtype), np.empty((rank, n_bins), x.dtype)
     _descend_once(slope, gram, ahead, curvature, first)
-    current[:], ahead[:], momentum = first, first, 1.0
+    _copy(first, current)
+    _copy(first, ahead)
+    momentum = 1.0
     for _ in range(n_inner - 1):
-        before[:] = current
+        _copy(current, before)
         _descend_once(slope, gram, ahead, curvature, current)
         longer = (1.0 + (1.0 + 4.0 * momentum * momentum) ** 0.5) / 2.0
         further = x.dtype.type((momentum - 1.0) / longer)
@@ -244,6 +246,14 @@ def descend(linear, gram, x, curvature, n_inner, moved):  # type: ignore[no-unty
     for r in range(rank):
         for i in range(n_bins):
             moved[i, r] = best[r, i]
+
+
+@_compiled
+def _copy(source, target):  # type: ignore[no-untyped-def]
+    """Entry by entry: for an assignment of whole arrays Numba would compile the text of an error, for seconds."""
+    for r in range(len(source)):
+        for i in range(source.shape[1]):
+            target[r, i] = source[r, i]
 
 
 @_compiled
@@ -342,7 +352,8 @@ def climb(  # type: ignore[no-untyped-def]
                 risen = reached - 0.5 * rho * _roughness(unit, moved)
                 if risen >= value + share * length * promised - rounding:
                     likelihood[s], value = reached, risen
-                    beta[:] = moved
+                    for k in range(n_basis):
+                        beta[k] = moved[k]
                     mass, found = found, mass
                     break
                 length *= 0.5

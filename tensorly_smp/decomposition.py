@@ -21,7 +21,7 @@ from tensorly_smp.randomness import RandomState
 
 #: Cells of all histograms up to which loss="auto" takes the KL loss.
 MOST_CELLS_FOR_KL = 2_000_000
-#: Variables up to which n_init="auto" takes several starts.
+#: Variables up to which n_init="auto" may take several starts.
 MOST_VARIABLES_FOR_STARTS = 100
 #: Sweeps after which the likelihood takes over with refine="smooth"; fewer where they are over all triples of many
 #: variables, which are within a percent of their end then, and where the samples are many.
@@ -73,7 +73,8 @@ class Decomposition:
         n_init: Any = self.n_init
         if is_auto:
             n_init = 5 if len(n_bins) <= MOST_VARIABLES_FOR_STARTS else 1
-        # A single start is not followed by the passes that starts are compared by.
+        # A single start that was asked for is not followed by the passes that starts are compared by; one that others
+        # agree with can do without.
         is_short = self.is_start and loss == "kl" and n_init != 1 and are_many(total_weight, self.rank)
         sweeps = START_SWEEPS_OF_MANY_SAMPLES if is_short else START_SWEEPS_OF_MANY if is_large else START_SWEEPS
         return dict(

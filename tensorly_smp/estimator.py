@@ -76,10 +76,10 @@ class SmoothProductMixture(FittedMixture):
         "gevd" starts from algebra (:func:`gevd_start`), every fourth start at random; all "random" starts are.
     n_init : int or "auto", default "auto"
         Starts; the best is kept. "auto" is 5, and 1 where little is left to chance: for more than a hundred variables,
-        and, with ``refine="smooth"`` and at least 500 samples a component, where the first two, algebraic ones of
-        different partitions, have the same clusters, or the first three come to have them within 25 passes of EM on the
-        bins. With ``refine="smooth"`` the likelihood chooses among all of them after a few sweeps; otherwise, of
-        algebraic ones, only the two that are lowest after 20 sweeps run to their end.
+        and, with ``refine="smooth"``, the KL loss and at least 500 samples a component, where the first two, algebraic
+        ones of different partitions, have the same clusters, or the first three come to have them within 25 passes of
+        EM on the bins. With ``refine="smooth"`` the likelihood chooses among all of them after a few sweeps; otherwise,
+        of algebraic ones, only the two that are lowest after 20 sweeps run to their end.
     refine : {"smooth", "em"} or None, default "smooth"
         None is the paper's algorithm: the coupled CPD is the result. "em" goes on from there to the maximum likelihood
         of the binned samples (:func:`refine_em`). "smooth" follows every start for a few sweeps only, and goes on from

@@ -17,9 +17,9 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-#: Products samples x variables x components of one pass from which kernels pay: to import Numba takes 0.3 s and to load
-#: them from its cache 0.5 s (5 s at their very first use, when they are compiled). A pass of this size saves 4 ms, and
-#: several fits, as of a choice among numbers of components, make hundreds.
+#: Products samples x variables x components of one pass from which kernels pay: to import Numba and to load
+#: them from its cache takes a second (15 s at their very first use, when they are compiled). A pass of this size saves
+#: 4 ms, and several fits, as of a choice among numbers of components, make hundreds; a single one gains nothing yet.
 LEAST_WORK = 1e6
 
 _least_work = LEAST_WORK

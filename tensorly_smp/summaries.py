@@ -38,12 +38,14 @@ def fit_summary(result: xr.Dataset) -> list[tuple[str, str]]:
     names = result["variable"].values.tolist()
     shown = " ".join(f"{weight:.3g}" for weight in weights[:_SHOWN_WEIGHTS])
     more = " ..." if len(weights) > _SHOWN_WEIGHTS else ""
+    n_starts = result.sizes["start"]
+    chosen = "one start" if n_starts == 1 else f"best of {n_starts} starts"
     return [
         ("samples", f"{attrs['n_samples']}"),
         ("variables", f"{len(names)}: {list_names(names, 6)}"),
         ("components", f"{len(weights)}, with weights {shown}{more}"),
         ("densities", f"{_DENSITIES[attrs['density']]}; {bins} bins per variable"),
-        ("method", f"{_REFINED[attrs['refine']]}, {attrs['loss_name']} loss, best of {result.sizes['start']} starts"),
+        ("method", f"{_REFINED[attrs['refine']]}, {attrs['loss_name']} loss, {chosen}"),
         ("outcome", f"{attrs['status'].replace('_', ' ')}: {attrs['status_explanation']}"),
     ]
 

@@ -109,7 +109,7 @@ class CoupledSolution:
         Of that start.
     status : StopReason
         Of that start.
-    start_losses : ndarray (n_init,)
+    start_losses : ndarray (n_starts,)
         Final loss of every start, in their order.
     start_statuses : tuple of StopReason
     loss_name : str

@@ -95,14 +95,14 @@ def coupled_simplex_parafac(
         first start is from them (never modified) and the others are random. The multiplicative and mirror solvers
         cannot leave exact zeros: see ``MixtureFactors.smooth``.
     n_init : int, default 1
-        Starts; the one that ends lowest is returned, and all final losses are kept.
+        Starts, unless ``agree`` ends them; the one that ends lowest is returned, and all final losses are kept.
     n_screen : int or None, default 20
         With ``init="gevd"``: after this many sweeps only the two lowest starts go on. None runs all to their end, as
         the other kinds of start always do.
     agree : callable, optional
         With ``init="gevd"``: ``agree(*starts)`` of the first two starts (MixtureFactors), and then of the first three,
         before any sweep. What it returns, unless None, is the only start: partitions that lead to the same factors
-        leave little to further ones.
+        leave little to further ones. It is not asked about random starts, nor once the algebra has failed.
     weights : {"count", "uniform"}
         omega: proportional to the number of samples of the triple (one on average), or all one.
     histograms : {"auto", "counted", "implicit"}, default "auto"

@@ -30,9 +30,9 @@ def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
     """Draw how the fit went.
 
     Up to four panels, as far as the fit has them: the loss after every sweep of the start that ended lowest, and of the
-    others, thin; the final loss of every start, hollow where it had not
-    converged; what ``refine="smooth"`` compared the starts by; and the log-likelihood before every pass of the
-    refinement. A ring marks the start that was chosen.
+    others, thin; of several starts the final loss of each, hollow where it had not converged, and what
+    ``refine="smooth"`` compared them by; and the log-likelihood before every pass of the refinement. A ring marks the
+    start that was chosen.
 
     With ``refine="smooth"`` starts are cut short on purpose: that says nothing against them, and the one that was
     chosen need not have the lowest loss, but has the largest likelihood less parameters. Starts that ended in the same
@@ -71,9 +71,11 @@ def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
             f"There is no record of a fit (it lacks {', '.join(lacking)}); expected a fitted model, its result_ or a "
             "CoupledSolution."
         )
-    drawers: list[Callable[[Axes, xr.Dataset], None]] = [_draw_sweeps, _draw_starts]
-    if "start_criterion" in dataset:
-        drawers.append(_draw_criteria)
+    drawers: list[Callable[[Axes, xr.Dataset], None]] = [_draw_sweeps]
+    if dataset.sizes["start"] > 1:
+        drawers.append(_draw_starts)
+        if "start_criterion" in dataset:
+            drawers.append(_draw_criteria)
     if "log_likelihood" in dataset:
         drawers.append(_draw_likelihood)
     places = panels(axes, len(drawers), (4.0, 2.9))
