@@ -24,11 +24,11 @@ from scipy.optimize import nnls
 
 import tensorly_smp as smp
 from tensorly_smp.chunked import reading
-from tensorly_smp.chunked.coding import ChunkedCodes, count_chunks, encode_chunks
+from tensorly_smp.chunked.coding import count_chunks, encode_chunks
 from tensorly_smp.chunked.laying import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
-from tensorly_smp.chunked.sweeping import couple_chunks
 from tensorly_smp.codes.thinning import evenly_spaced
+from tensorly_smp.factors.implicit import couple_codes
 from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.likelihood.cells import lay_cells
@@ -43,9 +43,8 @@ QUICK = [(50_000, 10, 5), (200_000, 10, 5), (200_000, 10, 10), (25_000, 40, 5), 
 OUTSIDE = [(1_000_000, 10, 8), (50_000, 100, 8)]
 #: Variables from which on the histograms are too many to be counted.
 MOST_COUNTED = 50
-#: E-steps over all samples of a fit with refine="smooth", which goes on from the fit of some, and sweeps of its starts;
-#: sweeps of a decomposition that is no start.
-E_STEPS, SWEEPS, SWEEPS_OF_ALL = 10, 5, 50
+#: E-steps over all samples of a fit with refine="smooth", which goes on from the fit of some, and sweeps of its starts.
+E_STEPS, SWEEPS = 10, 5
 #: (samples, variables, components, workers, starts) that the model is asked about.
 QUESTIONS = [
     (20e6, 10, 5, 2, 5),
@@ -73,7 +72,7 @@ STAGES = [
     Stage("count", "M N^3/6, 1", lambda m, n, r: [m * comb(n, 3), 1]),
     Stage("E-step", "M N R, M R, 1", lambda m, n, r: [m * n * r, m * r, 1]),
     Stage("M-step", "N R, 1", lambda m, n, r: [n * r, 1], is_divided=False),
-    Stage("sweep", "M N R, N", lambda m, n, r: [m * n * r, n]),
+    Stage("sweep", "M N R, N", lambda m, n, r: [m * n * r, n], is_divided=False),
 ]
 
 
@@ -121,7 +120,7 @@ def measure(n_samples: int, n_variables: int, rank: int) -> dict[str, float]:
             "cells": timed(lambda: ChunkedCellSamples.lay(samples, cells)),
             "count": np.nan if n_variables > MOST_COUNTED else timed(lambda: count_chunks(codes), 1),
             **em_seconds(laid, rank),
-            "sweep": sweep_seconds(codes, rank),
+            "sweep": sweep_seconds(smp.encode_samples(X, binning), rank),
         }
     print(f"M = {n_samples}, N = {n_variables}, R = {rank}: " + ", ".join(f"{k} {v:.3g} s" for k, v in found.items()))
     return found
@@ -139,9 +138,9 @@ def em_seconds(laid: ChunkedCellSamples, rank: int) -> dict[str, float]:
     }
 
 
-def sweep_seconds(codes: ChunkedCodes, rank: int) -> float:
-    """Of one sweep over all triples without histograms."""
-    steps = couple_chunks(codes).steps(ProjectedGradient())
+def sweep_seconds(codes: smp.Codes, rank: int) -> float:
+    """Seconds of one sweep over all triples without histograms, of samples in memory, as the starts make."""
+    steps = couple_codes(codes).steps(ProjectedGradient())
     model = random_start(codes.n_bins, rank, np.random.default_rng(0))
     factors, weights = list(model.factors), model.weights
 
@@ -214,14 +213,12 @@ def answer(question: tuple[float, int, int, int, int], coefficients: dict[str, n
     is_counted = comb(n, 3) * (8 * N_BINS**3 + 256) < 1e8
     some = len(evenly_spaced(int(m), n))
     start = seconds["count"] if is_counted else n_starts * SWEEPS * predicted(STAGES[-1], coefficients, (some, n, rank))
-    whole = SWEEPS_OF_ALL * (seconds["sweep"] + (n + 1) * step)
     reads = seconds["read"] + seconds["encode"] + seconds["cells"]
     likelihood = E_STEPS * (seconds["E-step"] + seconds["M-step"] + step)
     form = "from histograms" if is_counted else f"from {some} of the samples"
-    alone = "" if is_counted else f" ({SWEEPS_OF_ALL} sweeps over all samples, which refine=None makes: {span(whole)})"
     print(
         f"{m:.0e} samples x {n} variables, {rank} components, {n_workers} workers, {n_starts} starts:\n"
-        f"    reading {span(reads)}, starts {form} {span(start)}{alone}, likelihood {span(likelihood)}\n"
+        f"    reading {span(reads)}, starts {form} {span(start)}, likelihood {span(likelihood)}\n"
         f"    workers keep {3e-9 * m * n:.3g} GB (the samples are {8e-9 * m * n:.3g}) in {parts:.0f} parts, to and "
         f"from each of which {1e-6 * table:.3g} MB travel at every E-step"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,6 @@ from sklearn.utils.metaestimators import available_if
 
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
-from tensorly_smp.chunked.streams import fit_next, is_streamable
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
 from tensorly_smp.decomposition import Decomposition
@@ -26,15 +26,17 @@ from tensorly_smp.exceptions import (
     RepeatedValueWarning,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fit_samples import ReadSamples
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.progress import checked_verbose, dask_progress, logger
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.refinement import Refinement
-from tensorly_smp.results import fine_probabilities
-from tensorly_smp.units import with_units
+from tensorly_smp.results import fine_probabilities, solution_to_dataset
+from tensorly_smp.units import units_of, with_units
 from tensorly_smp.variables import Variables, repeated_value_concerns
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
@@ -43,6 +45,17 @@ CHOICES: dict[str, tuple[str | None, ...]] = {
     "density": ("auto", "logspline", "sinc", "histogram"),
     "penalty": ("reml", "aic", "bic"),
 }
+
+
+def _is_streamable(model: SmoothProductMixture) -> bool:
+    """Tell scikit-learn whether the model has ``partial_fit``; the error says why not, where it has not."""
+    if model.refine is not None:
+        raise InvalidInputError(
+            f"partial_fit with refine={model.refine!r}; expected refine=None: what is kept of earlier chunks is their "
+            "histograms, and a refinement needs the samples. To refine, fit all of them at once, as a dask array if "
+            "they are too many for the memory."
+        )
+    return True
 
 
 class SmoothProductMixture(FittedMixture):
@@ -291,7 +304,7 @@ class SmoothProductMixture(FittedMixture):
             warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self
 
-    @available_if(is_streamable)
+    @available_if(_is_streamable)
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
         """Learn from one more chunk of samples; for streams, with ``refine=None``.
 
@@ -334,7 +347,36 @@ class SmoothProductMixture(FittedMixture):
         >>> model.marginals_.n_samples
         2000
         """
-        fit_next(self, X, sample_weight)
+        self._check_parameters()
+        verbose = checked_verbose(self.verbose)
+        before: Marginals | None = getattr(self, "marginals_", None)
+        known = self.binning if before is None else before.binning
+        if before is not None:
+            self._check_width(X, before.binning.variables)
+        read = read_chunks if is_chunked(X) else ReadSamples.of
+        data = read(X, sample_weight, known.variables if isinstance(known, Binning) else None, self.sample_dim)
+        discretization = Discretization(self.n_bins, known, self.coverage, self.n_components)
+        binning = discretization.bins(data.few, data.few_weights)
+        density = self._density_name()
+        if density == "sinc":
+            binning.require_uniform()
+        if before is None:
+            triples = fitting_triples(self.triples, binning.n_bins, self.random_state, MAX_BYTES)
+            self.marginals_ = data.count(binning, triples)
+        else:
+            self.marginals_ = before + data.count(binning, before.triples)
+        settings = self._decomposition(verbose).settings(binning.n_bins)
+        solution = coupled_simplex_parafac(self.marginals_, self.n_components, **settings)
+        dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort())).assign_attrs(
+            density=density, refine="none", n_samples=self.marginals_.n_samples, container=data.container
+        )
+        # Units of earlier chunks, where this one has none.
+        has_units = before is None or any(units_of(X, binning.variables))
+        dataset = with_units(dataset, X if has_units else getattr(self, "result_", None), binning.variables)
+        self._set_fitted(dataset, binning.variables)
+        concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
+        if concerns:
+            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self
 
     def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:

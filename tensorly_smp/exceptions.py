@@ -27,7 +27,6 @@ __all__ = [
     "SparseHistogramWarning",
     "TensorlySmpError",
     "TensorlySmpWarning",
-    "WorkersLostError",
 ]
 
 
@@ -143,17 +142,6 @@ class MissingDependencyError(TensorlySmpError, ImportError):
     """
 
 
-class WorkersLostError(TensorlySmpError, RuntimeError):
-    """A cluster has had no worker for so long that none seems to come back; what was computed there is lost.
-
-    Examples
-    --------
-    >>> import tensorly_smp as smp
-    >>> issubclass(smp.exceptions.WorkersLostError, RuntimeError)
-    True
-    """
-
-
 class TensorlySmpWarning(UserWarning):
     """Base of all warnings given by this package.
 
@@ -168,168 +156,43 @@ class TensorlySmpWarning(UserWarning):
 
 
 class ConvergenceWarning(TensorlySmpWarning, _SklearnConvergenceWarning):
-    """The iteration stopped before its tolerance was met.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 200, 4, 2, random_state=0)
-    >>> codes = smp.encode_samples(X, smp.choose_binning(X, n_bins=5))
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.coupled_simplex_parafac(codes, 2, n_iter_max=1, random_state=0)
-    >>> caught[0].category.__name__
-    'ConvergenceWarning'
-    """
+    """The iteration stopped before its tolerance was met."""
 
 
 class EmptyComponentWarning(TensorlySmpWarning):
-    """A component has (almost) no weight, so its densities are arbitrary.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> import numpy as np
-    >>> factors = smp.MixtureFactors(np.array([1.0, 0.0]), [np.full((2, 2), 0.5)] * 3)
-    >>> marginals = factors.to_marginals()
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.coupled_simplex_parafac(marginals, 2, init=factors)
-    >>> caught[0].category.__name__
-    'EmptyComponentWarning'
-    """
+    """A component has (almost) no weight, so its densities are arbitrary."""
 
 
 class AlgebraicStartWarning(TensorlySmpWarning):
-    """The algebraic start failed; the message says why, and a random start took its place.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> codes = smp.Codes.from_array([[0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 1, 0]])
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.coupled_simplex_parafac(codes, 3, n_iter_max=0, random_state=0)
-    >>> caught[0].category.__name__
-    'AlgebraicStartWarning'
-    """
+    """The algebraic start failed; the message says why, and a random start took its place."""
 
 
 class IdentifiabilityWarning(TensorlySmpWarning):
-    """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 200, 3, 2, random_state=0)
-    >>> model = smp.SmoothProductMixture(3, n_bins=2, init="random", refine="em", density="histogram", random_state=0)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = model.fit(X)
-    >>> caught[0].category.__name__
-    'IdentifiabilityWarning'
-    """
+    """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique."""
 
 
 class SparseHistogramWarning(TensorlySmpWarning):
-    """Histograms with so few samples that they carry little information, or none.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> codes = smp.Codes.from_array([[0, 1, 1, -1], [1, 0, 1, -1], [-1, 1, 0, 1], [-1, 0, 1, 0]])
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.count_marginals(codes)
-    >>> caught[0].category.__name__
-    'SparseHistogramWarning'
-    """
+    """Histograms with so few samples that they carry little information, or none."""
 
 
 class ConstantVariableWarning(TensorlySmpWarning):
-    """A variable takes a single value, so it cannot tell components apart.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.choose_binning([[1.0, 2.0], [1.0, 3.0]])
-    >>> caught[0].category.__name__
-    'ConstantVariableWarning'
-    """
+    """A variable takes a single value, so it cannot tell components apart."""
 
 
 class OutlierWarning(TensorlySmpWarning):
-    """Far values, or a long tail, set the range of a variable, so that nearly all values share a few of its bins.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> import numpy as np
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.choose_binning(np.append(np.arange(100.0), 1e6)[:, None])
-    >>> caught[0].category.__name__
-    'OutlierWarning'
-    """
+    """Far values, or a long tail, set the range of a variable, so that nearly all values share a few of its bins."""
 
 
 class ClippedMassWarning(TensorlySmpWarning):
-    """A noticeable share of a reconstructed density was negative and was clipped.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> import numpy as np
-    >>> spike, edges = np.eye(15)[:, [7]], np.arange(16.0)
-    >>> factors = smp.MixtureFactors(np.ones(1), [spike], smp.Binning((edges,)))
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.reconstruct_density(factors)
-    >>> caught[0].category.__name__
-    'ClippedMassWarning'
-    """
+    """A noticeable share of a reconstructed density was negative and was clipped."""
 
 
 class NyquistWarning(TensorlySmpWarning):
-    """Bins that are too coarse for sinc reconstruction: a noticeable share of a spectrum lies beyond pi / width.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> X, _, _ = smp.datasets.make_smooth_mixture("gamma", 500, 5, 3, random_state=1)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.SmoothProductMixture(3, n_bins=5, refine=None, random_state=0).fit(X)
-    >>> caught[0].category.__name__
-    'NyquistWarning'
-    """
+    """Bins that are too coarse for sinc reconstruction: a noticeable share of a spectrum lies beyond pi / width."""
 
 
 class RepeatedValueWarning(TensorlySmpWarning):
     """Many samples share one value of a variable that is not discrete, or some share one far from all others.
 
     No smooth density explains that: such a value stands for something else, or deserves a variable of its own.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 500, 3, 2, random_state=0)
-    >>> X[:100, 0] = 99.0
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.SmoothProductMixture(2, random_state=0).fit(X)
-    >>> caught[0].category.__name__
-    'RepeatedValueWarning'
     """

@@ -23,6 +23,7 @@ from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
 from tensorly_smp.likelihood.expectation import expectation, log_floored
+from tensorly_smp.marginals.histograms import Marginals, count_chunk
 from tensorly_smp.samples import Samples, read_samples
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
@@ -116,6 +117,10 @@ class ReadSamples:
         if self.few is self.samples:
             return samples
         return replace(samples, some=in_memory(self.few.values, binning, self.few_weights))
+
+    def count(self, binning: Binning, triples: np.ndarray) -> Marginals:
+        """Marginals of these triples (n_triples, 3), to be added to those of other samples."""
+        return count_chunk(encode_samples(self.samples.values, binning).values, binning, triples, self.weights)
 
     def clusters(self, density: MixtureDensity) -> np.ndarray:
         """Most probable component of every sample (n_samples,)."""

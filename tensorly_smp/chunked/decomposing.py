@@ -1,4 +1,4 @@
-"""The coupled decomposition of chunked samples: of histograms that are added up, or of sums over the parts."""
+"""The coupled decomposition of chunked samples, from histograms that are added up over the parts."""
 
 from __future__ import annotations
 
@@ -7,43 +7,51 @@ from math import comb
 from typing import Any
 
 from tensorly_smp.chunked.coding import ChunkedCodes, count_chunks
-from tensorly_smp.chunked.sweeping import couple_chunks
 from tensorly_smp.decomposition import Decomposition
-from tensorly_smp.factors.forms import MOST_BYTES, bytes_of_histograms
+from tensorly_smp.exceptions import SizeLimitError
+from tensorly_smp.factors.forms import bytes_of_histograms
 from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.factors.solver import coupled_simplex_parafac
-
-#: Size of the histograms of all triples up to which they are counted, in bytes: every part has some of its own for a
-#: moment, and several of them meet on a worker.
-MOST_BYTES_OF_PARTS = 1e8
+from tensorly_smp.marginals.histograms import MAX_BYTES
 
 
 def decompose_chunks(decomposition: Decomposition, codes: ChunkedCodes) -> CoupledSolution:
-    """The coupled CPD of chunked samples: to its end, or as far as a refinement needs it.
+    """Factorize the histograms of chunked samples: to the end, or as far as a refinement needs it.
 
-    As ``Decomposition.solution`` for samples in memory, but for which of the two forms of the Frobenius loss it takes,
-    which changes the result by rounding only.
+    Raises
+    ------
+    SizeLimitError
+        The histograms of all triples would be too large. Samples in memory need none with the Frobenius loss.
     """
     settings = decomposition.settings(codes.n_bins, codes.samples.total_weight)
-    every = decomposition.is_of_all_triples
-    rank, few = decomposition.rank, dict[str, Any](codes=codes.few, sample_weight=codes.few_weights)
+    rank = decomposition.rank
+    is_large = decomposition.is_of_all_triples and decomposition.is_large(codes.n_bins)
     with decomposition.hushed():
-        if not every or not decomposition.is_large(codes.n_bins):
-            marginals = count_chunks(codes, decomposition.triples, random_state=decomposition.random_state)
-            return coupled_simplex_parafac(marginals, rank, **({} if every else few), **settings)
-        if decomposition.is_start:  # of which a part of many samples is as good, as in memory
+        if is_large and decomposition.is_start:  # a part of many samples is as good a start, as in memory
             return coupled_simplex_parafac(codes.few, rank, sample_weight=codes.few_weights, **settings)
-        if settings["loss"] == "frobenius" and bytes_of_histograms(codes.n_bins) > MOST_BYTES_OF_PARTS:
-            # The parts keep the sums of one start at a time.
-            settings["n_jobs"] = None
-            form, coupled = "implicit", couple_chunks(codes)
-            solution = coupled_simplex_parafac(coupled, rank, **few, **settings)
-        else:
-            form, marginals = "counted", count_chunks(codes, "all", max_bytes=MOST_BYTES)
-            solution = coupled_simplex_parafac(marginals, rank, **few, **settings)
+        if is_large:
+            _require_fit(codes)
+        marginals = count_chunks(codes, decomposition.triples, random_state=decomposition.random_state)
+        if decomposition.is_of_all_triples and not is_large:
+            return coupled_simplex_parafac(marginals, rank, **settings)
+        # The algebraic start is of the samples: some triples make no block tensor, and that of all is large.
+        few = dict[str, Any](codes=codes.few, sample_weight=codes.few_weights)
+        solution = coupled_simplex_parafac(marginals, rank, **few, **settings)
     is_complete = solution.triples is not None and len(solution.triples) == comb(codes.n_variables, 3)
     return replace(
         solution,
-        start_info={**solution.start_info, "histograms": form},
-        triples=None if is_complete else solution.triples,
+        start_info={**solution.start_info, "histograms": "counted"} if is_large else solution.start_info,
+        triples=None if is_large and is_complete else solution.triples,
     )
+
+
+def _require_fit(codes: ChunkedCodes) -> None:
+    size = bytes_of_histograms(codes.n_bins)
+    if size > MAX_BYTES:
+        n_variables = codes.n_variables
+        raise SizeLimitError(
+            f"The histograms of all {comb(n_variables, 3)} triples of {n_variables} variables would take "
+            f"{size / 1e9:.3g} GB, over the limit of {MAX_BYTES / 1e9:.3g} GB, and of samples in chunks they have to "
+            f"be counted. Expected a number of triples, as triples={10 * n_variables}, which uses all variables "
+            'evenly; fewer bins; refine="smooth", which needs no histograms of many variables; or samples in memory.'
+        )

@@ -13,13 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorly_smp.exceptions import MissingDependencyError, WorkersLostError
+from tensorly_smp.exceptions import MissingDependencyError
 
 #: Results that are merged at a time.
 FAN_IN = 8
-#: Seconds between two looks at whether a cluster has workers, and how long it may have none: one that was killed is
-#: back within seconds, on a machine that is busy within half a minute.
-LOOK_SECONDS, MOST_SECONDS_ALONE = 5.0, 120.0
 
 
 def require_dask() -> Any:
@@ -103,24 +100,13 @@ class Parts:
         return Parts.of(_quietly(require_dask().persist, *self.pieces))
 
     def gather(self) -> list[Any]:
-        """Computed, and brought here.
-
-        Raises
-        ------
-        WorkersLostError
-            A cluster has no worker any more.
-        """
+        """Computed, and brought here."""
         return list(_computed(self.pieces))
 
     def reduce(self, merge: Callable[[list[Any]], Any]) -> Any:
         """All pieces merged into one, `FAN_IN` at a time on the workers, and brought here.
 
         The order is that of the pieces, so that the same pieces give the same result to the last bit.
-
-        Raises
-        ------
-        WorkersLostError
-            A cluster has no worker any more.
         """
         name = f"merged-{uuid.uuid4().hex}"
         layer: dict[Any, Any] = {}
@@ -182,7 +168,7 @@ class MadeParts:
         return Parts.of(pieces)
 
     def gather(self) -> list[Any]:
-        """Computed, and brought here; raises as :meth:`Parts.gather`."""
+        """Computed, and brought here."""
         return self.map(_itself).gather()
 
 
@@ -221,31 +207,7 @@ def _delayed(key: Any, graph: Any) -> Any:
 
 def _computed(pieces: list[Any]) -> Any:
     """Results of pieces, in their order, from whatever scheduler is the current one."""
-    client = _client()
-    if client is None:
-        return _quietly(require_dask().compute, *pieces)
-    from distributed import wait
-
-    futures = _quietly(client.compute, pieces)
-    alone = 0.0  # seconds without workers; a cluster would wait for them for ever
-    while True:
-        try:
-            wait(futures, timeout=LOOK_SECONDS)
-            return client.gather(futures)
-        except TimeoutError:
-            alone = 0.0 if client.scheduler_info(n_workers=1)["workers"] else alone + LOOK_SECONDS
-        if alone >= MOST_SECONDS_ALONE:
-            client.cancel(futures)
-            raise WorkersLostError(
-                f"The cluster has had no worker for {alone:.0f} seconds. Expected that those that are lost come back, "
-                "as with a nanny. Look into the logs of the workers, which may have too little memory, and start again."
-            )
-
-
-def _client() -> Any:
-    """The client of ``distributed`` that is the current scheduler, or None."""
-    owner = getattr(require_dask().base.get_scheduler(), "__self__", None)
-    return owner if hasattr(owner, "scheduler_info") else None
+    return _quietly(require_dask().compute, *pieces)
 
 
 def _quietly(run: Callable[..., Any], *pieces: Any) -> Any:

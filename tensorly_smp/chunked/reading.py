@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tensorly_smp.chunked.fit_samples import SamplesInChunks
     from tensorly_smp.codes.binning import Binning
     from tensorly_smp.densities.mixture_density import MixtureDensity
+    from tensorly_smp.marginals.histograms import Marginals
 
 #: Chunks are put together up to this many entries: smaller ones would be all overhead.
 PART_ENTRIES = 2**21
@@ -224,6 +225,13 @@ class ChunkedSamples:
         from tensorly_smp.chunked.fit_samples import SamplesInChunks
 
         return SamplesInChunks.encode(self, binning)
+
+    def count(self, binning: Binning, triples: np.ndarray) -> Marginals:
+        """Marginals of these triples (n_triples, 3), to be added to those of other samples."""
+        from tensorly_smp.chunked.coding import count_part, encode_part
+
+        marginals: Marginals = self.parts.map(encode_part, binning).map(count_part, binning, triples).reduce(sum)
+        return marginals
 
     def clusters(self, density: MixtureDensity) -> Any:
         """Most probable component of every sample, a dask array (n_samples,) that is not computed yet."""

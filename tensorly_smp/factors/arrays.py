@@ -57,13 +57,6 @@ def on_device(array: np.ndarray, context: dict[str, Any], dtype: Any = None) -> 
     return tl.tensor(array, dtype=dtype)
 
 
-def is_on_processor(tensor: Tensor) -> bool:
-    """Whether a tensor of PyTorch or JAX is in the memory of the processor, not in that of a GPU."""
-    if tl.get_backend() == "jax":
-        return all(device.platform == "cpu" for device in tensor.devices())
-    return str(tensor.device) == "cpu"
-
-
 def take(tensor: Tensor, index: Tensor) -> Tensor:
     """Rows of a tensor; ``take`` and ``index_select`` are three times faster than indexing in NumPy and PyTorch."""
     if tl.get_backend() == "numpy":
@@ -71,39 +64,6 @@ def take(tensor: Tensor, index: Tensor) -> Tensor:
     if tl.get_backend() == "pytorch":
         return tensor.index_select(0, index)
     return tensor[index]
-
-
-def code_tensor(codes: np.ndarray, context: dict[str, Any]) -> Tensor:
-    """Bin indices, for :func:`take` and :class:`ScatterAdd` in NumPy, else :func:`take_codes`, :func:`add_by_code`.
-
-    They stay small, since there is one for every entry of the samples. PyTorch knows no unsigned integers of two bytes.
-    """
-    if tl.get_backend() == "numpy":
-        return codes
-    largest = int(codes.max(initial=0))
-    kind = next(kind for kind in (np.uint8, np.int16, np.int32, np.int64) if largest <= np.iinfo(kind).max)
-    return on_device(codes.astype(kind), context)
-
-
-def take_codes(tensor: Tensor, codes: Tensor) -> Tensor:
-    """Rows of a tensor by bin index, in PyTorch and JAX."""
-    return tensor.index_select(0, codes.int()) if tl.get_backend() == "pytorch" else tensor[codes]
-
-
-def add_by_code(values: Tensor, codes: Tensor, n_rows: int, rows: Tensor | None) -> Tensor:
-    """Sums (n_rows, rank) of the values (n_samples, rank) of every code, in PyTorch and JAX.
-
-    With `rows` (numbers from 0, of the type of the codes), as a product with the indicator matrix; without, one after
-    the other. The latter is faster on a processor. On other devices it would add in the order in which threads happen
-    to come, so that the same call gives other rounding.
-    """
-    if rows is not None:
-        one = tl.ones(1, **tl.context(values))
-        return tl.where(codes[None, :] == rows[:n_rows, None], one, 0.0 * one) @ values
-    total = tl.zeros((n_rows, values.shape[1]), **tl.context(values))
-    if tl.get_backend() == "jax":
-        return total.at[codes].add(values)
-    return total.index_add_(0, codes.long(), values)
 
 
 class ScatterAdd:

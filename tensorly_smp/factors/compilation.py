@@ -14,15 +14,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Carry = TypeVar("Carry")
 
 
-def compiled(static: tuple[int, ...] = (), donated: tuple[int, ...] = ()) -> Callable[[Function], Function]:
+def compiled(static: tuple[int, ...] = ()) -> Callable[[Function], Function]:
     """Decorator: on JAX the function is compiled, once per shapes and per static arguments; else it is called as it is.
 
     Parameters
     ----------
     static : tuple of int
         Positions of the arguments that are no arrays: hashable, and equal where they mean the same.
-    donated : tuple of int
-        Positions of the arguments whose arrays are the caller's no longer, so that the results may take their memory.
 
     Notes
     -----
@@ -35,7 +33,7 @@ def compiled(static: tuple[int, ...] = (), donated: tuple[int, ...] = ()) -> Cal
         def call(*arguments: Any) -> Any:
             if tl.get_backend() != "jax":
                 return function(*arguments)
-            return _jit(function, static, donated)(*arguments)
+            return _jit(function, static)(*arguments)
 
         return call  # type: ignore[return-value]
 
@@ -43,7 +41,7 @@ def compiled(static: tuple[int, ...] = (), donated: tuple[int, ...] = ()) -> Cal
 
 
 @cache
-def _jit(function: Callable[..., Any], static: tuple[int, ...], donated: tuple[int, ...]) -> Callable[..., Any]:
+def _jit(function: Callable[..., Any], static: tuple[int, ...]) -> Callable[..., Any]:
     import jax
 
     @wraps(function)
@@ -52,7 +50,7 @@ def _jit(function: Callable[..., Any], static: tuple[int, ...], donated: tuple[i
         with jax.default_matmul_precision("highest"):
             return function(*arguments)
 
-    return jax.jit(traced, static_argnums=static, donate_argnums=donated)
+    return jax.jit(traced, static_argnums=static)
 
 
 def while_loop(condition: Callable[[Carry], Tensor], body: Callable[[Carry], Carry], carry: Carry) -> Carry:

@@ -7,6 +7,7 @@ from math import comb
 from typing import Any
 
 import numpy as np
+import tensorly as tl
 
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
@@ -50,7 +51,7 @@ def couple_samples(
     SizeLimitError
         The histograms have to be counted but take more than 1 GB.
     InvalidInputError
-        The implicit form does not have this loss, or these weights.
+        The implicit form does not have this loss, these weights, or this backend.
     """
     check_weights(weights)
     # The same weights where all samples are in all triples.
@@ -62,8 +63,14 @@ def couple_samples(
             'weights is "uniform" with missing entries; in the implicit form a triple counts by its samples. Expected '
             'weights="count", or histograms="counted".'
         )
+    if form == "implicit" and tl.get_backend() != "numpy":
+        raise InvalidInputError(
+            f'histograms is "implicit" with the backend "{tl.get_backend()}"; sums over samples are for NumPy alone. '
+            'Expected histograms="counted", or tensorly.set_backend("numpy").'
+        )
     if form == "auto":
-        form = "implicit" if loss == "frobenius" and by_count and _is_better_implicit(codes, rank) else "counted"
+        can_be_implicit = loss == "frobenius" and by_count and tl.get_backend() == "numpy"
+        form = "implicit" if can_be_implicit and _is_better_implicit(codes, rank) else "counted"
     if form == "implicit":
         return couple_codes(codes, sample_weight, context)
     return _counted(codes, loss, weights, sample_weight, context)
@@ -76,6 +83,8 @@ def _counted(
         tensors = couple_marginals(count_marginals(codes, "all", sample_weight, max_bytes=MOST_BYTES), weights, context)
     except SizeLimitError as error:
         implicit = 'loss="frobenius", which needs none' if loss != "frobenius" else 'histograms="implicit"'
+        if tl.get_backend() != "numpy":
+            implicit = f'{implicit} with tensorly.set_backend("numpy")'
         raise SizeLimitError(
             f"The histograms of all {comb(codes.n_variables, 3)} triples would take "
             f"{bytes_of_histograms(codes.n_bins) / 1e9:.3g} GB, over the limit of {MOST_BYTES / 1e9:.3g} GB. Expected "

@@ -23,20 +23,17 @@ from operator import is_not
 from typing import Any
 
 import numpy as np
-import tensorly as tl
 
 from tensorly_smp.checks import checked_sample_weight
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import SparseHistogramWarning
-from tensorly_smp.factors.arrays import Tensor, as_tensor
+from tensorly_smp.factors.arrays import as_tensor
 from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.factors.coupled import require_coverage
-from tensorly_smp.factors.implicit_steps import ImplicitSteps
 from tensorly_smp.factors.losses import Level, QuadraticBlock
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.steps import BlockSteps, Steps
 from tensorly_smp.factors.symmetric_sums import PairSums, PatternGrams, pair_weights
-from tensorly_smp.factors.tensor_sums import Samples
 from tensorly_smp.factors.triple_sample import TripleSample
 from tensorly_smp.factors.updates import BlockSolver, ProjectedGradient
 from tensorly_smp.marginals.histograms import check_constant
@@ -78,8 +75,6 @@ class CoupledCodes:
         None for all.
     drawn : ndarray of int (n_drawn, 3)
         Triples of which the energy is known: all, or some at random.
-    on_device : Samples or None
-        The samples in the arrays of PyTorch or JAX.
     """
 
     n_bins: tuple[int, ...]
@@ -95,7 +90,6 @@ class CoupledCodes:
     n_samples: int
     triples: np.ndarray | None
     drawn: np.ndarray
-    on_device: Samples | None = None
 
     @property
     def level(self) -> Level:
@@ -105,9 +99,7 @@ class CoupledCodes:
 
     def steps(self, solver: BlockSolver) -> Steps:
         """The steps of one start."""
-        if self.on_device is None:
-            return BlockSteps(ImplicitLoss(self), solver)
-        return ImplicitSteps(self.on_device, self.level, self.context, solver)
+        return BlockSteps(ImplicitLoss(self), solver)
 
     def calibrated(self, model: MixtureFactors) -> CoupledCodes:
         """With the energy estimated anew, if it is not exact, by means of a model that is near the data.
@@ -129,7 +121,7 @@ class CoupledCodes:
 def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any] | None = None) -> CoupledCodes:
     """Samples ready for the solver; those of no weight or fewer than three entries are left out.
 
-    The context is by default float64 on the backend's own device.
+    The context is by default float64. The active backend has to be NumPy.
     """
     context = context or checked_context()
     weights = checked_sample_weight(sample_weight, codes.n_samples)
@@ -154,16 +146,14 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     in_pairs = weights * (n_observed - 1) * (n_observed - 2)
     weights = weights / mean_total
     patterns, pattern_weights = distinct_patterns(observed, weights)
-    pairs = pair_weights(patterns, pattern_weights)
     energy, error = _estimated_sum(replace(sample, weights=weights))
-    arrays = columns, weights, patterns, pattern_weights, pairs
     return CoupledCodes(
         n_bins=codes.n_bins,
         columns=columns,
         weights=weights,
         patterns=patterns,
         pattern_weights=pattern_weights,
-        pair_weights=pairs,
+        pair_weights=pair_weights(patterns, pattern_weights),
         first_moments=_first_moments(columns, in_pairs, codes.n_bins),
         energy=energy,
         energy_error=error,
@@ -171,7 +161,6 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
         n_samples=len(used),
         triples=sample.triples[is_counted] if sample.is_all and not is_counted.all() else None,
         drawn=sample.triples,
-        on_device=None if tl.get_backend() == "numpy" else Samples.of(*arrays, max(codes.n_bins), context),
     )
 
 
@@ -219,7 +208,7 @@ def _estimated_sum(sample: TripleSample, model: MixtureFactors | None = None) ->
 
 
 class ImplicitLoss:
-    """sum over all triples of omega ||X - model||^2, from samples, in NumPy.
+    """sum over all triples of omega ||X - model||^2, from samples.
 
     The sums over samples are kept between the blocks. Which factors they are of is known by the identity of the arrays,
     so that only what changed is exchanged; each start needs a loss of its own.
@@ -232,13 +221,13 @@ class ImplicitLoss:
         self.level = coupled.level
         self._pairs = PairSums(coupled.columns, coupled.weights, max(coupled.n_bins), coupled.context)
         self._grams = PatternGrams(coupled.patterns, coupled.pattern_weights, coupled.pair_weights, coupled.context)
-        self._factors: list[Tensor] = []
+        self._factors: list[np.ndarray] = []
         # The variable that is out of the sums of pairs, since its block is being solved, and its e2 per bin.
-        self._open: tuple[int, Tensor] | None = None
-        self._third: Tensor = None
+        self._open: tuple[int, np.ndarray] | None = None
+        self._third: np.ndarray = np.empty(0)
         self._n_updates = 0
 
-    def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> QuadraticBlock:
+    def factor_block(self, n: int, factors: list[np.ndarray], weights: np.ndarray) -> QuadraticBlock:
         """The loss in the factor of variable n."""
         self._follow(factors)
         per_bin = self._pairs.remove(n, factors[n])
@@ -246,19 +235,19 @@ class ImplicitLoss:
         gram = self._grams.pairs(n) * weights * weights[:, None]
         return QuadraticBlock(per_bin * weights, gram, compiled=self._pairs.compiled)
 
-    def weight_block(self, factors: list[Tensor]) -> QuadraticBlock:
+    def weight_block(self, factors: list[np.ndarray]) -> QuadraticBlock:
         """The loss in the weights."""
         self._n_updates += 1
         if self._n_updates >= MOST_UPDATES:
             self._factors = []
         self._follow(factors)
-        return QuadraticBlock(tl.reshape(self._third, (1, -1)), self._grams.triples(), axis=1)
+        return QuadraticBlock(self._third[None, :], self._grams.triples(), axis=1)
 
-    def total(self, block: QuadraticBlock, weights: Tensor) -> float:
+    def total(self, block: QuadraticBlock, weights: np.ndarray) -> float:
         """The loss, given the weight block of the current factors and the weights (1, rank)."""
         return self.level.loss(block.value(weights))
 
-    def _follow(self, factors: list[Tensor]) -> None:
+    def _follow(self, factors: list[np.ndarray]) -> None:
         """Bring the sums to these factors."""
         changed = list(compress(range(len(factors)), map(is_not, factors, self._factors)))
         # To exchange a variable takes twice as long as to add one.
@@ -274,9 +263,9 @@ class ImplicitLoss:
             if factors[n] is not self._factors[n]:
                 self._put_in(n, self._pairs.remove(n, self._factors[n]), factors[n])
 
-    def _put_in(self, n: int, per_bin: Tensor, factor: Tensor) -> None:
+    def _put_in(self, n: int, per_bin: np.ndarray, factor: np.ndarray) -> None:
         self._pairs.insert(n, factor)
         # e3 is linear in the rows of any one variable.
-        self._third = self._third + tl.sum((factor - self._factors[n]) * per_bin, axis=0)
+        self._third = self._third + ((factor - self._factors[n]) * per_bin).sum(axis=0)
         self._grams.exchange(n, factor)
         self._factors[n] = factor

@@ -8,19 +8,14 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import tensorly as tl
 
 from tensorly_smp import kernels
 from tensorly_smp.factors.arrays import (
     CACHED,
     ScatterAdd,
-    Tensor,
     add_outer,
     as_tensor,
-    code_tensor,
-    index_tensor,
     multiply_into,
-    take,
     take_into,
     weighted_squares,
 )
@@ -46,63 +41,61 @@ class PairSums:
 
     def __init__(self, columns: np.ndarray, weights: np.ndarray, most_bins: int, context: dict[str, Any]) -> None:
         self.columns = columns
-        self.index = [code_tensor(column, context) for column in columns]
         self.weights = as_tensor(weights, context)
         self.n_rows = most_bins + 1  # one for the missing entries
         self.parts: list[Any] = []  # of _Part, or one _CompiledPart
         self.compiled: ModuleType | None = None  # the kernels, once they are known to be used
 
-    def compute(self, factors: Sequence[Tensor]) -> Tensor:
+    def compute(self, factors: Sequence[np.ndarray]) -> np.ndarray:
         """Sums of these factors; returns the weighted sum over samples of e3, (rank,)."""
         if not self.parts:
             self.parts = self._new_parts(int(factors[0].shape[1]))
         tables = [_table(factor) for factor in factors]
-        return sum(part.compute(tables, self.index) for part in self.parts)
+        return sum(part.compute(tables, self.columns) for part in self.parts)
 
-    def remove(self, n: int, factor: Tensor) -> Tensor:
+    def remove(self, n: int, factor: np.ndarray) -> np.ndarray:
         """Take a variable out of the sums; returns the weighted sum of e2 without it over the samples in each bin."""
-        table, index = _table(factor), self.index[n]
+        table, index = _table(factor), self.columns[n]
         return sum(part.remove(table, index) for part in self.parts)[: factor.shape[0]]
 
-    def insert(self, n: int, factor: Tensor) -> None:
+    def insert(self, n: int, factor: np.ndarray) -> None:
         """Put a variable into the sums."""
-        table, index = _table(factor), self.index[n]
+        table, index = _table(factor), self.columns[n]
         for part in self.parts:
             part.insert(table, index)
 
     def _new_parts(self, rank: int) -> list[Any]:
         n_samples = len(self.weights)
-        is_numpy = tl.get_backend() == "numpy"
-        self.compiled = kernels.compiled(n_samples * rank * len(self.index)) if is_numpy else None
+        self.compiled = kernels.compiled(n_samples * rank * len(self.columns))
         if self.compiled is not None:
             return [_CompiledPart(self.compiled, self.columns, self.weights, rank)]
-        n_parts = min(n_samples, -(-n_samples * rank // CACHED)) if tl.get_backend() == "numpy" else 1
+        n_parts = min(n_samples, -(-n_samples * rank // CACHED))
         edges = [n_samples * i // n_parts for i in range(n_parts + 1)]
         parts = [slice(*pair) for pair in pairwise(edges)]
         longest = max(part.stop - part.start for part in parts)
-        scratch = [tl.zeros((longest, rank), **tl.context(self.weights)) for _ in range(2)]
+        scratch = [np.zeros((longest, rank), dtype=self.weights.dtype) for _ in range(2)]
         return [_Part(part, self.weights[part], self.n_rows, scratch) for part in parts]
 
 
-def _table(factor: Tensor) -> Tensor:
+def _table(factor: np.ndarray) -> np.ndarray:
     """The factor with one more row, of zeros, for missing entries."""
-    return tl.concatenate([factor, 0.0 * factor[:1]])
+    return np.concatenate([factor, 0.0 * factor[:1]])
 
 
 class _Part:
     """The sums of some of the samples; the arrays for intermediate results are shared by all parts."""
 
-    def __init__(self, part: slice, weights: Tensor, n_rows: int, scratch: list[Tensor]) -> None:
+    def __init__(self, part: slice, weights: np.ndarray, n_rows: int, scratch: list[np.ndarray]) -> None:
         self.part = part
         self.weights = weights
         self.scatter_add = ScatterAdd(weights, n_rows)
         self.rows, self.products = (array[: part.stop - part.start] for array in scratch)
-        self.first: Tensor = None
-        self.second: Tensor = None
+        self.first: np.ndarray = np.empty(0)
+        self.second: np.ndarray = np.empty(0)
 
-    def compute(self, tables: list[Tensor], index: list[Tensor]) -> Tensor:
+    def compute(self, tables: list[np.ndarray], index: np.ndarray) -> np.ndarray:
         """Sums of all variables, and of e3 over the samples. All terms are positive: nothing is lost to rounding."""
-        self.first = take(tables[0], index[0][self.part])
+        self.first = tables[0].take(index[0][self.part], axis=0)
         self.second = 0.0 * self.first
         third = 0.0 * self.first[0]
         for table, codes in zip(tables[1:], index[1:], strict=True):
@@ -112,14 +105,14 @@ class _Part:
             self.first += rows
         return third
 
-    def remove(self, table: Tensor, index: Tensor) -> Tensor:
+    def remove(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
         codes = index[self.part]
         rows = take_into(table, codes, self.rows)
         self.first -= rows
         self.second -= multiply_into(rows, self.first, self.products)
         return self.scatter_add(self.second, codes)
 
-    def insert(self, table: Tensor, index: Tensor) -> None:
+    def insert(self, table: np.ndarray, index: np.ndarray) -> None:
         rows = take_into(table, index[self.part], self.rows)
         self.second += multiply_into(rows, self.first, self.products)
         self.first += rows
@@ -138,7 +131,7 @@ class _CompiledPart:
         self.first, self.second = np.zeros((2, len(weights), rank), dtype=weights.dtype)
         self.waiting: tuple[np.ndarray, np.ndarray] | None = None
 
-    def compute(self, tables: list[np.ndarray], index: list[np.ndarray]) -> np.ndarray:
+    def compute(self, tables: list[np.ndarray], index: np.ndarray) -> np.ndarray:
         """Sums of all variables, and of e3 over the samples."""
         self.waiting = None
         stacked = np.zeros((len(tables), max(map(len, tables)), self.first.shape[1]), dtype=self.first.dtype)
@@ -184,24 +177,24 @@ class PatternGrams:
         self.weights = as_tensor(weights, context)
         self.variable_weights = as_tensor(patterns @ weights, context)
         self.pair_weights = None if pair_weights is None else as_tensor(pair_weights, context)
-        self.grams: Tensor = None
-        self.squares: Tensor = None
-        self.first: Tensor = None
-        self.second: Tensor = None
+        self.grams: np.ndarray = np.empty(0)
+        self.squares: np.ndarray = np.empty(0)
+        self.first: np.ndarray = np.empty(0)
+        self.second: np.ndarray = np.empty(0)
 
-    def compute(self, factors: Sequence[Tensor]) -> None:
+    def compute(self, factors: Sequence[np.ndarray]) -> None:
         """Sums of these factors."""
         self.rank = int(factors[0].shape[1])
         rows, columns = np.triu_indices(self.rank)
-        self.upper = index_tensor(rows * self.rank + columns, self.context)
-        self.unpack = index_tensor(packed_positions(self.rank), self.context)
-        self.grams = tl.stack([self._gram(a) for a in factors])
+        self.upper = rows * self.rank + columns
+        self.unpack = packed_positions(self.rank)
+        self.grams = np.stack([self._gram(a) for a in factors])
         self.squares = self.grams * self.grams
-        self.first = tl.concatenate([chunk @ self.grams for chunk in self._chunks()])
+        self.first = np.concatenate([chunk @ self.grams for chunk in self._chunks()])
         if self.pair_weights is None:
-            self.second = tl.concatenate([chunk @ self.squares for chunk in self._chunks()])
+            self.second = np.concatenate([chunk @ self.squares for chunk in self._chunks()])
 
-    def exchange(self, n: int, factor: Tensor) -> None:
+    def exchange(self, n: int, factor: np.ndarray) -> None:
         """Another factor for a variable."""
         gram = self._gram(factor)
         square = gram * gram
@@ -209,10 +202,10 @@ class PatternGrams:
         self.first = add_outer(self.first, observed, gram - self.grams[n])
         if self.pair_weights is None:
             self.second = add_outer(self.second, observed, square - self.squares[n])
-        self.grams = tl.index_update(self.grams, tl.index[n], gram)
-        self.squares = tl.index_update(self.squares, tl.index[n], square)
+        self.grams[n] = gram
+        self.squares[n] = square
 
-    def pairs(self, n: int) -> Tensor:
+    def pairs(self, n: int) -> np.ndarray:
         """Sum of G_k * G_l over pairs of other variables and the patterns with variable n, (rank, rank)."""
         weights = as_tensor(self.patterns[n], self.context) * self.weights
         if self.pair_weights is None:
@@ -223,7 +216,7 @@ class PatternGrams:
         pairs = 0.5 * (weighted_squares(weights, self.first) - second)
         return self._square(pairs - self.grams[n] * first + self.variable_weights[n] * self.squares[n])
 
-    def triples(self) -> Tensor:
+    def triples(self) -> np.ndarray:
         """Sum of G_j * G_k * G_l over triples of variables and the patterns that have them, (rank, rank)."""
         total = self.variable_weights @ (self.squares * self.grams) / 3.0
         start = 0
@@ -234,17 +227,17 @@ class PatternGrams:
             start = part.stop
         return self._square(total)
 
-    def _chunks(self) -> Iterator[Tensor]:
+    def _chunks(self) -> Iterator[np.ndarray]:
         """The patterns as rows (n_patterns, n_variables) of numbers, some at a time."""
         for start in range(0, self.patterns.shape[1], PATTERN_CHUNK):
             yield as_tensor(self.patterns[:, start : start + PATTERN_CHUNK].T, self.context)
 
-    def _gram(self, factor: Tensor) -> Tensor:
-        return take(tl.reshape(factor.T @ factor, (-1,)), self.upper)
+    def _gram(self, factor: np.ndarray) -> np.ndarray:
+        return (factor.T @ factor).ravel().take(self.upper)
 
-    def _square(self, upper: Tensor) -> Tensor:
+    def _square(self, upper: np.ndarray) -> np.ndarray:
         # Rounding may leave a zero negative, and the step sizes need entries that are not.
-        return tl.clip(tl.reshape(take(upper, self.unpack), (self.rank, self.rank)), 0.0)
+        return np.maximum(upper.take(self.unpack).reshape(self.rank, self.rank), 0.0)
 
 
 def packed_positions(rank: int) -> np.ndarray:

@@ -11,7 +11,6 @@ import tensorly_smp as smp
 from tensorly_smp.chunked.laying import ChunkedCellSamples
 from tensorly_smp.chunked.reading import read_chunks
 from tensorly_smp.codes import thinning
-from tensorly_smp.exceptions import WorkersLostError
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -73,16 +72,6 @@ def test_fit_is_that_in_memory(client, truth, expected):
     assert np.array_equal(found.predict(chunked(truth)).compute(), model.predict(X))
 
 
-def test_without_histograms_too(client, truth, expected, monkeypatch):
-    monkeypatch.setattr("tensorly_smp.chunked.decomposing.MOST_BYTES_OF_PARTS", 1.0)
-    monkeypatch.setattr("tensorly_smp.decomposition.MOST_CELLS_FOR_KL", 10)
-    options = dict(refine=None, n_init=1, max_iter=5, tol=0.1, density="histogram", random_state=0)
-    found = smp.SmoothProductMixture(3, **options).fit(chunked(truth))
-    assert found.result_.attrs["histograms"] == "implicit"
-    model = smp.SmoothProductMixture(3, **options).fit(expected[0])
-    assert np.allclose(found.result_["factors"], model.result_["factors"])
-
-
 @pytest.mark.parametrize("known", [True, False])
 def test_samples_kept_by_the_workers(client, truth, expected, known):
     """Chunks that are there already are read, not taken for their names; with or without known sizes."""
@@ -117,13 +106,3 @@ def test_worker_killed_in_the_middle_of_a_fit(client, truth, expected, monkeypat
     client.wait_for_workers(2, timeout=60)
     assert killed[0] not in client.run(os.getpid).values()
     assert_same(found, expected[1])
-
-
-def test_fit_on_a_cluster_whose_workers_are_gone_for_good(truth, monkeypatch):
-    monkeypatch.setattr("tensorly_smp.chunked.parts.LOOK_SECONDS", 0.2)
-    monkeypatch.setattr("tensorly_smp.chunked.parts.MOST_SECONDS_ALONE", 0.5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        nobody = distributed.LocalCluster(n_workers=0, dashboard_address=None)
-        with nobody, distributed.Client(nobody), pytest.raises(WorkersLostError, match="no worker"):
-            smp.SmoothProductMixture(3).fit(chunked(truth))

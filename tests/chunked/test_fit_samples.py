@@ -8,7 +8,13 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp.exceptions import ClippedMassWarning, ConvergenceWarning, InvalidInputError, NyquistWarning
+from tensorly_smp.exceptions import (
+    ClippedMassWarning,
+    ConvergenceWarning,
+    InvalidInputError,
+    NyquistWarning,
+    SizeLimitError,
+)
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -127,16 +133,29 @@ def test_few_samples_are_fitted_in_memory(samples, monkeypatch):
 
 
 @pytest.mark.parametrize(("options", "n_variables"), [("smooth", 8), ("cpd", 5)])
-def test_many_variables_are_fitted_without_histograms(options, n_variables, monkeypatch):
-    monkeypatch.setattr("tensorly_smp.chunked.decomposing.MOST_BYTES_OF_PARTS", 1.0)
+def test_many_variables_are_fitted_as_in_memory(options, n_variables, monkeypatch):
     monkeypatch.setattr("tensorly_smp.decomposition.MOST_CELLS_FOR_KL", 10)
     monkeypatch.setattr("tensorly_smp.codes.thinning.MOST_ROWS", 400)
     monkeypatch.setattr("tensorly_smp.chunked.reading.PART_ENTRIES", 4000)
     X = smp.datasets.make_smooth_mixture("gaussian", 1200, n_variables, 3, random_state=0).X
     settings = OPTIONS[options] | (dict(max_iter=5, n_init=1) if options == "cpd" else {})
     found, expected = fitted(da.from_array(X, chunks=(500, n_variables)), **settings), fitted(X, **settings)
-    assert options == "smooth" or found.result_.attrs["histograms"] == "implicit"
+    # In memory the sweeps are over the same histograms, or over the samples, to rounding.
+    assert options == "smooth" or found.result_.attrs["histograms"] == "counted"
     assert_same(found, expected)
+
+
+def test_histograms_that_are_too_large_name_the_number_of_triples(monkeypatch):
+    monkeypatch.setattr("tensorly_smp.chunked.decomposing.MAX_BYTES", 1000.0)
+    monkeypatch.setattr("tensorly_smp.decomposition.MOST_CELLS_FOR_KL", 10)
+    X = smp.datasets.make_smooth_mixture("gaussian", 1200, 5, 3, random_state=0).X
+    chunks = da.from_array(X, chunks=(500, 5))
+    with pytest.raises(
+        SizeLimitError, match=r"all 10 triples of 5 variables.*Expected a number of triples, as triples"
+    ):
+        fitted(chunks, refine=None)
+    assert len(fitted(chunks, refine=None, triples=5, max_iter=5).result_["weights"]) == 3
+    assert fitted(chunks, refine="smooth").result_.attrs["n_passes"] > 0
 
 
 @pytest.mark.parametrize("rounded", [False, True])

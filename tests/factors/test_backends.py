@@ -8,8 +8,8 @@ import tensorly as tl
 from backend_problems import FEW_SWEEPS, N_BINS, make_arrays, make_codes, make_init, parts, solve, tensor
 
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.exceptions import InvalidTypeError
-from tensorly_smp.factors.arrays import add_by_code, code_tensor, normalize, project_simplex, take_codes
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp.factors.arrays import normalize, project_simplex
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.marginals.histograms import count_marginals
@@ -99,13 +99,12 @@ def test_marginals_give_factors_of_the_backend(backend):
 
 
 @pytest.mark.parametrize(("missing", "weighted"), [(0.0, False), (0.05, True), (0.4, True)])
-def test_codes_without_histograms(backend, dtype, missing, weighted):
+def test_codes_without_histograms(dtype, missing, weighted):
     codes, sample_weight = make_codes(missing, weighted)
     options = {"loss": "frobenius", "histograms": "implicit", "sample_weight": sample_weight, **FEW_SWEEPS}
     solution = solve(codes, dtype=dtype, **options)
-    with tl.backend_context("numpy"):
-        expected = solve(codes, **options)
-        counted = solve(codes, **{**options, "histograms": "counted"})
+    expected = solve(codes, **options)
+    counted = solve(codes, **{**options, "histograms": "counted"})
     assert solution.start_info["histograms"] == "implicit"
     assert_of_backend(solution.factors, dtype)
     assert_same_sweeps(solution, expected, dtype)
@@ -115,13 +114,12 @@ def test_codes_without_histograms(backend, dtype, missing, weighted):
 @pytest.mark.parametrize(
     ("solver", "dtype"), [("auto", "float32"), ("auto", "float64"), ("mirror", "float64")], ids=str
 )
-def test_codes_without_histograms_to_the_end(backend, dtype, solver):
+def test_codes_without_histograms_to_the_end(dtype, solver):
     codes, sample_weight = make_codes(0.4, True)
     options = {"loss": "frobenius", "histograms": "implicit", "sample_weight": sample_weight, "solver": solver}
     options |= {"modes": None, "n_iter_max": 12, "tol": 1e-4}  # extrapolated, sums computed anew
     solution = solve(codes, dtype=dtype, **options)
-    with tl.backend_context("numpy"):
-        expected = solve(codes, **options)
+    expected = solve(codes, **options)
     eps = np.finfo(dtype).eps
     np.testing.assert_allclose(solution.loss, expected.loss, rtol=2e-2)
     assert (np.diff(solution.trace.loss) <= 20 * eps).all()
@@ -141,24 +139,19 @@ def test_marginals_and_codes_in_single_precision(backend, loss):
         assert_same_sweeps(solution, expected, "float32")
 
 
-@pytest.mark.parametrize(("largest", "n_bytes"), [(4, 1), (300, 2), (40_000, 4)])
-@pytest.mark.parametrize("is_product", [False, True])
-def test_codes_pick_rows_and_add_them_up(backend, dtype, largest, n_bytes, is_product):
+def test_codes_are_counted_on_other_backends(backend, monkeypatch):
+    codes, _ = make_codes(0.05, False)
+    options = {"modes": None, "loss": "frobenius", "n_iter_max": 3}
+    monkeypatch.setattr("tensorly_smp.factors.forms._is_better_implicit", lambda *_: True)
+    expected = "implicit" if backend == "numpy" else "counted"
+    assert solve(codes, **options).start_info["histograms"] == expected
     if backend == "numpy":
-        pytest.skip("NumPy has functions of its own")
-    rng = np.random.default_rng(0)
-    codes, values = rng.integers(0, 5, 30), rng.random((30, 2))
-    codes[0] = largest
-    context = {"dtype": getattr(tl.backend, dtype)}
-    index = code_tensor(codes.astype(np.min_scalar_type(largest)), context)
-    assert index.dtype.itemsize == n_bytes
-    picked = take_codes(tensor(np.arange(largest + 1.0), dtype), index)
-    assert tl.to_numpy(picked).tolist() == codes.tolist()
-    rows = code_tensor(np.arange(largest + 2), context) if is_product else None  # as on a GPU
-    sums = tl.to_numpy(add_by_code(tensor(values, dtype), index, largest + 1, rows))
-    expected = np.zeros((largest + 1, 2))
-    np.add.at(expected, codes, values)
-    np.testing.assert_allclose(sums, expected, rtol=10 * np.finfo(dtype).eps)
+        return
+    with pytest.raises(InvalidInputError, match=rf'backend "{backend}".*Expected histograms="counted"'):
+        solve(codes, histograms="implicit", **options)
+    monkeypatch.setattr("tensorly_smp.factors.forms.MOST_BYTES", 1000.0)
+    with pytest.raises(SizeLimitError, match=r'histograms="implicit" with tensorly.set_backend\("numpy"\)'):
+        solve(codes, **options)
 
 
 def test_callback_gets_the_arrays_of_the_backend(backend, dtype):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tensorly as tl
-from backend_problems import EVERY_FORM, make_codes, solve, tensor
+from backend_problems import EVERY_LOSS, make_codes, solve, tensor
 
 from tensorly_smp.factors.compilation import choose, compiled, repeat, while_loop
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
@@ -17,7 +17,7 @@ class Pair(NamedTuple):
     other: object
 
 
-@compiled(static=(0,), donated=(2,))
+@compiled(static=(0,))
 def scaled_total(power, vectors, pair):
     """Of tuples of tensors, plain and named, with None among them."""
     one = sum(vector**power for vector in vectors) + pair.one
@@ -83,8 +83,8 @@ def count_copies(monkeypatch, backend):
     return sizes
 
 
-@pytest.mark.parametrize(("loss", "form"), EVERY_FORM)
-def test_scalars_alone_come_to_the_host_in_a_sweep(backend, monkeypatch, loss, form):
+@pytest.mark.parametrize("loss", EVERY_LOSS)
+def test_scalars_alone_come_to_the_host_in_a_sweep(backend, monkeypatch, loss):
     if backend == "numpy":
         pytest.skip("NumPy arrays are on the host")
     codes, sample_weight = make_codes(0.4, True)
@@ -99,7 +99,7 @@ def test_scalars_alone_come_to_the_host_in_a_sweep(backend, monkeypatch, loss, f
         sizes.clear()
         return len(found) == 8
 
-    options = {"modes": None, "loss": loss, "histograms": form, "sample_weight": sample_weight, "tol": 0.0}
+    options = {"modes": None, "loss": loss, "histograms": "counted", "sample_weight": sample_weight, "tol": 0.0}
     solve(codes, callback=callback, **options)
     assert len(found) == 8
     assert set(chain(*found[1:])) == {1}
@@ -108,8 +108,8 @@ def test_scalars_alone_come_to_the_host_in_a_sweep(backend, monkeypatch, loss, f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("loss", "form"), EVERY_FORM)
-def test_jax_compiles_a_step_once_for_all_variables_sweeps_and_starts(monkeypatch, loss, form):
+@pytest.mark.parametrize("loss", EVERY_LOSS)
+def test_jax_compiles_a_step_once_for_all_variables_sweeps_and_starts(monkeypatch, loss):
     pytest.importorskip("jax")
     solver = next(iter(BLOCK_SOLVERS[loss].values()))
     original, shapes = solver.__call__, []
@@ -122,7 +122,9 @@ def test_jax_compiles_a_step_once_for_all_variables_sweeps_and_starts(monkeypatc
     codes, _ = make_codes(0.0, False)
     with tl.backend_context("jax"):
         for _ in range(2):
-            solution = solve(codes, modes=None, loss=loss, histograms=form, n_init=3, n_iter_max=6, tol=0.0, n_inner=3)
+            solution = solve(
+                codes, modes=None, loss=loss, histograms="counted", n_init=3, n_iter_max=6, tol=0.0, n_inner=3
+            )
             assert solution.trace.n_sweeps == 6
     # Python code runs while it is compiled, and then no more: the weights, the factors. (No other test has n_inner=3.)
     assert sorted(shapes) == [(1, 3), (4, 3)]

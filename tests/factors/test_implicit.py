@@ -107,9 +107,9 @@ def test_blocks_are_those_of_the_loops(problem):
 
 
 @EVERY_KIND
-def test_blocks_are_those_of_the_loops_on_every_backend(backend, dtype, missing, weighted):
+def test_blocks_are_those_of_the_loops_in_both_precisions(dtype, missing, weighted):
     rng = np.random.default_rng(0)
-    n_bins = (4, 4, 4, 4) if backend == "jax" else (3, 5, 2, 4)
+    n_bins = (3, 5, 2, 4)
     values = make_codes(rng, 12, n_bins, missing)
     values[0] = 0
     check_blocks(values, rng.random(12) if weighted else np.ones(12), n_bins, rng, dtype)
