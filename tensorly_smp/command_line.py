@@ -146,7 +146,6 @@ def _add_check(commands: Any) -> None:
         "--bins", type=int, nargs="+", metavar="I", help="bins per variable, one number or one for each"
     )
     command.add_argument("--components", type=int, metavar="R", help="number of components")
-    command.add_argument("--full", action="store_true", help="show every criterion, as a wide table")
     command.set_defaults(run=check)
 
 

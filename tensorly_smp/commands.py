@@ -12,7 +12,6 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
-from tensorly_smp.brief_report import BOUNDS, brief, without_pointers
 from tensorly_smp.csv_tables import Columns, CsvFormat, CsvTable, read_table
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError, MissingDependencyError
@@ -29,6 +28,12 @@ from tensorly_smp.summaries import fit_summary
 _MODEL_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ZARR_SUFFIX)
 #: Attribute of the models of the command line: how missing entries were written besides the usual ways, as JSON.
 MISSING_SIGNS = "missing_signs"
+#: What is known of a model up to each bound of the number of components.
+BOUNDS = {
+    "gevd": "found by algebra, for almost every model",
+    "kruskal": "unique for almost every model, by Kruskal's condition",
+    "generic": "unique for almost every model, by Chiantini and Ottaviani",
+}
 #: A component of fewer samples has no density to speak of.
 FEWEST_SAMPLES = 5
 
@@ -120,7 +125,7 @@ def check(options: argparse.Namespace) -> bool:
             _say_bounds(n_variables, n_bins)
             return False
         report = check_identifiability(n_variables=n_variables, n_bins=n_bins, rank=options.components)
-    say(without_pointers(repr(report)) if options.full else f"{brief(report)}\n\n--full shows every criterion.")
+    say(repr(report).replace(": see pairs.", "."))  # an attribute that only Python has
     return not report.is_generically_unique
 
 

@@ -36,7 +36,6 @@ def results():
         "refined": smp.refine_em(solution.factors, codes),
         "density": model.density_,
         "sinc": smp.reconstruct_density(solution),
-        "raw": smp.reconstruct_density(solution, raw=True),
         "report": model.identifiability_,
         "model": model,
         "samples": smp.samples.read_samples(FRAME.to_xarray().to_dataarray().T),

@@ -1,19 +1,15 @@
-"""Band-limited conditional densities of one variable: the raw ones, and proper densities close to them."""
+"""Band-limited conditional densities of one variable: proper densities close to the paper's functions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import NoReturn
 
 import numpy as np
 
 from tensorly_smp.densities.background import StudentBackground
 from tensorly_smp.densities.grid import BACKGROUND_SHARE, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments
-from tensorly_smp.densities.sinc import sinc_cdf, sinc_pdf, sinc_step_derivative
-from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.representations import short_repr
+from tensorly_smp.densities.sinc import sinc_step_derivative
 
 # A band-limited function bends at most by (pi/width)^2 times its height, so linear pieces miss it by at most
 # (pi/32)^2/8 = 0.12 % of the height; a Gaussian two bins wide by 0.003 %.
@@ -39,80 +35,6 @@ POLYGON_SHARE = 0.7
 
 # More steps than the finite iteration has ever needed (about ten).
 _MAX_STEPS = 200
-
-
-@dataclass(frozen=True, eq=False)
-class RawBandLimited:
-    """The paper's functions of one variable, untouched: they ring, so they are negative in places.
-
-    Only `pdf` and `cdf` have a meaning; everything that needs a density raises InvalidInputError.
-
-    Attributes
-    ----------
-    edges : ndarray (n_bins + 1,)
-    probabilities : ndarray (n_bins, rank)
-    """
-
-    edges: np.ndarray
-    probabilities: np.ndarray
-
-    __repr__ = short_repr
-
-    @property
-    def rank(self) -> int:
-        """Number of components."""
-        return self.probabilities.shape[1]
-
-    @property
-    def is_proper(self) -> bool:
-        """False: not densities."""
-        return False
-
-    def pdf(self, x: np.ndarray) -> np.ndarray:
-        """Functions (..., rank) at x (...); integrate to one, negative in places."""
-        return sinc_pdf(x, self.edges, self.probabilities)
-
-    def cdf(self, x: np.ndarray) -> np.ndarray:
-        """Their integrals (..., rank) up to x (...); not monotone."""
-        return sinc_cdf(x, self.edges, self.probabilities)
-
-    def logpdf(self, x: np.ndarray) -> NoReturn:
-        """Refused."""
-        self._refuse("a logarithm")
-
-    def quantile(self, q: np.ndarray, component: int) -> NoReturn:
-        """Refused."""
-        self._refuse("quantiles")
-
-    def draw(self, q: np.ndarray, component: int) -> NoReturn:
-        """Refused."""
-        self._refuse("quantiles")
-
-    def settled_cdf(self, x: np.ndarray) -> np.ndarray:
-        """The distribution functions (..., rank)."""
-        return self.cdf(x)
-
-    def settled(self, x: np.ndarray) -> NoReturn:
-        """Refused."""
-        self._refuse("quantiles")
-
-    def mean(self) -> NoReturn:
-        """Refused."""
-        self._refuse("moments")
-
-    def mean_draw(self) -> NoReturn:
-        """Refused."""
-        self._refuse("moments")
-
-    def variance(self) -> NoReturn:
-        """Refused."""
-        self._refuse("moments")
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise InvalidInputError(
-            f"Raw band-limited functions are negative in places, so they have no {what}; they offer pdf, pdf_1d and "
-            "cdf_1d only. Reconstruct with raw=False."
-        )
 
 
 def sinc_conditionals(

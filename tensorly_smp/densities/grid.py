@@ -42,11 +42,6 @@ class ConditionalDensities(Protocol):
         """Number of components."""
         ...
 
-    @property
-    def is_proper(self) -> bool:
-        """Whether these are densities: non-negative, with a monotone distribution function."""
-        ...
-
     def pdf(self, x: np.ndarray) -> np.ndarray:
         """Densities (..., rank)."""
         ...
@@ -213,11 +208,6 @@ class GridConditionals:
     def rank(self) -> int:
         """Number of components."""
         return self.left.shape[1]
-
-    @property
-    def is_proper(self) -> bool:
-        """True: non-negative, integrates to one."""
-        return True
 
     def pdf(self, x: np.ndarray) -> np.ndarray:
         """Densities (..., rank) at x (...)."""

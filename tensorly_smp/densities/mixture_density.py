@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, is_one_of, number, points
 from tensorly_smp.densities.grid import ConditionalDensities
-from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior, signed_pdf
+from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import LOG_DENSITY, PROBABILITY, list_names, repeated_names
@@ -46,7 +46,7 @@ class MixtureDensity:
     variables : tuple of hashable
         Names, one per variable.
     clipped_mass : ndarray (n_variables, rank) or None
-        Mass of the negative parts that were taken out of the raw band-limited functions; None for other methods.
+        Mass of the negative parts that were taken out of the band-limited functions; None for other methods.
 
     Examples
     --------
@@ -98,12 +98,10 @@ class MixtureDensity:
             raise InvalidInputError(f"Conditional densities of {sorted(ranks)} components; expected {len(weights)}.")
 
     def __repr__(self) -> str:
-        kind = "" if self.is_proper else ", raw band-limited functions"
-        return f"MixtureDensity({self.n_variables} variables, {self.rank} components{kind})"
+        return f"MixtureDensity({self.n_variables} variables, {self.rank} components)"
 
     def _repr_html_(self) -> str:
-        kind = "densities" if self.is_proper else "raw band-limited functions"
-        pairs = [("variables", f"{self.n_variables}: {list_names(self.variables)}"), ("of each component", kind)]
+        pairs = [("variables", f"{self.n_variables}: {list_names(self.variables)}")]
         return html_weights("MixtureDensity", pairs, self.weights)
 
     @property
@@ -115,11 +113,6 @@ class MixtureDensity:
     def n_variables(self) -> int:
         """Number of variables."""
         return len(self.conditionals)
-
-    @property
-    def is_proper(self) -> bool:
-        """Whether this is a density; False for raw band-limited functions, which offer pdf, pdf_1d and cdf_1d only."""
-        return all(each.is_proper for each in self.conditionals)
 
     # ---- samples of all variables ----
 
@@ -168,7 +161,6 @@ class MixtureDensity:
         Returns
         -------
         ndarray, Series or DataArray (n_samples,)
-            Negative in places if made with ``raw=True``.
 
         Raises
         ------
@@ -176,11 +168,8 @@ class MixtureDensity:
             Also if the density is too large for float64 (many variables of very small scale): use `logpdf`.
         """
         samples = read_samples(X, self.variables)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.is_proper:
-                values = np.exp(self._logpdf(samples.values))
-            else:
-                values = signed_pdf(self.conditionals, self.weights, samples.values)
+        with np.errstate(over="ignore"):
+            values = np.exp(self._logpdf(samples.values))
         return samples.labels.wrap(
             finite(values, "The density exceeds the largest float64 at some samples; use logpdf."), "density"
         )
@@ -281,10 +270,8 @@ class MixtureDensity:
         Of a discrete variable the share of values up to x, with a step at each of them.
         """
         conditionals = self._of(variable)
-        values = conditionals.settled_cdf(points(x, infinite=conditionals.is_proper))
-        if component is None and conditionals.is_proper:
-            return mix_cdf(values, self.weights)
-        return self._select(values, component)
+        values = conditionals.settled_cdf(points(x, infinite=True))
+        return mix_cdf(values, self.weights) if component is None else self._select(values, component)
 
     def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
         """Value below which a share q of one variable lies: the inverse of `cdf_1d`.

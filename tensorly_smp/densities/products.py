@@ -19,7 +19,7 @@ def log_joint(conditionals: Sequence[ConditionalDensities], weights: np.ndarray,
     Parameters
     ----------
     conditionals : sequence of ConditionalDensities
-        Proper, one per variable.
+        One per variable.
     weights : ndarray (rank,)
     values : ndarray (n_samples, n_variables)
         NaN = missing.
@@ -65,21 +65,6 @@ def mix_cdf(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     for r, weight in enumerate(weights):
         total += weight * values[..., r]
     return np.minimum(total, 1.0)
-
-
-def signed_pdf(conditionals: Sequence[ConditionalDensities], weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Sum of products (n_samples,) of functions that may be negative, so that there are no logarithms.
-
-    Parameters as for :func:`log_joint`.
-    """
-    density = np.empty(len(values))
-    for rows in _chunks(len(values), len(weights)):
-        product = np.tile(weights, (len(density[rows]), 1))
-        for each, column in zip(conditionals, values[rows].T, strict=True):
-            observed = ~np.isnan(column)
-            product[observed] *= each.pdf(column[observed])
-        density[rows] = product.sum(axis=1)
-    return density
 
 
 def impute(

@@ -11,7 +11,7 @@ import numpy as np
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.arguments import is_one_of
-from tensorly_smp.densities.band_limited import RawBandLimited, sinc_conditionals
+from tensorly_smp.densities.band_limited import sinc_conditionals
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.histogram import histogram_conditionals
 from tensorly_smp.densities.logspline import background_share, log_spline_conditionals, smooth_conditionals
@@ -41,7 +41,6 @@ def reconstruct_density(
     method: str = "sinc",
     *,
     binning: Binning | None = None,
-    raw: bool = False,
     clip_warning: float = CLIP_WARNING,
     samples: Any = None,
     posterior: Any = None,
@@ -56,16 +55,13 @@ def reconstruct_density(
     method : {"sinc", "histogram", "logspline"}
         "sinc" (default): the paper's band-limited interpolation of the cumulative sums, with its infinite tail summed
         exactly; needs bins of equal width. It is close to a smooth density as soon as the bins are about as wide as the
-        standard deviation of its narrowest peak. "histogram": constant in every bin, for bins of any widths.
-        "logspline": the logarithm of every density is a penalized cubic spline, for bins of any widths; from `samples`
-        much closer to a smooth density than the others, and from bin probabilities alone mostly as well. What
-        ``SmoothProductMixture(refine="smooth")`` iterates.
+        standard deviation of its narrowest peak. The paper's functions ring, hence are negative in places; these are
+        proper densities close to them, see :func:`~tensorly_smp.densities.band_limited.sinc_conditionals`. "histogram":
+        constant in every bin, for bins of any widths. "logspline": the logarithm of every density is a penalized cubic
+        spline, for bins of any widths; from `samples` much closer to a smooth density than the others, and from bin
+        probabilities alone mostly as well. What ``SmoothProductMixture(refine="smooth")`` iterates.
     binning : Binning, optional
         Edges; those of the factors by default.
-    raw : bool
-        True: the band-limited functions as they are, the paper's formula to rounding. They ring, so they are negative
-        in places and offer `pdf`, `pdf_1d` and `cdf_1d` only. False (default): proper densities close to them; see
-        :func:`~tensorly_smp.densities.band_limited.sinc_conditionals`.
     clip_warning : float
         Warn if more than this mass was negative, and so was clipped, in some conditional density; infinity for never.
     samples : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables), optional
@@ -80,7 +76,7 @@ def reconstruct_density(
     -------
     MixtureDensity
         Every conditional density is positive and integrates to one, tails included; `clipped_mass` tells how far it is
-        from the raw function.
+        from the band-limited function.
 
     Raises
     ------
@@ -115,14 +111,10 @@ def reconstruct_density(
     factors, binning = _located_factors(solution, binning)
     if not is_one_of(method, ("sinc", "histogram", "logspline")):
         raise InvalidInputError(f"method is {method!r}; expected 'sinc', 'histogram' or 'logspline'.")
-    if not isinstance(raw, bool | np.bool_):
-        raise InvalidTypeError(f"raw is {raw!r}; expected True or False.")
     if isinstance(clip_warning, bool) or not isinstance(clip_warning, Real):
         raise InvalidTypeError(f"clip_warning is {clip_warning!r}; expected a number.")
     if not clip_warning >= 0:
         raise InvalidInputError(f"clip_warning is {clip_warning}; expected a share of the mass, 0 or more.")
-    if method != "sinc" and raw:
-        raise InvalidInputError(f"raw=True with method={method!r}; only sinc reconstruction has a raw form.")
     if method == "logspline":
         return _log_spline_density(factors, binning, samples, posterior, penalty)
     if samples is not None or posterior is not None:
@@ -132,10 +124,6 @@ def reconstruct_density(
             factors.weights, tuple(map(histogram_conditionals, binning.edges, factors.factors)), binning.variables
         )
     binning.require_uniform()
-    if raw:
-        return MixtureDensity(
-            factors.weights, tuple(map(RawBandLimited, binning.edges, factors.factors)), binning.variables
-        )
     conditionals: list[ConditionalDensities] = []
     clipped = np.empty((len(factors.factors), len(factors.weights)))
     for n, (edges, factor) in enumerate(zip(binning.edges, factors.factors, strict=True)):

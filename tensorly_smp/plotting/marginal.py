@@ -133,8 +133,6 @@ def span(subject: Subject, n: int) -> tuple[float, float]:
     """
     conditionals, edges = subject.density.conditionals[n], subject.edges(n)
     low, high = (-np.inf, np.inf) if edges is None else (float(edges[0]), float(edges[-1]))
-    if not conditionals.is_proper:
-        return low, high
     used = np.flatnonzero(subject.weights > 0).tolist()
     quantiles = np.array([conditionals.quantile(QUANTILES, r) for r in used])
     ends = np.array([_reach(each) for each in quantiles])
@@ -217,8 +215,6 @@ def _share_outside(subject: Subject, n: int, values: np.ndarray | None, low: flo
     levels = levels_of(subject, n, None)
     if levels is not None:
         return float((levels.probabilities @ subject.weights)[(levels.centers < low) | (levels.centers > high)].sum())
-    if not subject.density.conditionals[n].is_proper:
-        return 0.0
     below, above = subject.density.cdf_1d(np.array([low, high]), subject.names[n])
     return float(below + 1.0 - above)
 

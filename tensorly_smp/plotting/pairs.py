@@ -97,8 +97,6 @@ def plot_pairs(
     n_named = len(subject.names) if named is None else len(named)
     if n_named < 2 or (named is not None and n_named > MOST):
         raise InvalidInputError(f"{n_named} variable(s) for pairs; expected 2 to {MOST}.")
-    if not subject.density.is_proper:
-        raise InvalidInputError("Raw band-limited functions have no contours; expected densities (raw=False).")
     positions = most_telling(subject, SHOWN) if named is None else named
     values, units = subject.values(X), subject.units(X)
     side = len(positions)

@@ -11,7 +11,6 @@ from tensorly_smp.densities.band_limited import (
     MARGIN_POINTS,
     POINTS_PER_BIN,
     POLYGON_SHARE,
-    RawBandLimited,
     band_limited_basis,
     frequency_polygon,
     grid_points,
@@ -24,7 +23,6 @@ from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.densities.sinc import sinc_pdf
-from tensorly_smp.exceptions import InvalidInputError
 
 MAKERS = {"sinc": lambda *pair: sinc_conditionals(*pair)[0], "histogram": histogram_conditionals}
 SHARES = np.array([1e-9, 1e-4, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-4])
@@ -235,19 +233,9 @@ def test_smooth_density_is_close_to_the_raw_one():
     probabilities /= probabilities.sum()
     conditionals, clipped = sinc_conditionals(edges, probabilities)
     x = np.linspace(-8, 8, 500)
-    raw = RawBandLimited(edges, probabilities).pdf(x)
+    raw = sinc_pdf(x, edges, probabilities)
     assert clipped[0] < 1e-3
     assert np.abs(conditionals.pdf(x) - raw).max() < 1.5 * BACKGROUND_SHARE * raw.max()
-
-
-def test_raw_functions_refuse_what_needs_a_density():
-    raw = RawBandLimited(np.arange(4.0), np.array([[0.2], [0.5], [0.3]]))
-    assert raw.rank == 1
-    assert not raw.is_proper
-    assert raw.pdf(np.linspace(-5, 8, 200)).min() < 0
-    for refused in (lambda: raw.logpdf(0.0), lambda: raw.quantile(0.5, 0), raw.mean, raw.variance):
-        with pytest.raises(InvalidInputError, match="raw=False"):
-            refused()
 
 
 def test_grid_of_another_method():

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from tensorly_smp.densities import products
 from tensorly_smp.densities.background import StudentBackground
-from tensorly_smp.densities.band_limited import RawBandLimited, sinc_conditionals
+from tensorly_smp.densities.band_limited import sinc_conditionals
 from tensorly_smp.densities.grid import GridConditionals
 from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
@@ -353,32 +353,7 @@ def test_drawn_entries_follow_the_conditional_distribution(gaussians):
     assert stats.ks_2samp(conditional[:, 1], drawn[:, 2]).pvalue > 1e-3
 
 
-# ---- raw functions, and errors ----
-
-
-def test_raw_density_is_a_sum_of_products():
-    rng = np.random.default_rng(0)
-    edges = np.linspace(-2, 3, 8)
-    raw = tuple(RawBandLimited(edges, rng.dirichlet(np.full(7, 0.4), 2).T) for _ in range(3))
-    density = MixtureDensity([0.4, 0.6], raw, ("v0", "v1", "v2"))
-    X = random_samples(0, n_samples=50)
-    np.testing.assert_allclose(density.pdf(X), [joint_by_hand(density, row).sum() for row in X], atol=1e-13)
-    assert density.pdf(X).min() < 0
-    assert "raw" in repr(density)
-    np.testing.assert_allclose(density.pdf_1d(0.3, "v0"), raw[0].pdf(np.array(0.3)) @ density.weights)
-    refused = [
-        lambda: density.logpdf(X),
-        lambda: density.posterior(X),
-        lambda: density.impute(X),
-        lambda: density.sample(3),
-        lambda: density.quantile_1d(0.5, "v0"),
-        lambda: density.conditional({"v0": 0.0}),
-        density.mean,
-        density.cov,
-    ]
-    for each in refused:
-        with pytest.raises(InvalidInputError, match="raw=False"):
-            each()
+# ---- errors ----
 
 
 @pytest.mark.parametrize(
@@ -451,7 +426,7 @@ def test_cells_far_narrower_than_the_span_leave_no_nan():
 
 
 def test_a_sample_that_no_component_allows_has_the_weights_as_posterior():
-    zero = SimpleNamespace(rank=2, is_proper=True, logpdf=lambda x: np.full((*x.shape, 2), -np.inf))
+    zero = SimpleNamespace(rank=2, logpdf=lambda x: np.full((*x.shape, 2), -np.inf))
     density = MixtureDensity([0.25, 0.75], (zero, random_density(0, rank=2).conditionals[0]), ("a", "b"))
     np.testing.assert_allclose(density.posterior([[0.0, NAN]]), [[0.25, 0.75]])
     np.testing.assert_allclose(density.conditional({"a": 0.0}).weights, [0.25, 0.75])

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.densities.band_limited import sinc_conditionals
 from tensorly_smp.densities.reconstruct import reconstruct_density
-from tensorly_smp.densities.sinc import sinc_cdf, sinc_pdf
 from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError, NonUniformBinsError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 
@@ -29,20 +28,6 @@ def smooth_factors(n_bins=12):
     column = np.exp(-0.5 * ((np.arange(n_bins) - 5) / 2.0) ** 2)
     binning = Binning((np.linspace(0, 6, n_bins + 1),) * 3, ("a", "b", "c"))
     return MixtureFactors(np.ones(1), ((column / column.sum())[:, None],) * 3, binning)
-
-
-@given(st.integers(0, 10**6), st.integers(1, 4))
-def test_raw_is_the_papers_formula(seed, rank):
-    factors = random_factors(seed, rank=rank)
-    density = reconstruct_density(factors, raw=True)
-    assert not density.is_proper
-    X = np.random.default_rng(seed).uniform(-8, 20, (10, 3))
-    expected = np.tile(factors.weights, (10, 1))
-    for n, (edges, factor) in enumerate(zip(factors.binning.edges, factors.factors, strict=True)):
-        expected *= sinc_pdf(X[:, n], edges, factor)
-        raw_cdf = sinc_cdf(X[:, n], edges, factor)
-        np.testing.assert_allclose(density.cdf_1d(X[:, n], "abc"[n], "all"), raw_cdf, atol=1e-14)
-    np.testing.assert_allclose(density.pdf(X), expected.sum(axis=1), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("method", ["sinc", "histogram"])
@@ -120,9 +105,8 @@ def test_unequal_widths_are_for_histograms():
     factors = smooth_factors()
     edges = factors.binning.edges[0] ** 2
     squared = MixtureFactors(factors.weights, factors.factors, Binning((edges,) * 3, ("a", "b", "c")))
-    for raw in (False, True):
-        with pytest.raises(NonUniformBinsError, match="histogram"):
-            reconstruct_density(squared, raw=raw)
+    with pytest.raises(NonUniformBinsError, match="histogram"):
+        reconstruct_density(squared)
     density = reconstruct_density(squared, "histogram")
     np.testing.assert_allclose(np.diff(density.cdf_1d(edges, "a")), factors.factors[0][:, 0], atol=0.01)
 
@@ -131,8 +115,6 @@ def test_refusals():
     factors = smooth_factors()
     with pytest.raises(InvalidInputError, match="expected 'sinc', 'histogram' or 'logspline'"):
         reconstruct_density(factors, "kernel")
-    with pytest.raises(InvalidInputError, match="raw form"):
-        reconstruct_density(factors, "histogram", raw=True)
     for wrong in (3, None, np.eye(3), SimpleNamespace(factors=[np.eye(3)])):
         with pytest.raises(InvalidTypeError, match="expected MixtureFactors"):
             reconstruct_density(wrong)
@@ -155,8 +137,6 @@ def test_a_thousand_variables_fit_in_memory():
         ({"clip_warning": None}, InvalidTypeError, "clip_warning is None"),
         ({"clip_warning": np.nan}, InvalidInputError, "clip_warning is nan"),
         ({"clip_warning": -0.1}, InvalidInputError, "0 or more"),
-        ({"raw": "False"}, InvalidTypeError, "raw is 'False'"),
-        ({"raw": 1}, InvalidTypeError, "True or False"),
         ({"method": np.array(["sinc", "sinc"])}, InvalidInputError, "expected 'sinc', 'histogram' or 'logspline'"),
     ],
 )

@@ -96,12 +96,6 @@ def test_density_alone(model):
     assert np.trapezoid(y, x) == pytest.approx(1.0, abs=0.03)
 
 
-def test_raw_functions_are_drawn_with_their_negative_parts(factors):
-    density = smp.reconstruct_density(factors, raw=True)
-    (ax,) = plot_conditionals(density, variables=density.variables[0])
-    assert ax.get_ylim()[0] < 0
-
-
 def test_discrete_variables_are_bars_of_probability(mixed, mixed_model):
     axes = plot_conditionals(mixed_model, mixed)
     assert [ax.get_ylabel() for ax in axes] == ["probability", "probability", "density (per years)", "density (per k€)"]

@@ -141,8 +141,6 @@ def test_bad_input(model, factors):
             plot_pairs(model, variables=variables)
     with pytest.raises(InvalidInputError, match=r"9 variable\(s\) for pairs"):
         plot_pairs(factors, variables=factors.binning.variables[:9])
-    with pytest.raises(InvalidInputError, match="raw=False"):
-        plot_pairs(smp.reconstruct_density(factors, raw=True))
     _, axes = plt.subplots(2, 2)
     assert plot_pairs(model, variables=["x0", "x1"], axes=axes).tolist() == axes.tolist()
     with pytest.raises(InvalidInputError, match="axes are 4; expected at least 9"):
