@@ -24,9 +24,8 @@ import numpy as np
 import pandas as pd
 
 import tensorly_smp as smp
-from tensorly_smp.codes.bin_number import auto_n_bins, count_rule, spectrum_rule
+from tensorly_smp.codes.bin_number import auto_n_bins
 from tensorly_smp.codes.binning import choose_binning
-from tensorly_smp.codes.energy import bin_spectrum, observed_values, value_weights
 from tensorly_smp.densities.band_limited import sinc_conditionals
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
@@ -125,7 +124,7 @@ def from_posteriors(options: argparse.Namespace) -> None:
     loss = loss.groupby(["M", "R", "case"]).mean()
     summary = loss.groupby("M").mean().T
     summary["mean"], summary["worst"] = loss.mean(), loss.max()
-    order = [*(str(number) for number in grid), "by spectrum", "by count", "auto"]
+    order = [*(str(number) for number in grid), "auto"]
     print("KL, sum over ten variables, lost to the best fixed number of each variable, by number of samples")
     print(summary.loc[order].to_string(float_format="{:.3f}".format))
 
@@ -136,7 +135,7 @@ def posterior_rows(kind: str, rank: int, n_samples: int, seed: int, grid: tuple[
     posterior, chosen = truth.posterior(X), np.arange(N_NEW)
     rows = []
     for n, auto in enumerate(auto_n_bins(X, rank)):
-        numbers = {str(number): number for number in grid} | {"auto": auto} | parts(X[:, n], rank)
+        numbers = {str(number): number for number in grid} | {"auto": auto}
         exact = np.log(truth.pdf_1d(points[:, n], n, "all")[chosen, labels])
         for name, number in numbers.items():
             edges = np.linspace(X[:, n].min(), X[:, n].max(), number + 1)
@@ -147,15 +146,6 @@ def posterior_rows(kind: str, rank: int, n_samples: int, seed: int, grid: tuple[
             where = {"M": n_samples, "R": rank, "case": kind, "truth": seed, "variable": n}
             rows.append({**where, "bins": name, "KL": kl})
     return rows
-
-
-def parts(column: np.ndarray, rank: int) -> dict[str, int]:
-    """The two answers that the rule blends."""
-    observed, weights = observed_values(column, None)
-    spectrum = bin_spectrum(observed, weights, observed.min(), np.ptp(observed) / 30, 30)
-    heaviest = value_weights(observed, weights)[1].max()
-    by_count = round(np.clip(count_rule(len(observed), rank), 4, 30))
-    return {"by spectrum": spectrum_rule(spectrum, 30, heaviest), "by count": by_count}
 
 
 # ---- shares ----

@@ -1,14 +1,8 @@
-"""How many bins a variable gets, from the number of its samples and the width of its spectrum.
+"""How many bins a variable gets, by the number of its samples and the width of its spectrum: ``n_bins="auto"``.
 
-Too few bins blur a density, too many leave each of them to a handful of samples. Two simple answers are blended, their
-geometric mean is better than either (benchmarks/bin_numbers.py):
-
-- What the samples say. A band-limited density estimate with limit B = pi/T has an integrated squared error of
-  (1/pi) [integral of |phi|^2 beyond B, + B/M], so that B is best where the noise overtakes the signal. It is found as
-  the minimum of the error's unbiased estimate, with the noise counted twice, against late chance minima. A component
-  has M/R samples and hence R times the noise; but R components of unlike phase have a mean of |phi|^2 / R in the
-  mixture, so that the mixture's spectrum sinks into its noise about where those of its components sink into theirs.
-- What their number says, 3.2 (M/R)^(1/4). The estimate above is noisy where it matters, with few samples.
+The rule is the geometric mean of two simple answers, better than either: where the spectrum sinks into its noise (the
+minimum of an unbiased estimate of the integrated squared error, with the noise counted twice; Chiu, Annals of
+Statistics 19, 1991), and 3.2 (M/R)^(1/4).
 
 Measured by benchmarks/bin_numbers.py --full (sinc densities, the paper's four cases, M from 200 to 50 000, R from 2 to
 10, 48 fits a row): KL(true || learned) above that of the best of 5, 8, 10, 12, 15, 20 and 25 bins, which nobody knows
@@ -25,58 +19,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer
-from tensorly_smp.codes.energy import EnergySpectrum, bin_spectrum, observed_values, value_weights
-from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.codes.energy import EnergySpectrum, observed_values
+from tensorly_smp.codes.weighted_values import counted_values
 
 #: Bins that the rule chooses from.
 FEWEST_BINS, MOST_BINS = 4, 30
 
-_FACTOR, _EXPONENT = 3.2, 0.25
-_NOISE_WEIGHT = 2.0
-
 
 def auto_n_bins(
-    values: np.ndarray,
-    n_components: int,
-    sample_weight: np.ndarray | None = None,
-    coverage: float | None = None,
+    values: np.ndarray, n_components: int, sample_weight: np.ndarray | None = None, coverage: float | None = None
 ) -> tuple[int, ...]:
-    """Number of uniform bins for every variable: the rule behind ``n_bins="auto"``.
+    """Number of uniform bins for every variable, for sinc densities.
 
-    From 4 to 30, less only for variables with fewer different values: as many bins as these have places. Never so few
-    that `n_components` of generic variables could not be told apart.
-
-    The rule aims at densities from sinc interpolation, and needs no fit; where log-spline densities follow, the number
-    hardly matters. The paper chose between 5 and 10 bins by the log-likelihood of held-out samples instead; for that,
-    search over ``n_bins`` with scikit-learn's ``GridSearchCV``, as the estimator's ``score`` is the mean log density:
-    ``GridSearchCV(model, {"n_bins": [5, 10, "auto"]})``.
+    From 4 to 30, less only for variables with fewer different values. Never so few that `n_components` of generic
+    variables could not be told apart: columns sum to one, so that n stacked factors of I bins have rank n (I - 1) + 1.
 
     Parameters
     ----------
     values : ndarray (n_samples, n_variables)
         NaN = missing; every variable has at least one value.
     n_components : int
-        Number of mixture components, R.
     sample_weight : ndarray (n_samples,), optional
-        Non-negative; the number of samples is then (sum w)^2 / sum w^2.
+        The number of samples is then (sum w)^2 / sum w^2.
     coverage : float in (0, 1], optional
-        Central share of the values that the bins will span, as in :func:`choose_binning`; by default all of them.
-
-    Returns
-    -------
-    tuple of int (n_variables,)
-
-    Raises
-    ------
-    InvalidInputError
-        Values are not two-dimensional, infinite, or a variable has none; weights that cannot be used.
-    InvalidTypeError
-        `n_components` is no integer.
-
-    References
-    ----------
-    S.-T. Chiu, "Bandwidth selection for kernel density estimation", Annals of Statistics 19 (1991) 1883-1905.
+        Central share of the values that the bins will span; by default all of them.
 
     Examples
     --------
@@ -87,83 +53,26 @@ def auto_n_bins(
     >>> auto_n_bins(np.stack([smooth, sharp, coin], axis=1), n_components=5)
     (10, 23, 2)
     """
-    n_components = checked_integer(n_components, "n_components", 1)
-    values = np.asarray(values, dtype=np.float64)
-    if values.ndim != 2 or 0 in values.shape:
-        raise InvalidInputError(f"Values have shape {values.shape}; expected (n_samples, n_variables).")
-    share = 1.0 if coverage is None else coverage
-    if not 0 < share <= 1:
-        raise InvalidInputError(f"coverage is {coverage}; expected a share in (0, 1], say 0.99, or None.")
-    # Columns of probabilities sum to one, so that n stacked factors of I bins have rank n (I - 1) + 1.
     stacked = (values.shape[1] - 1) // 2
     fewest = min(max(FEWEST_BINS, 1 - (1 - n_components) // stacked), MOST_BINS) if stacked else FEWEST_BINS
+    tail = 0.0 if coverage is None else (1.0 - coverage) / 2.0
     columns = [observed_values(column, sample_weight) for column in values.T]
-    if empty := [n for n, (observed, _) in enumerate(columns) if not len(observed)]:
-        raise InvalidInputError(
-            f"Column(s) {empty} (from 0) have no observed value of positive weight; leave them out."
-        )
-    return tuple(_n_bins(*column, n_components, share, fewest) for column in columns)
+    return tuple(_n_bins(*column, n_components, tail, fewest) for column in columns)
 
 
-def count_rule(n_samples: float, n_components: int) -> float:
-    """Number of bins, not rounded, that so many samples support: 3.2 (M/R)^(1/4).
-
-    Parameters
-    ----------
-    n_samples : float
-    n_components : int
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from tensorly_smp.codes.bin_number import count_rule
-    >>> [round(count_rule(n_samples, 5)) for n_samples in (200, 1000, 5000, 50_000)]
-    [8, 12, 18, 32]
-    """
-    return float(_FACTOR * (n_samples / n_components) ** _EXPONENT)
-
-
-def spectrum_rule(spectrum: EnergySpectrum, n_steps: int, heaviest: float) -> int:
-    """Number of bins, 4 to 30, whose pi/T is where the noise of the spectrum overtakes it.
-
-    Parameters
-    ----------
-    spectrum : EnergySpectrum
-        pi/T of `MOST_BINS` bins lies at `n_steps` steps.
-    n_steps : int
-        A multiple of `MOST_BINS`.
-    heaviest : float
-        Share of the most frequent value, 1/M if all differ. The spectrum of an atom stays at its square for ever: a
-        level that no bins follow, as that of the noise.
-
-    Returns
-    -------
-    int
-    """
-    energies = spectrum.energies(n_steps + 1)
-    level = _NOISE_WEIGHT * (spectrum.noise + heaviest**2)
-    gained = np.cumsum(energies - level) - 0.5 * (energies - level)  # trapezoid rule, from zero
-    limits = np.arange(FEWEST_BINS, MOST_BINS + 1)
-    return int(limits[np.argmax(gained[limits * (n_steps // MOST_BINS)])])
-
-
-def _n_bins(observed: np.ndarray, weights: np.ndarray, n_components: int, coverage: float, fewest: int) -> int:
-    low, high = np.quantile(observed, [(1 - coverage) / 2, (1 + coverage) / 2])
-    distinct, shares = value_weights(observed, weights)
+def _n_bins(observed: np.ndarray, weights: np.ndarray, n_components: int, tail: float, fewest: int) -> int:
+    low, high = np.quantile(observed, [tail, 1.0 - tail])
+    distinct, shares = counted_values(observed, weights)
     width = high / MOST_BINS - low / MOST_BINS  # the range itself may overflow
     if not width > 0:  # constant, or as good as
         return min(fewest, max(2, len(distinct)))
-    spectrum = bin_spectrum(observed, weights, low, width, MOST_BINS)
-    by_spectrum = spectrum_rule(spectrum, MOST_BINS, float(shares.max()))
-    blend = np.sqrt(by_spectrum * count_rule(1.0 / spectrum.noise, n_components))
-    return int(min(np.clip(round(blend), fewest, MOST_BINS), _places(distinct)))
-
-
-def _places(distinct: np.ndarray) -> float:
-    """Places on the lattice of a few different values, infinity where there are many."""
-    if len(distinct) > MOST_BINS:
-        return np.inf
-    return float(max(2, np.rint((distinct[-1] - distinct[0]) / np.diff(distinct).min()) + 1))
+    spectrum = EnergySpectrum.of(observed, weights, low, width, MOST_BINS)
+    # A component has R times the noise of the mixture, and the mixture, of unlike phases, 1/R of its energy. The
+    # spectrum of an atom stays at its square for ever: a level that no bins follow, as that of the noise.
+    excess = spectrum.energies(MOST_BINS + 1) - 2.0 * (spectrum.noise + float(shares.max()) ** 2)
+    gained = np.cumsum(excess) - 0.5 * excess  # trapezoid rule, from zero
+    by_spectrum = FEWEST_BINS + int(np.argmax(gained[FEWEST_BINS:]))
+    by_count = 3.2 * (1.0 / spectrum.noise / n_components) ** 0.25
+    # A few different values lie on a lattice, whose places are enough.
+    places = np.inf if len(distinct) > MOST_BINS else np.rint(float(np.ptp(distinct)) / np.diff(distinct).min()) + 1.0
+    return int(min(np.clip(round(np.sqrt(by_spectrum * by_count)), fewest, MOST_BINS), max(2.0, places)))

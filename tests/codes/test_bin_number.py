@@ -3,12 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.codes.bin_number import FEWEST_BINS, MOST_BINS, auto_n_bins, count_rule, spectrum_rule
+from tensorly_smp.codes.bin_number import FEWEST_BINS, MOST_BINS, auto_n_bins
 from tensorly_smp.codes.binning import choose_binning
-from tensorly_smp.codes.energy import bin_spectrum, observed_values
+from tensorly_smp.codes.energy import EnergySpectrum, observed_values
 from tensorly_smp.codes.spectrum import nyquist_concerns
 from tensorly_smp.datasets import make_smooth_mixture
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 
 def rng():
@@ -49,26 +48,19 @@ def test_more_components_get_fewer_bins():
     assert auto_n_bins(X, 20) < auto_n_bins(X, 5) < auto_n_bins(X, 1)
 
 
-def test_count_rule():
-    assert count_rule(16.0 * 7, 7) == pytest.approx(6.4)
-    assert count_rule(160_000, 10) / count_rule(10_000, 10) == pytest.approx(2.0)
-
-
-def test_spectrum_rule_by_loops():
+def test_rule_by_loops():
     values = rng().gamma(2.0, size=500)
     observed, weights = observed_values(values, None)
-    n_steps = 2 * MOST_BINS
-    spectrum = bin_spectrum(observed, weights, 0.0, np.ptp(values) / MOST_BINS, n_steps)
-    energies = spectrum.energies(n_steps + 1)
+    energies = EnergySpectrum.of(observed, weights, 0.0, np.ptp(values) / MOST_BINS, MOST_BINS).energies(MOST_BINS + 1)
     best, chosen = -np.inf, 0
     for n_bins in range(FEWEST_BINS, MOST_BINS + 1):
-        last = 2 * n_bins
-        net = [energies[k] - 2.0 * (1 / 500 + 0.01) for k in range(last + 1)]
-        gained = sum((net[k] + net[k + 1]) / 2 for k in range(last))
+        net = [energies[k] - 2.0 * (1 / 500 + 1 / 500**2) for k in range(n_bins + 1)]
+        gained = sum((net[k] + net[k + 1]) / 2 for k in range(n_bins))
         if gained > best:
             best, chosen = gained, n_bins
-    assert spectrum_rule(spectrum, n_steps, 0.1) == chosen
     assert FEWEST_BINS < chosen < MOST_BINS
+    for rank in (1, 5):
+        assert one(values, rank) == round(np.sqrt(chosen * 3.2 * (500 / rank) ** 0.25))
 
 
 def test_atoms_do_not_count_as_sharpness():
@@ -150,22 +142,3 @@ def test_enough_bins_for_the_components():
     assert min(auto_n_bins(X, 12)) >= 12
     assert max(auto_n_bins(X, 1000)) == MOST_BINS
     assert max(auto_n_bins(rng().normal(size=(100, 25)), 12)) < 12
-
-
-@pytest.mark.parametrize(
-    ("values", "options", "error", "match"),
-    [
-        (np.zeros(5), {}, InvalidInputError, "shape"),
-        (np.zeros((0, 3)), {}, InvalidInputError, "shape"),
-        (np.full((5, 1), np.nan), {}, InvalidInputError, r"\[0\] .* no observed value"),
-        (np.array([[1.0], [np.inf]]), {}, InvalidInputError, "infinite"),
-        (np.zeros((5, 1)), {"n_components": 0}, InvalidInputError, "n_components"),
-        (np.zeros((5, 1)), {"n_components": 2.0}, InvalidTypeError, "n_components"),
-        (np.zeros((5, 1)), {"coverage": 1.5}, InvalidInputError, "coverage"),
-        (np.zeros((5, 1)), {"sample_weight": ["a"] * 5}, InvalidTypeError, "sample_weight"),
-        (np.zeros((5, 1)), {"sample_weight": np.ones(4)}, InvalidInputError, "sample_weight"),
-    ],
-)
-def test_refused(values, options, error, match):
-    with pytest.raises(error, match=match):
-        auto_n_bins(values, **{"n_components": 2, **options})

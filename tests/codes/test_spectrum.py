@@ -1,3 +1,5 @@
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.special import erfc
 
 from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.codes.energy import bin_spectrum, observed_values
-from tensorly_smp.codes.spectrum import FEWEST_SAMPLES, SpectrumShare, is_tied, nyquist_concerns
-from tensorly_smp.exceptions import ConstantVariableWarning, InvalidInputError
+from tensorly_smp.codes.energy import EnergySpectrum, observed_values
+from tensorly_smp.codes.spectrum import FEWEST_SAMPLES, HIGHEST, SHARE_THRESHOLD, SIGNIFICANCE, nyquist_concerns
+from tensorly_smp.exceptions import ConstantVariableWarning
 
 
 def rng():
@@ -23,17 +25,21 @@ def band_limited(n_samples, generator):
     return accepted[:n_samples]
 
 
-def spectrum_of(values, width, sample_weight=None):
-    """Arguments of `is_tied`, the first two of them of `SpectrumShare.beyond`; as many bins as the values fill."""
-    observed, weights = observed_values(values, sample_weight)
+def share_beyond(values, width, sample_weight=None):
+    """Share of the spectrum beyond pi / width and its standard error, with as many bins as the values fill."""
+    observed, weights = observed_values(np.asarray(values), sample_weight)
     with np.errstate(over="ignore"):
         n_steps = int(np.clip(np.ceil((observed.max() - observed.min()) / width), 16, 256))
-    return bin_spectrum(observed, weights, observed.min(), width, n_steps), n_steps, observed, weights
+    spectrum = EnergySpectrum.of(observed, weights, observed.min(), width, n_steps)
+    return Share(*spectrum.share(n_steps, HIGHEST * n_steps))
 
 
-def share_beyond(values, width, sample_weight=None):
-    """Share of the spectrum beyond pi / width."""
-    return SpectrumShare.beyond(*spectrum_of(values, width, sample_weight)[:2])
+class Share(NamedTuple):
+    share: float
+    standard_error: float
+
+    def exceeds(self, threshold=SHARE_THRESHOLD):
+        return self.share - SIGNIFICANCE * self.standard_error > threshold
 
 
 # What the share should be, of the energy up to three times the limit.
@@ -92,7 +98,6 @@ def test_nothing_beyond_the_band_but_noise():
     shares = np.array([each.share for each in found])
     assert abs(shares.mean()) < 4 * shares.std() / np.sqrt(50)
     assert not any(each.exceeds(0.0) for each in found)
-    assert not any(is_tied(*spectrum_of(values, np.pi / 1.1)) for values in draws)
 
 
 @given(
@@ -104,7 +109,6 @@ def test_scale_shift_and_order_do_not_matter(scale, shift, seed):
     plain, moved = share_beyond(values, 1.5), share_beyond(other, scale * 1.5)
     assert moved.share == pytest.approx(plain.share, abs=1e-3)  # a value on the edge of a cell may change sides
     assert moved.standard_error == pytest.approx(plain.standard_error, rel=0.05)
-    assert is_tied(*spectrum_of(values, 1.5)) == is_tied(*spectrum_of(other, scale * 1.5))
 
 
 def test_reflection_and_permutation_are_exact():
@@ -128,7 +132,6 @@ def test_weights():
     masked = share_beyond(np.append(values, 1e9), 2.0, np.append(np.ones(400), 0.0))
     assert masked.share == pytest.approx(plain.share)
     uneven = share_beyond(values, 2.0, np.where(np.arange(400) < 100, 1.0, 1e-6))
-    assert uneven.n_effective == pytest.approx(100, rel=1e-3)
     assert uneven.share == pytest.approx(share_beyond(values[:100], 2.0).share, abs=1e-3)
     assert uneven.standard_error > 1.5 * plain.standard_error
 
@@ -143,40 +146,17 @@ def test_errors_cover_with_weights():
     assert np.mean(shares) == pytest.approx(gaussian_share(np.pi / 2), abs=0.005)
 
 
-# ---- repeated values ----
-
-
-@pytest.mark.parametrize("spacing", [0.8, 1.0, 1.7, 3.0])
-def test_lattice_as_coarse_as_the_bins_is_tied(spacing):
-    assert is_tied(*spectrum_of(spacing * np.round(5 * rng().normal(size=2000) / spacing), 1.0))
-
-
 @pytest.mark.parametrize("spacing", [1e-3, 0.05, 0.2])
-def test_fine_rounding_is_not(spacing):
+def test_fine_rounding_is_no_matter(spacing):
     values = spacing * np.round(rng().normal(size=5000) / spacing)
-    assert not is_tied(*spectrum_of(values, 1.0))
     assert not share_beyond(values, 1.0).exceeds()
 
 
-@pytest.mark.parametrize("spacing", [0.02, 0.05, 0.1])
-def test_finely_rounded_values_still_have_a_shape(spacing):
-    values = spacing * np.round(rng().laplace(size=20_000) / spacing)
-    assert share_beyond(values, 2.0).exceeds()
-    assert not is_tied(*spectrum_of(values, 2.0))
-
-
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_an_atom_is_tied(share):
+def test_an_atom_is_beyond_all_bins(share):
     values = rng().normal(size=5000)
     values[: int(share * 5000)] = 0.0
     assert share_beyond(values, 0.5).exceeds()
-    assert is_tied(*spectrum_of(values, 0.5))
-
-
-def test_few_accidental_ties_are_not():
-    values = rng().laplace(size=5000)
-    values[:5] = values[5:10]
-    assert not is_tied(*spectrum_of(values, 2.0))
 
 
 # ---- hostile input ----
@@ -197,20 +177,22 @@ def test_few_accidental_ties_are_not():
 @pytest.mark.parametrize("width", [1e-300, 1e-12, 1.0, 1e300])
 def test_all_numbers_are_finite(values, width):
     found = share_beyond(np.array(values), width)
-    assert np.isfinite([found.share, found.standard_error, found.n_effective]).all()
+    assert np.isfinite(found).all()
     assert found.standard_error >= 0
 
 
 def test_one_sample_with_all_the_weight():
     found = share_beyond(np.array([0.0, 1.0, 2.0]), 1.0, np.array([1.0, 1e-200, 1e-200]))
-    assert np.isfinite([found.share, found.standard_error]).all()
-    assert not found.exceeds()
+    assert np.isfinite(found).all()
+    X, binning = np.array([[0.0], [1.0], [2.0]]), Binning((np.linspace(0, 2, 4),))
+    assert nyquist_concerns(X, binning, np.array([1.0, 1e-200, 1e-200])) == []
 
 
 def test_no_verdict_on_few_samples():
-    values = np.repeat([0.0, 1e6], (FEWEST_SAMPLES - 1, 0))
-    assert not share_beyond(values, 1.0).exceeds()
-    assert share_beyond(np.append(values, 0.0), 1.0).exceeds()
+    binning = Binning((np.linspace(-0.5, 1.5, 3),))
+    values = np.repeat([0.0, 1.0], FEWEST_SAMPLES)[:, None]
+    assert nyquist_concerns(values[1:-1:2], binning) == []
+    assert len(nyquist_concerns(values[::2], binning)) == 1
 
 
 # ---- the concerns ----
@@ -237,41 +219,19 @@ def binned(X, n_bins, names="abcde", **options):
     return Binning(binning.edges, tuple(names), binning.strategy)
 
 
-def test_names_what_is_coarse_and_what_is_tied(mixed):
-    coarse, tied = nyquist_concerns(mixed, binned(mixed, [12, 8, 12, 12, 3]))
-    assert "'b'" in coarse
-    assert "'e'" in coarse
-    assert "'a'" not in coarse + tied
-    assert "'d'" not in coarse + tied
-    assert "'c'" in tied
-    assert "8 bins" in coarse
-    assert "3 bins" in coarse
+def test_names_what_is_coarse_or_repeats_values(mixed):
+    (message,) = nyquist_concerns(mixed, binned(mixed, [12, 8, 12, 12, 3]))
+    assert [name for name in "abcde" if f"'{name}' (" in message] == ["b", "c", "e"]
+    assert "with 8 bins" in message
+    assert "with 3 bins" in message
+    assert "Where values repeat" in message
 
 
-def test_number_that_would_do_does(mixed):
-    (coarse,) = nyquist_concerns(mixed[:, :1], choose_binning(mixed[:, :1], 3))
-    number = int(coarse.split(" would do")[0].split()[-1])
-    assert 3 < number <= 12
-    width = np.ptp(mixed[~np.isnan(mixed[:, 0]), 0]) / number
-    assert share_beyond(mixed[:, 0], width).share < 0.012
-    assert share_beyond(mixed[:, 0], width * number / (number - 1)).share > 0.008
-    assert nyquist_concerns(mixed[:, :1], choose_binning(mixed[:, :1], number)) == []
-
-
-def test_cliff_that_no_number_follows():
-    X = rng().exponential(size=(5000, 1))
-    (coarse,) = nyquist_concerns(X, choose_binning(X, 10))
-    assert "even 40 would not do" in coarse
-
-
-def test_rounding_finer_than_the_bins_is_told_from_a_rough_density():
-    # Bins are three lattice points wide, so that ties show only with finer ones.
-    X = np.round(np.repeat([0.0, 20.0], 1000) + rng().normal(0, 1, 2000))[:, None]
-    (tied,) = nyquist_concerns(X, choose_binning(X, 8))
-    assert "repeat values" in tied
-    smooth = np.repeat([0.0, 20.0], 1000) + rng().normal(0, 1, 2000)
-    (coarse,) = nyquist_concerns(smooth[:, None], choose_binning(smooth[:, None], 8))
-    assert "would do" in coarse
+def test_share_that_is_named_is_that_of_the_spectrum(mixed):
+    (message,) = nyquist_concerns(mixed[:, :1], choose_binning(mixed[:, :1], 3))
+    column = mixed[~np.isnan(mixed[:, 0]), 0]
+    named = float(message.split("'x0' (")[1].split(" %")[0])
+    assert named == pytest.approx(100 * share_beyond(column, np.ptp(column) / 3).share, abs=0.3)
 
 
 def test_few_samples_and_bins_of_unequal_width_get_no_verdict(mixed):
@@ -289,13 +249,6 @@ def test_weights_choose_the_samples():
     assert nyquist_concerns(X, binning, np.repeat([1.0, 0.0], 2000)) == []
 
 
-def test_threshold():
-    X = rng().laplace(size=(20_000, 1))
-    binning = choose_binning(X, 10, coverage=0.999)
-    assert len(nyquist_concerns(X, binning, threshold=0.01)) == 1
-    assert nyquist_concerns(X, binning, threshold=0.2) == []
-
-
 @pytest.mark.parametrize("n_bins", [2, 3, 7, 15, 100, 1000])
 def test_any_number_of_bins(n_bins):
     X = rng().normal(size=(2000, 1))
@@ -311,9 +264,4 @@ def test_far_values_need_no_room():
 def test_long_lists_are_cut():
     X = np.tile(rng().laplace(size=(2000, 1)), 30)
     (coarse,) = nyquist_concerns(X, choose_binning(X, 6))
-    assert coarse.endswith("and 20 more.")
-
-
-def test_concerns_refuse_other_shapes():
-    with pytest.raises(InvalidInputError, match="shape"):
-        nyquist_concerns(np.zeros((5, 2)), choose_binning(np.arange(6.0)[:, None], 3))
+    assert "and 20 more. Take more bins" in coarse
