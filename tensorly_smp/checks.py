@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+
+
+def import_extra(module: str, extra: str, what: str) -> Any:
+    """Import a module of an optional package.
+
+    Raises
+    ------
+    MissingDependencyError
+        It is not installed; the message names the extra that brings it, and `what` needs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingDependencyError(
+            f'{what} needs {package}, which is not installed: pip install "tensorly_smp[{extra}]".'
+        ) from error
 
 
 def checked_integer(value: Any, name: str, least: int | None = None) -> int:
@@ -25,6 +43,21 @@ def checked_integer(value: Any, name: str, least: int | None = None) -> int:
     if least is not None and value < least:
         raise InvalidInputError(f"{name} is {value}; expected at least {least}.")
     return int(value)
+
+
+def checked_n_jobs(n_jobs: Any) -> int | None:
+    """Number of jobs as of joblib: positive, negative to count from the number of processors, or None.
+
+    Raises
+    ------
+    InvalidTypeError
+        No integer.
+    InvalidInputError
+        Zero.
+    """
+    if n_jobs is not None and checked_integer(n_jobs, "n_jobs") == 0:
+        raise InvalidInputError("n_jobs is 0; expected a positive number, -1 for all processors, or None.")
+    return None if n_jobs is None else int(n_jobs)
 
 
 def unmasked_array(values: Any, name: str) -> np.ndarray:

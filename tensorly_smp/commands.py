@@ -12,9 +12,10 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
+from tensorly_smp.checks import import_extra
 from tensorly_smp.csv_tables import Columns, CsvFormat, CsvTable, read_table
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.exceptions import FileFormatError, InvalidInputError, MissingDependencyError
+from tensorly_smp.exceptions import FileFormatError, InvalidInputError
 from tensorly_smp.files import require_folder, written_whole
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
@@ -229,13 +230,7 @@ def _check_model_name(path: Path) -> None:
 
 
 def _figure_kinds() -> list[str]:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingDependencyError(
-            'A figure needs matplotlib: install the extra, pip install "tensorly_smp[plot]".'
-        ) from error
-    matplotlib.use("agg")  # no window
+    import_extra("matplotlib", "plot", "A figure").use("agg")  # no window
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     return sorted(FigureCanvasAgg.get_supported_filetypes())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -236,6 +237,54 @@ def repeated_names(names: Sequence[Hashable]) -> list[Hashable]:
     """Names that occur more than once."""
     seen: set[Hashable] = set()
     return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+
+
+def variable_positions(variables: Any, names: Sequence[Hashable]) -> list[int]:
+    """Positions of one variable or several, by name; by number too, where the names are the default ones.
+
+    Parameters
+    ----------
+    variables : hashable or iterable of hashable
+        A tuple is one name if there is a variable of that name.
+    names : sequence of hashable (n_variables,)
+        Of all variables.
+
+    Raises
+    ------
+    InvalidInputError
+        An unknown name, none at all, or one twice.
+
+    Examples
+    --------
+    >>> from tensorly_smp.labels import variable_positions
+    >>> variable_positions("b", ["a", "b"]), variable_positions(["b", "a"], ["a", "b"])
+    ([1], [1, 0])
+    >>> variable_positions([1, "x0"], ["x0", "x1"])
+    [1, 0]
+    """
+    is_tuple = isinstance(variables, tuple) and variables in names
+    is_one = is_tuple or isinstance(variables, str) or not isinstance(variables, Iterable)
+    found = [variable_position(name, names) for name in ([variables] if is_one else variables)]
+    if not found or len(set(found)) < len(found):
+        chosen = [names[n] for n in found]
+        raise InvalidInputError(f"Variables are {list_names(chosen) or 'none'}; expected at least one, none twice.")
+    return found
+
+
+def variable_position(variable: Any, names: Sequence[Hashable]) -> int:
+    """Position of a variable, by name; by number too, where the names are the default ones.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such variable.
+    """
+    if isinstance(variable, Hashable) and variable in names:
+        return list(names).index(variable)
+    is_number = isinstance(variable, Integral) and not isinstance(variable, bool)
+    if is_number and 0 <= variable < len(names) and tuple(names) == default_names(len(names)):
+        return int(variable)
+    raise InvalidInputError(f"Variable {variable!r} is unknown; expected one of {list_names(names)}.")
 
 
 def aligned(values: Any, like: Any, what: str = "sample_weight", of: str = "X") -> Any:

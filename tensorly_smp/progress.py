@@ -13,8 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 from typing import Any
 
-from tensorly_smp.checks import checked_integer
-from tensorly_smp.exceptions import MissingDependencyError
+from tensorly_smp.checks import checked_integer, import_extra
 
 logger = logging.getLogger("tensorly_smp")
 
@@ -138,11 +137,4 @@ def dask_progress(verbose: int, description: str) -> AbstractContextManager[Any]
 
 def _tqdm() -> Any:
     """Tqdm's bar for wherever this runs: a terminal or a notebook."""
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise MissingDependencyError(
-            'Progress bars need tqdm: install the extra, pip install "tensorly_smp[progress]", or leave verbose=0. '
-            'Messages come without it: logging.basicConfig(level="INFO").'
-        ) from error
-    return tqdm
+    return import_extra("tqdm.auto", "progress", "verbose=1").tqdm

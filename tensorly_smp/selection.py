@@ -16,7 +16,7 @@ from joblib import Parallel, delayed
 from scipy.sparse.linalg import ArpackError
 
 from tensorly_smp.candidates import CandidateFit, Job, fit_whole, fit_without
-from tensorly_smp.checks import checked_integer, checked_sample_weight
+from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_sample_weight
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -148,8 +148,7 @@ def select_n_components(
     candidates = _checked_candidates(n_components)
     if criterion not in CRITERIA:
         raise InvalidInputError(f"criterion is {criterion!r}; expected one of {list(CRITERIA)}.")
-    if n_jobs is not None and checked_integer(n_jobs, "n_jobs") == 0:
-        raise InvalidInputError("n_jobs is 0; expected at least 1, or -1 for all processors.")
+    checked_n_jobs(n_jobs)
     job = _read_job(X, sample_weight, sample_dim, random_state, parameters)
     folds = _folds(job, n_folds) if criterion == "cv" else None
     # Processes, not threads: warnings, which every fit catches, are caught for all threads of a process at once.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from tensorly_smp.exceptions import FileFormatError, InvalidInputError, MissingDependencyError
+from tensorly_smp.checks import import_extra
+from tensorly_smp.exceptions import FileFormatError, InvalidInputError
 from tensorly_smp.file_content import dataset_of_model, model_of_dataset
 from tensorly_smp.file_probes import probe_netcdf, probe_zarr
 from tensorly_smp.files import as_path, require_folder, written_whole
@@ -138,11 +138,7 @@ def _refuse_to_replace(target: Path, is_zarr: bool) -> None:
 
 
 def _require(package: str) -> None:
-    try:
-        import_module(package)
-    except ImportError as error:
-        extra = "zarr" if package == "zarr" else "io"
-        what = "zarr stores" if package == "zarr" else "files"
-        raise MissingDependencyError(
-            f'Reading and writing {what} needs {package}: install the extra, pip install "tensorly_smp[{extra}]".'
-        ) from error
+    if package == "zarr":
+        import_extra(package, "zarr", "Reading and writing zarr stores")
+    else:
+        import_extra(package, "io", "Reading and writing files")

@@ -8,14 +8,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.densities.arguments import is_all, real_numbers
 from tensorly_smp.densities.products import mix_cdf
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.mixture_factors import MixtureFactors, joint_to_posterior
 from tensorly_smp.randomness import RandomState, as_generator
 from tensorly_smp.representations import short_repr
 
@@ -150,12 +150,7 @@ class TrueMixture:
         ndarray (n_samples, rank)
             Rows sum to one. The weights for a sample without any entry, and for one that no component allows.
         """
-        rows = []
-        for joint in self._log_joint(X):
-            impossible = np.isneginf(joint).all(axis=1)
-            joint[impossible] = np.log(self.weights)
-            rows.append(softmax(joint, axis=1))
-        return np.concatenate(rows)
+        return np.concatenate([joint_to_posterior(joint, self.weights) for joint in self._log_joint(X)])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Most probable component (n_samples,): no clustering rule is right more often."""

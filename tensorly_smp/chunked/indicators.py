@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from tensorly_smp.chunked.parts import Parts
+from tensorly_smp.codes.one_hot import indicator_matrix
 from tensorly_smp.kernels import LEAST_WORK
 from tensorly_smp.likelihood.expectation import Expectation, expectation
 
@@ -55,29 +55,7 @@ class Indicators:
 
     def hot(self, rows: slice) -> csr_array:
         """Indicator matrix (n_rows, sum of sizes) of some samples."""
-        offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int32)
-        values = self.values[rows]
-        columns = values + offsets[:-1]
-        if values.min(initial=0) >= 0:
-            starts, indices = _even_starts(*values.shape), columns.ravel()
-        else:
-            observed = values >= 0
-            counts = np.count_nonzero(observed, axis=1)
-            starts, indices = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), columns[observed]
-        ones = _ones(values.size)[: len(indices)]
-        return csr_array((ones, indices, starts), shape=(len(values), int(offsets[-1])))
-
-
-# Made once: new memory of this size costs as much as what is done with it, the more so on a cluster's workers, which
-# are told to give memory back at once. Nobody writes to them; marked as read-only, kernels would be compiled once more.
-@lru_cache(maxsize=4)
-def _ones(size: int) -> np.ndarray:
-    return np.ones(size)
-
-
-@lru_cache(maxsize=4)
-def _even_starts(n_samples: int, n_tables: int) -> np.ndarray:
-    return np.arange(n_samples + 1, dtype=np.int32) * n_tables
+        return indicator_matrix(self.values[rows], self.sizes)
 
 
 @dataclass(frozen=True, eq=False)

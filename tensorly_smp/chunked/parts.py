@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorly_smp.exceptions import MissingDependencyError
+from tensorly_smp.checks import import_extra
 
 #: Results that are merged at a time.
 FAN_IN = 8
@@ -27,13 +27,7 @@ def require_dask() -> Any:
     MissingDependencyError
         It is not installed.
     """
-    try:
-        import dask
-    except ImportError as error:
-        raise MissingDependencyError(
-            'Samples in chunks need Dask, which is not installed: pip install "tensorly_smp[dask]".'
-        ) from error
-    return dask
+    return import_extra("dask", "dask", "A fit to samples in chunks")
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+
 import numpy as np
 from scipy.sparse import csr_array
 
 from tensorly_smp.codes.encoding import Codes
+
+#: Arrays of ones up to this length are kept: new memory costs as much as what is done with it.
+KEPT_ONES = 2**20
 
 
 def one_hot(codes: Codes) -> csr_array:
@@ -31,15 +37,35 @@ def one_hot(codes: Codes) -> csr_array:
     array([[1., 0., 0., 1.],
            [0., 1., 0., 0.]])
     """
-    offsets = np.concatenate([[0], np.cumsum(codes.n_bins)])
-    observed = codes.values >= 0
-    columns = codes.values.astype(np.int32)
-    columns += offsets[:-1].astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
-    indices = columns[observed]
+    return indicator_matrix(codes.values, codes.n_bins)
+
+
+def indicator_matrix(values: np.ndarray, sizes: Sequence[int]) -> csr_array:
+    """Indicator matrix (n_samples, sum of sizes) of the rows that entries pick in tables that stand side by side.
+
+    Parameters
+    ----------
+    values : ndarray of int (n_samples, n_tables)
+        Row in the table, -1 where the entry is missing.
+    sizes : sequence of int (n_tables,)
+        Rows of the tables.
+    """
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    columns = values.astype(np.int32)
+    columns += offsets[:-1]
+    observed = values >= 0
+    indices = columns.ravel() if observed.all() else columns[observed]
+    starts = np.concatenate([[0], np.cumsum(np.count_nonzero(observed, axis=1))])
     # Of one type with the indices, or both would become the larger: twice the memory, and slower products.
     starts = starts.astype(index_type(len(indices)))
-    return csr_array((np.ones(len(indices)), indices, starts), shape=(codes.n_samples, int(offsets[-1])))
+    # Nobody writes to kept ones; marked as read-only, kernels would be compiled once more.
+    ones = _kept_ones()[: len(indices)] if len(indices) <= KEPT_ONES else np.ones(len(indices))
+    return csr_array((ones, indices, starts), shape=(len(values), int(offsets[-1])))
+
+
+@lru_cache(maxsize=1)
+def _kept_ones() -> np.ndarray:
+    return np.ones(KEPT_ONES)
 
 
 def index_type(n_entries: int) -> type[np.signedinteger]:

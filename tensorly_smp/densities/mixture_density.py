@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,14 @@ from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.labels import LOG_DENSITY, PROBABILITY, list_names, repeated_names
+from tensorly_smp.labels import (
+    LOG_DENSITY,
+    PROBABILITY,
+    list_names,
+    repeated_names,
+    variable_position,
+    variable_positions,
+)
 from tensorly_smp.randomness import RandomState, as_generator
 from tensorly_smp.representations import html_weights
 from tensorly_smp.samples import read_samples
@@ -247,7 +254,7 @@ class MixtureDensity:
         ----------
         x : array_like (...)
         variable : hashable
-            Its name.
+            Its name; or its position, where the names are the default ones ("x0", "x1", ...).
         component : int, "all" or None
             See the class.
 
@@ -339,11 +346,7 @@ class MixtureDensity:
         variables : name, or sequence of names
             In the order wanted.
         """
-        names = self._names(variables)
-        positions = [self._position(name) for name in names]
-        if not names or repeated_names(names):
-            raise InvalidInputError(f"Variables are {list_names(names) or 'none'}; expected at least one, none twice.")
-        return self._reduced(self.weights, positions)
+        return self._reduced(self.weights, variable_positions(variables, self.variables))
 
     def conditional(self, given: Mapping[Hashable, float]) -> MixtureDensity:
         """Density of the other variables, given the values of some.
@@ -361,7 +364,7 @@ class MixtureDensity:
         """
         if not isinstance(given, Mapping):
             raise InvalidTypeError(f"given is {type(given).__name__}; expected a mapping from variable to value.")
-        positions = [self._position(name) for name in given]
+        positions = variable_positions(list(given), self.variables) if given else []
         rest = [n for n in range(self.n_variables) if n not in positions]
         if not rest:
             raise InvalidInputError("All variables are given; expected at least one to remain.")
@@ -404,19 +407,7 @@ class MixtureDensity:
         return values if is_all(component) else values[..., component_number(component, self.rank)]
 
     def _of(self, variable: Hashable) -> ConditionalDensities:
-        return self.conditionals[self._position(variable)]
-
-    def _names(self, variables: Any) -> tuple[Hashable, ...]:
-        """One name or several; a tuple is one name if there is a variable of that name."""
-        is_name = isinstance(variables, tuple) and variables in self.variables
-        if is_name or isinstance(variables, str) or not isinstance(variables, Iterable):
-            return (variables,)
-        return tuple(variables)
-
-    def _position(self, variable: Any) -> int:
-        if not isinstance(variable, Hashable) or variable not in self.variables:
-            raise InvalidInputError(f"Variable {variable!r} is unknown; expected one of {list_names(self.variables)}.")
-        return self.variables.index(variable)
+        return self.conditionals[variable_position(variable, self.variables)]
 
 
 def _normal(variances: np.ndarray) -> np.ndarray:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.special import softmax
 
 from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.factors.mixture_factors import joint_to_posterior
 
 # Samples are evaluated in chunks of so many values per variable: 2 MB of float64, times a handful of temporaries.
 _CHUNK_CELLS = 2**18
@@ -49,10 +49,7 @@ def posterior(conditionals: Sequence[ConditionalDensities], weights: np.ndarray,
 
     Parameters as for :func:`log_joint`.
     """
-    joint = log_joint(conditionals, weights, values)
-    with np.errstate(divide="ignore"):
-        joint[np.isneginf(joint).all(axis=1)] = np.log(weights)
-    return softmax(joint, axis=1)
+    return joint_to_posterior(log_joint(conditionals, weights, values), weights)
 
 
 def mix_cdf(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

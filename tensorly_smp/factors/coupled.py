@@ -72,7 +72,7 @@ class CoupledTensors:
         sum of omega X log X, the part of the KL loss that no factor changes.
     energy : float
         sum of omega X^2, the same for the Frobenius loss.
-    first_moments : tuple of ndarray (n_bins[n],)
+    univariate_marginals : tuple of ndarray (n_bins[n],)
         Share of samples per bin of each variable.
     context : dict
         dtype and device, as of ``tensorly.context``.
@@ -89,7 +89,7 @@ class CoupledTensors:
     omega_total: float
     self_information: float
     energy: float
-    first_moments: tuple[np.ndarray, ...]
+    univariate_marginals: tuple[np.ndarray, ...]
     context: dict[str, Any]
     n_samples: int
     triples: np.ndarray | None
@@ -283,7 +283,7 @@ def _couple(
         omega_total=float(omega.sum()),
         self_information=information,
         energy=energy,
-        first_moments=tuple(_first_moment(block) for block, _ in unfolded),
+        univariate_marginals=tuple(_univariate_marginal(block) for block, _ in unfolded),
         context=context,
         n_samples=n_samples,
         triples=np.unique(np.sort(modes, axis=1), axis=0),
@@ -295,9 +295,9 @@ def _x_log_x(tensor: np.ndarray) -> float:
     return float(positive @ np.log(positive))
 
 
-def _first_moment(block: Unfolding) -> np.ndarray:
-    moment = to_numpy(tl.sum(block.values, axis=1)).astype(np.float64)
-    return np.asarray(moment / moment.sum())
+def _univariate_marginal(block: Unfolding) -> np.ndarray:
+    total = to_numpy(tl.sum(block.values, axis=1))
+    return np.asarray(total / total.sum())
 
 
 def _unfold(

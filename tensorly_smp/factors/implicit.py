@@ -36,7 +36,7 @@ from tensorly_smp.factors.steps import BlockSteps, Steps
 from tensorly_smp.factors.symmetric_sums import PairSums, PatternGrams, pair_weights
 from tensorly_smp.factors.triple_sample import TripleSample
 from tensorly_smp.factors.updates import BlockSolver, ProjectedGradient
-from tensorly_smp.marginals.histograms import check_constant
+from tensorly_smp.marginals.histograms import check_constant, univariate_marginals
 
 #: Weight blocks after which the sums over samples are computed anew, so that rounding does not pile up.
 MOST_UPDATES = 4
@@ -62,7 +62,7 @@ class CoupledCodes:
         Sums of `weights`.
     pair_weights : ndarray (n_variables, n_variables) or None
         Sums of `weights` over the samples with both entries, if there are many patterns.
-    first_moments : tuple of ndarray (n_bins[n],)
+    univariate_marginals : tuple of ndarray (n_bins[n],)
         Share of samples per bin, in the triples of each variable.
     energy : float
         Sum over triples of omega ||X||^2, the part of the loss that no factor changes.
@@ -83,7 +83,7 @@ class CoupledCodes:
     patterns: np.ndarray
     pattern_weights: np.ndarray
     pair_weights: np.ndarray | None
-    first_moments: tuple[np.ndarray, ...]
+    univariate_marginals: tuple[np.ndarray, ...]
     energy: float
     energy_error: float
     context: dict[str, Any]
@@ -143,7 +143,9 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
         _warn_of_empty_triples(sample, is_counted)
     # Samples in a triple on average: the sum over all triples is known without counting any.
     mean_total = float(weights @ (n_observed * (n_observed - 1) * (n_observed - 2))) / 6 / n_counted
-    in_pairs = weights * (n_observed - 1) * (n_observed - 2)
+    # A sample is in the triples of a variable as often as it has pairs of others.
+    in_pairs = np.zeros(codes.n_samples)
+    in_pairs[used] = weights * (n_observed - 1) * (n_observed - 2)
     weights = weights / mean_total
     patterns, pattern_weights = distinct_patterns(observed, weights)
     energy, error = _estimated_sum(replace(sample, weights=weights))
@@ -154,7 +156,7 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
         patterns=patterns,
         pattern_weights=pattern_weights,
         pair_weights=pair_weights(patterns, pattern_weights),
-        first_moments=_first_moments(columns, in_pairs, codes.n_bins),
+        univariate_marginals=tuple(univariate_marginals(codes, in_pairs)),
         energy=energy,
         energy_error=error,
         context=context,
@@ -180,12 +182,6 @@ def distinct_patterns(observed: np.ndarray, weights: np.ndarray) -> tuple[np.nda
     packed, member = np.unique(np.packbits(observed, axis=1), axis=0, return_inverse=True)
     distinct = np.unpackbits(packed, axis=1, count=observed.shape[1]).astype(bool)
     return np.ascontiguousarray(distinct.T), np.bincount(member.ravel(), weights)
-
-
-def _first_moments(columns: np.ndarray, weights: np.ndarray, n_bins: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """Histogram of every variable over all of its triples: a sample is in them as often as it has pairs of others."""
-    counts = [np.bincount(column, weights, minlength=size)[:size] for column, size in zip(columns, n_bins, strict=True)]
-    return tuple(count / count.sum() for count in counts)
 
 
 def _warn_of_empty_triples(sample: TripleSample, is_counted: np.ndarray) -> None:

@@ -238,10 +238,7 @@ class MixtureFactors:
 
         A sample that is impossible in every component gets the weights.
         """
-        log_joint = self.log_joint(codes)
-        impossible = np.isneginf(log_joint).all(axis=1)
-        log_joint[impossible] = np.log(np.maximum(to_numpy(self.weights), np.finfo(float).tiny))
-        return softmax(log_joint, axis=1)
+        return joint_to_posterior(self.log_joint(codes), to_numpy(self.weights))
 
     def info(self) -> dict[str, Any]:
         """What is known about where these factors come from, as plain values; more in algebraic starts."""
@@ -259,6 +256,19 @@ class MixtureFactors:
         names = "" if self.binning is None else f": {listed(self.binning.variables)}"
         pairs = [("variables", f"{self.n_variables}{names}"), ("bins", number_range(self.n_bins)), ("rank", self.rank)]
         return html_weights(type(self).__name__, pairs, to_numpy(self.weights))
+
+
+def joint_to_posterior(log_joint: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Posterior probabilities (n_samples, rank), from logarithms of joint ones (n_samples, rank) by Bayes' rule.
+
+    Rows sum to one. A sample that is impossible in every component gets the weights (rank,).
+    """
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+    impossible = np.asarray(np.isneginf(log_joint).all(axis=1))
+    if impossible.any():
+        log_joint = np.where(impossible[:, None], log_weights, log_joint)
+    return softmax(log_joint, axis=1)
 
 
 def _as_tensor(array: Any) -> Tensor:

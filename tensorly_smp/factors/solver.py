@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
+from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_sample_weight, checked_tolerance
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
@@ -237,7 +237,8 @@ def coupled_simplex_parafac(
     starts = _starts(tensors, algebra, own_weight, rank, init, n_init, agree, random_state)
     if isinstance(tensors, CoupledCodes):
         run = replace(run, tensors=tensors.calibrated(starts[0]))
-    results = _with_bars(run, verbose, starts, _n_threads(n_jobs), screening if is_algebraic else None)
+    n_threads = allowed_threads(checked_n_jobs(n_jobs))
+    results = _with_bars(run, verbose, starts, n_threads, screening if is_algebraic else None)
     solution = _best(_on_one_level(results, run.tensors), starts, loss, binning)
     if isinstance(data, Codes):
         form = "implicit" if isinstance(tensors, CoupledCodes) else "counted"
@@ -323,13 +324,6 @@ def _on_one_level(results: list[Result], tensors: CoupledTensors | CoupledCodes)
     return [(state, replace(trace, loss=trace.loss + level), status) for state, trace, status in results]
 
 
-def _n_threads(n_jobs: Any) -> int:
-    """Number of threads, see :func:`tensorly_smp.threads.allowed_threads`; an error for what is no number of jobs."""
-    if n_jobs is not None and checked_integer(n_jobs, "n_jobs") == 0:
-        raise InvalidInputError("n_jobs is 0; expected a positive number, -1 for all processors, or None.")
-    return allowed_threads(n_jobs)
-
-
 def _named(name: Any, table: dict[str, Any], what: str) -> str:
     if not isinstance(name, str) or name not in table:
         raise InvalidInputError(f"{what} is {name!r}; expected one of {list(table)}.")
@@ -354,7 +348,7 @@ def _starts(
     from tensorly_smp.initializers.starts import gevd_starts, random_starts
 
     streams = spawn_generators(random_state, n_init)
-    starts = random_starts(tensors.n_bins, rank, tensors.first_moments, streams)
+    starts = random_starts(tensors.n_bins, rank, tensors.univariate_marginals, streams)
     if isinstance(init, str):
         if init == "random":
             return starts

@@ -24,9 +24,9 @@ from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.core import SINGULAR_RATIO, GevdDiagnostics, decompose_core
-from tensorly_smp.initializers.merging import first_moments, merge_bins, merge_data, spread_bins, sum_groups
+from tensorly_smp.initializers.merging import merge_bins, merge_data, spread_bins, sum_groups
 from tensorly_smp.initializers.pair_block import PairBlock, compress_codes, compress_marginals
-from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
 from tensorly_smp.randomness import RandomState, as_generator
 
@@ -214,7 +214,7 @@ def _decompose_partition(
     left_out = sorted(set(range(data.n_variables)) - {n for group in parts for n in group})
     if left_out:
         raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
-    shares = first_moments(data, sample_weight)
+    shares = univariate_marginals(data, sample_weight)
     groups = _merged_bins(data, shares, parts, rank, n_bins)
     coarse = data if groups is None else merge_data(data, groups)
     _check_rank(parts, coarse.n_bins, rank)

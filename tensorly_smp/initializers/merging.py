@@ -8,33 +8,12 @@ import numpy as np
 
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
 
 
 def merged_sizes(data: Marginals | Codes, n_bins: int, weights: np.ndarray | None = None) -> tuple[int, ...]:
     """Bins per variable that :func:`gevd_start` decomposes with this ``n_bins``; weights are those of codes."""
-    return tuple(int(merge_bins(share, n_bins).max()) + 1 for share in first_moments(data, weights))
-
-
-def first_moments(data: Marginals | Codes, weights: np.ndarray | None = None) -> list[np.ndarray]:
-    """Overall histogram of every variable; weights (n_samples,) are those of codes."""
-    counts = [np.zeros(size) for size in data.n_bins]
-    if isinstance(data, Codes):
-        for count, column in zip(counts, data.values.T, strict=True):
-            present = column >= 0
-            count += np.bincount(column[present], None if weights is None else weights[present], len(count))
-    else:
-        for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
-            for axis, n in enumerate(triple):
-                counts[n] += count.sum(axis=tuple({0, 1, 2} - {axis}))
-    unknown = [name for name, count in zip(data.binning.variables, counts, strict=True) if not count.sum() > 0]
-    if unknown:
-        raise InvalidInputError(
-            f"Variables {unknown[:5]}{'...' if len(unknown) > 5 else ''} have no observed value, or are in no triple "
-            "that has been counted."
-        )
-    return [count / count.sum() for count in counts]
+    return tuple(int(merge_bins(share, n_bins).max()) + 1 for share in univariate_marginals(data, weights))
 
 
 def merge_bins(share: np.ndarray, n_bins: int) -> np.ndarray:

@@ -15,6 +15,7 @@ import scipy.sparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.one_hot import indicator_matrix
 from tensorly_smp.marginals.block_tensor import stack_blocks
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition
@@ -96,13 +97,10 @@ def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.nd
 
 def _one_hot(codes: Codes, group: Sequence[int], observed: np.ndarray) -> Any:
     """Sparse (n_samples, stacked bins); missing entries are zero, and observed ones weighted up for them."""
-    values = codes.values[:, list(group)].astype(np.int64)
-    starts = np.concatenate([[0], np.cumsum(np.array(codes.n_bins)[list(group)])])
-    present = values >= 0
-    columns = (values + starts[:-1])[present]
-    weights = np.broadcast_to(1.0 / observed[list(group)], values.shape)[present]
-    rows = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-    return scipy.sparse.csr_array((weights, columns, rows), shape=(codes.n_samples, int(starts[-1])))
+    chosen = list(group)
+    sizes = [codes.n_bins[n] for n in chosen]
+    hot = indicator_matrix(codes.values[:, chosen], sizes)
+    return hot @ scipy.sparse.diags_array(np.repeat(1.0 / observed[chosen], sizes))
 
 
 def _column_sums(hot: Any, weights: np.ndarray | None) -> np.ndarray:

@@ -13,7 +13,7 @@ def random_start(
     n_bins: Sequence[int],
     rank: int,
     rng: np.random.Generator,
-    first_moments: Sequence[np.ndarray] | None = None,
+    univariate_marginals: Sequence[np.ndarray] | None = None,
 ) -> MixtureFactors:
     """Equal weights and columns drawn from the uniform distribution on the simplex, times the overall histogram.
 
@@ -22,7 +22,7 @@ def random_start(
     n_bins : sequence of int
     rank : int
     rng : Generator
-    first_moments : sequence of ndarray (n_bins[n],), optional
+    univariate_marginals : sequence of ndarray (n_bins[n],), optional
         Overall histogram of each variable: a column then has more mass where there are more samples.
 
     Returns
@@ -32,7 +32,7 @@ def random_start(
     columns = []
     for n, size in enumerate(n_bins):
         column = rng.standard_exponential((size, rank))
-        if first_moments is not None:
-            column *= first_moments[n][:, None] + 1e-3 / size
+        if univariate_marginals is not None:
+            column *= univariate_marginals[n][:, None] + 1e-3 / size
         columns.append(column / column.sum(axis=0))
     return MixtureFactors(np.full(rank, 1.0 / rank), tuple(columns))

@@ -30,10 +30,10 @@ CLIPPED_SHARE, CLIPPED_WEIGHT_SHARE = 0.01, 0.1
 
 
 def random_starts(
-    n_bins: tuple[int, ...], rank: int, first_moments: tuple[np.ndarray, ...], streams: list[np.random.Generator]
+    n_bins: tuple[int, ...], rank: int, univariate_marginals: tuple[np.ndarray, ...], streams: list[np.random.Generator]
 ) -> list[MixtureFactors]:
     """One random start per stream."""
-    return [random_start(n_bins, rank, rng, first_moments) for rng in streams]
+    return [random_start(n_bins, rank, rng, univariate_marginals) for rng in streams]
 
 
 def gevd_starts(

@@ -299,6 +299,39 @@ def _require_fit(n_cells: float, n_triples: int, max_bytes: float, n_variables: 
         )
 
 
+def univariate_marginals(data: Marginals | Codes, sample_weight: np.ndarray | None = None) -> list[np.ndarray]:
+    """Share of the samples in every bin of every variable, a list of arrays (n_bins[n],).
+
+    Parameters
+    ----------
+    data : Marginals or Codes
+        Of Marginals, over all triples that contain the variable.
+    sample_weight : ndarray (n_samples,), optional
+        Of Codes.
+
+    Raises
+    ------
+    InvalidInputError
+        A variable has no observed value, or is in no triple that has been counted.
+    """
+    counts = [np.zeros(size) for size in data.n_bins]
+    if isinstance(data, Codes):
+        for count, column in zip(counts, data.values.T, strict=True):
+            present = column >= 0
+            weights = None if sample_weight is None else sample_weight[present]
+            count += np.bincount(column[present], weights, len(count))
+    else:
+        for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
+            for axis, n in enumerate(triple):
+                counts[n] += count.sum(axis=tuple({0, 1, 2} - {axis}))
+    unknown = [name for name, count in zip(data.binning.variables, counts, strict=True) if not count.sum() > 0]
+    if unknown:
+        raise InvalidInputError(
+            f"Variables {listed(unknown, 5)} have no observed value, or are in no triple that has been counted."
+        )
+    return [count / count.sum() for count in counts]
+
+
 def check_coverage(marginals: Marginals) -> None:
     """Warn of triples without samples."""
     empty = marginals.totals <= 0

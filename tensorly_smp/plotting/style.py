@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+from tensorly_smp.checks import checked_integer, import_extra
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,13 +39,7 @@ PER_PAGE = 12
 
 def pyplot() -> Any:
     """The module matplotlib.pyplot."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingDependencyError(
-            'Pictures need matplotlib: install the extra, pip install "tensorly_smp[plot]".'
-        ) from error
-    return plt
+    return import_extra("matplotlib.pyplot", "plot", "A picture")
 
 
 def component_style(component: int) -> dict[str, Any]:
@@ -120,8 +115,6 @@ def characters(places: np.ndarray, most: int) -> int:
 
 def page_of(items: Sequence[Any], page: Any, per_page: int) -> tuple[list[Any], int]:
     """The items of one page, and the number of pages; pages are counted from zero."""
-    from tensorly_smp.checks import checked_integer
-
     n_pages = max(ceil(len(items) / per_page), 1)
     page = checked_integer(page, "page", 0)
     if page >= n_pages:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from tensorly_smp.densities.reconstruct import CLIP_WARNING, reconstruct_density
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.labels import list_names, repeated_names
+from tensorly_smp.labels import variable_positions
 from tensorly_smp.results import factors_from_dataset, factors_to_dataset, spline_density
 from tensorly_smp.samples import read_samples
 from tensorly_smp.units import units_of
@@ -89,16 +89,7 @@ class Subject:
         """Of these variables, given by name; of all of them for None."""
         if variables is None:
             return list(range(len(self.names)))
-        # A tuple is one name if there is a variable of that name.
-        is_tuple = isinstance(variables, tuple) and variables in self.names
-        is_one = is_tuple or isinstance(variables, str) or not isinstance(variables, Iterable)
-        wanted = [variables] if is_one else list(variables)
-        unknown = [name for name in wanted if not isinstance(name, Hashable) or name not in self.names]
-        if unknown:
-            raise InvalidInputError(f"Unknown variable(s) {unknown}; expected some of {list_names(self.names)}.")
-        if not wanted or repeated_names(wanted):
-            raise InvalidInputError(f"variables are {wanted}; expected at least one, and none twice.")
-        return [self.names.index(name) for name in wanted]
+        return variable_positions(variables, self.names)
 
     def values(self, X: Any) -> np.ndarray | None:
         """Samples (n_samples, n_variables) in the order of the variables, NaN where an entry is missing."""

@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from tensorly_smp.chunked.parts import FAN_IN, MadeParts, Parts, require_dask
@@ -72,15 +74,6 @@ def test_pieces_made_where_they_are_used_are_in_no_task_of_their_own():
 
 
 def test_error_names_the_extra(monkeypatch):
-    import builtins
-
-    real = builtins.__import__
-
-    def missing(name, *arguments, **options):
-        if name == "dask":
-            raise ImportError(name)
-        return real(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(MissingDependencyError, match=r"tensorly_smp\[dask\]"):
         require_dask()

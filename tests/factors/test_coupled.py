@@ -87,10 +87,10 @@ def test_constants_of_the_losses():
     np.testing.assert_allclose(coupled.self_information, logs)
 
 
-def test_first_moments_are_the_overall_histograms():
+def test_univariate_marginals_are_the_overall_histograms():
     values = np.random.default_rng(0).integers(0, 3, (200, 4))
     coupled = couple_marginals(count_marginals(Codes.from_array(values, n_bins=3)), "count")
-    for n, moment in enumerate(coupled.first_moments):
+    for n, moment in enumerate(coupled.univariate_marginals):
         np.testing.assert_allclose(moment, np.bincount(values[:, n], minlength=3) / 200)
     assert coupled.n_samples == 200
 
@@ -204,4 +204,4 @@ def test_bad_weights(weights):
 def test_a_triple_that_counts_for_nothing_keeps_a_weight():
     tensors = [np.ones((2, 2, 2)) * 1e300, np.ones((2, 2, 2)) * 1e-300]
     coupled = couple_tensors(tensors, [(0, 1, 2), (0, 1, 3)], "count")
-    assert np.isfinite(coupled.first_moments[3]).all()
+    assert np.isfinite(coupled.univariate_marginals[3]).all()

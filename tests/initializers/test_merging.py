@@ -3,14 +3,15 @@
 import numpy as np
 
 import tensorly_smp as smp
-from tensorly_smp.initializers.merging import first_moments, merge_bins, merge_data
+from tensorly_smp.initializers.merging import merge_bins, merge_data
+from tensorly_smp.marginals.histograms import univariate_marginals
 
 
 def test_merged_histograms_are_sums_over_runs_of_bins():
     rng = np.random.default_rng(0)
     codes = smp.Codes.from_array(rng.integers(0, [5, 7, 4, 3], (200, 4)), n_bins=[5, 7, 4, 3])
     marginals = smp.count_marginals(codes)
-    groups = [merge_bins(share, 3) for share in first_moments(marginals)]
+    groups = [merge_bins(share, 3) for share in univariate_marginals(marginals)]
     merged = merge_data(marginals, groups)
     for (j, k, m), count, fine in zip(marginals.triples, merged.counts, marginals.counts, strict=True):
         expected = np.zeros(count.shape)

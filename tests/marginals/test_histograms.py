@@ -21,7 +21,7 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.marginals import histograms
-from tensorly_smp.marginals.histograms import Marginals, count_marginals
+from tensorly_smp.marginals.histograms import Marginals, count_marginals, univariate_marginals
 
 N_BINS = (3, 5, 2, 4)
 
@@ -260,3 +260,20 @@ def test_builtin_sum_and_wrong_arguments():
         count_marginals(codes, max_bytes="a")
     with pytest.raises(InvalidInputError, match="positive"):
         count_marginals(codes, max_bytes=0)
+
+
+def test_univariate_marginals_by_loops():
+    rng = np.random.default_rng(0)
+    values = rng.integers(-1, 3, (30, 3))
+    values[0] = 2
+    weights = rng.random(30)
+    codes = Codes.from_array(values, n_bins=3)
+    for n, share in enumerate(univariate_marginals(codes, weights)):
+        expected = [sum(w for w, code in zip(weights, values[:, n], strict=True) if code == i) for i in range(3)]
+        np.testing.assert_allclose(share, np.array(expected) / sum(expected))
+    complete = (values >= 0).all(axis=1)
+    of_triples = univariate_marginals(count_marginals(codes))
+    for share, other in zip(of_triples, univariate_marginals(codes, complete.astype(float)), strict=True):
+        np.testing.assert_allclose(share, other)
+    with pytest.raises(InvalidInputError, match=r"'x1' have no observed value"):
+        univariate_marginals(Codes.from_array([[0, -1, 1]], n_bins=2))

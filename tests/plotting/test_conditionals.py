@@ -358,7 +358,7 @@ def test_levels_of_a_single_value_and_of_values_that_are_not_in_the_middle():
 
 
 def test_bad_input(model, data):
-    with pytest.raises(InvalidInputError, match="Unknown"):
+    with pytest.raises(InvalidInputError, match="unknown"):
         plot_conditionals(model, variables=["y"])
     with pytest.raises(InvalidInputError, match="X has 2 variables"):
         plot_conditionals(model, data.X[:, :2])

@@ -67,11 +67,12 @@ def test_variables_by_name(model):
     subject = read_subject(model)
     assert subject.positions(None) == [0, 1, 2, 3]
     assert subject.positions("x2") == [2]
-    assert subject.positions(["x3", "x0"]) == [3, 0]
+    assert subject.positions(["x3", "x0"]) == subject.positions([3, "x0"]) == [3, 0]
+    assert subject.positions(3) == [3]
     for wrong, match in (
-        (["x9"], "Unknown"),
-        (3, "Unknown"),
-        ([["x0"]], "Unknown"),
+        (["x9"], "unknown"),
+        (4, "unknown"),
+        ([["x0"]], "unknown"),
         ([], "at least one"),
         (["x0"] * 2, "twice"),
     ):
