@@ -14,6 +14,8 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 _MAX = float(np.finfo(np.float64).max)
+#: Bins narrower than this share of the range of all of them leave the range of float64 when squared.
+LEAST_SHARE = 1e-280
 # A range this many times that of the central 98 % of the values is called stretched: a Laplace distribution has 2 to 3,
 # a log-normal one (sigma = 1) 3 to 4 with 5000 samples. With few samples such quantiles say nothing.
 STRETCH = 5.0
@@ -142,6 +144,11 @@ def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
     _check_span(float(array[0]), float(array[-1]), name)
     if np.diff(array).min() < _TINY:  # 1 / width, a density, would overflow
         raise InvalidInputError(f"Bins of variable {name!r} are narrower than {_TINY:.1e}; rescale the variable.")
+    if np.diff(array).min() < LEAST_SHARE * (array[-1] - array[0]):
+        raise InvalidInputError(
+            f"A bin of variable {name!r} is narrower than {LEAST_SHARE:.0e} of the range of all its bins; clip the far "
+            "values, or set them to NaN if they are errors."
+        )
     array.flags.writeable = False
     return array
 

@@ -9,6 +9,11 @@ import numpy as np
 from tensorly_smp.densities.background import StudentBackground
 from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
 
+# Bins narrower than this share of the mean width are measured in a smaller unit.
+_NARROW, _FARTHEST = 1e-100, 1e140
+# Bins narrower than this share of the range lose digits if they are measured from its end.
+_LOST = 1e-6
+
 
 def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances of piecewise constant densities.
@@ -63,12 +68,30 @@ def histogram_conditionals(
     [[0.7], [0.1]]
     """
     edges, probabilities, categories = _cut(edges, probabilities, bounds, categories)
-    n_bins = len(edges) - 1
-    unit = edges[-1] / n_bins - edges[0] / n_bins
-    knots = (edges - edges[0]) / unit
+    origin, unit = _grid(edges)
+    knots = (edges - origin) / unit
     background = StudentBackground.matching(*bin_moments(knots, probabilities))
-    made = GridConditionals.from_cells(edges[0], unit, knots, probabilities, background, bounds=bounds)
+    made = GridConditionals.from_cells(origin, unit, knots, probabilities, background, bounds=bounds)
     return made if categories is None else replace(made, categories=categories)
+
+
+def _grid(edges: np.ndarray) -> tuple[float, float]:
+    """Origin and unit in which no two edges coincide, however far apart the bins lie.
+
+    Between 0, 1 and -1e17 the edges 0.5 and 1.5 are the same number of steps of 1e17 away from the first one. So the
+    origin is at the narrowest bin, next to which subtraction is exact, and the unit, a power of two, divides exactly.
+    """
+    widths = np.diff(edges)
+    n_bins, narrowest = len(widths), int(np.argmin(widths))
+    mean = edges[-1] / n_bins - edges[0] / n_bins
+    # Densities are per unit, and squares of the range are taken: neither must overflow.
+    if widths[narrowest] < mean * _NARROW:
+        mean = max(np.sqrt(mean) * np.sqrt(widths[narrowest]), mean / _FARTHEST)
+    unit = float(2.0 ** np.floor(np.log2(mean)))
+    origin = float(edges[0] if widths[narrowest] > _LOST * (edges[-1] - edges[0]) else edges[narrowest])
+    if not (np.diff((edges - origin) / unit) > 0).all():
+        origin = 0.0  # subtracts nothing: numbers that differ keep differing, at the cost of digits inside the bins
+    return origin, unit
 
 
 def _cut(
