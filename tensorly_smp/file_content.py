@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
 from tensorly_smp.file_probes import FORMAT
+from tensorly_smp.representations import listed
 
 if TYPE_CHECKING:
     from tensorly_smp.estimator import SmoothProductMixture
@@ -59,14 +62,73 @@ def dataset_of_model(model: SmoothProductMixture) -> xr.Dataset:
     InvalidInputError
         A parameter, or the name of a variable, is something that a file cannot hold.
     """
-    dataset = model.result_.assign_attrs(
+    _refuse_additions(model)
+    dataset = model.result_.copy().assign_attrs(
         format=FORMAT,
         format_version=FORMAT_VERSION,
         parameters=_to_json(_saved_parameters(model), "parameters"),
         variable_names=_to_json(model.binning_.variables, "names of the variables"),
     )
+    dataset.attrs = _file_attributes(dataset.attrs, "result_")
+    for name, variable in dataset.variables.items():
+        variable.attrs = _file_attributes(variable.attrs, f"result_[{name!r}]")
     dataset.attrs["sha256"] = digest(dataset)
     return dataset
+
+
+def _file_attributes(attrs: Mapping[Any, Any], owner: str) -> dict[str, Any]:
+    """Attributes as files of either kind hold them: numbers, text, and arrays of numbers; others are refused by name."""
+    held: dict[str, Any] = {}
+    for name, value in attrs.items():
+        if isinstance(value, bool | np.bool_):
+            value = int(value)
+        elif isinstance(value, list | tuple | np.ndarray):
+            value = np.asarray(value) if _are_numbers(value) else None
+        elif isinstance(value, str):
+            value = value if _is_plain_text(value) else None
+        elif not isinstance(value, int | float | np.integer | np.floating) or not _are_numbers([value]):
+            value = None
+        if value is None or not isinstance(name, str) or not name or not _is_plain_text(name):
+            raise InvalidInputError(
+                f"The model cannot be saved: {owner} has the attribute {name!r}, {type(attrs[name]).__name__}; files "
+                "hold numbers, text and arrays of numbers, under names that are text. Convert it, for instance by "
+                "json.dumps, or remove it."
+            )
+        held[name] = value
+    return held
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether a sequence is one of real numbers, in at most 64 bits."""
+    try:
+        return np.asarray(value).dtype.kind in "iuf"
+    except (ValueError, TypeError, OverflowError):
+        return False
+
+
+def _is_plain_text(text: str) -> bool:
+    try:
+        return "\0" not in text and bool(text.encode() or True)
+    except UnicodeError:
+        return False
+
+
+def _refuse_additions(model: SmoothProductMixture) -> None:
+    """Refuse what was added to the Dataset of a fit, by name; attributes may be added."""
+    dataset, known = model.result_, model._fitted_names
+    added = [name for name in dataset.variables if name not in known]
+    added += [dim for dim in dataset.dims if dim not in known and dim not in added]
+    if added:
+        raise InvalidInputError(
+            f"The model cannot be saved: {listed(added)} was added to result_ after the fit. Drop it "
+            "(result_.drop_vars, or squeeze for a dimension), or keep it as an attribute; or save result_ itself by its "
+            "to_netcdf."
+        )
+    if taken := [name for name in _FILE_ATTRIBUTES if name in dataset.attrs]:
+        raise InvalidInputError(
+            f"The model cannot be saved: result_ has attribute(s) {listed(taken)}, names that the file needs for "
+            "itself. Rename them."
+        )
 
 
 def model_of_dataset(dataset: xr.Dataset, source: str) -> SmoothProductMixture:
@@ -206,6 +268,8 @@ def _to_json(value: Any, what: str) -> str:
 
 def _encoded(value: Any) -> Any:
     """What JSON can hold; unlike in plain JSON, tuples stay tuples, and keys of mappings that are numbers, numbers."""
+    if isinstance(value, np.datetime64 | np.timedelta64) and not pd.isna(value):
+        return {"time": [type(value).__name__, str(value.astype(np.int64)), np.datetime_data(value.dtype)[0]]}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -214,6 +278,8 @@ def _encoded(value: Any) -> Any:
         return {"tuple": [_encoded(each) for each in value]}
     if isinstance(value, list):
         return [_encoded(each) for each in value]
+    if isinstance(value, dt.date | dt.timedelta | pd.Timedelta | pd.Period) and not pd.isna(value):  # such as columns
+        return {"time": [type(value).__name__, *_time_text(value)]}
     if value is None or isinstance(value, str | int | float):
         return value
     raise TypeError(f"{value!r} is of type {type(value).__name__}; expected strings or numbers")
@@ -227,4 +293,36 @@ def _decoded(value: Any) -> Any:
         return value
     if "tuple" in value:
         return tuple(_decoded(value["tuple"]))
+    if "time" in value:
+        return _time(*value["time"])
     return {_decoded(key): _decoded(each) for key, each in value["mapping"]}
+
+
+def _time_text(value: Any) -> tuple[str, ...]:
+    """Text of a time, from which `_time` makes it again."""
+    if isinstance(value, pd.Timestamp):
+        return value.isoformat(), str(value.unit)
+    if isinstance(value, pd.Timedelta):
+        return str(value.value), str(value.unit)
+    if isinstance(value, pd.Period):
+        return str(value), value.freqstr
+    if isinstance(value, dt.timedelta):
+        return str(value.days), str(value.seconds), str(value.microseconds)
+    return (value.isoformat(),)
+
+
+def _time(kind: str, text: str, *more: str) -> Any:
+    """Inverse of `_time_text`."""
+    if kind in ("datetime64", "timedelta64"):
+        return getattr(np, kind)(int(text), *more)
+    if kind == "Timestamp":
+        return pd.Timestamp(text).as_unit(more[0])
+    if kind == "Timedelta":
+        return pd.Timedelta(int(text), "ns").as_unit(more[0])
+    if kind == "Period":
+        return pd.Period(text, more[0])
+    if kind == "timedelta":
+        return dt.timedelta(int(text), *map(int, more))
+    if kind not in ("date", "datetime"):
+        raise ValueError(f"{kind!r} is no kind of time")
+    return getattr(dt, kind).fromisoformat(text)

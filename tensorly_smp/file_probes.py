@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import re
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -48,14 +50,35 @@ def probe_netcdf(source: Path) -> None:
     with h5py.File(source, "r") as file:
         _refuse_large_attributes(file, "the file")
         _require_format(file.attrs.get("format"), source)
-        held = 0
-        for name in file:
-            is_linked = not isinstance(file.get(name, getlink=True), h5py.HardLink)
-            if is_linked or not isinstance(file[name], h5py.Dataset):
-                raise FileFormatError(f"{source} has {name!r}, which is a link or a group; expected arrays only.")
-            held += _netcdf_bytes(file[name], size)
-        if held > size:
-            raise FileFormatError(f"{source} has {size} bytes, but its arrays claim {held}.")
+        with _as_of_others():
+            _probe_arrays(file, source, size)
+
+
+@contextmanager
+def _as_of_others() -> Iterator[None]:
+    """What is wrong with a file that says it is ours may have been done by another program."""
+    try:
+        yield
+    except FileFormatError as error:
+        reason = str(error).rstrip(".")
+        raise FileFormatError(
+            f"{reason}. If another program has saved the file again, take the original, as SmoothProductMixture.save "
+            "wrote it."
+        ) from error
+
+
+def _probe_arrays(file: Any, source: Path, size: int) -> None:
+    """Refuse links, groups, and arrays that claim more bytes than the file has."""
+    import h5py
+
+    held = 0
+    for name in file:
+        is_linked = not isinstance(file.get(name, getlink=True), h5py.HardLink)
+        if is_linked or not isinstance(file[name], h5py.Dataset):
+            raise FileFormatError(f"{source} has {name!r}, which is a link or a group; expected arrays only.")
+        held += _netcdf_bytes(file[name], size)
+    if held > size:
+        raise FileFormatError(f"{source} has {size} bytes, but its arrays claim {held}.")
 
 
 def _refuse_endless_heaps(content: bytes) -> None:
@@ -128,14 +151,16 @@ def probe_zarr(source: Path) -> None:
         Of many kinds: it is damaged.
     """
     _refuse_links(source)
-    if (source / "zarr.json").exists():
-        raise FileFormatError(f"{source} is a zarr store of format 3; SmoothProductMixture.save writes format 2.")
+    with _as_of_others():
+        if (source / "zarr.json").exists():
+            raise FileFormatError(f"{source} is a zarr store of format 3; SmoothProductMixture.save writes format 2.")
     _read_json(source / ".zgroup")
     _require_format(_read_json(source / ".zattrs").get("format"), source)
-    for folder in source.iterdir():
-        if folder.is_dir():
-            _refuse_links(folder)
-            _probe_zarr_array(folder, _read_json(folder / ".zarray"))
+    with _as_of_others():
+        for folder in source.iterdir():
+            if folder.is_dir():
+                _refuse_links(folder)
+                _probe_zarr_array(folder, _read_json(folder / ".zarray"))
 
 
 def _probe_zarr_array(folder: Path, array: dict[str, Any]) -> None:
@@ -182,5 +207,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _require_format(found: Any, source: Path) -> None:
+    if isinstance(found, bytes):  # as other programs write text
+        found = found.decode(errors="replace")
     if not isinstance(found, str) or found != FORMAT:
         raise FileFormatError(f"{source} was not written by SmoothProductMixture.save.")

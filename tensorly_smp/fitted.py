@@ -34,6 +34,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     sample_dim: Hashable | None
     factors_: MixtureFactors
+    _fitted_names: frozenset[Hashable] = frozenset()
     _identifiability: IdentifiabilityReport | None = None
     _is_shown = False  # while scikit-learn lists the attributes
 
@@ -65,6 +66,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         is_spline = method == "logspline"
         self.density_ = spline_density(dataset, factors) if is_spline else reconstruct_density(factors, method=method)
         self.result_ = dataset
+        self._fitted_names = frozenset((*dataset.variables, *dataset.dims))  # nothing else is saved
         self._identifiability = None
         self.__dict__.pop("labels_", None)  # of the fit before
         self.factors_ = factors

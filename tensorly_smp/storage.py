@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,14 @@ from tensorly_smp.checks import import_extra
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
 from tensorly_smp.file_content import dataset_of_model, model_of_dataset
 from tensorly_smp.file_probes import probe_netcdf, probe_zarr
-from tensorly_smp.files import as_path, require_folder, written_whole
+from tensorly_smp.files import (
+    as_path,
+    interrupted_replacement,
+    require_folder,
+    require_regular,
+    require_writable,
+    written_whole,
+)
 
 if TYPE_CHECKING:
     from tensorly_smp.estimator import SmoothProductMixture
@@ -24,16 +32,18 @@ def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> Non
     """Write a fitted estimator: its ``result_`` and, as JSON, its parameters and the names of its variables.
 
     A path that ends in ".zarr" becomes a zarr store (a folder, of format 2), any other a netCDF-4 file. It is written
-    beside the path and then renamed. Parameters that only steer a fit and are objects (``callback``, ``init`` if it is
-    factors, ``random_state`` if it is a generator) are left out: a loaded model has their defaults.
+    beside the path, read back as :func:`load` does, and then renamed: what cannot be loaded is never saved. Attributes
+    that were added to ``result_`` are kept. Parameters that only steer a fit and are objects (``callback``, ``init`` if
+    it is factors, ``random_state`` if it is a generator) are left out: a loaded model has their defaults.
 
     Raises
     ------
     OSError
-        The folder does not exist, or cannot be written to; there is a folder of that name that is no saved model. What
-        was there is left as it was.
+        The folder does not exist, or cannot be written to; the disk is full; there is a folder of that name that is no
+        saved model. What was there is left as it was.
     InvalidInputError
-        A parameter, or the name of a variable, is something that a file cannot hold.
+        A parameter, or the name of a variable, is something that a file cannot hold; or ``result_`` was changed so that
+        it is no longer that of a fit: variables, coordinates or dimensions were added.
     MissingDependencyError
         h5netcdf, or zarr, is not installed.
     """
@@ -43,12 +53,23 @@ def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> Non
     dataset = dataset_of_model(model)
     require_folder(target)
     _refuse_to_replace(target, is_zarr)
+    require_writable(target, may_be_folder=is_zarr)
+    kind = "zarr" if is_zarr else "netCDF"
     with written_whole(target) as written:
         try:
-            _write_zarr(dataset, written) if is_zarr else dataset.to_netcdf(written, engine="h5netcdf")
-        except (TypeError, ValueError) as error:
-            kind = "zarr" if is_zarr else "netCDF"
-            raise InvalidInputError(f"The model cannot be written as {kind}: {error}.") from error
+            _write_zarr(dataset, written) if is_zarr else _write_netcdf(dataset, written)
+        except (OSError, MemoryError, Warning):
+            raise
+        except Exception as error:  # h5netcdf and zarr have kinds of their own
+            raise InvalidInputError(f"The model cannot be written as {kind}: {str(error).rstrip('.')}.") from error
+        try:
+            _read(written)
+        except FileFormatError as error:
+            reason = str(error).replace(str(written), "the file")
+            raise InvalidInputError(
+                f"The model cannot be saved as {kind}, because it could not be loaded again: {reason} If result_ was "
+                "changed after the fit, undo that; if not, please report it."
+            ) from error
 
 
 def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
@@ -71,6 +92,8 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
         There is no such file.
     FileFormatError
         The file is damaged, or was not written by this package.
+    OSError
+        The file cannot be read, or is a device or a pipe.
     MissingDependencyError
         h5netcdf, or zarr, is not installed.
 
@@ -94,8 +117,19 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
     True
     """
     source = as_path(path)
-    if not source.exists():
-        raise FileNotFoundError(f"There is no file {source}.")
+    if not source.exists() and (earlier := interrupted_replacement(source)):
+        source = earlier
+    require_regular(source, "the file or the zarr store of a model")
+    return _read(source)
+
+
+def require_format(target: Path) -> None:
+    """Raise MissingDependencyError if what writes this kind of file is not installed."""
+    _require("zarr" if target.suffix == ZARR_SUFFIX else "h5netcdf")
+
+
+def _read(source: Path) -> SmoothProductMixture:
+    """The model of a file or a zarr store that exists."""
     is_zarr = source.is_dir()
     options: dict[str, Any] = {"engine": "zarr", "consolidated": False} if is_zarr else {"engine": "h5netcdf"}
     _require("zarr" if is_zarr else "h5netcdf")
@@ -103,7 +137,7 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
         probe_zarr(source) if is_zarr else probe_netcdf(source)
         with xr.open_dataset(source, decode_times=False, **options) as opened:
             dataset = opened.load()
-    except Warning:  # of a program that turns them into errors
+    except (Warning, PermissionError, MemoryError):  # warnings of a program that turns them into errors
         raise
     except Exception as error:  # h5py and zarr raise many kinds for damaged files
         kind = "zarr store" if is_zarr else "netCDF-4 file"
@@ -114,9 +148,18 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
     return model_of_dataset(dataset, str(source))
 
 
-def require_format(target: Path) -> None:
-    """Raise MissingDependencyError if what writes this kind of file is not installed."""
-    _require("zarr" if target.suffix == ZARR_SUFFIX else "h5netcdf")
+def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
+    """Made in memory, then written as bytes: on a full disk the HDF5 library would end the process at its exit."""
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    buffer = io.BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
+        dataset.dump_to_store(H5NetCDFStore(file))
+    with path.open("wb") as written:
+        written.write(buffer.getbuffer())
+        written.flush()
+        os.fsync(written.fileno())  # so that a full disk says so before the earlier file is replaced
 
 
 def _write_zarr(dataset: xr.Dataset, folder: Path) -> None:

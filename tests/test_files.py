@@ -1,11 +1,12 @@
 """Files that are there whole or not at all."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from tensorly_smp.exceptions import InvalidTypeError
-from tensorly_smp.files import as_path, written_whole
+from tensorly_smp.files import as_path, require_writable, written_whole
 
 
 def content(folder):
@@ -95,3 +96,51 @@ def test_missing_folder_and_wrong_types(tmp_path):
         pass
     with pytest.raises(InvalidTypeError, match="out is int"):
         as_path(3, "out")
+
+
+def test_permissions_and_links_stay(tmp_path):
+    (tmp_path / "table.csv").write_text("earlier")
+    (tmp_path / "table.csv").chmod(0o640)
+    (tmp_path / "link.csv").symlink_to(tmp_path / "table.csv")
+    with written_whole(tmp_path / "link.csv") as written:
+        written.write_text("new")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "table.csv").read_text() == "new"
+    assert (tmp_path / "table.csv").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
+def test_devices_are_written_to_and_not_replaced(tmp_path):
+    (tmp_path / "link").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"), written_whole(tmp_path / "link") as written:
+        written.write_text("x")
+    with written_whole(Path("/dev/null")) as written:
+        written.write_text("x")
+    assert not Path("/dev/null").is_file()
+
+
+def test_what_killed_processes_left_is_removed(tmp_path):
+    from tensorly_smp import files
+
+    left = tmp_path / f".table.csv.{files._host()}.{2**22 + 1}.abc"  # beyond all process numbers
+    running = tmp_path / f".table.csv.{files._host()}.{os.getppid()}.abc"
+    elsewhere, mine = tmp_path / ".table.csv.0000.1.abc", tmp_path / ".table.csv.backup"
+    for folder in (left, running, elsewhere, mine):
+        folder.mkdir()
+    with written_whole(tmp_path / "table.csv") as written:
+        written.touch()
+    assert sorted(tmp_path.iterdir()) == sorted([running, elsewhere, mine, tmp_path / "table.csv"])
+
+
+def test_what_cannot_be_written_is_known_beforehand(tmp_path):
+    require_writable(tmp_path / "new.csv")
+    with pytest.raises(FileNotFoundError):
+        require_writable(tmp_path / "none" / "new.csv")
+    with pytest.raises(IsADirectoryError):
+        require_writable(tmp_path)
+    require_writable(tmp_path, may_be_folder=True)
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o500)
+        with pytest.raises(PermissionError):
+            require_writable(tmp_path / "new.csv")
+        tmp_path.chmod(0o700)

@@ -1,5 +1,6 @@
 """Models to files and back, and files that are none."""
 
+import datetime as dt
 import importlib.util
 import json
 import os
@@ -16,7 +17,7 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp import file_content, file_probes
+from tensorly_smp import file_content, file_probes, storage
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError, InvalidTypeError, MissingDependencyError
 
 X = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 2, random_state=1, missing=0.1).X
@@ -53,6 +54,13 @@ def any_path(request, tmp_path):
     if request.param == ".zarr":
         pytest.importorskip("zarr")
     return tmp_path / f"model{request.param}"
+
+
+def unchecked(model, path):
+    """Write what save would refuse."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_content, "_refuse_additions", lambda model: None)
+        file_content.dataset_of_model(model).to_netcdf(path, engine="h5netcdf")
 
 
 def same_model(loaded, model, data=X):
@@ -127,7 +135,7 @@ def test_coordinates_of_long_tails(tmp_path):
         same_model(loaded, model, values)
     kept = model.result_
     model.result_ = kept.assign(spline_scale=-kept.spline_scale)
-    model.save(tmp_path / "wrong.nc")
+    unchecked(model, tmp_path / "wrong.nc")
     with pytest.raises(FileFormatError, match="Coordinates of the splines"):
         smp.load(tmp_path / "wrong.nc")
     gaussians = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 2, random_state=0).X
@@ -156,7 +164,7 @@ def test_files_from_before_discrete_variables_had_values(tmp_path):
         (xr.where(kept.discrete == 1, np.inf, kept.categories).transpose("variable", "bin"), "infinite"),
     ):
         model.result_ = kept.drop_vars("categories").assign(categories=wrong)
-        model.save(tmp_path / "wrong.nc")
+        unchecked(model, tmp_path / "wrong.nc")
         with pytest.raises(FileFormatError, match=match):
             smp.load(tmp_path / "wrong.nc")
 
@@ -370,7 +378,7 @@ def whole(path):
     return {str(file): file.read_bytes() for file in files}
 
 
-def write_half(dataset, path, **kwargs):
+def write_half(dataset, path):
     if Path(path).suffix == ".zarr":
         Path(path).mkdir()
         path = Path(path) / ".zgroup"
@@ -381,8 +389,8 @@ def write_half(dataset, path, **kwargs):
 def test_failing_leaves_the_earlier_file_and_nothing_else(any_path, model, monkeypatch):
     model.save(any_path)
     before = whole(any_path)
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", write_half)
-    monkeypatch.setattr(xr.Dataset, "to_zarr", write_half)
+    monkeypatch.setattr(storage, "_write_netcdf", write_half)
+    monkeypatch.setattr(storage, "_write_zarr", write_half)
     with pytest.raises(OSError, match="disk full"):
         model.save(any_path)
     assert whole(any_path) == before
@@ -396,9 +404,28 @@ def test_saving_replaces_the_earlier_model(any_path, model):
     assert folder_content(any_path) == [any_path.name]
 
 
+TIMES = [
+    pd.date_range("2024-01-01", periods=4),
+    pd.date_range("2024-01-01", periods=4, tz="Europe/Oslo"),
+    pd.period_range("2024-01", periods=4, freq="M"),
+    pd.timedelta_range("1h", periods=4),
+    pd.Index([dt.date(2024, 1, day) for day in range(1, 5)], dtype=object),
+    pd.Index([dt.datetime(2024, 1, 1), np.datetime64("2024-01-02"), dt.timedelta(1), "d"], dtype=object),
+]
+
+
+@pytest.mark.parametrize("columns", TIMES, ids=lambda columns: str(columns[0]))
+def test_columns_named_by_times(columns, tmp_path):
+    frame = pd.DataFrame(X, columns=columns)
+    model = fit(frame)
+    for loaded in there_and_back(model, tmp_path):
+        same_model(loaded, model, frame)
+        assert loaded.binning_.variables == model.binning_.variables
+
+
 def test_names_that_files_cannot_hold(path):
-    frame = pd.DataFrame(X, columns=pd.date_range("2024-01-01", periods=4))
-    with pytest.raises(InvalidInputError, match="Timestamp"):
+    frame = pd.DataFrame(X, columns=[frozenset("ab"), "b", "c", "d"])
+    with pytest.raises(InvalidInputError, match="frozenset"):
         fit(frame).save(path)
     nul = pd.DataFrame(X, columns=["a\0b", "b", "c", "d"])
     with pytest.raises(InvalidInputError, match="netCDF"):
@@ -458,3 +485,139 @@ def test_missing_dependency(package, extra, model, monkeypatch, tmp_path):
             call()
         assert isinstance(caught.value, ImportError)
     assert folder_content(saved) == [saved.name]
+
+
+# Nothing is written that cannot be loaded
+
+CHANGES = {
+    "station": lambda result: result.assign_coords(station="Oslo"),
+    "extra": lambda result: result.assign(extra=("component", np.zeros(2))),
+    "member": lambda result: result.expand_dims("member"),
+    "edges": lambda result: result.drop_vars("edges"),
+    "weights": lambda result: result.assign(weights=result.weights * np.nan),
+    "factors": lambda result: result.transpose(),
+    "sha256": lambda result: result.assign_attrs(sha256="0"),
+    "table": lambda result: result.assign_attrs(table={"a": 1}),
+    "loss": lambda result: result.assign(loss=result.loss.assign_attrs(words=["a", "b"])),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_save_refuses_by_name_what_load_would_not_read(any_path, name):
+    model = fit()
+    model.save(any_path)
+    fitted, model.result_ = model.result_, CHANGES[name](model.result_)
+    with pytest.raises(InvalidInputError, match=name):
+        model.save(any_path)
+    model.result_ = fitted
+    same_model(smp.load(any_path), model)  # the file is as it was
+    assert [path.name for path in any_path.parent.iterdir()] == [any_path.name]
+
+
+@pytest.mark.parametrize("value", ["Oslo", "", "å", 3, 2.5, True, [1, 2], (1.0, 2.0), np.arange(3), np.float32(1)], ids=str)
+def test_attributes_that_were_added_are_kept(any_path, value):
+    model = fit()
+    model.result_ = model.result_.assign_attrs(station=value)
+    model.result_["weights"].attrs["note"] = value
+    model.save(any_path)
+    loaded = smp.load(any_path)
+    for found in (loaded.result_.attrs["station"], loaded.result_["weights"].attrs["note"]):
+        np.testing.assert_array_equal(found, value)
+    loaded.save(any_path)  # and once more
+    same_model(smp.load(any_path), loaded)
+
+
+def test_another_netcdf_library_may_save_the_file_again(saved, tmp_path, model):
+    pytest.importorskip("netCDF4")
+    again = tmp_path / "again.nc"
+    write = (
+        "import sys, xarray as xr\n"
+        "dataset = xr.load_dataset(sys.argv[1], engine='h5netcdf')\n"
+        "compressed = {'factors': {'zlib': True}} if sys.argv[3] == 'compressed' else {}\n"
+        "dataset.to_netcdf(sys.argv[2], engine='netcdf4', encoding=compressed)"
+    )
+    for how in ("plain", "compressed"):
+        subprocess.run([sys.executable, "-c", write, saved, again, how], check=True)
+        if how == "plain":
+            same_model(smp.load(again), model)
+        else:
+            with pytest.raises(FileFormatError, match="another program has saved the file again"):
+                smp.load(again)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of file sizes")
+def test_a_full_disk_is_an_oserror_and_the_process_lives(model, any_path):
+    script = (
+        "import pickle, resource, sys\n"
+        "model, path = pickle.load(sys.stdin.buffer), sys.argv[1]\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))\n"
+        "try:\n"
+        "    model.save(path)\n"
+        "except OSError as error:\n"
+        "    print(type(error).__name__, 'only')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, any_path], input=pickle.dumps(model), capture_output=True
+    )
+    assert (ended.returncode, ended.stdout) == (0, b"OSError only\n"), ended.stderr
+    assert not any(any_path.parent.iterdir())
+
+
+def test_a_store_is_found_after_a_kill_between_the_renames(model, tmp_path):
+    pytest.importorskip("zarr")
+    path, other = tmp_path / "model.zarr", tmp_path / ".model.zarr.mine"
+    other.mkdir()
+    model.save(path)
+    script = (
+        "import os, pickle, sys\n"
+        "model, path, replace = pickle.load(sys.stdin.buffer), sys.argv[1], os.replace\n"
+        "def killed(source, target):\n"
+        "    os._exit(9) if str(target) == path else replace(source, target)\n"
+        "os.replace = killed\n"
+        "model.save(path)\n"
+    )
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", script, path], input=pickle.dumps(model))
+    assert ended.returncode == 9
+    assert not path.exists()
+    same_model(smp.load(path), model)
+    model.save(path)
+    same_model(smp.load(path), model)
+    assert sorted(tmp_path.iterdir()) == [other, path]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_devices_and_pipes_are_no_models(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        if path.exists():
+            with pytest.raises(OSError, match="a device, a pipe or a socket"):
+                smp.load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="needs an ordinary user")
+def test_files_without_permission(saved, model):
+    saved.chmod(0)
+    with pytest.raises(PermissionError, match="permission denied"):
+        smp.load(saved)
+    saved.chmod(0o444)
+    with pytest.raises(PermissionError, match="read-only"):
+        model.save(saved)
+
+
+def test_permissions_and_links_stay(model, any_path):
+    model.save(any_path)
+    mode = 0o750 if any_path.is_dir() else 0o640
+    any_path.chmod(mode)
+    link = any_path.parent / f"link{any_path.suffix}"
+    link.symlink_to(any_path)
+    model.save(link)
+    assert link.is_symlink()
+    assert any_path.stat().st_mode & 0o777 == mode
+    same_model(smp.load(link), model)
+
+
+@pytest.mark.parametrize("path", ["a\0b.nc", b"model.nc", 3])
+def test_what_is_no_path(model, path):
+    for call in (model.save, smp.load):
+        with pytest.raises((InvalidInputError, InvalidTypeError), match="path"):
+            call(path)
