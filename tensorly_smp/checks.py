@@ -79,6 +79,15 @@ def unmasked_array(values: Any, name: str) -> np.ndarray:
     return masked.data
 
 
+def unmasked_rows(rows: Any) -> Any:
+    """Nested lists or tuples with NaN in place of NumPy's sign of a masked entry, of which NumPy itself warns."""
+    if not isinstance(rows, list | tuple):
+        return np.nan if rows is np.ma.masked else rows
+    if not any(each is np.ma.masked or isinstance(each, list | tuple) for each in rows):
+        return rows
+    return [unmasked_rows(each) for each in rows]
+
+
 def checked_tolerance(tol: Any) -> float:
     """The tolerance as a float.
 

@@ -196,3 +196,22 @@ class RepeatedValueWarning(TensorlySmpWarning):
 
     No smooth density explains that: such a value stands for something else, or deserves a variable of its own.
     """
+
+
+class UnitsWarning(TensorlySmpWarning):
+    """Samples are in other units than those that the model was fitted to, by their attributes.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> import xarray as xr
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 3, 2, random_state=0)
+    >>> samples = xr.DataArray(X, dims=("sample", "variable"))
+    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(samples.assign_attrs(units="mm"))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = model.predict(samples.assign_attrs(units="m"))
+    >>> caught[0].category.__name__
+    'UnitsWarning'
+    """

@@ -51,7 +51,7 @@ _OPTIONAL = {
     "spline_scale": (("variable",), "f"),
     "start_trace": (("start", "start_sweep"), "f"),
 }
-_CONTAINERS = ("array", "dataframe", "dataarray")
+_CONTAINERS = ("array", "dataframe", "dataarray", "polars", "pyarrow")
 
 
 def dataset_of_model(model: SmoothProductMixture) -> xr.Dataset:
@@ -77,7 +77,7 @@ def dataset_of_model(model: SmoothProductMixture) -> xr.Dataset:
 
 
 def _file_attributes(attrs: Mapping[Any, Any], owner: str) -> dict[str, Any]:
-    """Attributes as files of either kind hold them: numbers, text, and arrays of numbers; others are refused by name."""
+    """Attributes as files hold them: numbers, text, and arrays of numbers; others are refused by name."""
     held: dict[str, Any] = {}
     for name, value in attrs.items():
         if isinstance(value, bool | np.bool_):
@@ -121,8 +121,8 @@ def _refuse_additions(model: SmoothProductMixture) -> None:
     if added:
         raise InvalidInputError(
             f"The model cannot be saved: {listed(added)} was added to result_ after the fit. Drop it "
-            "(result_.drop_vars, or squeeze for a dimension), or keep it as an attribute; or save result_ itself by its "
-            "to_netcdf."
+            "(result_.drop_vars, or squeeze for a dimension), or keep it as an attribute; or save result_ itself by "
+            "its to_netcdf."
         )
     if taken := [name for name in _FILE_ATTRIBUTES if name in dataset.attrs]:
         raise InvalidInputError(
@@ -278,7 +278,7 @@ def _encoded(value: Any) -> Any:
         return {"tuple": [_encoded(each) for each in value]}
     if isinstance(value, list):
         return [_encoded(each) for each in value]
-    if isinstance(value, dt.date | dt.timedelta | pd.Timedelta | pd.Period) and not pd.isna(value):  # such as columns
+    if isinstance(value, dt.date | dt.timedelta | pd.Timedelta | pd.Period) and value is not pd.NaT:  # names of columns
         return {"time": [type(value).__name__, *_time_text(value)]}
     if value is None or isinstance(value, str | int | float):
         return value
@@ -316,9 +316,9 @@ def _time(kind: str, text: str, *more: str) -> Any:
     if kind in ("datetime64", "timedelta64"):
         return getattr(np, kind)(int(text), *more)
     if kind == "Timestamp":
-        return pd.Timestamp(text).as_unit(more[0])
+        return pd.Timestamp(text).as_unit(more[0])  # type: ignore[arg-type]
     if kind == "Timedelta":
-        return pd.Timedelta(int(text), "ns").as_unit(more[0])
+        return pd.Timedelta(int(text), "ns").as_unit(more[0])  # type: ignore[arg-type]
     if kind == "Period":
         return pd.Period(text, more[0])
     if kind == "timedelta":

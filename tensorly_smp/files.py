@@ -89,9 +89,9 @@ def written_whole(target: Path) -> Iterator[Path]:
     So no reader ever sees half of it, and after an error the target is as it was. A file takes the place of an earlier
     file in one step, with its permissions. Where an earlier folder is replaced by a folder, there is none for an
     instant, since systems do not exchange folders (see `interrupted_replacement`); a folder is never replaced by a
-    file, nor a file by a folder. A symbolic link stays one: what it points to is replaced. Into a device or a pipe, such
-    as ``/dev/stdout``, the content is copied. What earlier processes left behind, because they were killed, is removed
-    at the end.
+    file, nor a file by a folder. A symbolic link stays one: what it points to is replaced. Into a device or a pipe,
+    such as ``/dev/stdout``, the content is copied. What earlier processes left behind, because they were killed, is
+    removed at the end.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,17 @@ from tensorly_smp.checks import checked_sample_weight
 from tensorly_smp.chunked.lazily import LazySamples
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.densities.reconstruct import reconstruct_density
-from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
 from tensorly_smp.randomness import RandomState
+from tensorly_smp.representations import joined
 from tensorly_smp.results import factors_from_dataset, spline_density
 from tensorly_smp.samples import Samples, read_samples
 from tensorly_smp.summaries import fit_html
+from tensorly_smp.units import differing_units
 
 if TYPE_CHECKING:
     from tensorly_smp.plotting.accessor import ModelPlots
@@ -163,6 +166,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         """Samples in the order of the fit's variables."""
         check_is_fitted(self)
         self._check_width(X, self.binning_.variables)
+        self._check_units(X)
         here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
         return read_samples(X, self.binning_.variables, here)
 
@@ -174,9 +178,20 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
                 f"input: {list_names(variables)}, in this order."
             )
 
+    def _check_units(self, X: Any) -> None:
+        """Warn where samples say that they are in other units than those of the fit."""
+        if differing := differing_units(X, self.result_, self.binning_.variables):
+            warnings.warn(
+                f"Samples are in other units than those of the fit: variable(s) {joined(differing)}. Numbers are taken "
+                "as they are; convert them to the units of the fit, or correct the attribute.",
+                UnitsWarning,
+                stacklevel=4,
+            )
+
     def _lazy(self, X: Any) -> LazySamples:
         """Chunked samples, not computed yet."""
         check_is_fitted(self)
+        self._check_units(X)
         here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
         return LazySamples.of(X, self.density_, here)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from tensorly_smp.arrow_frames import ARROW, POLARS, made_column, made_frame
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.representations import listed, short_repr
 
@@ -73,7 +74,8 @@ class SampleLabels:
         Returns
         -------
         ndarray, DataFrame or DataArray
-            Columns of the DataFrame, or the coordinate "component" of the DataArray, are the numbers 0 to rank - 1.
+            Columns of the DataFrame, or the coordinate "component" of the DataArray, are the numbers 0 to rank - 1. A
+            coordinate of that name along the samples is called "component_" in what is returned.
         """
         return self._checked(values, 2)
 
@@ -133,6 +135,34 @@ class FrameLabels(SampleLabels):
 
 
 @dataclass(frozen=True, eq=False)
+class OtherFrameLabels(SampleLabels):
+    """Labels of a DataFrame of polars or of a table of pyarrow: names of columns only."""
+
+    columns: tuple[str, ...]
+    kind: str
+
+    __repr__ = short_repr
+
+    @property
+    def container(self) -> str:  # type: ignore[override]
+        """The library."""
+        return self.kind
+
+    def wrap(self, values: np.ndarray, name: str | None = None) -> Any:
+        """One value per sample, as a column of the same library."""
+        return made_column(self.container, self._checked(values, 1), name)
+
+    def wrap_components(self, values: np.ndarray, name: str | None = None) -> Any:
+        """One value per sample and component, as a frame of the same library, whose columns are named by numbers."""
+        values = self._checked(values, 2)
+        return made_frame(self.container, [str(r) for r in range(values.shape[1])], values)
+
+    def wrap_variables(self, values: np.ndarray) -> Any:
+        """One value per sample and variable, as a frame like the input."""
+        return made_frame(self.container, list(self.columns), self._in_input_order(values))
+
+
+@dataclass(frozen=True, eq=False)
 class XarrayLabels(SampleLabels):
     """What DataArray and Dataset share: coordinates along one sample dimension."""
 
@@ -149,7 +179,11 @@ class XarrayLabels(SampleLabels):
     def wrap_components(self, values: np.ndarray, name: str | None = None) -> xr.DataArray:
         """One value per sample and component, as a DataArray."""
         values = self._checked(values, 2)
-        kept = self._sample_coords().drop_vars(COMPONENT_DIM, errors="ignore")
+        kept, name_of_own = self._sample_coords(), COMPONENT_DIM
+        while name_of_own in kept.coords:  # one of that name is along the samples, and the new dimension needs it
+            name_of_own += "_"
+        if COMPONENT_DIM in kept.coords:
+            kept = kept.rename({COMPONENT_DIM: name_of_own})
         wrapped = xr.DataArray(values, kept.coords, [self.sample_dim, COMPONENT_DIM], name=name)
         return wrapped.assign_coords({COMPONENT_DIM: np.arange(values.shape[1])})
 
@@ -204,13 +238,16 @@ def labelled_samples(
     X : ndarray (n_samples, n_variables)
     components : ndarray of int (n_samples,)
     variables : sequence of hashable
-    container : {"array", "dataframe", "dataarray"}
+    container : {"array", "dataframe", "dataarray", "polars", "pyarrow"}
 
     Returns
     -------
     X : ndarray, DataFrame or DataArray
     components : ndarray, Series or DataArray
     """
+    if container in (POLARS, ARROW):
+        made = made_frame(container, [str(name) for name in variables], X)
+        return made, made_column(container, components, COMPONENT_DIM)
     if container == "dataframe":
         columns = pd.Index(list(variables), tupleize_cols=False)
         return pd.DataFrame(X, columns=columns), pd.Series(components, name=COMPONENT_DIM)
@@ -221,6 +258,22 @@ def labelled_samples(
         dims = (SAMPLE_DIM, "variable")
         return xr.DataArray(X, coords, dims), xr.DataArray(components, dims=dims[:1], name=COMPONENT_DIM)
     return X, components
+
+
+def plain_names(names: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """Names, with None for every kind of missing one: two NaN are not equal, so that they would not be found again.
+
+    Examples
+    --------
+    >>> from tensorly_smp.labels import plain_names
+    >>> plain_names(["a", float("nan"), 1])
+    ('a', None, 1)
+    """
+    return tuple(None if name is pd.NA or name is pd.NaT or _is_nan(name) else name for name in names)
+
+
+def _is_nan(name: Any) -> bool:
+    return isinstance(name, float | np.floating | np.datetime64) and bool(name != name)
 
 
 def default_names(n_variables: int) -> tuple[str, ...]:

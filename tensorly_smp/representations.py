@@ -53,6 +53,24 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONGEST and "\n" not in text else f"<{type(value).__name__}>"
 
 
+def shown(value: Any, longest: int = _LONGEST) -> str:
+    """A value in a message, cut off after a few characters; its type only where it cannot be shown.
+
+    Examples
+    --------
+    >>> from tensorly_smp.representations import shown
+    >>> shown("a"), shown("a" * 1000, 10), shown(10**5000)
+    ("'a'", "'aaaaaaaaa...", '<int>')
+    """
+    if isinstance(value, str | bytes) and len(value) > longest:
+        return f"{value[: longest - 1]!r}"[:longest] + "..."
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # integers of thousands of digits, and objects of others
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= longest else f"{text[:longest]}..."
+
+
 def listed(names: Iterable[object], limit: int = 10) -> str:
     """Names in quotes, the first `limit` of them; all if only one would be left.
 
@@ -62,7 +80,7 @@ def listed(names: Iterable[object], limit: int = 10) -> str:
     >>> listed(["a", 1, "b"], 2), listed(["a", 1, "b", "c"], 2)
     ("'a', 1, 'b'", "'a', 1 and 2 more")
     """
-    return joined([repr(name) for name in names], limit)
+    return joined([shown(name) for name in names], limit)
 
 
 def joined(texts: Sequence[str], limit: int = 10) -> str:

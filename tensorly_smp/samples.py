@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import pandas as pd
 import scipy.sparse
 import xarray as xr
 
+from tensorly_smp.arrow_frames import column_names, column_values, frame_kind
+from tensorly_smp.checks import unmasked_rows
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import (
     COMPONENT_DIM,
@@ -19,12 +22,14 @@ from tensorly_smp.labels import (
     DataArrayLabels,
     DatasetLabels,
     FrameLabels,
+    OtherFrameLabels,
     SampleLabels,
     default_names,
     list_names,
+    plain_names,
     repeated_names,
 )
-from tensorly_smp.representations import short_repr
+from tensorly_smp.representations import short_repr, shown
 
 # In order of preference, compared in lower case: of the dimensions "time" and "sample" the second holds the samples.
 SAMPLE_DIMS = (
@@ -44,6 +49,8 @@ VARIABLE_DIMS = (
     "channel",
     "channels",
 )
+#: What an array of objects may hold beside what is missing.
+_NUMBERS = (numbers.Real, np.bool_, Decimal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +82,8 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     Parameters
     ----------
     X : array_like, masked array, DataFrame, DataArray or Dataset (n_samples, n_variables)
-        A DataArray has two dimensions in any order; a Dataset has one-dimensional variables on one shared dimension.
-        Lazy (dask) arrays are computed.
+        A DataFrame of pandas or polars, or a table of pyarrow. A DataArray has two dimensions in any order; a Dataset
+        has one-dimensional variables on one shared dimension. Lazy (dask) arrays are computed.
     variables : sequence of hashable, optional
         Names that the columns shall have, for instance those of a fitted binning. Labelled columns are matched by
         name and reordered; unlabelled ones (arrays, lists, a DataArray without a coordinate of its variables) by
@@ -117,6 +124,8 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     labels: SampleLabels
     if isinstance(X, pd.DataFrame):
         values, names, labels = _read_frame(X)
+    elif (kind := frame_kind(X)) is not None:
+        values, names, labels = _read_other_frame(X, kind)
     elif isinstance(X, xr.DataArray):
         values, names, labels = _read_dataarray(X, variables, sample_dim)
     elif isinstance(X, xr.Dataset):
@@ -137,20 +146,34 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
 
 
 def _read_frame(X: pd.DataFrame) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
-    names = tuple(X.columns.tolist())
+    names = plain_names(X.columns.tolist())
     _check_shape(X.shape)
     _refuse_repeated(names)
-    values, refused = np.empty(X.shape), {}
+    values = _columns(lambda n: _frame_column(X.iloc[:, n], names[n]), len(X), names)
+    return values, names, FrameLabels(len(X), tuple(range(len(names))), X.index, X.columns)
+
+
+def _read_other_frame(X: Any, kind: str) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
+    names = column_names(X)
+    _check_shape(X.shape)
+    _refuse_repeated(names)
+    values = _columns(lambda n: _to_float(column_values(X, n)[:, np.newaxis], names[n : n + 1])[:, 0], len(X), names)
+    return values, names, OtherFrameLabels(len(X), tuple(range(len(names))), names, kind)
+
+
+def _columns(read: Callable[[int], np.ndarray], n_samples: int, names: Sequence[Hashable]) -> np.ndarray:
+    """Columns side by side; those that cannot be read are named in one error."""
+    values, refused = np.empty((n_samples, len(names))), {}
     for n, name in enumerate(names):
         try:
-            values[:, n] = _frame_column(X.iloc[:, n], name)
+            values[:, n] = read(n)
         except InvalidTypeError as error:
             refused[name] = error
     if refused:
         first, *others = refused
         likewise = f" Likewise: {list_names(others)}." if others else ""
         raise InvalidTypeError(f"{refused[first]}{likewise}") from refused[first]
-    return values, names, FrameLabels(len(X), tuple(range(len(names))), X.index, X.columns)
+    return values
 
 
 def _frame_column(column: pd.Series, name: Hashable) -> np.ndarray:
@@ -158,13 +181,18 @@ def _frame_column(column: pd.Series, name: Hashable) -> np.ndarray:
         categories = column.dtype.categories.dtype
         if pd.api.types.is_numeric_dtype(categories) and not pd.api.types.is_complex_dtype(categories):
             column = column.astype(categories if column.notna().all() else np.float64)
+        elif pd.api.types.is_object_dtype(categories):
+            column = column.astype(object)
     if pd.api.types.is_complex_dtype(column.dtype):
         raise _is_complex(str(column.dtype), (name,))
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
+        with np.errstate(over="ignore"):  # infinite values are refused later
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     if pd.api.types.is_object_dtype(column.dtype):
         return _object_column(column.to_numpy(), name)
-    first = next((f"; the first is {value!r}" for value in column if not pd.isna(value)), "")
+    if column.isna().all():
+        return np.full(len(column), np.nan)
+    first = next((f"; the first is {shown(value)}" for value in column if not pd.isna(value)), "")
     raise _not_numeric(f"{column.dtype}{first}", (name,))
 
 
@@ -177,7 +205,7 @@ def _read_dataarray(
     matrix = X.transpose(sample_dim, variable_dim)
     names = None
     if variable_dim in X.coords:
-        names = tuple(X[variable_dim].to_index().tolist())
+        names = plain_names(X[variable_dim].to_index().tolist())
         _refuse_repeated(names)
     n_samples, n_variables = matrix.shape
     values = _to_float(matrix.values, names or default_names(n_variables))
@@ -219,11 +247,14 @@ def _read_array(X: Any) -> tuple[np.ndarray, None, SampleLabels]:
     if scipy.sparse.issparse(X):
         raise InvalidTypeError("X is a sparse matrix; expected a dense one. Pass X.toarray().")
     mask = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
+    if isinstance(X, list | tuple):
+        X = unmasked_rows(X)
     try:
         array = np.asarray(X)
-    except (ValueError, TypeError, RuntimeError) as error:
+    except Exception as error:  # of whatever object this is
         raise InvalidInputError(
-            f"X ({type(X).__name__}) cannot be read as a matrix: {error}. Expected rows of equal length, one a sample."
+            f"X ({type(X).__name__}) cannot be read as a matrix: {str(error)[:200]}. Expected rows of equal length, "
+            "one a sample."
         ) from error
     if array.ndim == 0:
         raise InvalidTypeError(
@@ -254,17 +285,20 @@ def _to_float(array: np.ndarray, names: Sequence[Hashable]) -> np.ndarray:
 def _object_column(column: np.ndarray, name: Hashable) -> np.ndarray:
     """Numbers and missing values of an object column."""
     values = np.full(len(column), np.nan)
-    present = ~np.asarray(pd.isna(column), dtype=bool)
-    kinds = {type(value) for value in column[present]}
-    refused = sorted(kind.__name__ for kind in kinds if not issubclass(kind, numbers.Real | np.bool_))
-    if refused:
-        row = next(m for m, value in enumerate(column) if present[m] and type(value).__name__ in refused)
-        received = f"objects ({', '.join(refused)}; the first is {column[row]!r} in row {row})"
-        raise _not_numeric(received, (name,), _words_of_float(column[row]))
     try:
-        values[present] = column[present].astype(np.float64)
+        present = ~np.asarray(pd.isna(column), dtype=bool)
+        kinds = {type(value) for value in column[present]}
+        refused = sorted({kind.__name__ for kind in kinds if not issubclass(kind, _NUMBERS)})
+        if refused:
+            row = next(m for m, value in enumerate(column) if present[m] and type(value).__name__ in refused)
+            received = f"objects ({', '.join(refused)}; the first is {shown(column[row])} in row {row})"
+            raise _not_numeric(received, (name,), _words_of_float(column[row]))
+        with np.errstate(over="ignore"):  # infinite values are refused later
+            values[present] = column[present].astype(np.float64)
     except OverflowError as error:
-        raise InvalidInputError(f"Variable {name!r} holds an integer too large for float64; rescale it.") from error
+        raise InvalidInputError(f"Variable {name!r} holds a number too large for float64; rescale it.") from error
+    except ArithmeticError as error:  # of decimal
+        raise InvalidInputError(f"Variable {name!r} holds a decimal number that signals an error.") from error
     return values
 
 
@@ -289,8 +323,8 @@ def _words_of_float(value: Any) -> str:
     try:
         float(value)
     except TypeError as error:
-        return f" Python says: {error}."
-    except ValueError:
+        return f" Python says: {str(error)[:200]}."
+    except Exception:
         pass
     return ""
 

@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
+from tensorly_smp.representations import shown
+
 
 def units_of(source: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
     """Units of variables, "" where there is none.
@@ -67,3 +69,32 @@ def with_units(dataset: xr.Dataset, X: Any, names: Sequence[Hashable]) -> xr.Dat
     if not any(units):
         return dataset
     return dataset.assign(units=("variable", list(units), {"long_name": "unit of the variable"}))
+
+
+def differing_units(found: Any, dataset: xr.Dataset, names: Sequence[Hashable]) -> list[str]:
+    """Variables whose unit in some samples is not that of the fit, in words; where one is not known, none.
+
+    Parameters
+    ----------
+    found : Dataset, DataArray, DataFrame or anything else
+        Samples.
+    dataset : Dataset
+        Of the fit.
+    names : sequence of hashable
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> from tensorly_smp.units import differing_units
+    >>> fitted = xr.Dataset({"factors": 0, "units": ("variable", ["mm", ""])})
+    >>> differing_units(xr.Dataset({"a": ("x", [1], {"units": "m"})}), fitted, ["a", "b"])
+    ["'a' (m, fitted in mm)"]
+    """
+    pairs = zip(names, units_of(found, names), units_of(dataset, names), strict=True)
+    return [
+        f"{shown(name)} ({here}, fitted in {there})" for name, here, there in pairs if here and there and here != there
+    ]

@@ -15,6 +15,7 @@ TOP_FOLDERS = ("chunked", "plotting")
 # Imported by any stage; they import each other only. Who may import `labels` and `samples` is a rule of its own, below.
 FOUNDATIONS = (
     "exceptions",
+    "arrow_frames",
     "checks",
     "randomness",
     "representations",

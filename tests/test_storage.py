@@ -514,7 +514,9 @@ def test_save_refuses_by_name_what_load_would_not_read(any_path, name):
     assert [path.name for path in any_path.parent.iterdir()] == [any_path.name]
 
 
-@pytest.mark.parametrize("value", ["Oslo", "", "å", 3, 2.5, True, [1, 2], (1.0, 2.0), np.arange(3), np.float32(1)], ids=str)
+@pytest.mark.parametrize(
+    "value", ["Oslo", "", "å", 3, 2.5, True, [1, 2], (1.0, 2.0), np.arange(3), np.float32(1)], ids=str
+)
 def test_attributes_that_were_added_are_kept(any_path, value):
     model = fit()
     model.result_ = model.result_.assign_attrs(station=value)

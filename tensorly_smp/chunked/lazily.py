@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp.chunked.parts import MadeParts, require_dask
-from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of
+from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of, stacked
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.labels import COMPONENT_DIM, LOG_DENSITY, PROBABILITY, DataArrayLabels
 from tensorly_smp.randomness import RandomState, seed_sequence
@@ -29,6 +29,8 @@ class LazySamples:
     X : dask array, dask DataFrame or DataArray
     layout : Layout
     density : MixtureDensity
+    dataset : Dataset or None
+        What X was made of.
 
     Examples
     --------
@@ -44,10 +46,14 @@ class LazySamples:
     X: Any
     layout: Layout
     density: MixtureDensity
+    dataset: xr.Dataset | None = None
 
     @classmethod
     def of(cls, X: Any, density: MixtureDensity, sample_dim: Hashable | None) -> LazySamples:
-        """With the columns of X matched to the variables of the density."""
+        """With the columns of X matched to the variables of the density; a Dataset becomes a DataArray."""
+        if isinstance(X, xr.Dataset):
+            array = stacked(X, sample_dim)
+            return cls(array, layout_of(array, density.variables, array.dims[0]), density, X)
         return cls(X, layout_of(X, density.variables, sample_dim), density)
 
     def clusters(self) -> Any:
@@ -76,6 +82,10 @@ class LazySamples:
             columns = self.X.columns
             return self._frame(function, pd.DataFrame(np.empty((0, len(columns))), self._index, columns), "variables")
         found = self._array(function, len(self.layout.variables))
+        if self.dataset is not None:
+            columns = found[:, np.argsort(self.layout.positions)]
+            names = enumerate(self.dataset.data_vars)
+            return self.dataset.assign({name: self.dataset[name].copy(data=columns[:, n]) for n, name in names})
         if self._is_labelled:
             return self._labels().wrap_variables(found).rename(self.X.name)
         return found[:, np.argsort(self.layout.positions)]

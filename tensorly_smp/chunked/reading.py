@@ -37,9 +37,9 @@ MOST_PARTS = 512
 
 
 def is_chunked(X: Any) -> bool:
-    """Whether X is a dask array, a dask DataFrame, or a DataArray of such an array.
+    """Whether X is a dask array, a dask DataFrame, or a DataArray or Dataset of such arrays.
 
-    Nothing can be where Dask has not been imported, so that it is not imported here. A Dataset is none: it is computed.
+    Nothing can be where Dask has not been imported, so that it is not imported here.
 
     Parameters
     ----------
@@ -53,8 +53,10 @@ def is_chunked(X: Any) -> bool:
     (True, False)
     """
     dask = sys.modules.get("dask")
-    if dask is None or isinstance(X, xr.Dataset) or not hasattr(dask, "is_dask_collection"):
+    if dask is None or not hasattr(dask, "is_dask_collection"):
         return False
+    if isinstance(X, xr.Dataset):
+        return any(array.chunks is not None for array in X.data_vars.values())
     if isinstance(X, xr.DataArray):  # a coordinate alone may be dask's
         return X.chunks is not None
     return bool(dask.is_dask_collection(X))
@@ -63,6 +65,33 @@ def is_chunked(X: Any) -> bool:
 def is_chunked_frame(X: Any) -> bool:
     """Whether X is a dask DataFrame."""
     return _is_of(X, "dask.dataframe", "DataFrame")
+
+
+def stacked(X: Any, sample_dim: Hashable | None = None) -> Any:
+    """A Dataset of dask arrays as one DataArray (sample, variable), nothing computed; anything else as it is.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Variables that are not one-dimensional on a shared dimension, or no real numbers.
+    """
+    if not isinstance(X, xr.Dataset):
+        return X
+    # What is wrong with names, dimensions and dtypes is said as of a Dataset in memory, of one row.
+    read_samples(
+        xr.Dataset({name: (x.dims, np.zeros((1,) * x.ndim, x.dtype)) for name, x in X.data_vars.items()}),
+        sample_dim=sample_dim,
+    )
+    (dim,) = X[next(iter(X.data_vars))].dims
+    variable_dim = "variable"
+    while variable_dim in (*X.variables, *X.dims):
+        variable_dim += "_"
+    columns = [X[name].variable.astype(np.float64) for name in X.data_vars]
+    data = xr.Variable.concat(columns, variable_dim).transpose(dim, variable_dim)
+    names = np.empty(len(columns), dtype=object)
+    names[:] = list(X.data_vars)
+    coords = X.coords.to_dataset().assign_coords({variable_dim: names})
+    return xr.DataArray(data.data, coords.coords, data.dims, attrs=X.attrs).chunk({variable_dim: -1})
 
 
 def _is_of(X: Any, module: str, name: str) -> bool:
@@ -123,6 +152,10 @@ def layout_of(X: Any, variables: Sequence[Hashable] | None = None, sample_dim: H
     InvalidInputError, InvalidTypeError
         As for `read_samples`; or another kind of object.
     """
+    if isinstance(X, xr.Dataset):
+        # The one dimension of its variables is that of the samples, whatever its name.
+        X = stacked(X, sample_dim)
+        sample_dim = X.dims[0]
     if isinstance(X, xr.DataArray):
         _require_matrix(X.shape)
         dim = infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
@@ -250,8 +283,9 @@ def read_chunks(
 
     Parameters
     ----------
-    X : dask array, dask DataFrame or DataArray (n_samples, n_variables)
-        Chunks of any size, known or not. A DataArray has dask's arrays. NaN, None and pandas NA are missing.
+    X : dask array, dask DataFrame, DataArray or Dataset (n_samples, n_variables)
+        Chunks of any size, known or not. A DataArray, or some variable of a Dataset, has dask's arrays. NaN, None and
+        pandas NA are missing.
     sample_weight : array_like, dask array or dask Series (n_samples,), optional
         By position. Where the sizes of chunks are not known, a chunked one needs the same chunks as X.
     variables, sample_dim

@@ -28,7 +28,7 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     OutlierWarning,
 )
-from tensorly_smp.labels import aligned, default_names, list_names, repeated_names
+from tensorly_smp.labels import aligned, default_names, list_names, plain_names, repeated_names
 from tensorly_smp.representations import html_summary
 from tensorly_smp.samples import read_samples
 
@@ -75,7 +75,7 @@ class Binning:
 
     def __post_init__(self) -> None:
         try:
-            given, names = tuple(self.edges), tuple(self.variables)
+            given, names = tuple(self.edges), plain_names(self.variables)
             hash(names)
         except TypeError as error:
             raise InvalidTypeError(

@@ -38,6 +38,7 @@ CHUNKED = {
     "unknown": lambda x: of_unknown_sizes(x, (170, 2)),
     "frame": lambda x: dd.from_pandas(pd.DataFrame(x, columns=NAMES), npartitions=7),
     "dataarray": lambda x: xr.DataArray(x.T, {"variable": NAMES}, ("variable", "sample")).chunk({"sample": 130}),
+    "dataset": lambda x: xr.Dataset({name: ("row", x[:, n]) for n, name in enumerate(NAMES)}).chunk({"row": 130}),
 }
 
 
@@ -56,8 +57,10 @@ def test_samples_are_read_in_their_order(kind):
     assert np.array_equal(read.few.values, values, equal_nan=True)
     assert read.n_samples == 1000
     assert read.total_weight == 1000.0
-    assert read.variables == (("a", "b", "c", "d") if kind in ("frame", "dataarray") else ("x0", "x1", "x2", "x3"))
-    assert read.container == {"frame": "dataframe", "dataarray": "dataarray"}.get(kind, "array")
+    assert read.variables == (
+        ("a", "b", "c", "d") if kind in ("frame", "dataarray", "dataset") else ("x0", "x1", "x2", "x3")
+    )
+    assert read.container == {"frame": "dataframe", "dataarray": "dataarray", "dataset": "dataarray"}.get(kind, "array")
     assert kind == "one" or len(read.parts.inputs) > 1
 
 
@@ -204,6 +207,7 @@ def test_nothing_is_computed_to_know_the_columns():
 def test_what_is_chunked():
     X = samples(10)
     assert not any(map(is_chunked, [X, pd.DataFrame(X), xr.DataArray(X), None, "text"]))
-    assert not is_chunked(xr.Dataset({"a": ("sample", da.zeros(3))}))
+    assert is_chunked(xr.Dataset({"a": ("sample", da.zeros(3))}))
+    assert not is_chunked(xr.Dataset({"a": ("sample", np.zeros(3))}))
     assert not is_chunked(xr.DataArray(X).assign_coords(units=("dim_1", da.zeros(X.shape[1]))))
     assert all(is_chunked(make(samples())) for make in CHUNKED.values())

@@ -1,0 +1,74 @@
+"""DataFrames of polars and tables of pyarrow: their columns, and answers of the same kind; neither is imported here."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.exceptions import InvalidTypeError, MissingDependencyError
+
+POLARS, ARROW = "polars", "pyarrow"
+
+
+def frame_kind(X: Any) -> str | None:
+    """The library that a DataFrame other than pandas' is of: "polars" or "pyarrow"; None for anything else.
+
+    Raises
+    ------
+    InvalidTypeError
+        A lazy frame, or a table of another library, whose names would be lost.
+    """
+    polars, arrow = sys.modules.get(POLARS), sys.modules.get(ARROW)
+    if polars is not None and hasattr(polars, "DataFrame"):
+        if isinstance(X, polars.DataFrame):
+            return POLARS
+        if isinstance(X, polars.LazyFrame):
+            raise InvalidTypeError("X is a polars LazyFrame; expected a DataFrame. Pass X.collect().")
+    if arrow is not None and hasattr(arrow, "Table") and isinstance(X, arrow.Table | arrow.RecordBatch):
+        return ARROW
+    if hasattr(X, "__dataframe__"):  # which arrays do not have
+        raise InvalidTypeError(
+            f"X is {type(X).__module__}.{type(X).__name__}; expected a DataFrame of pandas or polars, a table of "
+            "pyarrow, a DataArray, a Dataset or an array. Convert it, by its to_pandas() for instance."
+        )
+    return None
+
+
+def column_names(X: Any) -> tuple[str, ...]:
+    """Names of the columns of a frame of one of the kinds above."""
+    return tuple(X.columns) if hasattr(X, "iter_columns") else tuple(X.schema.names)
+
+
+def column_values(X: Any, position: int) -> np.ndarray:
+    """A column as an array (n_samples,), of objects where that is what its entries are."""
+    if hasattr(X, "to_series"):
+        return np.asarray(X.to_series(position).to_numpy())
+    column = X.column(position)
+    options = {} if hasattr(column, "chunks") else {"zero_copy_only": False}
+    return np.asarray(column.to_numpy(**options))
+
+
+def made_frame(kind: str, names: list[str], values: np.ndarray) -> Any:
+    """A frame with these columns, from an array (n_samples, n_columns)."""
+    library = _library(kind)
+    columns = dict(zip(names, np.array(values.T, order="C"), strict=True))
+    return library.DataFrame(columns) if kind == POLARS else library.table(columns)
+
+
+def made_column(kind: str, values: np.ndarray, name: str | None) -> Any:
+    """A single column, from an array (n_samples,)."""
+    library = _library(kind)
+    return library.Series(name or "", np.ascontiguousarray(values)) if kind == POLARS else library.array(values)
+
+
+def _library(kind: str) -> Any:
+    try:
+        return import_module(kind)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"The model was fitted to a frame of {kind}, which is not installed, so that no other can be made: pip "
+            f"install {kind}, or use model.density_.sample."
+        ) from error
