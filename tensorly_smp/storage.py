@@ -163,9 +163,17 @@ def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
 
 
 def _write_zarr(dataset: xr.Dataset, folder: Path) -> None:
+    """Made in memory too: after an error, zarr's threads would go on making files."""
+    from zarr.storage import MemoryStore
+
+    content: dict[str, Any] = {}
     # Without compression and with every chunk, so that a store holds all that it declares; see file_probes.
     plain = {name: {"compressors": None, "filters": None} for name in dataset.variables}
-    dataset.to_zarr(folder, mode="w-", zarr_format=2, consolidated=True, encoding=plain, write_empty_chunks=True)
+    options: dict[str, Any] = dict(zarr_format=2, consolidated=True, encoding=plain, write_empty_chunks=True)
+    dataset.to_zarr(MemoryStore(content), mode="w-", **options)
+    for name, held in content.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(held.to_bytes())
 
 
 def _refuse_to_replace(target: Path, is_zarr: bool) -> None:
