@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from numbers import Integral
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+from tensorly_smp.representations import shown
 
 
 def import_extra(module: str, extra: str, what: str) -> Any:
@@ -39,9 +41,9 @@ def checked_integer(value: Any, name: str, least: int | None = None) -> int:
         Below `least`.
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidTypeError(f"{name} is {value!r}; expected an integer.")
+        raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer.")
     if least is not None and value < least:
-        raise InvalidInputError(f"{name} is {value}; expected at least {least}.")
+        raise InvalidInputError(f"{name} is {shown(value)}; expected at least {least}.")
     return int(value)
 
 
@@ -58,6 +60,11 @@ def checked_n_jobs(n_jobs: Any) -> int | None:
     if n_jobs is not None and checked_integer(n_jobs, "n_jobs") == 0:
         raise InvalidInputError("n_jobs is 0; expected a positive number, -1 for all processors, or None.")
     return None if n_jobs is None else int(n_jobs)
+
+
+def is_one_of(value: Any, words: Iterable[str]) -> bool:
+    """Whether a value is one of these words; arrays, pandas NA and the like are not compared with them."""
+    return isinstance(value, str) and value in tuple(words)
 
 
 def unmasked_array(values: Any, name: str) -> np.ndarray:
@@ -99,7 +106,7 @@ def checked_tolerance(tol: Any) -> float:
         Not from 0 to below 1.
     """
     if isinstance(tol, bool) or not isinstance(tol, int | float | np.floating | np.integer):
-        raise InvalidTypeError(f"tol is {tol!r}; expected a number.")
+        raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
     if not 0 <= tol < 1:
         raise InvalidInputError(f"tol is {tol}; expected a number from 0 to below 1.")
     return float(tol)

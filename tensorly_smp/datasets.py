@@ -10,7 +10,7 @@ from scipy import stats
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.randomness import RandomState, spawn_generators
-from tensorly_smp.representations import short_repr
+from tensorly_smp.representations import short_repr, shown
 from tensorly_smp.true_mixture import TrueMixture
 
 __all__ = ["SmoothMixtureSample", "TrueMixture", "make_smooth_mixture"]
@@ -144,7 +144,7 @@ def _draw_mixture(kind: Any, n_variables: int, n_components: int, rng: np.random
     if name == "laplace":
         # The variance of a Laplace distribution is twice its squared scale.
         return TrueMixture(weights, stats.laplace(), rng.uniform(-5, 5, size), np.sqrt(rng.uniform(5, 10, size) / 2))
-    raise InvalidInputError(f"kind is {kind!r}; expected one of 'gaussian', 'gmm', 'gamma' and 'laplace'.")
+    raise InvalidInputError(f"kind is {shown(kind)}; expected one of 'gaussian', 'gmm', 'gamma' and 'laplace'.")
 
 
 def _missing_pattern(shape: tuple[int, int], missing: float, rng: np.random.Generator) -> np.ndarray:
@@ -158,5 +158,5 @@ def _missing_pattern(shape: tuple[int, int], missing: float, rng: np.random.Gene
 
 def _share(value: Any, name: str) -> float:
     if not isinstance(value, float | int | np.floating | np.integer) or not 0 <= value < 1:
-        raise InvalidInputError(f"{name} is {value!r}; expected a share from 0 up to but not including 1.")
+        raise InvalidInputError(f"{name} is {shown(value)}; expected a share from 0 up to but not including 1.")
     return float(value)

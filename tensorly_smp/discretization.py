@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from tensorly_smp.codes.bin_number import auto_n_bins
-from tensorly_smp.codes.binning import Binning, choose_binning, resolve_n_bins
+from tensorly_smp.codes.binning import Binning, binning_of_values, resolve_n_bins
 from tensorly_smp.codes.categories import category_edges
 from tensorly_smp.codes.edges import are_crowded, quantile_edges, stretched_range
 from tensorly_smp.codes.thinning import of_positive_weight
-from tensorly_smp.exceptions import OutlierWarning
+from tensorly_smp.exceptions import MergedBinsWarning, OutlierWarning, TensorlySmpWarning
 from tensorly_smp.likelihood.observed import Observed, Support
 from tensorly_smp.samples import Samples
 from tensorly_smp.variables import Variables
@@ -39,8 +38,8 @@ class Discretization:
             return self.binning
         used, weights = of_positive_weight(samples.values, sample_weight)
         numbers = self._numbers(samples, used, self.binning, sample_weight)
-        frame = self._frame(samples, used)
-        return choose_binning(frame, numbers, self.binning, None, self.coverage, sample_weight=weights)
+        options = (numbers, self.binning, None, self.coverage, weights)
+        return _warned(*binning_of_values(used, samples.variables, *options))
 
     def bins_of_starts(self, samples: Samples, sample_weight: Any, variables: Variables) -> Binning:
         """Bins on which a refinement starts.
@@ -60,10 +59,10 @@ class Discretization:
         if self.coverage is None and self.binning == "uniform":
             central = {n: stretched_range(used[:, n], weights) for n in range(used.shape[1]) if n not in own}
             ranges = {samples.variables[n]: pair for n, pair in central.items() if pair is not None}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OutlierWarning)  # of those that have bins of their own
-            frame, cover = self._frame(samples, used), self.coverage
-            chosen = choose_binning(frame, numbers, self.binning, ranges, cover, sample_weight=weights)
+        options = (numbers, self.binning, ranges, self.coverage, weights)
+        chosen, found = binning_of_values(used, samples.variables, *options)
+        # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
+        _warned(chosen, [each for each in found if not isinstance(each, OutlierWarning | MergedBinsWarning)])
         for n, edges in enumerate(chosen.edges):
             if self.binning == "uniform" and n not in own and are_crowded(used[:, n], edges, weights):
                 present = ~np.isnan(used[:, n])
@@ -72,21 +71,22 @@ class Discretization:
                 own[n] = quantile_edges(observed, float(ends[0]), float(ends[1]), len(edges) - 1, own_weights)
         if not own:
             return chosen
-        return Binning(tuple(own.get(n, edges) for n, edges in enumerate(chosen.edges)), chosen.variables)
+        mixed = tuple(own.get(n, edges) for n, edges in enumerate(chosen.edges))
+        return Binning(mixed, chosen.variables, constant=chosen.constant)
 
     def _numbers(self, samples: Samples, used: np.ndarray, strategy: str, sample_weight: Any) -> Any:
         if not isinstance(self.n_bins, str):
             return self.n_bins
-        with warnings.catch_warnings():  # the bins that are kept will warn
-            warnings.simplefilter("ignore")
-            # Refuses unusable values by the names of their variables.
-            choose_binning(self._frame(samples, used), 2, strategy, None, self.coverage)
+        # Refuses unusable values by the names of their variables; the bins that are kept will warn.
+        binning_of_values(used, samples.variables, 2, strategy, None, self.coverage)
         return auto_n_bins(samples.values, self.rank, sample_weight, self.coverage)
 
-    @staticmethod
-    def _frame(samples: Samples, used: np.ndarray) -> pd.DataFrame:
-        """With names for the messages, and for n_bins by name; as objects, or pandas would make columns of tuples."""
-        return pd.DataFrame(used, columns=pd.Index(samples.variables, dtype=object, tupleize_cols=False))
+
+def _warned(binning: Binning, found: Sequence[TensorlySmpWarning]) -> Binning:
+    """The bins, after their warnings have been given; to be called by a method that fit calls."""
+    for each in found:
+        warnings.warn(each, stacklevel=4)
+    return binning
 
 
 def _category_edges(values: np.ndarray, most: int, support: Support) -> np.ndarray | None:

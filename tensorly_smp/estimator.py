@@ -23,7 +23,6 @@ from tensorly_smp.exceptions import (
     InvalidTypeError,
     NonUniformBinsError,
     NyquistWarning,
-    RepeatedValueWarning,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solver import coupled_simplex_parafac
@@ -35,9 +34,10 @@ from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_trip
 from tensorly_smp.progress import checked_verbose, dask_progress, logger
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.refinement import Refinement
+from tensorly_smp.representations import shown
 from tensorly_smp.results import fine_probabilities, solution_to_dataset
 from tensorly_smp.units import units_of, with_units
-from tensorly_smp.variables import Variables, repeated_value_concerns
+from tensorly_smp.variables import Variables, repeated_value_warning
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "loss": ("auto", "kl", "frobenius"),
@@ -268,8 +268,8 @@ class SmoothProductMixture(FittedMixture):
         variables = Variables.of(few, self.support, self.discrete, few_weights)
         if self.refine == "smooth":
             binning = discretization.bins_of_starts(few, few_weights, variables)
-            if concerns := repeated_value_concerns(few, variables.discrete, few_weights):
-                warnings.warn(" ".join(concerns), RepeatedValueWarning, stacklevel=2)
+            if repeated := repeated_value_warning(few, variables.discrete, few_weights):
+                warnings.warn(repeated, stacklevel=2)
         else:
             binning = discretization.bins(few, few_weights)
         density = self._density_name()
@@ -407,7 +407,7 @@ class SmoothProductMixture(FittedMixture):
     def _check_parameters(self) -> None:
         """Refuse what no later stage would, or only after the work is done."""
         if isinstance(self.n_bins, str) and self.n_bins != "auto":
-            raise InvalidInputError(f'n_bins is {self.n_bins!r}; expected numbers of bins, or "auto".')
+            raise InvalidInputError(f'n_bins is {shown(self.n_bins)}; expected numbers of bins, or "auto".')
         if not isinstance(self.binning, str | Binning):
             raise InvalidTypeError(
                 f'binning is {type(self.binning).__name__}; expected "uniform", "quantile" or a Binning.'
@@ -415,15 +415,15 @@ class SmoothProductMixture(FittedMixture):
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if not isinstance(value, str | None) or value not in choices:
-                raise InvalidInputError(f"{name} is {value!r}; expected one of {list(choices)}.")
+                raise InvalidInputError(f"{name} is {shown(value)}; expected one of {list(choices)}.")
         if self.density == "logspline" and self.refine != "smooth":
             raise InvalidInputError(
-                f'density="logspline" with refine={self.refine!r}; expected refine="smooth", which fits them. For log-'
-                'splines from other factors: reconstruct_density(factors, method="logspline", samples=X).'
+                f'density="logspline" with refine={shown(self.refine)}; expected refine="smooth", which fits them. '
+                'For log-splines from other factors: reconstruct_density(factors, method="logspline", samples=X).'
             )
         for name in ("support", "discrete"):
             if getattr(self, name) is not None and self.refine != "smooth":
-                raise InvalidInputError(f'{name} with refine={self.refine!r}; expected refine="smooth".')
+                raise InvalidInputError(f'{name} with refine={shown(self.refine)}; expected refine="smooth".')
         if self.callback is not None and not callable(self.callback):
             raise InvalidTypeError(f"callback is {type(self.callback).__name__}; expected a function, or None.")
         # The solver checks these too, but knows them by other names.

@@ -5,6 +5,8 @@ Errors derive from :class:`TensorlySmpError` *and* from the built-in class that 
 was expected and what to try.
 """
 
+from collections.abc import Hashable, Iterable
+
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "IdentifiabilityWarning",
     "InvalidInputError",
     "InvalidTypeError",
+    "MergedBinsWarning",
     "MissingDependencyError",
     "NonUniformBinsError",
     "NyquistWarning",
@@ -27,6 +30,7 @@ __all__ = [
     "SparseHistogramWarning",
     "TensorlySmpError",
     "TensorlySmpWarning",
+    "UnitsWarning",
 ]
 
 
@@ -145,14 +149,25 @@ class MissingDependencyError(TensorlySmpError, ImportError):
 class TensorlySmpWarning(UserWarning):
     """Base of all warnings given by this package.
 
+    Attributes
+    ----------
+    variables : tuple of hashable
+        Names of all variables that it concerns, where its message names the first few of them; may be empty.
+
     Examples
     --------
     >>> import warnings
     >>> import tensorly_smp as smp
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
     ...     binning = smp.choose_binning([[1.0, 2.0], [1.0, 3.0]])
+    >>> isinstance(caught[0].message, smp.exceptions.TensorlySmpWarning), caught[0].message.variables
+    (True, ('x0',))
     """
+
+    def __init__(self, *args: object, variables: Iterable[Hashable] = ()) -> None:
+        super().__init__(*args)
+        self.variables = tuple(variables)
 
 
 class ConvergenceWarning(TensorlySmpWarning, _SklearnConvergenceWarning):
@@ -181,6 +196,21 @@ class ConstantVariableWarning(TensorlySmpWarning):
 
 class OutlierWarning(TensorlySmpWarning):
     """Far values, or a long tail, set the range of a variable, so that nearly all values share a few of its bins."""
+
+
+class MergedBinsWarning(TensorlySmpWarning):
+    """A variable got fewer quantile bins than asked for, because many samples share a value.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     binning = smp.choose_binning([[0.0], [0.0], [0.0], [1.0], [2.0]], n_bins=4, strategy="quantile")
+    >>> caught[0].category.__name__, binning.n_bins
+    ('MergedBinsWarning', (3,))
+    """
 
 
 class ClippedMassWarning(TensorlySmpWarning):

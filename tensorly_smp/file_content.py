@@ -14,7 +14,7 @@ import xarray as xr
 
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
 from tensorly_smp.file_probes import FORMAT
-from tensorly_smp.representations import listed
+from tensorly_smp.representations import listed, shown
 
 if TYPE_CHECKING:
     from tensorly_smp.estimator import SmoothProductMixture
@@ -71,7 +71,7 @@ def dataset_of_model(model: SmoothProductMixture) -> xr.Dataset:
     )
     dataset.attrs = _file_attributes(dataset.attrs, "result_")
     for name, variable in dataset.variables.items():
-        variable.attrs = _file_attributes(variable.attrs, f"result_[{name!r}]")
+        variable.attrs = _file_attributes(variable.attrs, f"result_[{shown(name)}]")
     dataset.attrs["sha256"] = digest(dataset)
     return dataset
 
@@ -90,9 +90,9 @@ def _file_attributes(attrs: Mapping[Any, Any], owner: str) -> dict[str, Any]:
             value = None
         if value is None or not isinstance(name, str) or not name or not _is_plain_text(name):
             raise InvalidInputError(
-                f"The model cannot be saved: {owner} has the attribute {name!r}, {type(attrs[name]).__name__}; files "
-                "hold numbers, text and arrays of numbers, under names that are text. Convert it, for instance by "
-                "json.dumps, or remove it."
+                f"The model cannot be saved: {owner} has the attribute {shown(name)}, {type(attrs[name]).__name__}; "
+                "files hold numbers, text and arrays of numbers, under names that are text. Convert it, for instance "
+                "by json.dumps, or remove it."
             )
         held[name] = value
     return held
@@ -187,13 +187,15 @@ def _check_variables(dataset: xr.Dataset) -> None:
         found = dataset[name]
         is_kind = found.dtype.kind == kind or (kind == "U" and found.dtype.kind in "OT")
         if found.dims != dims or not is_kind:
-            raise ValueError(f"{name} has dimensions {found.dims} and dtype {found.dtype}, expected {dims}, {kind!r}")
+            raise ValueError(
+                f"{name} has dimensions {found.dims} and dtype {found.dtype}, expected {dims}, {shown(kind)}"
+            )
     if "categories" in dataset and np.isinf(dataset["categories"]).any():
         raise ValueError("a category is infinite")
     if 0 in dataset.sizes.values():
         raise ValueError(f"a dimension is empty: {dict(dataset.sizes)}")
     if dataset.attrs["container"] not in _CONTAINERS:
-        raise ValueError(f"container is {dataset.attrs['container']!r}, expected one of {_CONTAINERS}")
+        raise ValueError(f"container is {shown(dataset.attrs['container'])}, expected one of {_CONTAINERS}")
     if "triples" in dataset:
         triples, n_variables = dataset["triples"], dataset.sizes["variable"]
         if triples.dims != ("triple", "mode") or triples.dtype.kind != "i" or triples.shape[1] != 3:
@@ -282,7 +284,7 @@ def _encoded(value: Any) -> Any:
         return {"time": [type(value).__name__, *_time_text(value)]}
     if value is None or isinstance(value, str | int | float):
         return value
-    raise TypeError(f"{value!r} is of type {type(value).__name__}; expected strings or numbers")
+    raise TypeError(f"{shown(value)} is of type {type(value).__name__}; expected strings or numbers")
 
 
 def _decoded(value: Any) -> Any:

@@ -13,6 +13,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLim
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.labels import aligned
 from tensorly_smp.randomness import RandomState
+from tensorly_smp.representations import shown
 from tensorly_smp.true_mixture import TrueMixture
 
 __all__ = ["KLEstimate", "clustering_accuracy", "factor_error", "kl_divergence_mc", "match_components"]
@@ -341,7 +342,7 @@ def _component_distances(found: MixtureFactors, reference: MixtureFactors) -> np
 def _draw(density: Any, n_samples: Any, random_state: RandomState) -> Any:
     """Samples of a density that has ``sample`` (this package, scikit-learn) or ``rvs`` (SciPy)."""
     if not isinstance(n_samples, int | np.integer) or n_samples < 2:
-        raise InvalidInputError(f"n_samples is {n_samples!r}; expected an integer of at least 2.")
+        raise InvalidInputError(f"n_samples is {shown(n_samples)}; expected an integer of at least 2.")
     draw = getattr(density, "sample", None) or getattr(density, "rvs", None)
     if not callable(draw):
         raise InvalidTypeError(

@@ -296,9 +296,9 @@ def _object_column(column: np.ndarray, name: Hashable) -> np.ndarray:
         with np.errstate(over="ignore"):  # infinite values are refused later
             values[present] = column[present].astype(np.float64)
     except OverflowError as error:
-        raise InvalidInputError(f"Variable {name!r} holds a number too large for float64; rescale it.") from error
+        raise InvalidInputError(f"Variable {shown(name)} holds a number too large for float64; rescale it.") from error
     except ArithmeticError as error:  # of decimal
-        raise InvalidInputError(f"Variable {name!r} holds a decimal number that signals an error.") from error
+        raise InvalidInputError(f"Variable {shown(name)} holds a decimal number that signals an error.") from error
     return values
 
 
@@ -398,7 +398,9 @@ def infer_sample_dim(
 ) -> Hashable:
     """Dimension of the samples, by the rule that `read_samples` documents."""
     if sample_dim is not None and sample_dim not in dims:
-        raise InvalidInputError(f"sample_dim is {sample_dim!r}; expected one of the dimensions {list_names(dims)}.")
+        raise InvalidInputError(
+            f"sample_dim is {shown(sample_dim)}; expected one of the dimensions {list_names(dims)}."
+        )
     if sample_dim is None:
         sample_dim = _guess_sample_dim(dims, coords, wanted)
     if sample_dim == COMPONENT_DIM:

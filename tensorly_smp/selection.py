@@ -16,7 +16,7 @@ from joblib import Parallel, delayed
 from scipy.sparse.linalg import ArpackError
 
 from tensorly_smp.candidates import CandidateFit, Job, fit_whole, fit_without
-from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_sample_weight
+from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_sample_weight, is_one_of
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -24,6 +24,7 @@ from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
 from tensorly_smp.labels import aligned
 from tensorly_smp.progress import Bar, checked_verbose, logger, progress_bar
 from tensorly_smp.randomness import RandomState, seed_sequence
+from tensorly_smp.representations import shown
 from tensorly_smp.samples import read_samples
 
 CRITERIA = ("bic", "icl", "cv")
@@ -146,8 +147,8 @@ def select_n_components(
     """
     verbose, began = checked_verbose(verbose), time.perf_counter()
     candidates = _checked_candidates(n_components)
-    if criterion not in CRITERIA:
-        raise InvalidInputError(f"criterion is {criterion!r}; expected one of {list(CRITERIA)}.")
+    if not is_one_of(criterion, CRITERIA):
+        raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {list(CRITERIA)}.")
     checked_n_jobs(n_jobs)
     job = _read_job(X, sample_weight, sample_dim, random_state, parameters)
     folds = _folds(job, n_folds) if criterion == "cv" else None

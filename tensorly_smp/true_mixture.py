@@ -17,7 +17,7 @@ from tensorly_smp.densities.products import mix_cdf
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors, joint_to_posterior
 from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import short_repr
+from tensorly_smp.representations import short_repr, shown
 
 Component: TypeAlias = 'int | Literal["all"] | None'
 
@@ -339,7 +339,7 @@ def _is_integer(value: Any) -> bool:
 
 def _position(value: Any, name: str, size: int) -> int:
     if not _is_integer(value):
-        raise InvalidTypeError(f"{name} is {value!r}; expected an integer position.")
+        raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer position.")
     if not 0 <= value < size:
         raise InvalidInputError(f"{name} is {value}; expected a position from 0 to {size - 1}.")
     return int(value)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RepeatedValueWarning
 from tensorly_smp.labels import list_names
 from tensorly_smp.likelihood.observed import Support, atoms, discrete_variables
-from tensorly_smp.representations import joined
+from tensorly_smp.representations import joined, shown
 from tensorly_smp.samples import Samples
 
 _SHOWN = 5
@@ -50,30 +50,36 @@ class Variables:
         if discrete is None:
             return cls(tuple(bounds), discrete_variables(samples.values, sample_weight))
         if isinstance(discrete, str | bytes | Mapping) or not isinstance(discrete, Iterable):
-            raise InvalidTypeError(f"discrete is {discrete!r}; expected a list of names, or None.")
+            raise InvalidTypeError(f"discrete is {shown(discrete)}; expected a list of names, or None.")
         return cls(tuple(bounds), tuple(sorted({_position(name, samples.variables, "discrete") for name in discrete})))
 
 
-def repeated_value_concerns(samples: Samples, discrete: Sequence[int], sample_weight: np.ndarray | None) -> list[str]:
-    """A sentence for variables with a value that many samples share, or some far out; empty if there are none."""
+def repeated_value_warning(
+    samples: Samples, discrete: Sequence[int], sample_weight: np.ndarray | None
+) -> RepeatedValueWarning | None:
+    """A warning of variables with values that many samples share, or some far out; None if there are none."""
     found = atoms(samples.values, discrete, sample_weight)
     if not found:
-        return []
-    named = []
-    for n, (value, share) in found.items():
-        percent = f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}"
-        named.append(f"{samples.variables[n]!r} ({percent} % are {value:.6g})")
-    return [
+        return None
+    named = [f"{shown(samples.variables[n])} ({_listed_values(shared)})" for n, shared in found.items()]
+    return RepeatedValueWarning(
         f"Samples share one value of variable(s) {joined(named, _SHOWN)}: so many, or so far from all others, that no "
         "smooth density explains it, and components may follow it. If it stands for missing, set it to NaN. If it "
         "means something (no rain, a limit of detection), say where it is in a variable of its own, of zeros and ones, "
-        "and set it to NaN then. Counts can be named in discrete."
-    ]
+        "and set it to NaN then. Counts can be named in discrete.",
+        variables=[samples.variables[n] for n in found],
+    )
+
+
+def _listed_values(shared: Sequence[tuple[float, float]]) -> str:
+    """Values and their shares in words."""
+    percents = [f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}" for _, share in shared]
+    return joined([f"{p} % are {value:.6g}" for (value, _), p in zip(shared, percents, strict=True)], _SHOWN)
 
 
 def _position(name: Any, variables: Sequence[Hashable], parameter: str) -> int:
     if not isinstance(name, Hashable) or name not in variables:
-        raise InvalidInputError(f"{parameter} names {name!r}; expected variables among {list_names(variables)}.")
+        raise InvalidInputError(f"{parameter} names {shown(name)}; expected variables among {list_names(variables)}.")
     return list(variables).index(name)
 
 
@@ -83,17 +89,19 @@ def _checked_bounds(name: Any, pair: Any, values: np.ndarray) -> Support:
         low, high = (None if bound is None else float(bound) for bound in pair)
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(
-            f"support of {name!r} is {pair!r}; expected (low, high), each a number or None."
+            f"support of {shown(name)} is {shown(pair)}; expected (low, high), each a number or None."
         ) from error
     if any(bound is not None and not np.isfinite(bound) for bound in (low, high)):
-        raise InvalidInputError(f"support of {name!r} is {pair!r}; expected finite bounds, or None for no bound.")
+        raise InvalidInputError(
+            f"support of {shown(name)} is {shown(pair)}; expected finite bounds, or None for no bound."
+        )
     observed = values[~np.isnan(values)]
     if not len(observed):
         return low, high  # which is for the choice of bins to refuse
     least, most = observed.min(), observed.max()
     if (low is not None and least < low) or (high is not None and most > high) or (low is not None and low == high):
         raise InvalidInputError(
-            f"support of {name!r} is {pair!r}, but its values reach from {least:.6g} to {most:.6g}; expected bounds "
-            "that contain them."
+            f"support of {shown(name)} is {shown(pair)}, but its values reach from {least:.6g} to {most:.6g}; "
+            "expected bounds that contain them."
         )
     return low, high

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_sample_weight
+from tensorly_smp.checks import checked_sample_weight, is_one_of
 from tensorly_smp.codes.edges import (
     are_crowded,
     bounds_of,
@@ -25,11 +25,13 @@ from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
     InvalidTypeError,
+    MergedBinsWarning,
     NonUniformBinsError,
     OutlierWarning,
+    TensorlySmpWarning,
 )
 from tensorly_smp.labels import aligned, default_names, list_names, plain_names, repeated_names
-from tensorly_smp.representations import html_summary
+from tensorly_smp.representations import html_summary, joined, shown
 from tensorly_smp.samples import read_samples
 
 _MAX_BINS = 1_000_000  # far beyond any histogram that could be filled; catches a typing error before it takes memory
@@ -51,6 +53,8 @@ class Binning:
         One name per variable; "x0", "x1", ... by default.
     strategy : str
         How the edges were chosen: "uniform", "quantile" or "given".
+    constant : frozenset of hashable
+        Variables of which `choose_binning` has said that they take a single value.
 
     Raises
     ------
@@ -72,6 +76,7 @@ class Binning:
     edges: tuple[np.ndarray, ...]
     variables: tuple[Hashable, ...] = ()
     strategy: str = "given"
+    constant: frozenset[Hashable] = frozenset()
 
     def __post_init__(self) -> None:
         try:
@@ -86,8 +91,8 @@ class Binning:
             raise InvalidInputError(f"{len(given)} sets of edges for {len(names)} variables; expected one each.")
         if repeated_names(names):
             raise InvalidInputError(f"Variable name(s) {list_names(repeated_names(names))} occur more than once.")
-        if self.strategy not in ("uniform", "quantile", "given"):
-            raise InvalidInputError(f"strategy is {self.strategy!r}; expected 'uniform', 'quantile' or 'given'.")
+        if not is_one_of(self.strategy, ("uniform", "quantile", "given")):
+            raise InvalidInputError(f"strategy is {shown(self.strategy)}; expected 'uniform', 'quantile' or 'given'.")
         edges = tuple(checked_edges(each, name) for each, name in zip(given, names, strict=True))
         object.__setattr__(self, "variables", names)
         object.__setattr__(self, "edges", edges)
@@ -145,7 +150,7 @@ class Binning:
         if uneven:
             raise NonUniformBinsError(
                 f"Sinc reconstruction needs bins of equal width; those of variable(s) {list_names(uneven)} differ "
-                f'(strategy={self.strategy!r}). Use method="histogram", or bins of strategy="uniform".'
+                f'(strategy={shown(self.strategy)}). Use method="histogram", or bins of strategy="uniform".'
             )
 
     def __eq__(self, other: object) -> bool:
@@ -229,6 +234,8 @@ def choose_binning(
         A variable takes one value only. It gets a range around that value.
     OutlierWarning
         Far values, or a long tail, set the range of a variable.
+    MergedBinsWarning
+        Ties leave a variable fewer quantile bins than asked for.
 
     References
     ----------
@@ -242,16 +249,47 @@ def choose_binning(
     (array([0., 2., 4., 6.]), array([1., 2., 3., 4., 5.]))
     """
     samples = read_samples(X, sample_dim=sample_dim)
-    names = samples.variables
-    given_weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-    values, weights = of_positive_weight(samples.values, given_weights)
-    if strategy not in ("uniform", "quantile"):
-        raise InvalidInputError(f"strategy is {strategy!r}; expected 'uniform' or 'quantile'.")
+    weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+    values, weights = of_positive_weight(samples.values, weights)
+    binning, found = binning_of_values(values, samples.variables, n_bins, strategy, range, coverage, weights)
+    for each in found:
+        warnings.warn(each, stacklevel=2)
+    return binning
+
+
+def binning_of_values(
+    values: np.ndarray,
+    names: Sequence[Hashable],
+    n_bins: int | Sequence[int] | Mapping[Any, int] = 15,
+    strategy: str = "uniform",
+    range: Any = None,
+    coverage: float | None = None,
+    weights: np.ndarray | None = None,
+) -> tuple[Binning, list[TensorlySmpWarning]]:
+    """The intervals of :func:`choose_binning`, and its warnings, which are for the caller to give or to leave.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+        Of samples of positive weight; NaN = missing.
+    names : sequence of hashable (n_variables,)
+    n_bins, strategy, range, coverage
+        As for :func:`choose_binning`.
+    weights : ndarray (n_samples,), optional
+        Positive.
+
+    Returns
+    -------
+    binning : Binning
+    found : list of TensorlySmpWarning
+    """
+    if not is_one_of(strategy, ("uniform", "quantile")):
+        raise InvalidInputError(f"strategy is {shown(strategy)}; expected 'uniform' or 'quantile'.")
     counts = resolve_n_bins(n_bins, names)
     ranges = _resolve_ranges(range, names)
     share = _checked_coverage(coverage)
     _refuse_unobserved(values, names, ranges)
-    edges, constant, stretched = [], [], []
+    edges, constant, stretched, found = [], list[Hashable](), [], list[TensorlySmpWarning]()
     for column, name, count, given in zip(values.T, names, counts, ranges, strict=True):
         present = ~np.isnan(column)
         observed, own = column[present], None if weights is None else weights[present]
@@ -266,21 +304,55 @@ def choose_binning(
             if is_stretched or are_crowded(observed, spaced, own):
                 stretched.append(name)
     if stretched:
-        warnings.warn(
-            f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
-            "values share a few of the uniform bins. State coverage=0.99, or less if more values are far (or a range): "
-            'the outermost bins then catch these. Or set them to NaN if they are errors; or take binning="quantile".',
-            OutlierWarning,
-            stacklevel=2,
+        found.append(
+            OutlierWarning(
+                f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
+                "values share a few of the uniform bins. State coverage=0.99, or less if more values are far (or a "
+                "range): the outermost bins then catch these. Or set them to NaN if they are errors; or take "
+                'binning="quantile".',
+                variables=stretched,
+            )
         )
     if constant:
-        warnings.warn(
-            f"Variable(s) {list_names(constant)} take a single value (to rounding), so they cannot tell components "
-            "apart; their bins lie around it. Consider leaving them out.",
-            ConstantVariableWarning,
-            stacklevel=2,
+        found.append(_constant_warning(constant, values, names))
+    binning = Binning(tuple(edges), tuple(names), strategy, frozenset(constant))
+    if merged := [
+        (name, n_given)
+        for name, n_given, count, pair in zip(names, binning.n_bins, counts, ranges, strict=True)
+        if n_given < count and name not in constant and pair == (None, None)
+    ]:
+        number = joined([f"{shown(name)} ({n_given} bins)" for name, n_given in merged])
+        found.append(
+            MergedBinsWarning(
+                f"Values that many samples share leave variable(s) {number} fewer quantile bins than were asked for: "
+                'equal values are in one bin. Ask for fewer bins, or take binning="uniform".',
+                variables=[name for name, _ in merged],
+            )
         )
-    return Binning(tuple(edges), names, strategy)
+    return binning, found
+
+
+def _constant_warning(
+    constant: Sequence[Hashable], values: np.ndarray, names: Sequence[Hashable]
+) -> ConstantVariableWarning:
+    """A warning of variables that take one value, or several too close to each other for bins between them."""
+    columns = values[:, [names.index(name) for name in constant]]
+    least, most = np.nanmin(columns, axis=0), np.nanmax(columns, axis=0)
+    single = [name for name, is_single in zip(constant, least == most, strict=True) if is_single]
+    close = [name for name in constant if name not in single]
+    said = []
+    if single:
+        said.append(
+            f"Variable(s) {list_names(single)} take a single value, so they cannot tell components apart; their bins "
+            "lie around it. Consider leaving them out."
+        )
+    if close:
+        said.append(
+            f"The values of variable(s) {list_names(close)} differ by too little for bins between them, in float64 and "
+            "at their distance from zero; they share one bin and cannot tell components apart. Subtract an offset, "
+            "such as the mean, before they are rounded, or leave them out."
+        )
+    return ConstantVariableWarning(" ".join(said), variables=constant)
 
 
 def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...]:
@@ -299,9 +371,9 @@ def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...
         counts = [n_bins] * len(variables)
     for name, count in zip(variables, counts, strict=True):
         if isinstance(count, bool) or not isinstance(count, int | np.integer):
-            raise InvalidTypeError(f"n_bins of variable {name!r} is {count!r}; expected an integer.")
+            raise InvalidTypeError(f"n_bins of variable {shown(name)} is {shown(count)}; expected an integer.")
         if not 2 <= count <= _MAX_BINS:
-            raise InvalidInputError(f"n_bins of variable {name!r} is {count}; expected 2 to {_MAX_BINS}, say 15.")
+            raise InvalidInputError(f"n_bins of variable {shown(name)} is {count}; expected 2 to {_MAX_BINS}, say 15.")
     return tuple(int(count) for count in counts)
 
 
@@ -317,7 +389,9 @@ def _resolve_ranges(given: Any, variables: Sequence[Hashable]) -> list[tuple[flo
         if len(pairs) != len(variables):
             raise InvalidInputError(f"range has {len(pairs)} entries; expected one pair, or {len(variables)} pairs.")
     else:
-        raise InvalidTypeError(f"range is {given!r}; expected (low, high), a sequence of pairs, or a mapping by name.")
+        raise InvalidTypeError(
+            f"range is {shown(given)}; expected (low, high), a sequence of pairs, or a mapping by name."
+        )
     return [_checked_pair(pair, name) for pair, name in zip(pairs, variables, strict=True)]
 
 
@@ -331,12 +405,14 @@ def _checked_pair(pair: Any, name: Hashable) -> tuple[float | None, float | None
     if pair is None:
         return None, None
     if not _is_pair(pair):
-        raise InvalidTypeError(f"range of variable {name!r} is {pair!r}; expected two numbers (low, high) or None.")
+        raise InvalidTypeError(
+            f"range of variable {shown(name)} is {shown(pair)}; expected two numbers (low, high) or None."
+        )
     low, high = (None if bound is None else float(bound) for bound in pair)
     if any(bound is not None and not np.isfinite(bound) for bound in (low, high)):
-        raise InvalidInputError(f"range of variable {name!r} is {pair!r}; expected finite bounds, or None.")
+        raise InvalidInputError(f"range of variable {shown(name)} is {shown(pair)}; expected finite bounds, or None.")
     if low is not None and high is not None and low >= high:
-        raise InvalidInputError(f"range of variable {name!r} is {pair!r}; expected low < high.")
+        raise InvalidInputError(f"range of variable {shown(name)} is {shown(pair)}; expected low < high.")
     return low, high
 
 
@@ -344,7 +420,7 @@ def _checked_coverage(coverage: Any) -> float:
     if coverage is None:
         return 1.0
     if isinstance(coverage, bool) or not isinstance(coverage, int | float | np.floating):
-        raise InvalidTypeError(f"coverage is {coverage!r}; expected a number in (0, 1], say 0.99, or None.")
+        raise InvalidTypeError(f"coverage is {shown(coverage)}; expected a number in (0, 1], say 0.99, or None.")
     if not 0 < coverage <= 1:
         raise InvalidInputError(f"coverage is {coverage}; expected a share in (0, 1], say 0.99.")
     return float(coverage)

@@ -10,10 +10,13 @@ from scipy.special import entr
 
 from tensorly_smp.codes.weighted_values import counted_values, quantiles
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.representations import shown
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 _MAX = float(np.finfo(np.float64).max)
+# Shares of samples closer than this are equal but for rounding.
+_TIE = 1e-12
 #: Bins narrower than this share of the range of all of them leave the range of float64 when squared.
 LEAST_SHARE = 1e-280
 # A range this many times that of the central 98 % of the values is called stretched: a Laplace distribution has 2 to 3,
@@ -80,13 +83,13 @@ def bounds_of(
         low, high = map(float, quantiles(observed, [(1 - coverage) / 2, (1 + coverage) / 2], weights))
         if not low < high:
             raise InvalidInputError(
-                f"The central {coverage:g} of variable {name!r} is the single value {low:g}; use a larger coverage, or "
-                "give its range."
+                f"The central {coverage:g} of variable {shown(name)} is the single value {low:g}; use a larger "
+                "coverage, or give its range."
             )
     low = low if given[0] is None else given[0]
     high = high if given[1] is None else given[1]
     if not low < high:
-        raise InvalidInputError(f"range of variable {name!r} is {given}, but no data lie inside; widen it.")
+        raise InvalidInputError(f"range of variable {shown(name)} is {given}, but no data lie inside; widen it.")
     _check_span(low, high, name)
     return low, high
 
@@ -95,7 +98,7 @@ def _check_span(low: float, high: float, name: Hashable) -> None:
     # With room to spare, so that intermediate results (a width times the number of bins) do not overflow either.
     # Python floats overflow to infinity without a warning.
     if high - low > _MAX / 2:
-        raise InvalidInputError(f"Variable {name!r} spans {low:g} to {high:g}, too wide for float64; rescale it.")
+        raise InvalidInputError(f"Variable {shown(name)} spans {low:g} to {high:g}, too wide for float64; rescale it.")
 
 
 def quantile_edges(
@@ -117,7 +120,10 @@ def quantile_edges(
     wanted = np.arange(1, n_bins) / n_bins
     right = np.searchsorted(below, wanted).clip(0, len(below) - 1)
     left = (right - 1).clip(0)
-    nearest = np.where(wanted - below[left] < below[right] - wanted, left, right)
+    # Of two as near as each other, the one nearer to the middle: mirrored values have mirrored bins.
+    excess = (wanted - below[left]) - (below[right] - wanted)
+    is_left = np.where(np.abs(excess) < _TIE, wanted > 0.5, excess < 0)
+    nearest = np.where(is_left, left, right)
     return np.concatenate(([low], middles[np.unique(nearest)], [high]))
 
 
@@ -128,26 +134,28 @@ def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
         if array.dtype.kind not in "iuf":
             raise TypeError(f"dtype {array.dtype}")
     except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"Edges of variable {name!r} are not real numbers: {error}.") from error
+        raise InvalidTypeError(f"Edges of variable {shown(name)} are not real numbers: {error}.") from error
     array = array.astype(np.float64)
     if array.ndim != 1 or len(array) < 3:
         raise InvalidInputError(
-            f"Edges of variable {name!r} have shape {array.shape}; expected (n_bins + 1,) with at least 2 bins."
+            f"Edges of variable {shown(name)} have shape {array.shape}; expected (n_bins + 1,) with at least 2 bins."
         )
     if not np.isfinite(array).all():
-        raise InvalidInputError(f"Edges of variable {name!r} are not finite; clip the range of the outermost bins.")
+        raise InvalidInputError(
+            f"Edges of variable {shown(name)} are not finite; clip the range of the outermost bins."
+        )
     if not (array[1:] > array[:-1]).all():
         raise InvalidInputError(
-            f"Edges of variable {name!r} do not increase strictly; sort them and drop repeated ones. If they were "
+            f"Edges of variable {shown(name)} do not increase strictly; sort them and drop repeated ones. If they were "
             "chosen for you, the range is too narrow for float64: use fewer bins, or subtract an offset and rescale."
         )
     _check_span(float(array[0]), float(array[-1]), name)
     if np.diff(array).min() < _TINY:  # 1 / width, a density, would overflow
-        raise InvalidInputError(f"Bins of variable {name!r} are narrower than {_TINY:.1e}; rescale the variable.")
+        raise InvalidInputError(f"Bins of variable {shown(name)} are narrower than {_TINY:.1e}; rescale the variable.")
     if np.diff(array).min() < LEAST_SHARE * (array[-1] - array[0]):
         raise InvalidInputError(
-            f"A bin of variable {name!r} is narrower than {LEAST_SHARE:.0e} of the range of all its bins; clip the far "
-            "values, or set them to NaN if they are errors."
+            f"A bin of variable {shown(name)} is narrower than {LEAST_SHARE:.0e} of the range of all its bins; clip "
+            "the far values, or set them to NaN if they are errors."
         )
     array.flags.writeable = False
     return array

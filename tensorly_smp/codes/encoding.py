@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tensorly_smp.checks import is_one_of
 from tensorly_smp.codes.binning import Binning, resolve_n_bins
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import SampleLabels, list_names
-from tensorly_smp.representations import html_summary, number_range
+from tensorly_smp.representations import html_summary, number_range, shown
 from tensorly_smp.samples import read_samples
 
 MISSING = -1
@@ -187,8 +188,8 @@ def encode_samples(
     """
     if not isinstance(binning, Binning):
         raise InvalidTypeError(f"binning is {type(binning).__name__}; expected a Binning, as of choose_binning.")
-    if out_of_range not in ("clip", "missing"):
-        raise InvalidInputError(f"out_of_range is {out_of_range!r}; expected 'clip' or 'missing'.")
+    if not is_one_of(out_of_range, ("clip", "missing")):
+        raise InvalidInputError(f"out_of_range is {shown(out_of_range)}; expected 'clip' or 'missing'.")
     samples = read_samples(X, binning.variables, sample_dim)
     codes = np.empty(samples.values.shape, dtype=code_dtype(binning.n_bins))
     for n, edges in enumerate(binning.edges):

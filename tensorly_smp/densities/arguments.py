@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.representations import shown
 
 Component: TypeAlias = 'int | Literal["all"] | None'
 
@@ -63,11 +64,6 @@ def finite(values: np.ndarray, message: str) -> np.ndarray:
     return values
 
 
-def is_one_of(value: Any, names: tuple[str, ...]) -> bool:
-    """Whether a value is one of these words; an array is not compared with them."""
-    return isinstance(value, str) and value in names
-
-
 def is_all(component: Component) -> bool:
     """Whether every component is asked for; an array is not compared with the word."""
     return isinstance(component, str) and component == "all"
@@ -76,7 +72,7 @@ def is_all(component: Component) -> bool:
 def component_number(component: Component, rank: int) -> int:
     """The number of a single component."""
     if isinstance(component, bool) or not isinstance(component, numbers.Integral):
-        raise InvalidTypeError(f"component is {component!r}; expected a number, 'all' or None.")
+        raise InvalidTypeError(f"component is {shown(component)}; expected a number, 'all' or None.")
     if not 0 <= component < rank:
         raise InvalidInputError(f"component is {component}; expected 0 to {rank - 1}.")
     return int(component)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_integer
-from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, is_one_of, number, points
+from tensorly_smp.checks import checked_integer, is_one_of
+from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, number, points
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior
 from tensorly_smp.densities.quantiles import mixture_quantile
@@ -25,7 +25,7 @@ from tensorly_smp.labels import (
     variable_positions,
 )
 from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import html_weights
+from tensorly_smp.representations import html_weights, shown
 from tensorly_smp.samples import read_samples
 
 _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
@@ -216,7 +216,7 @@ class MixtureDensity:
             Like X, float64, a copy. Observed entries are the same bit for bit.
         """
         if not is_one_of(method, ("mean", "draw")):
-            raise InvalidInputError(f"method is {method!r}; expected 'mean' or 'draw'.")
+            raise InvalidInputError(f"method is {shown(method)}; expected 'mean' or 'draw'.")
         samples = read_samples(X, self.variables)
         rng = as_generator(random_state) if method == "draw" else None
         filled = impute(self.conditionals, self.weights, samples.values, rng)

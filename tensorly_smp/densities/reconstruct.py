@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorly_smp.checks import is_one_of
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
-from tensorly_smp.densities.arguments import is_one_of
 from tensorly_smp.densities.band_limited import sinc_conditionals
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.histogram import histogram_conditionals
@@ -22,6 +22,7 @@ from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
 from tensorly_smp.likelihood.cells import curved_cells, lay_cells
 from tensorly_smp.likelihood.penalties import CRITERIA
 from tensorly_smp.likelihood.ungrouping import ungroup
+from tensorly_smp.representations import shown
 from tensorly_smp.samples import read_samples
 
 # Of the paper's four cases (benchmarks/density_shares.py: 5 components, 15 bins, 200 to 50 000 samples) 0.2 % to 6 % of
@@ -110,15 +111,17 @@ def reconstruct_density(
     """
     factors, binning = _located_factors(solution, binning)
     if not is_one_of(method, ("sinc", "histogram", "logspline")):
-        raise InvalidInputError(f"method is {method!r}; expected 'sinc', 'histogram' or 'logspline'.")
+        raise InvalidInputError(f"method is {shown(method)}; expected 'sinc', 'histogram' or 'logspline'.")
     if isinstance(clip_warning, bool) or not isinstance(clip_warning, Real):
-        raise InvalidTypeError(f"clip_warning is {clip_warning!r}; expected a number.")
+        raise InvalidTypeError(f"clip_warning is {shown(clip_warning)}; expected a number.")
     if not clip_warning >= 0:
         raise InvalidInputError(f"clip_warning is {clip_warning}; expected a share of the mass, 0 or more.")
     if method == "logspline":
         return _log_spline_density(factors, binning, samples, posterior, penalty)
     if samples is not None or posterior is not None:
-        raise InvalidInputError(f"samples or posterior with method={method!r}; expected them with 'logspline' only.")
+        raise InvalidInputError(
+            f"samples or posterior with method={shown(method)}; expected them with 'logspline' only."
+        )
     if method == "histogram":
         return MixtureDensity(
             factors.weights, tuple(map(histogram_conditionals, binning.edges, factors.factors)), binning.variables
@@ -137,8 +140,8 @@ def reconstruct_density(
 def _log_spline_density(
     factors: MixtureFactors, binning: Binning, samples: Any, posterior: Any, penalty: Any
 ) -> MixtureDensity:
-    if not is_one_of(penalty, tuple(CRITERIA)):
-        raise InvalidInputError(f"penalty is {penalty!r}; expected one of {list(CRITERIA)}.")
+    if not is_one_of(penalty, CRITERIA):
+        raise InvalidInputError(f"penalty is {shown(penalty)}; expected one of {list(CRITERIA)}.")
     if samples is None:
         if posterior is not None:
             raise InvalidInputError("posterior without samples; expected the samples that it belongs to.")
@@ -206,7 +209,7 @@ def _warn_of_clipping(clipped: np.ndarray, binning: Binning, limit: float) -> No
         return
     worst = sorted(where.tolist(), key=lambda place: -clipped[tuple(place)])
     named = ", ".join(
-        f"variable {binning.variables[n]!r} component {r} ({clipped[n, r]:.0%})" for n, r in worst[:_SHOWN]
+        f"variable {shown(binning.variables[n])} component {r} ({clipped[n, r]:.0%})" for n, r in worst[:_SHOWN]
     )
     more = f" and {len(worst) - _SHOWN} more" if len(worst) > _SHOWN else ""
     warnings.warn(

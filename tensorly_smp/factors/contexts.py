@@ -9,6 +9,7 @@ import tensorly as tl
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.arrays import Tensor, as_tensor
+from tensorly_smp.representations import shown
 
 DTYPES = ("float32", "float64")
 
@@ -65,7 +66,7 @@ def _dtype_name(dtype: Any) -> str:
     except TypeError:
         name = str(dtype).rpartition(".")[2]  # torch.float32
     if name not in DTYPES:
-        raise InvalidInputError(f"dtype is {dtype!r}; expected one of {list(DTYPES)}, or None.")
+        raise InvalidInputError(f"dtype is {shown(dtype)}; expected one of {list(DTYPES)}, or None.")
     return name
 
 
@@ -74,14 +75,15 @@ def _checked_device(device: Any) -> Any:
     backend = tl.get_backend()
     if not isinstance(device, (str, *_device_classes())):
         raise InvalidTypeError(
-            f'device is {device!r}; expected a name, such as "cpu" or "cuda:0", or a device of the backend {backend!r}.'
+            f'device is {shown(device)}; expected a name, such as "cpu" or "cuda:0", or a device of the backend '
+            f"{shown(backend)}."
         )
     if backend == "jax":
         return _jax_device(device)
     if backend == "numpy" and device != "cpu":
         raise InvalidInputError(
-            f'device is {device!r}, and NumPy has its arrays in the memory of the processor. Expected "cpu" or None; '
-            'for another device first tensorly.set_backend("pytorch") or ("jax").'
+            f'device is {shown(device)}, and NumPy has its arrays in the memory of the processor. Expected "cpu" or '
+            'None; for another device first tensorly.set_backend("pytorch") or ("jax").'
         )
     return device
 
@@ -131,6 +133,7 @@ def _try_out(context: dict[str, Any]) -> None:
 def _no_device(device: Any, error: BaseException) -> InvalidInputError:
     reason = str(error).partition("\n")[0].rstrip(".")
     return InvalidInputError(
-        f'device is {str(device)!r}, which the backend {tl.get_backend()!r} cannot use here: {reason}. Expected "cpu", '
+        f"device is {shown(str(device))}, which the backend {shown(tl.get_backend())} cannot use here: {reason}. "
+        'Expected "cpu", '
         "a device that this machine has and the backend was built for, or None."
     )

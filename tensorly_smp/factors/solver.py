@@ -35,6 +35,7 @@ from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.progress import checked_verbose, logger, progress_bar
 from tensorly_smp.randomness import RandomState, spawn_generators
+from tensorly_smp.representations import shown
 from tensorly_smp.threads import allowed_threads
 
 #: A component with less weight than this has no columns to speak of.
@@ -202,9 +203,9 @@ def coupled_simplex_parafac(
     [(3, 2), (3, 2), (3, 2), (2, 2)]
     """
     if callback is not None and not callable(callback):
-        raise InvalidTypeError(f"callback is {callback!r}; expected a function of a CPTensor and a loss, or None.")
+        raise InvalidTypeError(f"callback is {shown(callback)}; expected a function of a CPTensor and a loss, or None.")
     if agree is not None and not callable(agree):
-        raise InvalidTypeError(f"agree is {agree!r}; expected a function of two or three MixtureFactors, or None.")
+        raise InvalidTypeError(f"agree is {shown(agree)}; expected a function of two or three MixtureFactors, or None.")
     verbose, began = checked_verbose(verbose), time.perf_counter()
     loss = _named(loss, LOSSES, "loss")
     rank = checked_integer(rank, "rank", 1)
@@ -326,7 +327,7 @@ def _on_one_level(results: list[Result], tensors: CoupledTensors | CoupledCodes)
 
 def _named(name: Any, table: dict[str, Any], what: str) -> str:
     if not isinstance(name, str) or name not in table:
-        raise InvalidInputError(f"{what} is {name!r}; expected one of {list(table)}.")
+        raise InvalidInputError(f"{what} is {shown(name)}; expected one of {list(table)}.")
     return name
 
 
@@ -354,7 +355,7 @@ def _starts(
             return starts
         if algebra is not None:
             return gevd_starts(algebra, rank, starts, streams, sample_weight, agree)
-        raise InvalidInputError(f'init is {init!r}; expected "gevd", "random", MixtureFactors or a CPTensor.')
+        raise InvalidInputError(f'init is {shown(init)}; expected "gevd", "random", MixtureFactors or a CPTensor.')
     given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
     if given.rank != rank or given.n_bins != tensors.n_bins:
         raise InvalidInputError(

@@ -11,6 +11,7 @@ import numpy as np
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
+from tensorly_smp.representations import shown
 
 Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic"]
 
@@ -122,7 +123,9 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     sizes = _checked_sizes(n_variables, n_bins)
     criterion = _checked_criterion(criterion)
     if criterion in _PAPER_RULES:
-        raise InvalidInputError(f"{criterion!r} prescribes its partition; expected 'gevd', 'generic' or 'kruskal'.")
+        raise InvalidInputError(
+            f"{shown(criterion)} prescribes its partition; expected 'gevd', 'generic' or 'kruskal'."
+        )
     gains = [size - 1 for size in sizes]
     rule = _RANK_RULES[criterion]
     equal = len(set(gains)) == 1
@@ -171,7 +174,8 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
     while not enough(high):
         if high >= _MAX_BINS:
             raise InvalidInputError(
-                f"Criterion {criterion!r} guarantees no rank {rank} for {n_variables} variables, however many bins."
+                f"Criterion {shown(criterion)} guarantees no rank {rank} for {n_variables} variables, however many "
+                "bins."
             )
         high *= 2
     low = high // 2  # not enough, or below the smallest number of bins
@@ -339,12 +343,12 @@ def _checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
     try:
         sizes = [n_bins] * int(n_variables) if isinstance(n_bins, Integral) else list(n_bins)
     except TypeError:
-        raise InvalidTypeError(f"n_bins is {n_bins!r}; expected an integer or one for each variable.") from None
+        raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected an integer or one for each variable.") from None
     if len(sizes) != n_variables:
         raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, Integral):
-            raise InvalidTypeError(f"n_bins holds {size!r}; expected integers.")
+            raise InvalidTypeError(f"n_bins holds {shown(size)}; expected integers.")
         if size < 2:
             raise InvalidInputError(
                 f"n_bins holds {size}; expected at least 2. A variable with one bin tells nothing: leave it out."
@@ -354,5 +358,5 @@ def _checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
 
 def _checked_criterion(criterion: str) -> Criterion:
     if criterion not in get_args(Criterion):
-        raise InvalidInputError(f"criterion is {criterion!r}; expected one of {', '.join(get_args(Criterion))}.")
+        raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {', '.join(get_args(Criterion))}.")
     return cast(Criterion, criterion)

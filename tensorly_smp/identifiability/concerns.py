@@ -16,6 +16,7 @@ from tensorly_smp.factors.solver import EMPTY_WEIGHT
 from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
 from tensorly_smp.identifiability.stacked import TOLERANCE, complete_partitions
 from tensorly_smp.marginals.triples import resolve_triples
+from tensorly_smp.representations import shown
 
 #: Cosine above which two columns are called nearly parallel.
 PARALLEL_COSINE = 0.99
@@ -202,7 +203,7 @@ def identifiability_concerns(
     if not isinstance(triples, str | int | np.integer):
         chosen = resolve_triples(triples, model.n_variables)
     elif triples != "all" and isinstance(triples, str):
-        raise InvalidInputError(f'triples is {triples!r}; expected "all", an integer or a list of index triples.')
+        raise InvalidInputError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
     concerns = [*_size_concerns(model.n_bins, model.rank, chosen), *_group_concerns(variable_names(model), chosen)]
     kept = model.weights >= EMPTY_WEIGHT
     numbers = np.flatnonzero(kept)

@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
 from tensorly_smp.marginals.triples import cells_of_all_triples
-from tensorly_smp.representations import short_repr
+from tensorly_smp.representations import short_repr, shown
 
 Method = Literal["auto", "svd", "gram"]
 
@@ -147,7 +147,7 @@ def local_identifiability(
         values = np.sqrt(np.maximum(eigenvalues, 0.0))
         relative = np.sqrt(10 * n_parameters * eps)
     else:
-        raise InvalidInputError(f"method is {method!r}; expected 'auto', 'svd' or 'gram'.")
+        raise InvalidInputError(f"method is {shown(method)}; expected 'auto', 'svd' or 'gram'.")
     return LocalIdentifiability(values, float(relative * values.max(initial=1.0)), method)
 
 

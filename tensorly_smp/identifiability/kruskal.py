@@ -11,6 +11,7 @@ import numpy as np
 
 from tensorly_smp.checks import checked_integer, unmasked_array
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.representations import shown
 
 _CHUNK = 4096
 
@@ -183,7 +184,7 @@ def _checked_matrix(matrix: Any) -> np.ndarray:
 
 def _checked_tolerance(tol: Any) -> float:
     if isinstance(tol, bool) or not isinstance(tol, int | float | np.integer | np.floating):
-        raise InvalidTypeError(f"tol is {tol!r}; expected a number.")
+        raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
     if not 0 <= tol <= float(np.finfo(np.float64).max):
         raise InvalidInputError(f"tol is {tol}; expected a finite number, 0 or more.")
     return float(tol)

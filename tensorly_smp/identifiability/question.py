@@ -18,6 +18,7 @@ from tensorly_smp.identifiability.concerns import n_parameters, variable_names
 from tensorly_smp.marginals.partition import Partition, as_partition
 from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.representations import shown
 
 # Random factors for sizes without data: no more entries, and no more columns, than these.
 _MAX_DRAWN_ENTRIES, _MAX_DRAWN_RANK = 5_000_000, 500
@@ -176,7 +177,7 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
     try:
         sizes = [n_bins] if one else list(n_bins)
     except TypeError:
-        raise InvalidTypeError(f"n_bins is {n_bins!r}; expected an integer or one for each variable.") from None
+        raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected an integer or one for each variable.") from None
     if n_variables is None:
         if one:
             raise InvalidInputError(f"n_bins is {n_bins} and n_variables is not given; pass n_variables too.")
@@ -196,7 +197,7 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
 
 def _checked_cosine(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InvalidTypeError(f"parallel_cosine is {value!r}; expected a number.")
+        raise InvalidTypeError(f"parallel_cosine is {shown(value)}; expected a number.")
     if not 0 < value < 1:
         raise InvalidInputError(f"parallel_cosine is {value}; expected a number between 0 and 1.")
     return float(value)

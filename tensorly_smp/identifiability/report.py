@@ -27,7 +27,7 @@ from tensorly_smp.identifiability.question import Question, read_question
 from tensorly_smp.identifiability.stacked import StackedFactor
 from tensorly_smp.marginals.partition import Partition
 from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import html_summary
+from tensorly_smp.representations import html_summary, shown
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,7 +100,9 @@ class IdentifiabilityReport:
         for line in self.lines:
             if line.key == key:
                 return line
-        raise InvalidInputError(f"The report has no line {key!r}; expected one of {[line.key for line in self.lines]}.")
+        raise InvalidInputError(
+            f"The report has no line {shown(key)}; expected one of {[line.key for line in self.lines]}."
+        )
 
     @property
     def is_unique(self) -> bool:

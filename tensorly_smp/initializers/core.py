@@ -11,7 +11,7 @@ from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.initializers.cp_refinement import refine_cp
 from tensorly_smp.initializers.joint_eigenvectors import JointEigenvectors, joint_eigenvectors
 from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import short_repr
+from tensorly_smp.representations import short_repr, shown
 
 ComplexPairs = Literal["refine", "keep", "raise"]
 
@@ -124,7 +124,7 @@ def decompose_core(
     if slices.ndim != 3 or slices.shape[1] != slices.shape[2] or 0 in slices.shape or not np.isfinite(slices).all():
         raise InvalidInputError(f"The slices have shape {slices.shape}; expected finite (n_slices, rank, rank).")
     if complex_pairs not in get_args(ComplexPairs):
-        raise InvalidInputError(f"complex_pairs is {complex_pairs!r}; expected 'refine', 'keep' or 'raise'.")
+        raise InvalidInputError(f"complex_pairs is {shown(complex_pairs)}; expected 'refine', 'keep' or 'raise'.")
     n_slices, rank, _ = slices.shape
     if base is not None and np.shape(base) != (n_slices,):
         raise InvalidInputError(f"base has shape {np.shape(base)}; expected ({n_slices},), one weight for each slice.")

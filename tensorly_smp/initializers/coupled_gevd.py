@@ -29,6 +29,7 @@ from tensorly_smp.initializers.pair_block import PairBlock, compress_codes, comp
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
 from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.representations import shown
 
 #: Bins per variable of the start where samples, not exact histograms, are decomposed.
 START_BINS = 6
@@ -275,7 +276,7 @@ def _check_n_bins(n_bins: Any) -> None:
     if n_bins is None:
         return
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
-        raise InvalidTypeError(f"n_bins is {n_bins!r}; expected an integer, or None.")
+        raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected an integer, or None.")
     if n_bins < 2:
         raise InvalidInputError(f"n_bins is {n_bins}; expected at least 2.")
 

@@ -15,6 +15,7 @@ from tensorly_smp.checks import checked_integer, unmasked_array
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.initializers.core import SINGULAR_RATIO, ComplexPairs, GevdDiagnostics, decompose_core
 from tensorly_smp.randomness import RandomState
+from tensorly_smp.representations import shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,9 +248,9 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
     if not np.isfinite(array).all():
         raise InvalidInputError("The tensor holds NaN or infinity; expected finite numbers.")
     if isinstance(pencil_mode, bool) or not isinstance(pencil_mode, Integral):
-        raise InvalidTypeError(f"pencil_mode is {pencil_mode!r}; expected 0, 1 or 2.")
+        raise InvalidTypeError(f"pencil_mode is {shown(pencil_mode)}; expected 0, 1 or 2.")
     if pencil_mode not in (0, 1, 2):
-        raise InvalidInputError(f"pencil_mode is {pencil_mode!r}; expected 0, 1 or 2.")
+        raise InvalidInputError(f"pencil_mode is {shown(pencil_mode)}; expected 0, 1 or 2.")
     rank = checked_integer(rank, "rank")
     limit = min(size for mode, size in enumerate(array.shape) if mode != pencil_mode)
     if not 1 <= rank <= limit:

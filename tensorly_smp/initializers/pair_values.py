@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from tensorly_smp.checks import checked_integer
-from tensorly_smp.codes.binning import choose_binning
+from tensorly_smp.codes.binning import binning_of_values
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.initializers.pair_block import DENSE_PAIR, compress_codes
 from tensorly_smp.marginals.partition import Partition, default_partition
@@ -124,9 +123,8 @@ def pair_values_of(values: np.ndarray, n_values: int) -> PairValues:
     """
     # n stacked variables of I bins have rank n (I - 1) + 1.
     stacked = len(default_partition(values.shape[1]).first)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        binning = choose_binning(values, max(PAIR_BINS, -(-n_values // stacked) + 1), "quantile")
+    n_bins = max(PAIR_BINS, -(-n_values // stacked) + 1)
+    binning, _ = binning_of_values(values, range(values.shape[1]), n_bins, "quantile")
     return pair_singular_values(encode_samples(values, binning), n_values)
 
 

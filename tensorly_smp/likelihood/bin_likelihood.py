@@ -13,6 +13,7 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.likelihood.expectation import SMALLEST_PROBABILITY, Expectation, expectation, log_floored
+from tensorly_smp.representations import shown
 
 #: Pseudo-counts per bin and unit of sample weight at most, so that the counts of the samples are not rounded away.
 _LARGEST_SMOOTHING = 1e9
@@ -115,7 +116,7 @@ def code_likelihood(codes: Codes, weights: np.ndarray | None, smoothing: Any) ->
 def checked_number(value: Any, name: str, most: float) -> float:
     """A number from 0 to `most`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
-        raise InvalidTypeError(f"{name} is {value!r}; expected a number.")
+        raise InvalidTypeError(f"{name} is {shown(value)}; expected a number.")
     if not 0 <= value <= most:
         raise InvalidInputError(f"{name} is {value}; expected a number from 0 to {most:.3g}.")
     return float(value)

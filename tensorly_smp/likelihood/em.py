@@ -21,7 +21,7 @@ from tensorly_smp.factors.solver import EMPTY_WEIGHT
 from tensorly_smp.likelihood.bin_likelihood import BinLikelihood, checked_number, code_likelihood
 from tensorly_smp.likelihood.expectation import log_floored
 from tensorly_smp.progress import checked_verbose, logger, progress_bar
-from tensorly_smp.representations import html_summary, short_repr
+from tensorly_smp.representations import html_summary, short_repr, shown
 
 #: Called with the current factors and the penalized log-likelihood per sample; returning True stops.
 Callback = Callable[[MixtureFactors, float], bool | None]
@@ -359,7 +359,7 @@ def _check_start(factors: Any, codes: Any, callback: Any) -> None:
     if codes.n_bins != factors.n_bins:
         raise InvalidInputError(f"Codes with {codes.n_bins} bins and factors with {factors.n_bins} rows.")
     if callback is not None and not callable(callback):
-        raise InvalidTypeError(f"callback is {callback!r}; expected a function of factors and a number, or None.")
+        raise InvalidTypeError(f"callback is {shown(callback)}; expected a function of factors and a number, or None.")
 
 
 def _warn(solution: LikelihoodSolution) -> None:

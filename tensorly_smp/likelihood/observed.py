@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,11 +29,19 @@ HEAD = 1000
 FARTHEST, FARTHEST_HALVES = 4.0, 1e8
 FEWEST_FOR_OUTLIERS = 50.0
 #: A value that so large a share of the samples have, and so many times as many as any of its five neighbors on either
-#: side, is no accident; nor of rounding (iris: 19 %, but four times as many as the neighbors).
+#: side, is no accident.
 ATOM_SHARE, ATOM_TIMES, NEIGHBORS = 0.03, 5.0, 5
-#: Nor is a last value that so many samples have and that is farther from the next than all others from each other; of
-#: categories, which may be few, so many times as far.
-FEWEST_AT_END, END_TIMES_OF_CATEGORIES = 3.0, 10.0
+#: Rounded values have favorites, such as multiples of ten, so that it takes a larger share, and fewer peaks than this.
+#: (Wine: one of 6 %; iris: 19 %, but four times as many as the neighbors.)
+ROUNDED_SHARE, FEWEST_FAVORITES = 0.1, 3
+#: Nor are a few last values, one of which so many samples have, and which are farther from the next than all others
+#: from each other; of categories, which may be few, so many times as far, and less if the codes are several, or the
+#: only ones of their sign.
+FEWEST_AT_END, MOST_AT_END, END_TIMES_OF_CATEGORIES, END_TIMES_OF_CODES = 3.0, 5, 10.0, 2.0
+#: Nor is the last value alone, if so many samples have it, and it is farther from the next than the middle half of all
+#: is wide, and this many times as far as its neighbors from each other. (Rounding brings samples to one value too: the
+#: chance that all of them come to it, if they might as well lie in between, is below the last number.)
+FEWEST_AT_GAP, GAP_TIMES, GAP_CHANCE = 5.0, 2.5, 1e-3
 #: A share of distinct values below this means that values are rounded, and repeat for that reason.
 TIED = 0.8
 #: Values closer than this, relative to the range of the middle half, are equal but for rounding errors.
@@ -68,7 +76,7 @@ class Observed:
         near = 4.0 * _EPS * np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
         if not np.all(ordered == np.floor(ordered)):
             near = np.maximum(near, rounding * high - rounding * low)
-        starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > near]))
+        starts = np.flatnonzero(np.concatenate([[True], _gaps(ordered) > near]))
         return cls(ordered[starts], np.add.reduceat(weights, starts))
 
     @property
@@ -83,39 +91,80 @@ class Observed:
         return len(self.distinct) <= most and self.total >= LEAST_REPEATED * len(self.distinct)
 
     @property
-    def atom(self) -> tuple[float, float] | None:
-        """The value that far more samples share than any density explains, and their share; None if there is none.
+    def atoms(self) -> list[tuple[float, float]]:
+        """Values that far more samples share than any density explains, in order, with the shares of the samples.
 
-        Rounded values have favorites, such as multiples of ten; there it must be apart from the others, or the last.
+        Of values that are not rounded, apart from these peaks, neighboring peaks do not hide each other. Rounded ones
+        have favorites, such as multiples of ten; there peaks must be few and large, or apart from all others, or last.
         """
         if len(self.distinct) < 3 or self.total < FEWEST_FOR_OUTLIERS:
-            return None
-        padded = np.pad(self.counts, NEIGHBORS)
+            return []
+        is_shared = self.counts >= ATOM_SHARE * self.total
+        rest = self.without(self.distinct[is_shared])
+        is_rounded = len(rest.distinct) <= NEIGHBORS or rest.step > 0
+        padded = np.pad(self.counts if is_rounded else np.where(is_shared, 0.0, self.counts), NEIGHBORS)
         windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBORS + 1)
         most = np.delete(windows, NEIGHBORS, axis=1).max(axis=1)
-        found = self.counts >= np.maximum(ATOM_SHARE * self.total, ATOM_TIMES * most)
-        if self.step > 0:
-            gaps = np.pad(np.diff(self.distinct), 1, constant_values=np.inf)
-            found &= np.maximum(gaps[1:], gaps[:-1]) > ATOM_TIMES * np.median(gaps)
-        if not found.any():
-            return None
-        return self._shared(int(np.argmax(found * self.counts)))
+        is_peak = is_shared & (self.counts >= ATOM_TIMES * most)
+        if is_rounded:
+            gaps = np.pad(_gaps(self.distinct), 1, constant_values=np.inf)
+            is_apart = np.maximum(gaps[1:], gaps[:-1]) > ATOM_TIMES * np.median(gaps)
+            is_favorite = is_peak.sum() >= FEWEST_FAVORITES
+            is_peak &= is_apart | (not is_favorite and self.counts >= ROUNDED_SHARE * self.total)
+        return [self._shared(position) for position in np.flatnonzero(is_peak).tolist()]
 
-    def far_end(self, times: float = 1.0) -> tuple[float, float] | None:
-        """A first or last value of several samples, `times` as far from the next as all others from each other.
+    def codes(self, is_discrete: bool = False) -> list[tuple[float, float]]:
+        """Values at the ends that most likely stand for something else, with the shares of the samples.
 
-        With the share of the samples that have it; None if there is none. Most likely it stands for something else than
-        a value.
+        Such as 998 and 999 beside ages. Groups of them are looked for on either side, then again without those found.
         """
-        if len(self.distinct) < 3 or self.total < FEWEST_FOR_OUTLIERS:
-            return None
-        values = self.distinct
-        for end, next_to_it, other_end in ((0, 1, -1), (-1, -2, 0)):
-            with np.errstate(over="ignore"):
-                is_far = abs(values[next_to_it] - values[end]) > times * abs(values[other_end] - values[next_to_it])
-            if is_far and self.counts[end] >= FEWEST_AT_END:
-                return self._shared(end)
-        return None
+        rest, found = self, list[float]()
+        while len(group := rest._far_group(is_discrete)):
+            found += rest.distinct[group].tolist()
+            rest = self.without(found)
+        return [(value, self.share(value)) for value in sorted(found)]
+
+    def _far_group(self, is_discrete: bool) -> np.ndarray:
+        """Positions of a few last values on one side that are far from all others; empty if there are none."""
+        values, counts = self.distinct, self.counts
+        if len(values) < 3 or self.total < FEWEST_FOR_OUTLIERS:
+            return np.empty(0, dtype=int)
+        for size in range(1, min(MOST_AT_END, len(values) - 2) + 1):
+            for is_upper in (False, True):
+                group = np.arange(len(values) - size, len(values)) if is_upper else np.arange(size)
+                others = np.arange(len(values) - size) if is_upper else np.arange(size, len(values))
+                if counts[group].sum() > counts[others].sum() or counts[group].max() < FEWEST_AT_END:
+                    continue
+                near, far = (others[-1], group[0]) if is_upper else (group[-1], others[0])
+                # Halves, since the range may overflow.
+                gap = float(values[far]) / 2 - float(values[near]) / 2
+                span = float(values[others[-1]]) / 2 - float(values[others[0]]) / 2
+                is_odd = size > 1 or (values[group[0]] < 0 <= values[others[0]])
+                times = (END_TIMES_OF_CODES if is_odd else END_TIMES_OF_CATEGORIES) if is_discrete else 1.0
+                is_behind_a_gap = size == 1 and not is_discrete and self._is_behind_a_gap(others, 2 * gap, is_upper)
+                if gap > times * span or is_behind_a_gap:
+                    return group
+        return np.empty(0, dtype=int)
+
+    def _is_behind_a_gap(self, others: np.ndarray, gap: float, is_upper: bool) -> bool:
+        """Whether the last value on one side is one that many samples share, behind a gap that is wide for that."""
+        values, count = self.distinct[others], self.counts[-1 if is_upper else 0]
+        if count < FEWEST_AT_GAP or len(values) <= NEIGHBORS:
+            return False
+        low, high = _central(values, self.counts[others], 0.25)
+        gaps = _gaps(values)
+        nearby = gaps[-NEIGHBORS:] if is_upper else gaps[:NEIGHBORS]
+        chance = (gaps.min() / gap) ** (count - 1.0) if self.step > 0 else 0.0
+        return bool(gap > max(high - low, GAP_TIMES * nearby.max()) and chance < GAP_CHANCE)
+
+    def without(self, values: Iterable[float]) -> Observed:
+        """The same without some of the distinct values."""
+        kept = ~np.isin(self.distinct, list(values))
+        return Observed(self.distinct[kept], self.counts[kept])
+
+    def share(self, value: float) -> float:
+        """Share of the samples that have one of the distinct values."""
+        return self._shared(int(np.searchsorted(self.distinct, value)))[1]
 
     def _shared(self, position: int) -> tuple[float, float]:
         """A value, and the share of the samples that have it."""
@@ -159,8 +208,13 @@ class Observed:
         inside = np.flatnonzero(last < len(self.distinct))
         if not len(inside):
             return float(self.distinct[0]), float(self.distinct[-1])
-        first = inside[np.argmin(self.distinct[last[inside]] - self.distinct[inside])]
-        return float(self.distinct[first]), float(self.distinct[last[first]])
+        starts, ends = self.distinct[inside], self.distinct[last[inside]]
+        lengths = ends - starts
+        # Of several, the one nearest to the middle, so that it is the same of mirrored values.
+        ties = np.flatnonzero(lengths <= lengths.min() * (1.0 + 1e-9))
+        low, high = _central(self.distinct, self.counts, 0.25)
+        nearest = ties[np.argmin(np.abs(0.5 * starts[ties] + 0.5 * ends[ties] - (0.5 * low + 0.5 * high)))]
+        return float(starts[nearest]), float(ends[nearest])
 
     def without_atoms(self, rank: int) -> Observed:
         """Without values that half as many samples share as the average component has; all, if nothing is left."""
@@ -190,8 +244,8 @@ def discrete_variables(values: np.ndarray, sample_weight: np.ndarray | None = No
 
 def atoms(
     values: np.ndarray, discrete: Sequence[int], sample_weight: np.ndarray | None = None
-) -> dict[int, tuple[float, float]]:
-    """Values that samples share without being of a density, by position: the value, and the share.
+) -> dict[int, list[tuple[float, float]]]:
+    """Values that samples share without being of a density, by position: the values, and the shares of the samples.
 
     Those that many have though their variable is not discrete, and those that some have far from all others.
 
@@ -210,18 +264,27 @@ def atoms(
             continue
         some = column[:: max(1, len(values) // HEAD)]
         ends = np.nanmin(column), np.nanmax(column)
-        if len(np.unique(some)) == len(some) and max(np.count_nonzero(column == end) for end in ends) < FEWEST_AT_END:
+        if len(np.unique(some)) == len(some) and max(np.count_nonzero(column == end) for end in ends) < 2:
             continue  # at a glance, none repeats
         # Shared to the last digits: the small values of a long tail are not one for being small.
         observed = Observed.of(column, sample_weight, rounding=0.0)
-        atom = observed.far_end(END_TIMES_OF_CATEGORIES) if n in discrete else observed.atom or observed.far_end()
-        if atom is not None:
-            found[n] = atom
+        shared = dict(observed.codes(n in discrete))
+        if n not in discrete:
+            shared |= {value: observed.share(value) for value, _ in observed.without(shared).atoms}
+        if shared:
+            found[n] = sorted(shared.items())
     return found
 
 
 def _central(ordered: np.ndarray, weights: np.ndarray, tail: float) -> tuple[float, float]:
-    """Ends of the values but for a share of them on either side."""
-    below = np.cumsum(weights)
-    low, high = ordered[np.searchsorted(below / below[-1], [tail, 1.0 - tail - 1e-9])]
-    return float(low), float(high)
+    """Ends of the values but for a share of them on either side; the same of mirrored values."""
+    least = tail * (1.0 - 1e-9) * weights.sum()
+    low = np.searchsorted(np.cumsum(weights), least)
+    high = len(ordered) - 1 - np.searchsorted(np.cumsum(weights[::-1]), least)
+    return float(ordered[low]), float(ordered[high])
+
+
+def _gaps(ordered: np.ndarray) -> np.ndarray:
+    """Distances of neighboring values; infinite where they exceed all floats."""
+    with np.errstate(over="ignore"):
+        return np.diff(ordered)

@@ -8,10 +8,12 @@ from types import ModuleType
 
 import numpy as np
 
+from tensorly_smp.checks import is_one_of
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.banded import cholesky, inverse_bands, log_determinant, trace_of_product
 from tensorly_smp.likelihood.log_spline import LogSplineFit, chunks, compiled_for, maximize
 from tensorly_smp.likelihood.spline_basis import DIFFERENCES, SplineBasis
+from tensorly_smp.representations import shown
 
 #: Penalties rho that are compared; powers of ten, because a factor of ten between two is about as far as the criteria
 #: tell apart.
@@ -95,8 +97,8 @@ def choose_penalties(
     5000     bic        0.017     0.071  0.071  0.092
     =======  =========  ========  =====  =====  =======
     """
-    if criterion not in CRITERIA:
-        raise InvalidInputError(f"criterion is {criterion!r}; expected one of {', '.join(CRITERIA)}.")
+    if not is_one_of(criterion, CRITERIA):
+        raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {', '.join(CRITERIA)}.")
     n_densities = shares.shape[1]
     candidates = PENALTIES if candidates is None else candidates
     grid = np.minimum(candidates.reshape(len(candidates), -1), largest_penalties(basis, shares))

@@ -21,7 +21,7 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import html_summary, listed, number_range
+from tensorly_smp.representations import html_summary, listed, number_range, shown
 
 #: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
 CHUNK_SIZE = 16_384
@@ -265,7 +265,7 @@ def _count_useful(values: np.ndarray, weights: np.ndarray | None) -> int:
 
 def _checked_limit(max_bytes: float) -> float:
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int | float | np.number):
-        raise InvalidTypeError(f"max_bytes is {max_bytes!r}; expected a number of bytes.")
+        raise InvalidTypeError(f"max_bytes is {shown(max_bytes)}; expected a number of bytes.")
     if not max_bytes > 0:
         raise InvalidInputError(f"max_bytes is {max_bytes}; expected a positive number of bytes.")
     return float(max_bytes)
@@ -356,12 +356,14 @@ def check_constant(codes: Codes) -> None:
     for n, name in enumerate(codes.binning.variables):
         column = codes.values[:, n]
         present = column[column >= 0]
-        if len(present) and present.min() == present.max():
+        if len(present) and present.min() == present.max() and name not in codes.binning.constant:
             constant.append(name)
     if constant:
         warnings.warn(
-            f"All samples of {constant} are in one bin: constant, or one far outlier sets the range (then try "
-            "choose_binning(..., coverage=0.99)). Such a variable does not separate components.",
-            ConstantVariableWarning,
+            ConstantVariableWarning(
+                f"All samples of {listed(constant)} are in one bin: constant, or one far outlier sets the range (then "
+                "try choose_binning(..., coverage=0.99)). Such a variable does not separate components.",
+                variables=constant,
+            ),
             stacklevel=3,
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.representations import shown
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,8 @@ def as_partition(partition: Any, n_variables: int | None = None) -> Partition:
             sets = ()
         if isinstance(partition, str | bytes) or len(sets) != 3:
             raise InvalidTypeError(
-                f"partition is {partition!r}; expected three sets of variable indices such as ((0, 1), (2, 3), (4,))."
+                f"partition is {shown(partition)}; expected three sets of variable indices such as ((0, 1), (2, 3), "
+                "(4,))."
             )
         partition = Partition(*sets)
     if n_variables is not None:
@@ -180,12 +182,14 @@ def _variable_indices(group: Any, name: str) -> tuple[int, ...]:
     try:
         members = tuple(group)
     except TypeError:
-        raise InvalidTypeError(f"The {name} set is {group!r}; expected a collection of variable indices.") from None
+        raise InvalidTypeError(
+            f"The {name} set is {shown(group)}; expected a collection of variable indices."
+        ) from None
     if not members:
         raise InvalidInputError(f"The {name} set of the partition is empty; expected at least one variable in each.")
     for index in members:
         if isinstance(index, bool) or not isinstance(index, Integral):
-            raise InvalidTypeError(f"The {name} set holds {index!r}; expected integer variable indices.")
+            raise InvalidTypeError(f"The {name} set holds {shown(index)}; expected integer variable indices.")
         if index < 0:
             raise InvalidInputError(f"The {name} set holds the index {index}; expected indices from 0.")
     return tuple(int(index) for index in members)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.representations import shown
 
 
 def all_triples(n_variables: int) -> np.ndarray:
@@ -88,10 +89,12 @@ def resolve_triples(
         )
     if isinstance(triples, str):
         if triples != "all":
-            raise InvalidInputError(f'triples is {triples!r}; expected "all", an integer or a list of index triples.')
+            raise InvalidInputError(
+                f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.'
+            )
         return all_triples(n_variables)
     if isinstance(triples, bool | float):
-        raise InvalidTypeError(f'triples is {triples!r}; expected "all", an integer or a list of index triples.')
+        raise InvalidTypeError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
     if isinstance(triples, int | np.integer):
         return _checked_sample(int(triples), n_variables, random_state)
     return _checked_list(triples, n_variables)

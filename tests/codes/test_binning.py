@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import tensorly_smp as smp
 from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.codes.edges import stretched_range
+from tensorly_smp.codes.edges import quantile_edges, stretched_range
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
     InvalidTypeError,
+    MergedBinsWarning,
     NonUniformBinsError,
     OutlierWarning,
     TensorlySmpError,
@@ -252,7 +254,10 @@ def test_quantile_ties_make_fewer_bins():
     binary = np.repeat([0.0, 1.0], [30, 70])
     mostly_zero = np.append(np.zeros(90), np.arange(1, 11.0))
     rounded = np.random.default_rng(0).integers(0, 6, 100).astype(float)
-    binning = choose_binning(np.stack([binary, mostly_zero, rounded], axis=1), 15, "quantile")
+    with pytest.warns(MergedBinsWarning, match=r"'x0' \(2 bins\), 'x1' \(\d+ bins\), 'x2' \(6 bins\)") as record:
+        binning = choose_binning(np.stack([binary, mostly_zero, rounded], axis=1), 15, "quantile")
+    assert record[0].message.variables == ("x0", "x1", "x2")
+    assert record[0].filename == __file__
     np.testing.assert_array_equal(binning.edges[0], [0, 0.5, 1])
     assert binning.edges[1][1] == 0.5
     assert 2 <= binning.n_bins[1] < 15
@@ -266,6 +271,35 @@ def test_constant_variable(X, strategy, value):
     with pytest.warns(ConstantVariableWarning, match=r"'x1' take"):
         edges = choose_binning(X, strategy=strategy).edges[1]
     assert edges[0] < value < edges[-1]
+
+
+def test_values_too_close_for_bins_are_not_called_single(X):
+    X[:, 1] = 1e15 + np.arange(len(X)) % 2
+    with pytest.warns(ConstantVariableWarning, match="'x1' differ by too little") as record:
+        choose_binning(X)
+    assert "single" not in str(record[0].message)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_a_constant_column_gives_one_warning(X, strategy):
+    X[:, 1] = 3.0
+    with pytest.warns(ConstantVariableWarning) as record:
+        smp.count_marginals(smp.encode_samples(X, choose_binning(X, 6, strategy)))
+    assert len(record) == 1
+    for refine in ("smooth", "em", None):
+        density = "auto" if refine == "smooth" else "histogram"
+        model = smp.SmoothProductMixture(1, binning=strategy, refine=refine, density=density, random_state=0)
+        with pytest.warns(smp.exceptions.TensorlySmpWarning) as record:
+            model.fit(X)
+        assert [each.category for each in record].count(ConstantVariableWarning) == 1
+
+
+@given(x=hnp.arrays(np.float64, st.integers(4, 60), elements=st.integers(-9, 9).map(float)), n_bins=st.integers(2, 9))
+def test_quantile_bins_of_mirrored_values(x, n_bins):
+    edges = quantile_edges(x, -9.0, 9.0, n_bins)
+    mirrored = -quantile_edges(-x, -9.0, 9.0, n_bins)[::-1]
+    if n_bins % 2:  # else the middle edge may lie between two that are as near
+        np.testing.assert_allclose(edges, mirrored)
 
 
 def test_constant_to_rounding_and_within_a_range(X):
@@ -349,6 +383,7 @@ def test_labels_and_kinds(X):
     coverage=st.sampled_from([None, 0.5, 0.99]),
 )
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.ConstantVariableWarning")
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.MergedBinsWarning")
 def test_any_data_gives_valid_edges_or_an_error_of_ours(x, n_bins, strategy, coverage):
     try:
         binning = choose_binning(x[:, np.newaxis], n_bins, strategy, coverage=coverage)

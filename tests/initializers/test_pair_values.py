@@ -77,7 +77,7 @@ def test_large_blocks():
 
 
 def test_few_bins_have_few_values():
-    codes = quantile_codes(np.random.default_rng(0).integers(2, size=(50, 3)).astype(float))
+    codes = quantile_codes(np.random.default_rng(0).integers(2, size=(50, 3)).astype(float), 2)
     pair = pair_singular_values(codes, 10)
     assert len(pair.found) == len(pair.shuffled) == 2
     assert PairValues(np.array([1.0]), np.array([1.0]), 1).n_above_noise == 1

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tensorly_smp.likelihood import observed
 from tensorly_smp.likelihood.coordinate import Coordinate
 from tensorly_smp.likelihood.observed import FARTHEST_HALVES, Observed, atoms
 
@@ -21,35 +22,83 @@ def test_narrowest_interval_against_all_intervals():
     assert ((values >= found[0]) & (values <= found[1])).sum() >= 10
 
 
+EVERY = np.arange(1000)
+AGES = np.round(50 + 12 * NORMAL)
+RATINGS = np.random.default_rng(0).integers(1, 6, 1000).astype(float)
+
+
+def shares_of(values, *numbers):
+    return [(number, pytest.approx((values == number).mean())) for number in numbers]
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (np.where(np.arange(1000) % 5 == 0, 99.0, NORMAL), (99.0, 0.2)),
-        (np.where(np.arange(1000) % 5 == 0, 99.0, np.where(np.arange(1000) % 5 == 1, -99.0, NORMAL)), 0.2),  # limits
-        (np.where(np.arange(1000) % 4 == 0, np.take([7.0, 8.5, 9.0, -3.0], np.arange(1000) % 16 // 4), NORMAL), 0.062),
-        (np.where(np.arange(1000) % 7 == 0, 999.0, np.round(50 + 12 * NORMAL)), (999.0, 0.143)),  # ages, and a code
-        (np.random.default_rng(0).poisson(np.where(np.arange(1000) % 2, 12.0, 0.3)).astype(float), None),
-        (np.where(np.arange(1000) % 2, 10 * np.round(5 + NORMAL), np.round(50 + 12 * NORMAL)), None),  # favorites
-        (NORMAL, None),
-        (np.round(NORMAL, 1), None),
-        (np.where(np.arange(1000) % 100 == 0, 99.0, NORMAL), None),  # one in a hundred
-        (np.array([0.0] * 20 + [1.0, 2.0, 3.0]), None),  # too few to say
-        (np.repeat(0.5, 1000), None),
+        (np.where(EVERY % 5 == 0, 99.0, NORMAL), [99]),
+        (np.where(EVERY % 5 == 0, 99.0, np.where(EVERY % 5 == 1, -99.0, NORMAL)), [-99, 99]),  # limits
+        (np.where(EVERY % 4 == 0, np.take([7.0, 8.5, 9.0, -3.0], EVERY % 16 // 4), NORMAL), [-3, 7, 8.5, 9]),
+        (np.where(EVERY % 7 == 0, 999.0, AGES), [999]),  # ages, and a code
+        (np.random.default_rng(0).poisson(np.where(EVERY % 2, 12.0, 0.3)).astype(float), []),
+        (np.where(EVERY % 2, 10 * np.round(5 + NORMAL), AGES), []),  # favorites
+        (NORMAL, []),
+        (np.round(NORMAL, 1), []),
+        (np.where(EVERY % 100 == 0, 99.0, NORMAL), []),  # one in a hundred
+        (np.array([0.0] * 20 + [1.0, 2.0, 3.0]), []),  # too few to say
+        (np.repeat(0.5, 1000), []),
+        # Inside the range, whatever the share of it.
+        *((np.where(10 * percent > EVERY, 0.5, NORMAL), [0.5]) for percent in (10, 19, 21, 40, 70, 90)),
+        *((np.where(10 * percent > EVERY, 50.0, AGES), [50]) for percent in (21, 40, 70)),  # and in rounded data
     ],
 )
 def test_values_that_many_samples_share(values, expected):
-    found = Observed.of(values, None).atom
-    if isinstance(expected, float):
-        assert found[1] == pytest.approx(expected, abs=1e-3)
-    else:
-        assert found == (None if expected is None else pytest.approx(expected, abs=1e-3))
+    assert Observed.of(values, None).atoms == shares_of(values, *expected)
+    assert Observed.of(-values, None).atoms == shares_of(-values, *(-number for number in expected[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("values", "is_discrete", "expected"),
+    [
+        (np.where(EVERY < 50, 998.0, np.where(EVERY < 100, 999.0, AGES)), False, [998, 999]),
+        (np.where(EVERY < 50, -99.0, np.where(EVERY < 100, 999.0, AGES)), False, [-99, 999]),  # on either side
+        (np.where(EVERY < 50, 99.0, np.where(EVERY < 100, 9999.0, np.minimum(AGES, 40))), False, [99, 9999]),
+        (np.where(EVERY < 50, 98.0, np.where(EVERY < 100, 99.0, RATINGS)), True, [98, 99]),
+        (np.where(EVERY < 50, -8.0, np.where(EVERY < 100, -9.0, RATINGS)), True, [-9, -8]),
+        (np.where(EVERY < 50, -9.0, RATINGS), True, [-9]),
+        (RATINGS, True, []),
+        (np.where(EVERY < 50, 8.0, RATINGS), True, []),
+        (AGES, False, []),
+        # A limit of detection is the last value of a density, not one beyond a gap.
+        (np.maximum(NORMAL, -2.0), False, []),
+        # Zeros in place of missing entries: glucose, and body mass index.
+        (np.where(np.arange(768) < 5, 0.0, np.clip(np.round(121 + 30 * NORMAL[:768]), 44, 199)), False, [0]),
+        (np.where(np.arange(768) < 11, 0.0, np.clip(np.round(32 + 7 * NORMAL[:768], 1), 18.2, 67.1)), False, [0]),
+        # Far samples of different values are outliers, and so are two of the same.
+        (np.concatenate([NORMAL, [100.0, 110.0, 120.0]]), False, []),
+        (np.concatenate([NORMAL, [100.0, 100.0]]), False, []),
+        (np.round(np.exp(2 * NORMAL)), False, []),
+    ],
+)
+def test_codes_at_the_ends(values, is_discrete, expected):
+    assert Observed.of(values, None).codes(is_discrete) == shares_of(values, *expected)
+    if expected != [-9]:  # which stands out by its sign
+        assert Observed.of(-values, None).codes(is_discrete) == shares_of(-values, *(-n for n in expected[::-1]))
+
+
+@pytest.mark.parametrize("tail", [0.01, 0.1, 0.25])
+@pytest.mark.parametrize("number", [100, 123, 600, 5000])
+def test_central_values_of_mirrored_values(number, tail):
+    ordered, ones = np.arange(float(number)), np.ones(number)
+    low, high = observed._central(ordered, ones, tail)
+    assert (low, high) == observed._central(ordered, np.full(number, 0.1), tail)
+    assert observed._central(-ordered[::-1], ones, tail) == (-high, -low)
+    assert low == number - 1 - high == np.ceil(tail * number) - 1
 
 
 def test_atoms_of_variables_that_are_not_discrete():
     values = np.column_stack([NORMAL, np.where(NORMAL > 0.5, 0.5, NORMAL), np.arange(1000) % 2])
     found = atoms(values, [2])
     assert list(found) == [1]
-    assert found[1] == (0.5, pytest.approx((NORMAL > 0.5).mean()))
+    assert found[1] == [(0.5, pytest.approx((NORMAL > 0.5).mean()))]
     assert atoms(values[:, :2], [], np.where(NORMAL > 0.5, 0.0, 1.0)) == {}
     assert atoms(values, [1, 2]) == {}
 
@@ -58,8 +107,8 @@ def test_atoms_of_variables_that_are_not_discrete():
 def test_a_few_samples_of_one_value_far_from_all_others(n_samples):
     values = np.random.default_rng(0).normal(40.0, 10.0, n_samples).round(1)
     values[[3, 50, 77]] = -999.0
-    assert atoms(values[:, None], [])[0] == (-999.0, 3.0 / n_samples)
-    assert atoms(-values[:, None], [])[0] == (999.0, 3.0 / n_samples)
+    assert atoms(values[:, None], [])[0] == [(-999.0, 3.0 / n_samples)]
+    assert atoms(-values[:, None], [])[0] == [(999.0, 3.0 / n_samples)]
     values[77] = 40.0  # two may agree by chance
     assert atoms(values[:, None], []) == {}
     values[[3, 50, 77]] = values.max() + 0.5 * np.ptp(values[values > -999.0])  # far, yet a long tail may go there
@@ -69,7 +118,7 @@ def test_a_few_samples_of_one_value_far_from_all_others(n_samples):
 def test_a_category_far_from_all_others():
     kinds = np.random.default_rng(0).integers(0, 3, 300).astype(float)
     kinds[:7] = 99.0
-    assert atoms(kinds[:, None], [0])[0] == (99.0, 7.0 / 300.0)
+    assert atoms(kinds[:, None], [0])[0] == [(99.0, 7.0 / 300.0)]
     kinds[:7] = 9.0
     assert atoms(kinds[:, None], [0]) == {}
 
@@ -77,7 +126,7 @@ def test_a_category_far_from_all_others():
 def test_atoms_that_come_late():
     values = np.arange(2000.0)
     values[1200:] = -999.0
-    assert atoms(values[:, None], [])[0] == (-999.0, 0.4)
+    assert atoms(values[:, None], [])[0] == [(-999.0, 0.4)]
 
 
 def test_small_values_of_a_long_tail_are_no_atom():
@@ -85,15 +134,15 @@ def test_small_values_of_a_long_tail_are_no_atom():
 
 
 def test_without_atoms():
-    observed = Observed.of(np.where(np.arange(1000) % 2 == 0, 0.0, NORMAL), None)
-    assert observed.without_atoms(2).total == 500
+    found = Observed.of(np.where(np.arange(1000) % 2 == 0, 0.0, NORMAL), None)
+    assert found.without_atoms(2).total == 500
     assert Observed.of(np.repeat([1.0, 2.0], 50), None).without_atoms(1).total == 100
 
 
 def test_along_a_coordinate():
-    observed = Observed.of(NORMAL, None)
-    assert observed.along(Coordinate()) is observed
-    np.testing.assert_allclose(observed.along(Coordinate(0.0, 1.0)).distinct, np.arcsinh(np.sort(NORMAL)))
+    found = Observed.of(NORMAL, None)
+    assert found.along(Coordinate()) is found
+    np.testing.assert_allclose(found.along(Coordinate(0.0, 1.0)).distinct, np.arcsinh(np.sort(NORMAL)))
 
 
 def test_cells_end_at_far_values_that_are_many():
