@@ -25,7 +25,7 @@ def ungroup(
     Parameters
     ----------
     edges : ndarray (n_bins + 1,)
-        The outermost bins also hold what lies beyond.
+        The outermost bins end where the values do: nothing is expected beyond them.
     probabilities : ndarray (n_bins, rank)
         Columns sum to one.
     n_samples : ndarray (rank,)
@@ -37,7 +37,7 @@ def ungroup(
     basis : SplineBasis
     coefficients : ndarray (n_basis, rank)
     low, high : float
-        Where the splines live: the range of the edges, and a margin.
+        Where the splines live: the range of the edges, and a margin to fall off in.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def ungroup(
     """
     basis = spline_basis(N_BASIS)
     low, high = edges[0] - MARGIN * (edges[-1] - edges[0]), edges[-1] + MARGIN * (edges[-1] - edges[0])
-    overlap = _overlap(np.linspace(low, high, basis.n_cells + 1), np.concatenate([[low], edges[1:-1], [high]]))
+    overlap = _overlap(np.linspace(low, high, basis.n_cells + 1), edges)
     # Spread evenly at first, then blurred by the smoothest candidate: a Gaussian of the same moments.
     shares = overlap.T @ (probabilities / overlap.sum(axis=1)[:, None])
     coefficients = fit_log_splines(basis, shares, np.full(probabilities.shape[1], PENALTIES[-1]))

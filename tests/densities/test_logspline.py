@@ -323,3 +323,16 @@ def test_densities_in_another_coordinate_are_densities_of_the_variable(bounds):
 
 def trapezoids(values, x):
     return 0.5 * (values[1:] + values[:-1]) * np.diff(x)[:, None]
+
+
+@pytest.mark.parametrize("bin_number", [0, 7])
+def test_a_component_that_fills_an_outermost_bin_stays_within_the_range(bin_number):
+    edges = np.array([0.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 20.0])
+    full = np.eye(8)[bin_number]
+    factor = np.column_stack([np.full(8, 1 / 8), full, 0.92 * full + 0.01])
+    factors = smp.MixtureFactors(np.full(3, 1 / 3), [factor], smp.Binning([edges], ("x",)))
+    density = smp.reconstruct_density(factors, "logspline")
+    below, above = density.cdf_1d([0.0, 20.0], "x", "all")
+    assert below.max() < 0.01
+    assert (1 - above).max() < 0.01
+    np.testing.assert_allclose(np.diff(density.cdf_1d(edges, "x", "all"), axis=0), factor, atol=0.06)
