@@ -9,8 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+from tensorly_smp.exceptions import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingDependencyError,
+    SampleWeightWarning,
+)
 from tensorly_smp.representations import shown
+
+#: Of fewer samples nothing can be learned.
+LEAST_TOTAL_WEIGHT = 2.0
+#: Weights that are not whole are hardly numbers of samples if they are larger than this on average.
+MOST_MEAN_WEIGHT = 2.0
 
 
 def import_extra(module: str, extra: str, what: str) -> Any:
@@ -110,6 +120,42 @@ def checked_tolerance(tol: Any) -> float:
     if not 0 <= tol < 1:
         raise InvalidInputError(f"tol is {tol}; expected a number from 0 to below 1.")
     return float(tol)
+
+
+def weights_warning(weights: np.ndarray | None, total: float) -> SampleWeightWarning | None:
+    """A warning of weights that do not look like numbers of samples; None if they do.
+
+    Parameters
+    ----------
+    weights : ndarray (n_samples,) or None
+        Valid ones, or some of them.
+    total : float
+        Sum of all.
+
+    Raises
+    ------
+    InvalidInputError
+        They stand for next to no sample.
+    """
+    if weights is None:
+        return None
+    advice = (
+        "Weights are numbers of samples; scale weights of another kind so that they sum to the number of samples that "
+        "they are worth: w / w.mean() for the number of rows, w * w.sum() / (w**2).sum() for what uneven ones are "
+        "worth."
+    )
+    if total < LEAST_TOTAL_WEIGHT:
+        raise InvalidInputError(
+            f"sample_weight sums to {total:.3g}; expected at least {LEAST_TOTAL_WEIGHT:g}. {advice}"
+        )
+    counted = weights[weights > 0]
+    mean = float(counted.mean()) if len(counted) else 0.0
+    if mean > MOST_MEAN_WEIGHT and (counted != np.floor(counted)).any():
+        return SampleWeightWarning(
+            f"sample_weight is {mean:.3g} on average, and not of whole numbers, so that every row is taken for as many "
+            f"samples: that lets more components seem supported than are. {advice}"
+        )
+    return None
 
 
 def checked_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray | None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from tensorly_smp.checks import checked_integer, checked_n_jobs
+from tensorly_smp.checks import checked_integer, checked_n_jobs, weights_warning
 from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
@@ -24,6 +24,7 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     NyquistWarning,
 )
+from tensorly_smp.factors.empty import empty_component_warning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.sweeps import Callback
@@ -243,8 +244,12 @@ class SmoothProductMixture(FittedMixture):
             More components than the numbers of variables and bins allow, variables that no histogram links, or two
             components that are nearly equal in all but at most two variables: by the log-spline densities with
             ``refine="smooth"``, else by the bins.
+        EmptyComponentWarning
+            A component has next to no weight.
         ConvergenceWarning
             `max_iter` was reached first.
+        SampleWeightWarning
+            Weights that do not look like numbers of samples.
         RepeatedValueWarning, OutlierWarning, NyquistWarning
             A value that many samples share, or some far from all others (``refine="smooth"``); otherwise far values
             that leave a few bins to the others, and bins too coarse for sinc densities.
@@ -263,6 +268,8 @@ class SmoothProductMixture(FittedMixture):
                 f"X has {n_variables} feature(s); expected at least three, because the joint histograms of fewer "
                 "variables leave the factors undetermined."
             )
+        if weighted := weights_warning(data.few_weights, data.total_weight):
+            warnings.warn(weighted, stacklevel=2)
         discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
         few, few_weights = data.few, data.few_weights
         variables = Variables.of(few, self.support, self.discrete, few_weights)
@@ -295,6 +302,8 @@ class SmoothProductMixture(FittedMixture):
         )
         dataset = with_units(dataset, X, binning.variables)
         self._set_fitted(dataset, binning.variables)
+        if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
+            warnings.warn(empty, stacklevel=2)
         self.labels_ = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)

@@ -26,6 +26,7 @@ __all__ = [
     "NyquistWarning",
     "OutlierWarning",
     "RepeatedValueWarning",
+    "SampleWeightWarning",
     "SizeLimitError",
     "SparseHistogramWarning",
     "TensorlySmpError",
@@ -225,6 +226,23 @@ class RepeatedValueWarning(TensorlySmpWarning):
     """Many samples share one value of a variable that is not discrete, or some share one far from all others.
 
     No smooth density explains that: such a value stands for something else, or deserves a variable of its own.
+    """
+
+
+class SampleWeightWarning(TensorlySmpWarning):
+    """Weights of samples that are no numbers of samples, by their size, such as expansion weights of a survey.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 3, 2, random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.SmoothProductMixture(2, random_state=0).fit(X, sample_weight=np.full(300, 10.5))
+    >>> caught[0].category.__name__
+    'SampleWeightWarning'
     """
 
 

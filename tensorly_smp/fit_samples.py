@@ -107,6 +107,11 @@ class ReadSamples:
         return len(self.samples.values)
 
     @property
+    def total_weight(self) -> float:
+        """Sum of the weights; the number of samples without."""
+        return float(self.n_samples if self.weights is None else self.weights.sum())
+
+    @property
     def container(self) -> str:
         """Kind of object that they came in."""
         return self.samples.labels.container

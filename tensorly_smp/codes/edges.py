@@ -15,6 +15,8 @@ from tensorly_smp.representations import shown
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 _MAX = float(np.finfo(np.float64).max)
+# Up to here bins of width one have edges that are exact to a millionth.
+_LARGEST_WITH_UNIT_BINS = 1e-6 / _EPS
 # Shares of samples closer than this are equal but for rounding.
 _TIE = 1e-12
 #: Bins narrower than this share of the range of all of them leave the range of float64 when squared.
@@ -76,8 +78,7 @@ def bounds_of(
     """First and last edge of one variable, from its observed values and their weights (n_observed,)."""
     low, high = float(observed.min()), float(observed.max())
     if is_constant(observed, n_bins):
-        half = max(0.5, abs(high) / 4)
-        low, high = max(low - half, -_MAX), min(high + half, _MAX)
+        low, high = _around(low, high, n_bins)
     elif coverage < 1 and None in given:
         _check_span(low, high, name)
         low, high = map(float, quantiles(observed, [(1 - coverage) / 2, (1 + coverage) / 2], weights))
@@ -92,6 +93,18 @@ def bounds_of(
         raise InvalidInputError(f"range of variable {shown(name)} is {given}, but no data lie inside; widen it.")
     _check_span(low, high, name)
     return low, high
+
+
+def _around(low: float, high: float, n_bins: int) -> tuple[float, float]:
+    """Ends of bins of width one, the value in the middle of one: so its density there is its probability.
+
+    Wider ones where float64 does not resolve such bins.
+    """
+    below = n_bins // 2 + 0.5
+    if max(abs(low), abs(high)) < _LARGEST_WITH_UNIT_BINS:
+        return low - below, low - below + n_bins
+    half = max(n_bins / 2, abs(high) / 4)
+    return max(low - half, -_MAX), min(high + half, _MAX)
 
 
 def _check_span(low: float, high: float, name: Hashable) -> None:

@@ -17,13 +17,13 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
-    EmptyComponentWarning,
     InvalidInputError,
     InvalidTypeError,
 )
 from tensorly_smp.factors.arrays import to_numpy
 from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.factors.coupled import CoupledTensors, couple_marginals, couple_tensors, tensors_to_marginals
+from tensorly_smp.factors.empty import empty_component_warning
 from tensorly_smp.factors.forms import FORMS, couple_samples
 from tensorly_smp.factors.implicit import CoupledCodes
 from tensorly_smp.factors.losses import LOSSES
@@ -37,9 +37,6 @@ from tensorly_smp.progress import checked_verbose, logger, progress_bar
 from tensorly_smp.randomness import RandomState, spawn_generators
 from tensorly_smp.representations import shown
 from tensorly_smp.threads import allowed_threads
-
-#: A component with less weight than this has no columns to speak of.
-EMPTY_WEIGHT = 1e-6
 
 
 def coupled_simplex_parafac(
@@ -374,14 +371,9 @@ def _best(results: list[Result], starts: list[MixtureFactors], loss: str, binnin
             ConvergenceWarning,
             stacklevel=3,
         )
-    empty = np.flatnonzero(to_numpy(state.weights) < EMPTY_WEIGHT)
-    if len(empty):
-        warnings.warn(
-            f"Components {empty.tolist()} are empty (weight below {EMPTY_WEIGHT}), so their columns are arbitrary. Try "
-            "a smaller rank, more starts (n_init) or other ones.",
-            EmptyComponentWarning,
-            stacklevel=3,
-        )
+    advice = "Try fewer components, more starts (n_init) or other ones."
+    if empty := empty_component_warning(to_numpy(state.weights), advice):
+        warnings.warn(empty, stacklevel=3)
     return CoupledSolution(
         factors=MixtureFactors(state.weights, tuple(state.factors), binning),
         trace=trace,

@@ -11,8 +11,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.empty import EMPTY_WEIGHT
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solver import EMPTY_WEIGHT
 from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
 from tensorly_smp.identifiability.stacked import TOLERANCE, complete_partitions
 from tensorly_smp.marginals.triples import resolve_triples

@@ -13,11 +13,11 @@ import numpy as np
 from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning, InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.empty import empty_component_warning
 from tensorly_smp.factors.extrapolation import SquaredExtrapolation
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
-from tensorly_smp.factors.solver import EMPTY_WEIGHT
 from tensorly_smp.likelihood.bin_likelihood import BinLikelihood, checked_number, code_likelihood
 from tensorly_smp.likelihood.expectation import log_floored
 from tensorly_smp.progress import checked_verbose, logger, progress_bar
@@ -370,11 +370,5 @@ def _warn(solution: LikelihoodSolution) -> None:
             ConvergenceWarning,
             stacklevel=4,
         )
-    empty = np.flatnonzero(solution.factors.weights < EMPTY_WEIGHT)
-    if len(empty):
-        warnings.warn(
-            f"Components {empty.tolist()} are empty (weight below {EMPTY_WEIGHT}), so their columns are arbitrary. Try "
-            "a smaller rank or another start.",
-            EmptyComponentWarning,
-            stacklevel=4,
-        )
+    if empty := empty_component_warning(solution.factors.weights, "Try fewer components, or another start."):
+        warnings.warn(empty, stacklevel=4)
