@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import tensorly as tl
 from scipy.special import entr
-from threadpoolctl import threadpool_limits
 
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.identifiability.concerns import n_parameters
+from tensorly_smp.threads import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ def _fitted(job: Job, rank: int, rows: np.ndarray, **changes: Any) -> tuple[Cand
         model: SmoothProductMixture | None = None
         try:
             # One BLAS thread: with as many as a job happens to have, rounding would depend on the number of jobs.
-            with threadpool_limits(1, user_api="blas"):
+            with one_blas_thread():
                 model = SmoothProductMixture(rank, **(job.parameters | {"random_state": job.seed} | changes))
                 model.fit(pd.DataFrame(job.values[rows], columns=names), sample_weight=weights)
         except Exception as error:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
-from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.factors.solver import coupled_simplex_parafac
@@ -89,30 +86,22 @@ class Decomposition:
             callback=self.callback,
             verbose=self.verbose,
             dtype=START_DTYPE if is_short else None,
+            warn=not self.is_start,  # which is cut short on purpose
         )
-
-    @contextmanager
-    def hushed(self) -> Iterator[None]:
-        """Without a warning of a start that is cut short on purpose."""
-        with warnings.catch_warnings():
-            if self.is_start:
-                warnings.simplefilter("ignore", ConvergenceWarning)
-            yield
 
     def solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
         """The coupled CPD: to its end, or as far as a refinement needs it."""
         total_weight = codes.n_samples if sample_weight is None else sample_weight.sum()
         settings, every = self.settings(codes.n_bins, total_weight), self.is_of_all_triples
-        with self.hushed():
-            if every and self.is_large(codes.n_bins):
-                if self.is_start:  # of which a part of many samples is as good
-                    values, sample_weight = thinned(codes.values, sample_weight)
-                    codes = codes if values is codes.values else Codes(values, codes.binning)
-                return coupled_simplex_parafac(codes, self.rank, sample_weight=sample_weight, **settings)
-            marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
-            # Without all triples there is no block tensor, but the algebra can do without histograms.
-            if every:
-                return coupled_simplex_parafac(marginals, self.rank, **settings)
-            values, sample_weight = thinned(codes.values, sample_weight)
-            samples = Codes(values, codes.binning)
-            return coupled_simplex_parafac(marginals, self.rank, codes=samples, sample_weight=sample_weight, **settings)
+        if every and self.is_large(codes.n_bins):
+            if self.is_start:  # of which a part of many samples is as good
+                values, sample_weight = thinned(codes.values, sample_weight)
+                codes = codes if values is codes.values else Codes(values, codes.binning)
+            return coupled_simplex_parafac(codes, self.rank, sample_weight=sample_weight, **settings)
+        marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
+        # Without all triples there is no block tensor, but the algebra can do without histograms.
+        if every:
+            return coupled_simplex_parafac(marginals, self.rank, **settings)
+        values, sample_weight = thinned(codes.values, sample_weight)
+        samples = Codes(values, codes.binning)
+        return coupled_simplex_parafac(marginals, self.rank, codes=samples, sample_weight=sample_weight, **settings)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from tensorly_smp.decomposition import are_many
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -20,7 +19,7 @@ from tensorly_smp.likelihood.penalties import FEW_PENALTIES
 from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
 from tensorly_smp.likelihood.spline_basis import spline_basis
 from tensorly_smp.progress import logger, progress_bar
-from tensorly_smp.threads import allowed_threads, run_each
+from tensorly_smp.threads import allowed_threads, one_blas_thread, run_each
 
 #: Passes, and basis functions, with which starts are compared; and how many of them go on.
 SCREENING_PASSES = 11
@@ -112,7 +111,7 @@ def refine_starts(
         distinct = race.compared(distinct, coarse, min(SCREENING_PASSES, n_iter_max))
     distinct = distinct[: 1 if race.is_interrupted else N_KEPT]
     if others and n_iter_max and not race.is_interrupted:
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             laid, near = on_best_cells(laid, others, samples.lay, race.posteriors[distinct[0]], criterion)
         race.near[distinct[0]] = near
     fits = race.followed(distinct, laid, 0 if race.is_interrupted else n_iter_max, N_ROUNDS)
@@ -163,7 +162,7 @@ class _Race:
 
         stage = "smoothed EM" if n_rounds > 1 else "smoothed EM, comparing"
         with (
-            threadpool_limits(1, user_api="blas"),
+            one_blas_thread(),
             progress_bar(self.verbose, stage, len(which), unit="start") as bar,
             progress_bar(self.verbose, "passes", unit="pass", level=2) as passes,
         ):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
-from threadpoolctl import threadpool_limits
 
 from tensorly_smp.decomposition import MOST_VARIABLES_FOR_STARTS
 from tensorly_smp.exceptions import ConvergenceWarning
@@ -19,6 +18,7 @@ from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 from tensorly_smp.multistart import RefinedStarts, refine_starts
 from tensorly_smp.progress import logger, progress_bar
 from tensorly_smp.results import solution_to_dataset, with_likelihood_trace, with_smooth_fit
+from tensorly_smp.threads import one_blas_thread
 from tensorly_smp.variables import Variables
 
 
@@ -129,7 +129,7 @@ class Refinement:
         laid = samples.lay(fit.cells)
         expected, _ = laid.expect(fit.mixture, np.zeros(fit.penalty.size))
         with (
-            threadpool_limits(1, user_api="blas"),
+            one_blas_thread(),
             progress_bar(self.verbose, "passes over all samples", unit="pass") as passes,
         ):
             found = smooth_em(

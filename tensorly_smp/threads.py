@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Event
-from typing import TypeVar
+from contextlib import contextmanager
+from threading import Event, Lock
+from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
+from threadpoolctl import threadpool_limits
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -40,6 +42,61 @@ def allowed_threads(n_jobs: int | None) -> int:
     backend, *_ = get_active_backend()
     # Joblib itself would let its workers have any number of threads, and only what these start in turn have one.
     return 1 if backend.nesting_level else int(effective_n_jobs(n_jobs))
+
+
+class _BlasLimit:
+    """One thread for BLAS while anyone asks for it.
+
+    Of some libraries the number is one for the whole process: several threads that each set and restored it would
+    restore each other's, and the process would keep a single one. There the last to leave restores what the first had
+    found. Of others every thread has a number of its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_users = 0
+        self._is_of_thread = False
+        self._first: Any = None
+
+    def enter(self) -> Any:
+        with self._lock:
+            limits = threadpool_limits(1, user_api="blas")
+            if not self._n_users:
+                self._first = limits
+            elif limits.get_original_num_threads()["blas"] not in (1, None):  # what another thread set is not seen here
+                self._is_of_thread = True
+            self._n_users += 1
+            return limits
+
+    def leave(self, limits: Any) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if self._is_of_thread:
+                limits.restore_original_limits()
+            elif not self._n_users:
+                self._first.restore_original_limits()
+
+
+_blas_limit = _BlasLimit()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A block in which BLAS has one thread, in however many threads there are such blocks at a time.
+
+    With as many as there happen to be, rounding would depend on the number of jobs.
+
+    Examples
+    --------
+    >>> from tensorly_smp.threads import one_blas_thread
+    >>> with one_blas_thread():
+    ...     pass
+    """
+    limits = _blas_limit.enter()
+    try:
+        yield
+    finally:
+        _blas_limit.leave(limits)
 
 
 def run_each(

@@ -26,17 +26,16 @@ def decompose_chunks(decomposition: Decomposition, codes: ChunkedCodes) -> Coupl
     settings = decomposition.settings(codes.n_bins, codes.samples.total_weight)
     rank = decomposition.rank
     is_large = decomposition.is_of_all_triples and decomposition.is_large(codes.n_bins)
-    with decomposition.hushed():
-        if is_large and decomposition.is_start:  # a part of many samples is as good a start, as in memory
-            return coupled_simplex_parafac(codes.few, rank, sample_weight=codes.few_weights, **settings)
-        if is_large:
-            _require_fit(codes)
-        marginals = count_chunks(codes, decomposition.triples, random_state=decomposition.random_state)
-        if decomposition.is_of_all_triples and not is_large:
-            return coupled_simplex_parafac(marginals, rank, **settings)
-        # The algebraic start is of the samples: some triples make no block tensor, and that of all is large.
-        few = dict[str, Any](codes=codes.few, sample_weight=codes.few_weights)
-        solution = coupled_simplex_parafac(marginals, rank, **few, **settings)
+    if is_large and decomposition.is_start:  # a part of many samples is as good a start, as in memory
+        return coupled_simplex_parafac(codes.few, rank, sample_weight=codes.few_weights, **settings)
+    if is_large:
+        _require_fit(codes)
+    marginals = count_chunks(codes, decomposition.triples, random_state=decomposition.random_state)
+    if decomposition.is_of_all_triples and not is_large:
+        return coupled_simplex_parafac(marginals, rank, **settings)
+    # The algebraic start is of the samples: some triples make no block tensor, and that of all is large.
+    few = dict[str, Any](codes=codes.few, sample_weight=codes.few_weights)
+    solution = coupled_simplex_parafac(marginals, rank, **few, **settings)
     is_complete = solution.triples is not None and len(solution.triples) == comb(codes.n_variables, 3)
     return replace(
         solution,

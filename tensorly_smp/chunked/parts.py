@@ -11,6 +11,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import current_thread, main_thread
 from typing import Any
 
 from tensorly_smp.checks import import_extra
@@ -205,6 +206,8 @@ def _computed(pieces: list[Any]) -> Any:
 
 
 def _quietly(run: Callable[..., Any], *pieces: Any) -> Any:
+    if current_thread() is not main_thread():  # filters of warnings are those of all threads
+        return run(*pieces)
     with warnings.catch_warnings():
         # Weights of samples, or the factors of many variables, may be part of what is sent.
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)

@@ -64,6 +64,7 @@ class CoupledSimplexCP(DecompositionMixin):
         verbose: int = 0,
         dtype: Any = None,
         device: Any = None,
+        warn: bool = True,
     ) -> None:
         self.rank = rank
         self.modes = modes
@@ -87,6 +88,7 @@ class CoupledSimplexCP(DecompositionMixin):
         self.verbose = verbose
         self.dtype = dtype
         self.device = device
+        self.warn = warn
 
     def fit(self, data: Marginals | Codes | Sequence[Any]) -> Self:
         """Decompose Marginals, Codes or a list of third-order tensors; returns self."""

@@ -11,7 +11,7 @@ EMPTY_WEIGHT = 1e-6
 
 
 def empty_component_warning(weights: np.ndarray, advice: str) -> EmptyComponentWarning | None:
-    """A warning that names the components of next to no weight; None if there are none.
+    """A warning of components of next to no weight, by their number, whatever their order; None if there are none.
 
     Parameters
     ----------
@@ -19,9 +19,11 @@ def empty_component_warning(weights: np.ndarray, advice: str) -> EmptyComponentW
     advice : str
         What to try.
     """
-    empty = np.flatnonzero(np.asarray(weights) < EMPTY_WEIGHT)
-    if not len(empty):
+    n_empty = int(np.count_nonzero(np.asarray(weights) < EMPTY_WEIGHT))
+    if not n_empty:
         return None
+    verb, whose = ("is", "its") if n_empty == 1 else ("are", "their")
     return EmptyComponentWarning(
-        f"Components {empty.tolist()} are empty (weight below {EMPTY_WEIGHT}), so their columns are arbitrary. {advice}"
+        f"{n_empty} of {len(weights)} components {verb} empty (weight below {EMPTY_WEIGHT}), so {whose} densities are "
+        f"arbitrary. {advice}"
     )

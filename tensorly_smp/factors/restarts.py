@@ -10,7 +10,6 @@ from typing import TypeAlias
 import numpy as np
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
-from threadpoolctl import threadpool_limits
 
 from tensorly_smp.factors.arrays import as_tensor, floor
 from tensorly_smp.factors.coupled import CoupledTensors
@@ -22,7 +21,7 @@ from tensorly_smp.factors.steps import BlockSteps, CompiledSteps, Steps
 from tensorly_smp.factors.sweeps import Callback, Extrapolation, State, StoppingRule, Sweeper
 from tensorly_smp.factors.updates import BLOCK_SOLVERS, BlockSolver
 from tensorly_smp.progress import SILENT, Bar
-from tensorly_smp.threads import run_each
+from tensorly_smp.threads import one_blas_thread, run_each
 
 #: Starts that go on after the screening.
 N_KEPT = 2
@@ -51,7 +50,7 @@ class Restarts:
         states = [self._state(start) for start in starts]
         # One BLAS thread per start: the matrices are small, threads would only wait for each other, and the rounding
         # stays the same for any number of jobs.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             if n_screen is None or len(states) <= N_KEPT or n_screen >= self.rule.n_iter_max:
                 return self._each(states, n_threads)
             results = replace(self, rule=replace(self.rule, n_iter_max=n_screen))._each(states, n_threads)

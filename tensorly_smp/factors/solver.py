@@ -64,6 +64,7 @@ def coupled_simplex_parafac(
     verbose: int = 0,
     dtype: Any = None,
     device: Any = None,
+    warn: bool = True,
 ) -> CoupledSolution:
     """Factorize third-order tensors jointly: one set of weights and factors, all on the probability simplex.
 
@@ -140,6 +141,9 @@ def coupled_simplex_parafac(
     device : str, torch.device or jax.Device, optional
         Where the sweeps are done, with PyTorch or JAX, such as "cuda" or "cpu"; by default where the first tensor of a
         list is, and for Marginals and Codes the backend's own choice. See ``docs/backends.md``.
+    warn : bool, default True
+        Whether to warn where the result has not converged or has empty components; its ``status`` and weights say so in
+        any case.
 
     Returns
     -------
@@ -238,6 +242,8 @@ def coupled_simplex_parafac(
     n_threads = allowed_threads(checked_n_jobs(n_jobs))
     results = _with_bars(run, verbose, starts, n_threads, screening if is_algebraic else None)
     solution = _best(_on_one_level(results, run.tensors), starts, loss, binning)
+    if warn:
+        _warn(solution)
     if isinstance(data, Codes):
         form = "implicit" if isinstance(tensors, CoupledCodes) else "counted"
         solution = replace(solution, start_info={**solution.start_info, "histograms": form})
@@ -365,15 +371,6 @@ def _best(results: list[Result], starts: list[MixtureFactors], loss: str, binnin
     losses = np.array([trace.loss[-1] for _, trace, _ in results])
     best = int(np.argmin(losses))
     state, trace, status = results[best]
-    if status is StopReason.MAX_SWEEPS:
-        warnings.warn(
-            f"The coupled CPD stopped after {trace.n_sweeps} sweeps: {status.explanation}; {status.remedy}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    advice = "Try fewer components, more starts (n_init) or other ones."
-    if empty := empty_component_warning(to_numpy(state.weights), advice):
-        warnings.warn(empty, stacklevel=3)
     return CoupledSolution(
         factors=MixtureFactors(state.weights, tuple(state.factors), binning),
         trace=trace,
@@ -386,3 +383,17 @@ def _best(results: list[Result], starts: list[MixtureFactors], loss: str, binnin
         start_factors=tuple(MixtureFactors(state.weights, tuple(state.factors), binning) for state, *_ in results),
         start_traces=tuple(trace for _, trace, _ in results),
     )
+
+
+def _warn(solution: CoupledSolution) -> None:
+    """Warn where the solution has not converged, or has empty components."""
+    status = solution.status
+    if status is StopReason.MAX_SWEEPS:
+        warnings.warn(
+            f"The coupled CPD stopped after {solution.trace.n_sweeps} sweeps: {status.explanation}; {status.remedy}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    advice = "Try fewer components, more starts (n_init) or other ones."
+    if empty := empty_component_warning(to_numpy(solution.factors.weights), advice):
+        warnings.warn(empty, stacklevel=3)
