@@ -14,6 +14,7 @@ from tensorly_smp.exceptions import (
     InvalidTypeError,
     MissingDependencyError,
     SampleWeightWarning,
+    SizeLimitError,
 )
 from tensorly_smp.representations import shown
 
@@ -40,6 +41,23 @@ def import_extra(module: str, extra: str, what: str) -> Any:
         ) from error
 
 
+#: The most that sizes may be, so that a typing error is an error at once and does not take all time or memory;
+#: docs/scaling.md has the list. Whatever is not named here has to be exact as a float.
+MOST = {
+    "n_variables": 20_000,
+    "n_components": 10_000,
+    "n_init": 10_000,
+    "n_partitions": 10_000,
+    "n_pencils": 100_000,
+    "n_jobs": 1024,
+}
+_MOST_OF_ALL = 2**53
+#: Bins of a variable.
+MOST_BINS = 10_000
+#: Entries of samples that are drawn at once, and candidates of a selection.
+MOST_ENTRIES, MOST_CANDIDATES = 10**10, 1000
+
+
 def checked_integer(value: Any, name: str, least: int | None = None) -> int:
     """The value as an int.
 
@@ -49,12 +67,26 @@ def checked_integer(value: Any, name: str, least: int | None = None) -> int:
         No integer, or True or False, which Python takes for integers.
     InvalidInputError
         Below `least`.
+    SizeLimitError
+        Above the limit of its name, see `MOST`.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral):
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer.")
     if least is not None and value < least:
         raise InvalidInputError(f"{name} is {shown(value)}; expected at least {least}.")
+    most = MOST.get(name, _MOST_OF_ALL)
+    if not -_MOST_OF_ALL <= int(value) <= most:
+        raise SizeLimitError(f"{name} is {shown(value)}; expected at most {most}.")
     return int(value)
+
+
+def checked_entries(n_rows: int, n_columns: int, what: str) -> None:
+    """Raise SizeLimitError where an array would have more entries than `MOST_ENTRIES`."""
+    if n_rows * n_columns > MOST_ENTRIES:
+        raise SizeLimitError(
+            f"{what} would have {n_rows} x {n_columns} entries; expected at most {MOST_ENTRIES:.0e}. Make "
+            "them in parts."
+        )
 
 
 def checked_n_jobs(n_jobs: Any) -> int | None:

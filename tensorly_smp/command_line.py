@@ -15,11 +15,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from tensorly_smp.commands import check, fit, predict, say
+from tensorly_smp.checks import MOST_CANDIDATES
+from tensorly_smp.commands import check, fit, predict, say_aside
 from tensorly_smp.exceptions import (
-    ConstantVariableWarning,
     EmptyComponentWarning,
     IdentifiabilityWarning,
     TensorlySmpError,
@@ -60,17 +60,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     options = _parsed(sys.argv[1:] if argv is None else argv)
-    with _plain_warnings(sys.stderr) as given:
+    with _plain_warnings() as given:
         try:
             is_questionable = options.run(options)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # so that a full disk is an error of ours
         except KeyboardInterrupt:
-            say("interrupted", sys.stderr)
+            say_aside("interrupted")
             return INTERRUPTED
         except BrokenPipeError:  # who reads our output has seen enough; nothing is to be written at exit either
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return QUESTIONABLE
         except (TensorlySmpError, OSError) as error:
-            say(f"error: {error}", sys.stderr)
+            say_aside(f"error: {error}")
             return UNUSABLE
     doubts = (IdentifiabilityWarning, EmptyComponentWarning)
     return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in given) else OK
@@ -94,6 +96,8 @@ def make_parser() -> argparse.ArgumentParser:
         "or components of fewer than 5 samples); 2, none.",
         allow_abbrev=False,
     )
+    package = sys.modules[__name__.partition(".")[0]]  # not imported: it imports all others
+    parser.add_argument("--version", action="version", version=f"%(prog)s {package.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_fit(commands)
     _add_check(commands)
@@ -169,8 +173,8 @@ def _add_table(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "data",
         type=Path,
-        help="CSV file with a header; empty fields, NA and NaN are missing entries; columns of yes and no, true and "
-        "false, y and n, or t and f are 1 and 0",
+        help="CSV file with a header, perhaps in gzip, bzip2, xz or zip; empty fields, NA and NaN are missing entries; "
+        "columns of yes and no, true and false, y and n, or t and f are 1 and 0",
     )
     command.add_argument(
         "--encoding", type=_encoding, default="utf-8", metavar="NAME", help="such as latin-1 (default: utf-8)"
@@ -204,6 +208,8 @@ def _numbers(text: str) -> range:
     first, _, last = text.partition(":")
     if not (first.isdecimal() and last.isdecimal()) or not 1 <= int(first) <= int(last):
         raise argparse.ArgumentTypeError(f"{text!r} is no range of numbers such as 1:10")
+    if int(last) - int(first) >= MOST_CANDIDATES:
+        raise argparse.ArgumentTypeError(f"{text!r} are more than {MOST_CANDIDATES} numbers")
     return range(int(first), int(last) + 1)
 
 
@@ -235,11 +241,10 @@ def _encoding(text: str) -> str:
 
 
 @contextmanager
-def _plain_warnings(stream: TextIO) -> Iterator[list[type[Warning]]]:
+def _plain_warnings() -> Iterator[list[type[Warning]]]:
     """Warnings as plain lines, in place of the code that gave them; and their classes."""
     given: list[type[Warning]] = []
     said: set[str] = set()
-    constant: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         given.append(category)
@@ -247,12 +252,7 @@ def _plain_warnings(stream: TextIO) -> Iterator[list[type[Warning]]]:
         if line in said:
             return
         said.add(line)
-        if issubclass(category, ConstantVariableWarning):  # first of their values, then of their codes
-            names = set(re.findall(r"'[^']*'", line))
-            if names and names <= constant:
-                return
-            constant.update(names)
-        say(line, stream)
+        say_aside(line)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", TensorlySmpWarning)

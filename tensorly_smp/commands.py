@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from tensorly_smp.checks import import_extra
 from tensorly_smp.csv_tables import Columns, CsvFormat, CsvTable, read_table
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
-from tensorly_smp.files import require_folder, written_whole
+from tensorly_smp.files import require_writable, written_whole
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.identifiability.report import check_identifiability
@@ -73,9 +74,9 @@ def fit(options: argparse.Namespace) -> bool:
     if written := [str(path) for path in (options.out, options.labels, options.figure) if path is not None]:
         say(f"{'written':<{width}}  {', '.join(written)}")
     else:
-        say("note: Nothing was written; --out FILE keeps the model.", sys.stderr)
+        say_aside("note: Nothing was written; --out FILE keeps the model.")
     if concern := small_components(model.weights_, len(table.X)):
-        say(f"warning: {concern}", sys.stderr)
+        say_aside(f"warning: {concern}")
     return bool(concern) or not model.converged_
 
 
@@ -141,16 +142,18 @@ def _say_bounds(n_variables: int, n_bins: int | list[int]) -> None:
 def predict(options: argparse.Namespace) -> bool:
     """Assign the samples of a table to components."""
     if options.out is not None:
-        require_folder(options.out)
+        _check_targets([options.model, options.data], {"--out": options.out})
     model = _load(options.model, ", and the table after it: predict MODEL DATA")
     table = _read(options, model)
     assigned = _assigned(model, table, options.probabilities, options.densities)
     if options.out is None:
+        if sys.stdout is None:
+            raise OSError("The standard output is closed; give --out FILE.")
         sys.stdout.write(assigned.to_csv(index=False, lineterminator="\n"))
     else:
         _write_csv(assigned, options.out)
     if table.labels is not None:
-        say(f"accuracy: {_accuracy(table.labels, assigned['component'].to_numpy())}", sys.stderr)
+        say_aside(f"accuracy: {_accuracy(table.labels, assigned['component'].to_numpy())}")
     return False
 
 
@@ -162,9 +165,14 @@ def _load(path: Path, where: str) -> SmoothProductMixture:
     try:
         return load(path)
     except FileFormatError as error:
-        if path.is_dir() or path.read_bytes()[:4] == b"\x89HDF":  # damaged, or of another program: the error tells
+        if path.is_dir() or _starts_as_hdf5(path):  # damaged, or of another program: the error tells
             raise
         raise InvalidInputError(f"{path} is no model file; expected one that fit --out has written{where}.") from error
+
+
+def _starts_as_hdf5(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x89HDF"
 
 
 def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> CsvTable:
@@ -178,7 +186,7 @@ def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> Cs
         None if model is None else model.binning_.variables,
     )
     for note in (*table.notes, *(() if model is None else table.coded)):
-        say(f"note: {note}", sys.stderr)
+        say_aside(f"note: {note}")
     return table
 
 
@@ -187,13 +195,15 @@ def _assigned(
 ) -> pd.DataFrame:
     """Component of every sample, with what else was asked for."""
     posterior = np.asarray(model.predict_proba(table.X))
-    columns: dict[str, Any] = {str(table.identifiers.name): table.identifiers.to_numpy()}
-    columns["component"] = posterior.argmax(axis=1)
+    columns: dict[str, Any] = {"component": posterior.argmax(axis=1)}
     if probabilities:
         columns |= {f"probability_{r}": share for r, share in enumerate(posterior.T)}
     if densities:
         columns["log_density"] = np.asarray(model.score_samples(table.X))
-    return pd.DataFrame(columns)
+    name = str(table.identifiers.name)
+    while name in columns:  # a column of the table may be called so
+        name += "_"
+    return pd.DataFrame({name: table.identifiers.to_numpy(), **columns})
 
 
 def _accuracy(labels: pd.Series, components: np.ndarray) -> str:
@@ -207,9 +217,8 @@ def _accuracy(labels: pd.Series, components: np.ndarray) -> str:
 
 def _check_outputs(options: argparse.Namespace) -> None:
     """Refuse what could not be written, before the work is done."""
-    for path in (options.out, options.labels, options.figure):
-        if path is not None:
-            require_folder(path)
+    outputs = {"--out": options.out, "--labels": options.labels, "--figure": options.figure}
+    _check_targets([options.data], outputs)
     if options.out is not None:
         _check_model_name(options.out)
         require_format(options.out)
@@ -217,6 +226,26 @@ def _check_outputs(options: argparse.Namespace) -> None:
         kinds = _figure_kinds()
         if options.figure.suffix.lower().lstrip(".") not in kinds:
             raise InvalidInputError(f"--figure is {options.figure}; expected a name that ends in .{', .'.join(kinds)}.")
+
+
+def _check_targets(inputs: Sequence[Path], outputs: Mapping[str, Path | None]) -> None:
+    """Refuse outputs that cannot be written, or that would take the place of an input or of each other."""
+    taken = [(path.resolve(), f"the input {path}") for path in inputs]
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        is_store = option == "--out" and path.suffix == ZARR_SUFFIX
+        require_writable(path, may_be_folder=is_store)
+        real = path.resolve()
+        is_special = real.exists() and not real.is_file() and not real.is_dir()
+        for other, what in [] if is_special else taken:
+            if _are_one(real, other) or other in real.parents:
+                raise InvalidInputError(f"{option} is {path}, which would overwrite {what}; choose another name.")
+        taken.append((real, f"what {option} writes"))
+
+
+def _are_one(first: Path, second: Path) -> bool:
+    return first == second or (first.exists() and second.exists() and first.samefile(second))
 
 
 def _check_model_name(path: Path) -> None:
@@ -247,7 +276,7 @@ def _draw(model: SmoothProductMixture, table: CsvTable, path: Path) -> None:
     n_variables, is_pdf = model.n_features_in_, path.suffix.lower() == ".pdf"
     pages = range(-(-n_variables // PER_PAGE) if is_pdf else 1)
     if n_variables > PER_PAGE and not is_pdf:
-        say(f"note: {path} shows the first {PER_PAGE} of {n_variables} variables; a .pdf has them all.", sys.stderr)
+        say_aside(f"note: {path} shows the first {PER_PAGE} of {n_variables} variables; a .pdf has them all.")
     with written_whole(path) as written, PdfPages(written) if is_pdf else nullcontext(written) as file:
         for page in pages:
             figure = plot_conditionals(model, table.X, page=page)[0].figure
@@ -262,7 +291,13 @@ def _write_csv(frame: pd.DataFrame, path: Path) -> None:
         frame.to_csv(written, index=False)
 
 
-def say(text: str, stream: TextIO | None = None) -> None:
-    """A line, to the standard output if to nothing else."""
-    stream = sys.stdout if stream is None else stream
-    stream.write(f"{text}\n")
+def say(text: str) -> None:
+    """A line to the standard output; nothing where that is closed."""
+    if sys.stdout is not None:
+        sys.stdout.write(f"{text}\n")
+
+
+def say_aside(text: str) -> None:
+    """A line to the standard error stream; nothing where that is closed."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"{text}\n")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
 
 from tensorly_smp.csv_columns import TextColumn, as_numbers, no_such_column, refusal, repeated_entries
+from tensorly_smp.csv_files import opened
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.files import require_regular
 from tensorly_smp.labels import list_names, repeated_names
 
 ROW = "row"
@@ -191,24 +195,25 @@ def _split(
 
 
 def _read_frame(path: Path, form: CsvFormat) -> pd.DataFrame:
+    require_regular(path, "a CSV file")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; expected a CSV file.")
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}.")
     try:
-        header = _header(path, form) if form.has_header else None
-        if header is not None:
-            _check_header(header, path, form)
-        frame = pd.read_csv(
-            path,
-            sep=form.separator,
-            decimal=form.decimal,
-            na_values=list(form.missing),
-            header=0 if form.has_header else None,
-            low_memory=False,  # columns of one dtype each
-            skipinitialspace=True,
-            encoding=form.codec,
-        )
+        with opened(path) as file:
+            header = _header(file, form) if form.has_header else None
+            if header is not None:
+                _check_header(header, path, form)
+        with opened(path) as file:
+            frame = pd.read_csv(
+                file,
+                sep=form.separator,
+                decimal=form.decimal,
+                na_values=list(form.missing),
+                header=0 if form.has_header else None,
+                low_memory=False,  # columns of one dtype each
+                skipinitialspace=True,
+                encoding=form.codec,
+            )
     except InvalidInputError:
         raise
     except UnicodeError as error:
@@ -216,7 +221,7 @@ def _read_frame(path: Path, form: CsvFormat) -> pd.DataFrame:
     except pd.errors.EmptyDataError as error:
         raise InvalidInputError(f"{path} is empty.") from error
     except (pd.errors.ParserError, csv.Error, ValueError) as error:
-        raise InvalidInputError(f"{path} is not a table: {' '.join(str(error).split())}.") from error
+        raise InvalidInputError(f"{path} is not a table: {' '.join(str(error).split())[:500]}.") from error
     if not isinstance(frame.index, pd.RangeIndex):
         raise InvalidInputError(
             f"{path} has rows with more fields than its header has names; give the first column a name, or see whether "
@@ -232,7 +237,7 @@ def _read_frame(path: Path, form: CsvFormat) -> pd.DataFrame:
 
 
 def _not_text(path: Path, form: CsvFormat) -> str:
-    with path.open("rb") as file:
+    with opened(path) as file:
         start = file.read(1024)
     if start.startswith(_BYTE_ORDER_MARKS):
         return f"{path} is not text in {form.encoding}; its first bytes are those of --encoding utf-16."
@@ -242,13 +247,16 @@ def _not_text(path: Path, form: CsvFormat) -> str:
     return f"{path} is not text in {form.encoding}; try --encoding {other}."
 
 
-def _header(path: Path, form: CsvFormat) -> list[str]:
+def _header(file: BinaryIO, form: CsvFormat) -> list[str]:
     """Names as they are in the file: pandas renames repeated ones."""
-    with path.open(encoding=form.codec, newline="") as file:
-        for line in csv.reader(file, delimiter=form.separator, skipinitialspace=True):
+    lines = io.TextIOWrapper(file, encoding=form.codec, newline="")
+    try:
+        for line in csv.reader(lines, delimiter=form.separator, skipinitialspace=True):
             if line:
                 return [name.strip() for name in line]
-    return []
+        return []
+    finally:
+        lines.detach()  # the file is closed by who has opened it
 
 
 def _check_header(header: list[str], path: Path, form: CsvFormat) -> None:

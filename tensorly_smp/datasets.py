@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from tensorly_smp.checks import checked_integer
+from tensorly_smp.checks import checked_entries, checked_integer
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.randomness import RandomState, spawn_generators
 from tensorly_smp.representations import short_repr, shown
@@ -116,11 +116,14 @@ def make_smooth_mixture(
     >>> test_X, test_labels = mixture.sample(2000, random_state=1)
     >>> accuracy_of_the_truth = (mixture.predict(test_X) == test_labels).mean()
     """
+    n_variables = checked_integer(n_variables, "n_variables", 1)
+    n_components = checked_integer(n_components, "n_components", 1)
+    checked_entries(checked_integer(n_samples, "n_samples", 1), n_variables, "The samples")
     truth_rng, sample_rng, missing_rng = spawn_generators(random_state, 3)
     mixture = _draw_mixture(
         kind,
-        checked_integer(n_variables, "n_variables", 1),
-        checked_integer(n_components, "n_components", 1),
+        n_variables,
+        n_components,
         truth_rng,
     )
     X, labels = mixture.sample(n_samples, sample_rng)

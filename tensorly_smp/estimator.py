@@ -268,6 +268,7 @@ class SmoothProductMixture(FittedMixture):
                 f"X has {n_variables} feature(s); expected at least three, because the joint histograms of fewer "
                 "variables leave the factors undetermined."
             )
+        checked_integer(n_variables, "n_variables")
         if weighted := weights_warning(data.few_weights, data.total_weight):
             warnings.warn(weighted, stacklevel=2)
         discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)

@@ -56,7 +56,7 @@ def require_writable(target: Path, may_be_folder: bool = False) -> None:
         The folder of the target does not exist or is read-only, the target is a folder, or a file that is read-only.
     """
     real = _real(target)
-    require_folder(real)
+    require_folder(real if target.is_symlink() else target)
     if real.is_dir() and not may_be_folder:
         raise IsADirectoryError(f"{target} is a folder; expected the path of a file.")
     if real.exists() and not os.access(real, os.W_OK):
@@ -110,7 +110,7 @@ def written_whole(target: Path) -> Iterator[Path]:
     'x,y'
     """
     real = _real(target)
-    require_folder(real)
+    require_folder(real if target.is_symlink() else target)
     if _is_special(real):
         with tempfile.TemporaryDirectory() as folder:
             written = Path(folder) / f"written{target.suffix}"

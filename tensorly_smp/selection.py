@@ -16,10 +16,10 @@ from joblib import Parallel, delayed
 from scipy.sparse.linalg import ArpackError
 
 from tensorly_smp.candidates import CandidateFit, Job, fit_whole, fit_without
-from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_sample_weight, is_one_of
+from tensorly_smp.checks import MOST_CANDIDATES, checked_integer, checked_n_jobs, checked_sample_weight, is_one_of
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
 from tensorly_smp.labels import aligned
 from tensorly_smp.progress import Bar, checked_verbose, logger, progress_bar
@@ -183,8 +183,10 @@ def select_n_components(
 
 def _checked_candidates(n_components: Any) -> list[int]:
     if not isinstance(n_components, Collection) or isinstance(n_components, str | bytes | Mapping):
-        return list(range(1, checked_integer(n_components, "n_components", 1) + 1))
-    candidates = sorted(checked_integer(number, "A number of components", 1) for number in n_components)
+        n_components = range(1, checked_integer(n_components, "n_components", 1) + 1)
+    if len(n_components) > MOST_CANDIDATES:
+        raise SizeLimitError(f"n_components holds {len(n_components)} numbers; expected at most {MOST_CANDIDATES}.")
+    candidates = sorted(checked_integer(number, "n_components", 1) for number in n_components)
     if not candidates:
         raise InvalidInputError("n_components is empty; expected numbers to compare, such as range(1, 11).")
     if repeated := sorted({a for a, b in pairwise(candidates) if a == b}):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_integer
+from tensorly_smp.checks import checked_entries, checked_integer
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.densities.arguments import is_all, real_numbers
 from tensorly_smp.densities.products import mix_cdf
@@ -174,6 +174,7 @@ class TrueMixture:
             Components, 0 to rank - 1.
         """
         n_samples = checked_integer(n_samples, "n_samples", 1)
+        checked_entries(n_samples, self.n_variables, "The samples")
         rng = as_generator(random_state)
         labels = rng.choice(self.rank, size=n_samples, p=self.weights)
         parts = rng.integers(self.loc.shape[2], size=(n_samples, self.n_variables))

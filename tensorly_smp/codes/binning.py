@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_sample_weight, is_one_of
+from tensorly_smp.checks import MOST_BINS, checked_sample_weight, is_one_of
 from tensorly_smp.codes.edges import (
     are_crowded,
     bounds_of,
@@ -28,13 +28,13 @@ from tensorly_smp.exceptions import (
     MergedBinsWarning,
     NonUniformBinsError,
     OutlierWarning,
+    SizeLimitError,
     TensorlySmpWarning,
 )
 from tensorly_smp.labels import aligned, default_names, list_names, plain_names, repeated_names
 from tensorly_smp.representations import html_summary, joined, shown
 from tensorly_smp.samples import read_samples
 
-_MAX_BINS = 1_000_000  # far beyond any histogram that could be filled; catches a typing error before it takes memory
 _SHOWN = 12  # variables in the text representation
 
 
@@ -372,8 +372,12 @@ def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...
     for name, count in zip(variables, counts, strict=True):
         if isinstance(count, bool) or not isinstance(count, int | np.integer):
             raise InvalidTypeError(f"n_bins of variable {shown(name)} is {shown(count)}; expected an integer.")
-        if not 2 <= count <= _MAX_BINS:
-            raise InvalidInputError(f"n_bins of variable {shown(name)} is {count}; expected 2 to {_MAX_BINS}, say 15.")
+        if count < 2:
+            raise InvalidInputError(f"n_bins of variable {shown(name)} is {shown(count)}; expected at least 2, say 15.")
+        if count > MOST_BINS:
+            raise SizeLimitError(
+                f"n_bins of variable {shown(name)} is {shown(count)}; expected at most {MOST_BINS}, say 15."
+            )
     return tuple(int(count) for count in counts)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_integer, is_one_of
+from tensorly_smp.checks import checked_entries, checked_integer, is_one_of
 from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, number, points
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior
@@ -241,6 +241,7 @@ class MixtureDensity:
             Components, 0 to rank - 1.
         """
         n_samples = checked_integer(n_samples, "n_samples", 1)
+        checked_entries(n_samples, self.n_variables, "The samples")
         rng = as_generator(random_state)
         labels = rng.choice(self.rank, size=n_samples, p=self.weights)
         return np.stack([draw_values(each, labels, rng) for each in self.conditionals], axis=1), labels

@@ -72,11 +72,14 @@ class MixtureFactors:
             raise InvalidInputError(
                 f"Weights of shape {weights.shape} and factors of shapes {shapes}; expected (rank,) and (n_bins, rank)."
             )
-        for name, array in [("weights", weights[:, None]), *((f"factor {n}", a) for n, a in enumerate(factors))]:
+        named = [("Factor " + str(n), "has", a) for n, a in enumerate(factors)]
+        for name, verb, array in [("The weights", "have", weights[:, None]), *named]:
             if not np.isfinite(array).all() or (array < 0).any():
-                raise InvalidInputError(f"The {name} have entries that are negative or not finite.")
+                raise InvalidInputError(f"{name} {verb} entries that are negative or not finite.")
             if np.abs(array.sum(axis=0) - 1).max() > SUM_TOLERANCE:
-                raise InvalidInputError(f"The {name} have columns that do not sum to one; see from_cp_tensor.")
+                raise InvalidInputError(f"{name} {verb} columns that do not sum to one; see from_cp_tensor.")
+        if not isinstance(self.binning, Binning | None):
+            raise InvalidTypeError(f"binning is {type(self.binning).__name__}; expected a Binning, or None.")
         if self.binning is not None and self.binning.n_bins != self.n_bins:
             raise InvalidInputError(f"Factors with {self.n_bins} rows and a binning with {self.binning.n_bins} bins.")
 
@@ -223,6 +226,11 @@ class MixtureFactors:
 
     def log_joint(self, codes: Codes) -> np.ndarray:
         """log(w_r Pr(codes of a sample | r)) as an array (n_samples, rank); missing entries are summed out."""
+        if not isinstance(codes, Codes):
+            raise InvalidTypeError(
+                f"codes is {type(codes).__name__}; expected Codes, as of encode_samples(X, binning). Of samples "
+                "themselves, a density has posteriors: reconstruct_density(factors).posterior(X)."
+            )
         if codes.n_bins != self.n_bins:
             raise InvalidInputError(f"Codes with {codes.n_bins} bins and factors with {self.n_bins} rows.")
         model = self.to_numpy()

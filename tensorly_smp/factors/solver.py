@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_sample_weight, checked_tolerance
+from tensorly_smp.checks import MOST, checked_integer, checked_n_jobs, checked_sample_weight, checked_tolerance
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
@@ -19,6 +19,7 @@ from tensorly_smp.exceptions import (
     ConvergenceWarning,
     InvalidInputError,
     InvalidTypeError,
+    SizeLimitError,
 )
 from tensorly_smp.factors.arrays import to_numpy
 from tensorly_smp.factors.contexts import checked_context
@@ -209,7 +210,8 @@ def coupled_simplex_parafac(
         raise InvalidTypeError(f"agree is {shown(agree)}; expected a function of two or three MixtureFactors, or None.")
     verbose, began = checked_verbose(verbose), time.perf_counter()
     loss = _named(loss, LOSSES, "loss")
-    rank = checked_integer(rank, "rank", 1)
+    if (rank := checked_integer(rank, "rank", 1)) > MOST["n_components"]:
+        raise SizeLimitError(f"rank is {rank}; expected at most {MOST['n_components']}.")
     _check_options_of_codes(data, modes, codes, histograms, sample_weight)
     tensors: CoupledTensors | CoupledCodes
     binning: Binning | None

@@ -57,7 +57,8 @@ class Partition:
 
     def stacked_sizes(self, n_bins: Sequence[int]) -> tuple[int, int, int]:
         """Rows of the three stacked factors: the shape of the block tensor."""
-        first, second, third = (sum(int(n_bins[n]) for n in group) for group in self.sets)
+        sizes = self._checked_sizes(n_bins)
+        first, second, third = (sum(sizes[n] for n in group) for group in self.sets)
         return first, second, third
 
     def effective_sizes(self, n_bins: Sequence[int]) -> tuple[int, int, int]:
@@ -66,8 +67,21 @@ class Partition:
         Every block of c stacked factors has columns that sum to one, which ties c - 1 of the rows:
         sum of (I_n - 1), plus one.
         """
-        first, second, third = (sum(int(n_bins[n]) - 1 for n in group) + 1 for group in self.sets)
+        sizes = self._checked_sizes(n_bins)
+        first, second, third = (sum(sizes[n] - 1 for n in group) + 1 for group in self.sets)
         return first, second, third
+
+    def _checked_sizes(self, n_bins: Any) -> list[int]:
+        """Number of bins of every variable that the partition may name."""
+        try:
+            sizes = [checked_integer(size, "A number of bins", 1) for size in n_bins]
+        except TypeError as error:
+            if isinstance(error, InvalidTypeError):
+                raise
+            raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.") from error
+        if len(sizes) <= (highest := max(max(group) for group in self.sets)):
+            raise InvalidInputError(f"n_bins has {len(sizes)} entries, and the partition names variable {highest}.")
+        return sizes
 
 
 def default_partition(n_variables: int) -> Partition:

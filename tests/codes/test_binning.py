@@ -152,9 +152,9 @@ def test_n_bins_per_variable(X, n_bins):
 @pytest.mark.parametrize(
     ("n_bins", "error", "match"),
     [
-        (1, InvalidInputError, "expected 2"),
-        (0, InvalidInputError, "expected 2"),
-        (10**12, InvalidInputError, "expected 2"),
+        (1, InvalidInputError, "expected at least 2"),
+        (0, InvalidInputError, "expected at least 2"),
+        (10**12, InvalidInputError, "expected at most 10000"),
         ([2, 1, 2], InvalidInputError, "'b' is 1"),
         (5.0, InvalidTypeError, "integer"),
         (True, InvalidTypeError, "integer"),
