@@ -12,7 +12,7 @@ import numpy as np
 from tensorly_smp.codes.bin_number import auto_n_bins
 from tensorly_smp.codes.binning import Binning, binning_of_values, resolve_n_bins
 from tensorly_smp.codes.categories import category_edges
-from tensorly_smp.codes.edges import are_crowded, quantile_edges, stretched_range
+from tensorly_smp.codes.edges import are_crowded, have_equal_widths, quantile_edges, stretched_range
 from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import MergedBinsWarning, OutlierWarning, TensorlySmpWarning
 from tensorly_smp.likelihood.observed import Observed, Support
@@ -41,12 +41,15 @@ class Discretization:
         options = (numbers, self.binning, None, self.coverage, weights)
         return _warned(*binning_of_values(used, samples.variables, *options))
 
-    def bins_of_starts(self, samples: Samples, sample_weight: Any, variables: Variables) -> Binning:
+    def bins_of_starts(
+        self, samples: Samples, sample_weight: Any, variables: Variables, must_be_uniform: bool = False
+    ) -> Binning:
         """Bins on which a refinement starts.
 
         The refinement has cells of its own, far values and all. Here such values must not leave a few bins to the
         others: uniform bins span the central values then, and where nearly all values would share a few bins all the
-        same, bins are quantiles. And discrete values must not share a bin.
+        same, bins are quantiles. And discrete values must not share a bin. Unless bins must be uniform, for densities
+        that are made of them.
         """
         if isinstance(self.binning, Binning):
             return self.binning
@@ -55,6 +58,8 @@ class Discretization:
         most = [max(MOST_CATEGORIES, count) for count in resolve_n_bins(numbers, samples.variables)]
         categories = {n: _category_edges(used[:, n], most[n], variables.support[n]) for n in variables.discrete}
         own = {n: edges for n, edges in categories.items() if edges is not None}
+        if must_be_uniform:
+            own = {n: edges for n, edges in own.items() if have_equal_widths(edges)}
         ranges = {}
         if self.coverage is None and self.binning == "uniform":
             central = {n: stretched_range(used[:, n], weights) for n in range(used.shape[1]) if n not in own}
@@ -64,6 +69,8 @@ class Discretization:
         # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
         _warned(chosen, [each for each in found if not isinstance(each, OutlierWarning | MergedBinsWarning)])
         for n, edges in enumerate(chosen.edges):
+            if must_be_uniform:
+                break
             if self.binning == "uniform" and n not in own and are_crowded(used[:, n], edges, weights):
                 present = ~np.isnan(used[:, n])
                 observed, own_weights = used[present, n], None if weights is None else weights[present]
@@ -72,7 +79,8 @@ class Discretization:
         if not own:
             return chosen
         mixed = tuple(own.get(n, edges) for n, edges in enumerate(chosen.edges))
-        return Binning(mixed, chosen.variables, constant=chosen.constant)
+        strategy = "uniform" if must_be_uniform and self.binning == "uniform" else "given"
+        return Binning(mixed, chosen.variables, strategy, chosen.constant)
 
     def _numbers(self, samples: Samples, used: np.ndarray, strategy: str, sample_weight: Any) -> Any:
         if not isinstance(self.n_bins, str):

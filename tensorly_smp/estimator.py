@@ -274,13 +274,13 @@ class SmoothProductMixture(FittedMixture):
         discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
         few, few_weights = data.few, data.few_weights
         variables = Variables.of(few, self.support, self.discrete, few_weights)
+        density = self._density_name()
         if self.refine == "smooth":
-            binning = discretization.bins_of_starts(few, few_weights, variables)
+            binning = discretization.bins_of_starts(few, few_weights, variables, must_be_uniform=density == "sinc")
             if repeated := repeated_value_warning(few, variables.discrete, few_weights):
                 warnings.warn(repeated, stacklevel=2)
         else:
             binning = discretization.bins(few, few_weights)
-        density = self._density_name()
         if density == "sinc":
             try:
                 binning.require_uniform()

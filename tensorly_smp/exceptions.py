@@ -22,6 +22,7 @@ __all__ = [
     "InvalidTypeError",
     "MergedBinsWarning",
     "MissingDependencyError",
+    "NearDegenerateWarning",
     "NonUniformBinsError",
     "NyquistWarning",
     "OutlierWarning",
@@ -181,6 +182,10 @@ class EmptyComponentWarning(TensorlySmpWarning):
 
 class AlgebraicStartWarning(TensorlySmpWarning):
     """The algebraic start failed; the message says why, and a random start took its place."""
+
+
+class NearDegenerateWarning(TensorlySmpWarning):
+    """Two components of an algebraic decomposition nearly cancel each other, so that neither means much alone."""
 
 
 class IdentifiabilityWarning(TensorlySmpWarning):

@@ -545,7 +545,7 @@ def test_more_components_than_the_sizes_allow():
     assert record[0].filename == __file__
     assert fitted.identifiability_.n_free_directions >= 4
     fewer = estimator(n_components=4, n_bins=3, density="histogram", init="random", n_init=1)
-    with pytest.warns(IdentifiabilityWarning, match=r"Rank 4 is above 3|at least"):
+    with pytest.warns(IdentifiabilityWarning, match=r"4 components are more than 3|at least"):
         fewer.fit(X[:, :3])
 
 

@@ -307,8 +307,8 @@ def binning_of_values(
         found.append(
             OutlierWarning(
                 f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
-                "values share a few of the uniform bins. State coverage=0.99, or less if more values are far (or a "
-                "range): the outermost bins then catch these. Or set them to NaN if they are errors; or take "
+                "values share a few of the uniform bins. State coverage=0.99, or less if more values are far: "
+                "the outermost bins then catch these. Or set them to NaN if they are errors; or take "
                 'binning="quantile".',
                 variables=stretched,
             )
@@ -446,4 +446,4 @@ def _refuse_unobserved(
     if empty:
         raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
     if len(values) == 1 and any(None in pair for pair in ranges):
-        raise InvalidInputError("X has 1 sample, which tells no range; pass more samples, or a range.")
+        raise InvalidInputError("X has 1 sample, which tells no range of values; expected at least 2 samples.")

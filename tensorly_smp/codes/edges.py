@@ -85,7 +85,7 @@ def bounds_of(
         if not low < high:
             raise InvalidInputError(
                 f"The central {coverage:g} of variable {shown(name)} is the single value {low:g}; use a larger "
-                "coverage, or give its range."
+                "coverage."
             )
     low = low if given[0] is None else given[0]
     high = high if given[1] is None else given[1]

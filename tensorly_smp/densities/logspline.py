@@ -86,7 +86,7 @@ def log_spline_conditionals(
     middles = np.pad(basis.at_cells @ coefficients, ((1, 1), (0, 0)), constant_values=-np.inf)
     logs = np.minimum(logs, np.maximum(middles[1:], middles[:-1]) + MOST_RISE)
     if not coordinate.is_linear:  # per unit of the coordinate so far
-        logs -= 0.5 * np.log1p(knots**2)[:, None]
+        logs -= np.log(np.hypot(1.0, knots))[:, None]
     values = np.exp(logs - logs.max(axis=0))
     inner = 0.5 * (values[1:] + values[:-1]) * np.diff(knots)[:, None]
     mean, variance = bin_moments(knots, inner / inner.sum(axis=0))

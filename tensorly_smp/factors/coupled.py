@@ -161,6 +161,12 @@ def tensors_to_marginals(tensors: Sequence[Tensor], modes: Sequence[Sequence[int
         for triple, count in zip(triples, counts, strict=True)
         for n, size in zip(triple, count.shape, strict=True)
     }
+    if single := [n for n, size in sizes.items() if size < 2]:
+        raise InvalidInputError(
+            f"The tensors have a single entry along mode(s) {single}, as modes= numbers them, which tells components "
+            "not "
+            'apart; expected at least 2 for an algebraic start. Take init="random".'
+        )
     totals = np.array([count.sum() for count in counts])
     binning = Binning.from_n_bins([sizes[n] for n in sorted(sizes)])
     return Marginals(tuple(counts), np.array(triples), totals, binning, 0)
@@ -198,9 +204,15 @@ def _checked_tensor(tensor: Tensor, position: int) -> np.ndarray:
     array = array.astype(np.float64)
     if array.ndim != 3 or array.size == 0:
         raise InvalidInputError(f"Tensor {position} has shape {array.shape}; expected three non-empty modes.")
+    if np.isnan(array).any():
+        raise InvalidInputError(
+            f"Tensor {position} has NaN entries, and incomplete tensors are not supported; expected every entry to be "
+            "known. Sum the tensor over a mode or take slices without NaN; of samples with missing entries, count the "
+            "histograms by count_marginals."
+        )
     if not np.isfinite(array).all() or (array < 0).any():
         raise InvalidInputError(
-            f"Tensor {position} has entries that are negative or not finite; expected counts or probabilities."
+            f"Tensor {position} has entries that are negative or infinite; expected counts or probabilities."
         )
     return array
 

@@ -223,7 +223,9 @@ def coupled_simplex_parafac(
     else:
         tensors, binning = _coupled(data, modes, weights, dtype, device)
     if 0 < tensors.n_samples < rank:
-        raise InvalidInputError(f"rank is {rank} with {tensors.n_samples} samples; expected at most one per sample.")
+        raise InvalidInputError(
+            f"{rank} components with {tensors.n_samples} samples; expected at most one component per sample."
+        )
     run = Restarts(
         tensors=tensors,
         loss=loss,
@@ -364,7 +366,8 @@ def _starts(
     given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
     if given.rank != rank or given.n_bins != tensors.n_bins:
         raise InvalidInputError(
-            f"init has rank {given.rank} and {given.n_bins} bins; expected rank {rank} and {tensors.n_bins} bins."
+            f"init has {given.rank} components and {given.n_bins} bins; expected {rank} components and "
+            f"{tensors.n_bins} bins."
         )
     return [given, *starts[1:]]
 

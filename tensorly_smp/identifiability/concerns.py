@@ -303,6 +303,6 @@ def _size_concerns(n_bins: Sequence[int], rank: int, triples: np.ndarray | None)
     if rank <= bound:
         return []
     return [
-        f"Rank {rank} is above {bound}, the highest that is known to be unique for almost every model of these "
-        "numbers of variables and bins. Use fewer components or more bins, or look at check_identifiability."
+        f"{rank} components are more than {bound}, the highest number that is known to be unique for almost every "
+        "model of these numbers of variables and bins. Use fewer components or more bins, or see check_identifiability."
     ]

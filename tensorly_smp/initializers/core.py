@@ -143,7 +143,7 @@ def decompose_core(
     start = rank_one_columns(core, np.linalg.solve(right_root.T, joint.vectors))
     (left, right, third), residual, _ = refine_cp(core, start, n_refinements_max, tol)
     is_suspect = joint.complex_pair and complex_pairs == "refine"
-    if is_suspect and _smallest_triple_cosine(left, right, third) < DEGENERATE_COSINE:
+    if is_suspect and triple_cosines(left, right, third).min() < DEGENERATE_COSINE:
         raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
     diagnostics = GevdDiagnostics(
         singular_values=(),
@@ -174,8 +174,8 @@ def roots(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         ratio = values[-1] / values[0] if values[0] else 0.0
         raise AlgebraicStartError(
             f"Singular values: number {rank} is {ratio:.1e} of the first in every combination of slices tried; above "
-            f"{SINGULAR_RATIO:.0e} is needed. The first two factors do not have {rank} independent columns: lower the "
-            "rank, or take another partition or more bins."
+            f"{SINGULAR_RATIO:.0e} is needed. The first two factors do not have {rank} independent columns: take "
+            "fewer components, another partition or more bins."
         )
     root = np.sqrt(values)
     return left * root, right.T * root, float(values[0] / values[-1])
@@ -191,8 +191,8 @@ def _check_gap(joint: JointEigenvectors, rank: int, n_pencils: int, complex_pair
         raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
     raise AlgebraicStartError(
         f"Eigenvalue gap: two of the {rank} components agree in the pencil mode to {joint.gap:.1e} of its size "
-        f"(k-rank below 2; at least {GAP_RATIO:.0e} is needed). Try another pencil mode, another partition, or a "
-        "lower rank."
+        f"(k-rank below 2; at least {GAP_RATIO:.0e} is needed). Try another pencil mode, another partition, or "
+        "fewer components."
     )
 
 
@@ -203,20 +203,20 @@ def rank_one_columns(core: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray,
     return inner[:, 0].T, np.linalg.inv(vectors).T, (outer[:, :, 0] * values[:, :1]).T
 
 
-def _smallest_triple_cosine(*factors: np.ndarray) -> float:
-    """Smallest product of the three cosines between two components; near -1, two components cancel each other."""
+def triple_cosines(*factors: np.ndarray) -> np.ndarray:
+    """Products (rank, rank) of the three cosines between two components; near -1, they cancel each other."""
     product = np.ones((factors[0].shape[1],) * 2)
     for factor in factors:
         norms = np.linalg.norm(factor, axis=0)
         columns = factor / np.where(norms == 0, 1.0, norms)
         product *= columns.T @ columns
     np.fill_diagonal(product, 1.0)
-    return float(product.min())
+    return product
 
 
 def _complex_pair_message(rank: int, n_pencils: int) -> str:
     return (
-        f"Complex pair: each of {n_pencils} combinations of slices has complex eigenvalues at rank {rank}, so that no "
-        "real decomposition of this rank is near the data. Lower the rank, take other bins or another partition, or "
+        f"Complex pair: each of {n_pencils} combinations of slices has complex eigenvalues with {rank} components, so "
+        "that no real decomposition into as many is near the data. Take fewer, other bins or another partition, or "
         "start at random."
     )

@@ -296,8 +296,9 @@ def _check_rank(partition: Partition, n_bins: tuple[int, ...], rank: int) -> Non
     sizes = partition.effective_sizes(n_bins)
     if rank > min(sizes[:2]):
         raise AlgebraicStartError(
-            f"rank is {rank}; the first two sets of the partition allow at most {min(sizes[:2])} (bins less one, "
-            "summed over a set, plus one). Lower the rank, take more bins or a more even partition, or start at random."
+            f"{rank} components; the first two sets of the partition allow at most {min(sizes[:2])} (bins less one, "
+            "summed over a set, plus one). Take fewer components, more bins or a more even partition, or start at "
+            "random."
         )
 
 
@@ -309,7 +310,7 @@ def _decompose(
         ratio = values[rank - 1] / values[0] if values[0] else 0.0
         raise AlgebraicStartError(
             f"Singular values: number {rank} of the pair block is {ratio:.1e} of the first; "
-            f"above {SINGULAR_RATIO:.0e} is needed. The data have a lower rank for this partition: lower the rank."
+            f"above {SINGULAR_RATIO:.0e} is needed. The data show fewer components for this partition."
         )
     if rank == 1:
         core_left = core_right = np.ones((1, 1))

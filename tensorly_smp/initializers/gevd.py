@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -12,8 +13,15 @@ import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp.checks import checked_integer, unmasked_array
-from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
-from tensorly_smp.initializers.core import SINGULAR_RATIO, ComplexPairs, GevdDiagnostics, decompose_core
+from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
+from tensorly_smp.initializers.core import (
+    DEGENERATE_COSINE,
+    SINGULAR_RATIO,
+    ComplexPairs,
+    GevdDiagnostics,
+    decompose_core,
+    triple_cosines,
+)
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.representations import shown
 
@@ -70,6 +78,11 @@ def gevd_parafac(
     CPTensor
         Weights (rank,), positive, largest first, and three factors with columns of unit 2-norm; in the first two modes
         the entry of largest magnitude of a column is positive. In the backend, dtype and on the device of `tensor`.
+
+    Warns
+    -----
+    NearDegenerateWarning
+        Two components nearly cancel each other; the message names them.
 
     Raises
     ------
@@ -134,6 +147,8 @@ def gevd_parafac(
     )
     context = tl.context(tensor) if tl.is_tensor(tensor) and np.issubdtype(array.dtype, np.floating) else {}
     _refuse_overflow(found.weights, array.dtype if context else np.dtype(np.float64))
+    if degenerate := degeneracy_warning(*found.factors):
+        warnings.warn(degenerate, stacklevel=2)
     return CPTensor((tl.tensor(found.weights, **context), [tl.tensor(factor, **context) for factor in found.factors]))
 
 
@@ -195,6 +210,24 @@ def gevd_decomposition(
     return GevdDecomposition(weights, scaled, diagnostics)
 
 
+def degeneracy_warning(*factors: np.ndarray) -> NearDegenerateWarning | None:
+    """A warning that names the two components that cancel each other most, if any do; None if none.
+
+    Parameters
+    ----------
+    *factors : ndarray (size, rank)
+    """
+    cosines = triple_cosines(*factors)
+    first, second = (int(n) for n in sorted(np.unravel_index(int(cosines.argmin()), cosines.shape)))
+    if cosines[first, second] >= DEGENERATE_COSINE:
+        return None
+    return NearDegenerateWarning(
+        f"Components {first} and {second} nearly cancel each other (triple cosine {cosines[first, second]:.3f}, below "
+        f"{DEGENERATE_COSINE}): the tensor has most likely no best approximation of this rank, and their weights and "
+        "columns mean little. Take a lower rank, or a constrained decomposition."
+    )
+
+
 def unit_columns(factors: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Unit 2-norm columns, positive weights largest first, entry of largest magnitude positive in the first two modes.
 
@@ -233,7 +266,8 @@ def _leading_subspace(unfolding: np.ndarray, rank: int, mode: int) -> tuple[np.n
         ratio = values[rank - 1] / values[0] if len(values) >= rank else 0.0
         raise AlgebraicStartError(
             f"Singular values: number {rank} of mode {mode} is {ratio:.1e} of the first; above {SINGULAR_RATIO:.0e} is "
-            f"needed. The tensor has a rank below {rank} there: lower the rank, or add bins or variables to this mode."
+            f"needed. The tensor has fewer components than {rank} there: take fewer, or add bins or variables to this "
+            "mode."
         )
     return basis[:, :rank], values
 
@@ -246,7 +280,10 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
         raise InvalidTypeError(f"The tensor is of dtype {array.dtype}; expected real numbers.")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
-        raise InvalidInputError("The tensor holds NaN or infinity; expected finite numbers.")
+        raise InvalidInputError(
+            "The tensor holds NaN or infinity; expected finite numbers: incomplete tensors are not supported. Take "
+            "slices without such entries."
+        )
     if isinstance(pencil_mode, bool) or not isinstance(pencil_mode, Integral):
         raise InvalidTypeError(f"pencil_mode is {shown(pencil_mode)}; expected 0, 1 or 2.")
     if pencil_mode not in (0, 1, 2):

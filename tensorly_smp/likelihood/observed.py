@@ -25,8 +25,8 @@ LEAST_REPEATED = 3.0
 HEAD = 1000
 #: Cells do not reach farther beyond the central 98 % of the values than this many times their range, nor beyond the
 #: middle half than `FARTHEST_HALVES` times its; what lies beyond is in the outermost cells. With few samples such
-#: quantiles say nothing.
-FARTHEST, FARTHEST_HALVES = 4.0, 1e8
+#: quantiles say nothing, and the limit is where squares would overflow.
+FARTHEST, FARTHEST_HALVES, FARTHEST_OF_FEW = 4.0, 1e8, 1e100
 FEWEST_FOR_OUTLIERS = 50.0
 #: A value that so large a share of the samples have, and so many times as many as any of its five neighbors on either
 #: side, is no accident.
@@ -181,12 +181,12 @@ class Observed:
         The margin is a share of the range in the coordinate of the cells.
         """
         least, most = self.distinct[0], self.distinct[-1]
-        if self.total >= FEWEST_FOR_OUTLIERS:
-            for tail, times in ((0.01, FARTHEST), (0.25, FARTHEST_HALVES)):
-                low, high = _central(self.distinct, self.counts, tail)
-                if high > low:
-                    reach = times * (high - low)
-                    least, most = max(least, low - reach), min(most, high + reach)
+        is_many = self.total >= FEWEST_FOR_OUTLIERS
+        for tail, times in ((0.01, FARTHEST), (0.25, FARTHEST_HALVES)) if is_many else ((0.25, FARTHEST_OF_FEW),):
+            low, high = _central(self.distinct, self.counts, tail)
+            if high > low:
+                reach = times * (high - low)
+                least, most = max(least, low - reach), min(most, high + reach)
         start, end = coordinate.forward(np.array([least, most]))
         margin = MARGIN * (end - start)
         near = BOUND_REACH * (most - least)

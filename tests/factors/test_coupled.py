@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tensorly_smp as smp
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.coupled import couple_marginals, couple_tensors
@@ -151,9 +152,9 @@ def with_entry(value):
 @pytest.mark.parametrize(
     ("tensors", "error", "message"),
     [
-        (with_entry(-0.1), InvalidInputError, "Tensor 0 has entries that are negative or not finite"),
-        (with_entry(np.nan), InvalidInputError, "negative or not finite"),
-        (with_entry(np.inf), InvalidInputError, "negative or not finite"),
+        (with_entry(-0.1), InvalidInputError, "Tensor 0 has entries that are negative or infinite"),
+        (with_entry(np.nan), InvalidInputError, "incomplete tensors are not supported"),
+        (with_entry(np.inf), InvalidInputError, "negative or infinite"),
         (with_first(lambda t: 0 * t), InvalidInputError, "Tensor 0 is all zero"),
         (with_first(lambda t: 0 * t + 1e308), InvalidInputError, "more than the largest number"),
         (with_first(lambda t: t[0]), InvalidInputError, r"shape \(2, 4\); expected three"),
@@ -205,3 +206,16 @@ def test_a_triple_that_counts_for_nothing_keeps_a_weight():
     tensors = [np.ones((2, 2, 2)) * 1e300, np.ones((2, 2, 2)) * 1e-300]
     coupled = couple_tensors(tensors, [(0, 1, 2), (0, 1, 3)], "count")
     assert np.isfinite(coupled.univariate_marginals[3]).all()
+
+
+def test_tensors_with_missing_entries_or_a_single_one_along_a_mode():
+    tensor = np.ones((3, 3, 3))
+    tensor[0, 1, 2] = np.nan
+    with pytest.raises(InvalidInputError, match=r"incomplete tensors are not supported.*count_marginals"):
+        smp.coupled_simplex_parafac([tensor], 2, modes=[(0, 1, 2)])
+    with pytest.raises(InvalidInputError, match=r'single entry along mode\(s\) \[1\].*init="random"'):
+        smp.coupled_simplex_parafac([np.ones((3, 1, 3))], 1, modes=[(0, 1, 2)])
+    found = smp.coupled_simplex_parafac([np.ones((3, 1, 3))], 1, modes=[(0, 1, 2)], init="random", random_state=0)
+    np.testing.assert_allclose(found.factors.factors[1], 1.0)
+    with pytest.raises(InvalidInputError, match="incomplete tensors are not supported"):
+        smp.gevd_parafac(tensor, 2)

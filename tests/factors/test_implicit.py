@@ -463,7 +463,7 @@ def test_two_variables_and_more_components_than_samples(form):
     with pytest.raises(InvalidInputError, match="at least three are needed"):
         solve(Codes.from_array([[0, 1], [1, 0]]), histograms=form)
     values = make_codes(np.random.default_rng(0), 10, N_BINS, 0.0)
-    with pytest.raises(InvalidInputError, match="rank is 11 with 10 samples"):
+    with pytest.raises(InvalidInputError, match="11 components with 10 samples"):
         solve(Codes.from_array(values, n_bins=N_BINS), 11, histograms=form)
 
 

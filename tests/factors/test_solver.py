@@ -397,9 +397,9 @@ def test_inexact_sums_of_init_do_not_count_as_descent():
     ("init", "error", "message"),
     [
         ("svd", InvalidInputError, "init is 'svd'"),
-        (make_truth(4, 3, 3, 0), InvalidInputError, "rank 3 and .* expected rank 2"),
-        (make_truth(3, 3, 2, 0), InvalidInputError, r"expected rank 2 and \(3, 4, 2, 5\) bins"),
-        ((None, [np.ones((n, 2)) for n in (3, 4, 2)]), InvalidInputError, "expected rank 2"),
+        (make_truth(4, 3, 3, 0), InvalidInputError, "3 components and .* expected 2 components"),
+        (make_truth(3, 3, 2, 0), InvalidInputError, r"expected 2 components and \(3, 4, 2, 5\) bins"),
+        ((None, [np.ones((n, 2)) for n in (3, 4, 2)]), InvalidInputError, "expected 2 components"),
         ((None, [-np.ones((n, 2)) for n in N_BINS]), InvalidInputError, "negative"),
         (3, InvalidTypeError, "not a CP tensor"),
         (None, InvalidTypeError, "not a CP tensor"),
@@ -518,7 +518,7 @@ def test_names_and_edges_are_carried():
             "5",
         ),
         ({"data": [-t for t in make_tensors()]}, InvalidInputError, "negative"),
-        ({"data": [np.nan * t for t in make_tensors()]}, InvalidInputError, "not finite"),
+        ({"data": [np.nan * t for t in make_tensors()]}, InvalidInputError, "NaN entries"),
         ({"loss": "l1"}, InvalidInputError, "loss is 'l1'; expected one of"),
         ({"loss": None}, InvalidInputError, "loss is None"),
         ({"solver": "projected-gradient"}, InvalidInputError, 'solver for loss="kl"'),
@@ -550,7 +550,7 @@ def test_marginals_bring_their_modes_and_bound_the_rank():
     marginals = make_marginals(n_samples=20)
     with pytest.raises(InvalidInputError, match="part of Marginals already"):
         solve(marginals, modes=MODES)
-    with pytest.raises(InvalidInputError, match=rf"rank is 21 with {marginals.n_samples} samples"):
+    with pytest.raises(InvalidInputError, match=rf"21 components with {marginals.n_samples} samples"):
         solve(marginals, 21)
 
 

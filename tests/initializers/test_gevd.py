@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 import tensorly as tl
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from tensorly.decomposition import parafac
 
-from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
 from tensorly_smp.initializers.gevd import gevd_decomposition, gevd_parafac
 from tensorly_smp.marginals.partition import default_partition
 
@@ -265,3 +267,29 @@ def test_options_of_another_kind(options, error):
 def test_ragged_tensor():
     with pytest.raises(InvalidTypeError, match="cannot be read"):
         gevd_parafac([[[1.0], [1.0, 2.0]]], 1)
+
+
+def test_components_that_nearly_cancel_are_named():
+    n_warned = 0
+    for seed in range(40):
+        tensor = np.random.default_rng(seed).standard_normal((3, 3, 3))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                cp = gevd_parafac(tensor, 3, random_state=0)
+            except AlgebraicStartError:
+                continue
+        cosines = np.prod([factor.T @ factor for factor in cp.factors], axis=0)
+        assert bool(caught) == (cosines.min() < -0.85)
+        if caught:
+            n_warned += 1
+            first, second = sorted(np.unravel_index(cosines.argmin(), (3, 3)))
+            assert caught[0].category is NearDegenerateWarning
+            assert f"Components {first} and {second} nearly cancel" in str(caught[0].message)
+            assert caught[0].filename == __file__
+    assert n_warned > 5
+
+
+def test_nothing_is_said_of_tensors_that_have_the_rank():
+    for seed in range(10):
+        gevd_parafac(compose(*random_factors((4, 4, 3), 3, seed)), 3, random_state=0)

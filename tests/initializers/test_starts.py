@@ -103,7 +103,7 @@ def test_failing_algebra_says_why_and_falls_back():
 
 def test_rank_above_the_bound_says_so_at_the_caller():
     with (
-        pytest.warns(AlgebraicStartWarning, match=r"rank is 40; .* allow at most") as record,
+        pytest.warns(AlgebraicStartWarning, match=r"40 components; .* allow at most") as record,
         pytest.warns(ConvergenceWarning),
     ):
         solution = coupled_simplex_parafac(MARGINALS, 40, n_iter_max=1, random_state=0)
