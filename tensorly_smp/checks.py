@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tensorly_smp.exceptions import (
     SampleWeightWarning,
     SizeLimitError,
 )
-from tensorly_smp.representations import shown
+from tensorly_smp.representations import reason, shown
 
 #: Of fewer samples nothing can be learned.
 LEAST_TOTAL_WEIGHT = 2.0
@@ -58,6 +58,11 @@ MOST_BINS = 10_000
 MOST_ENTRIES, MOST_CANDIDATES = 10**10, 1000
 
 
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a value is an integer by its type; booleans, and NumPy's spans of time, are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_ | np.timedelta64)
+
+
 def checked_integer(value: Any, name: str, least: int | None = None) -> int:
     """The value as an int.
 
@@ -70,7 +75,7 @@ def checked_integer(value: Any, name: str, least: int | None = None) -> int:
     SizeLimitError
         Above the limit of its name, see `MOST`.
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+    if not is_integer(value):
         raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer.")
     if least is not None and value < least:
         raise InvalidInputError(f"{name} is {shown(value)}; expected at least {least}.")
@@ -109,6 +114,33 @@ def is_one_of(value: Any, words: Iterable[str]) -> bool:
     return isinstance(value, str) and value in tuple(words)
 
 
+def float_array(values: Any, name: str) -> np.ndarray:
+    """The values as a float64 array of any shape.
+
+    Raises
+    ------
+    InvalidTypeError
+        Anything but real numbers.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"dtype {array.dtype}")
+        with np.errstate(over="ignore"):
+            return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"{name} must be numbers: {reason(error)}.") from error
+
+
+def is_among(value: Any, names: Iterable[Any]) -> bool:
+    """Whether a value is one of some names; pandas NA, arrays and the like are not compared with them."""
+    try:
+        hash(value)
+        return any(value is name or bool(value == name) for name in names)
+    except (TypeError, ValueError):
+        return False
+
+
 def unmasked_array(values: Any, name: str) -> np.ndarray:
     """The values as a bare array, refused where entries are masked.
 
@@ -121,8 +153,8 @@ def unmasked_array(values: Any, name: str) -> np.ndarray:
     """
     try:
         masked = np.ma.asanyarray(values)  # keeps the mask where there is one
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"The {name} cannot be read as an array: {error}") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"The {name} cannot be read as an array: {reason(error)}") from error
     if np.ma.is_masked(masked):
         raise InvalidInputError(f"The {name} has masked entries; expected a number in every entry.")
     return masked.data
@@ -202,10 +234,7 @@ def checked_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray | No
     """
     if sample_weight is None:
         return None
-    try:
-        weights = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"sample_weight must be numbers: {error}.") from error
+    weights = float_array(sample_weight, "sample_weight")
     if weights.shape != (n_samples,):
         raise InvalidInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},).")
     with np.errstate(over="ignore", invalid="ignore"):

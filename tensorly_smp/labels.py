@@ -16,8 +16,9 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp.arrow_frames import ARROW, POLARS, made_column, made_frame
+from tensorly_smp.checks import is_among
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.representations import listed, short_repr
+from tensorly_smp.representations import listed, short_repr, shown
 
 #: Name of the sample dimension where results need one of their own.
 SAMPLE_DIM = "sample"
@@ -332,12 +333,12 @@ def variable_position(variable: Any, names: Sequence[Hashable]) -> int:
     InvalidInputError
         There is no such variable.
     """
-    if isinstance(variable, Hashable) and variable in names:
+    if is_among(variable, names):
         return list(names).index(variable)
     is_number = isinstance(variable, Integral) and not isinstance(variable, bool)
     if is_number and 0 <= variable < len(names) and tuple(names) == default_names(len(names)):
         return int(variable)
-    raise InvalidInputError(f"Variable {variable!r} is unknown; expected one of {list_names(names)}.")
+    raise InvalidInputError(f"Variable {shown(variable)} is unknown; expected one of {list_names(names)}.")
 
 
 def aligned(values: Any, like: Any, what: str = "sample_weight", of: str = "X") -> Any:

@@ -13,7 +13,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLim
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.labels import aligned
 from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import shown
+from tensorly_smp.representations import reason, shown
 from tensorly_smp.true_mixture import TrueMixture
 
 __all__ = ["KLEstimate", "clustering_accuracy", "factor_error", "kl_divergence_mc", "match_components"]
@@ -277,7 +277,7 @@ def _label_codes(labels: ArrayLike, name: str) -> tuple[np.ndarray, int]:
     try:
         codes = np.array([numbers.setdefault(label, len(numbers)) for label in array.tolist()])
     except TypeError as error:
-        raise InvalidTypeError(f"{name} has labels that are not hashable: {error}") from error
+        raise InvalidTypeError(f"{name} has labels that are not hashable: {reason(error)}") from error
     if any(_is_missing(label) for label in numbers):
         raise InvalidInputError(f"{name} has missing labels; expected one for each sample.")
     return codes, len(numbers)

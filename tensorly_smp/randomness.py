@@ -6,16 +6,18 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tensorly_smp.checks import is_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.representations import shown
 
 RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | np.random.SeedSequence | None"
 
 
 def seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
     """SeedSequence of any accepted ``random_state``; a Generator or RandomState advances by one draw."""
-    if random_state is None or isinstance(random_state, int | np.integer):
+    if random_state is None or is_integer(random_state) or isinstance(random_state, bool):
         if random_state is not None and random_state < 0:
-            raise InvalidInputError(f"random_state is {random_state}; expected a non-negative integer.")
+            raise InvalidInputError(f"random_state is {shown(random_state)}; expected a non-negative integer.")
         return np.random.SeedSequence(None if random_state is None else int(random_state))
     if isinstance(random_state, np.random.SeedSequence):
         return random_state

@@ -71,6 +71,19 @@ def shown(value: Any, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[:longest]}..."
 
 
+def reason(error: Exception, longest: int = 200) -> str:
+    """What an error of others says, cut off: it may repeat a whole cell.
+
+    Examples
+    --------
+    >>> from tensorly_smp.representations import reason
+    >>> reason(ValueError("could not convert 'aaaaa'"), 20)
+    "could not convert 'a..."
+    """
+    text = " ".join(str(error).split()).rstrip(".")
+    return text if len(text) <= longest else f"{text[:longest]}..."
+
+
 def listed(names: Iterable[object], limit: int = 10) -> str:
     """Names in quotes, the first `limit` of them; all if only one would be left.
 

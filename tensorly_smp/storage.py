@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tensorly_smp.estimator import SmoothProductMixture
 
 ZARR_SUFFIX = ".zarr"
+# Nothing is decoded that was not encoded; without the last, xarray adds a filter of warnings that stays.
+_PLAIN: dict[str, Any] = {"decode_times": False, "decode_timedelta": False}
 
 
 def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> None:
@@ -135,7 +137,7 @@ def _read(source: Path) -> SmoothProductMixture:
     _require("zarr" if is_zarr else "h5netcdf")
     try:
         probe_zarr(source) if is_zarr else probe_netcdf(source)
-        with xr.open_dataset(source, decode_times=False, **options) as opened:
+        with xr.open_dataset(source, **_PLAIN, **options) as opened:
             dataset = opened.load()
     except (Warning, PermissionError, MemoryError):  # warnings of a program that turns them into errors
         raise

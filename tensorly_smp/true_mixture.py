@@ -262,6 +262,8 @@ class TrueMixture:
         >>> mixture.factors(binning).factors[0].shape
         (10, 2)
         """
+        if not isinstance(binning, Binning):
+            raise InvalidTypeError(f"binning is {type(binning).__name__}; expected a Binning.")
         if binning.n_variables != self.n_variables:
             raise InvalidInputError(
                 f"binning has {binning.n_variables} variables; expected {self.n_variables}, as the mixture has."

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorly_smp.checks import is_among
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RepeatedValueWarning
 from tensorly_smp.labels import list_names
 from tensorly_smp.likelihood.observed import Support, atoms, discrete_variables
@@ -78,7 +79,7 @@ def _listed_values(shared: Sequence[tuple[float, float]]) -> str:
 
 
 def _position(name: Any, variables: Sequence[Hashable], parameter: str) -> int:
-    if not isinstance(name, Hashable) or name not in variables:
+    if not is_among(name, variables):
         raise InvalidInputError(f"{parameter} names {shown(name)}; expected variables among {list_names(variables)}.")
     return list(variables).index(name)
 
@@ -87,7 +88,7 @@ def _checked_bounds(name: Any, pair: Any, values: np.ndarray) -> Support:
     """Bounds that are in order, and that the values respect."""
     try:
         low, high = (None if bound is None else float(bound) for bound in pair)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidTypeError(
             f"support of {shown(name)} is {shown(pair)}; expected (low, high), each a number or None."
         ) from error

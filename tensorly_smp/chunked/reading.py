@@ -18,6 +18,7 @@ from tensorly_smp.chunked.survey import Survey, merge_surveys, survey_part
 from tensorly_smp.codes.thinning import with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import SampleLabels, list_names
+from tensorly_smp.representations import reason
 from tensorly_smp.samples import Samples, infer_sample_dim, read_samples
 
 if TYPE_CHECKING:
@@ -383,8 +384,8 @@ def _read(blocks: list[Any], weights: list[Any] | None, positions: list[int]) ->
         return Chunk(values, None)
     try:
         columns = [np.asarray(own, dtype=np.float64) for own in weights]
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"sample_weight must be numbers: {error}.") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"sample_weight must be numbers: {reason(error)}.") from error
     for own, matrix in zip(columns, matrices, strict=True):
         if own.shape != (len(matrix),):
             raise InvalidInputError(

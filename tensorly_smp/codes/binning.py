@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import MOST_BINS, checked_sample_weight, is_one_of
+from tensorly_smp.checks import MOST_BINS, checked_sample_weight, is_integer, is_one_of
 from tensorly_smp.codes.edges import (
     are_crowded,
     bounds_of,
@@ -32,7 +32,7 @@ from tensorly_smp.exceptions import (
     TensorlySmpWarning,
 )
 from tensorly_smp.labels import aligned, default_names, list_names, plain_names, repeated_names
-from tensorly_smp.representations import html_summary, joined, shown
+from tensorly_smp.representations import html_summary, joined, reason, shown
 from tensorly_smp.samples import read_samples
 
 _SHOWN = 12  # variables in the text representation
@@ -84,7 +84,7 @@ class Binning:
             hash(names)
         except TypeError as error:
             raise InvalidTypeError(
-                f"Edges or names are of the wrong kind ({error}); expected a sequence each."
+                f"Edges or names are of the wrong kind ({reason(error)}); expected a sequence each."
             ) from error
         names = names or default_names(len(given))
         if len(names) != len(given) or not names:
@@ -109,10 +109,14 @@ class Binning:
             An int too if `variables` are given.
         variables : sequence of hashable, optional
         """
-        if variables is None and isinstance(n_bins, Sequence | np.ndarray):
+        if variables is None and isinstance(n_bins, Sequence | np.ndarray) and np.ndim(n_bins) > 0:
             variables = default_names(len(n_bins))
         elif variables is None:
             variables = tuple(n_bins) if isinstance(n_bins, Mapping) else ("x0",)
+        try:
+            variables = tuple(variables)
+        except TypeError as error:
+            raise InvalidTypeError(f"variables is {shown(variables)}; expected a sequence of names.") from error
         counts = resolve_n_bins(n_bins, variables)
         return cls(tuple(np.arange(count + 1.0) for count in counts), tuple(variables))
 
@@ -370,7 +374,7 @@ def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...
     else:
         counts = [n_bins] * len(variables)
     for name, count in zip(variables, counts, strict=True):
-        if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        if not is_integer(count):
             raise InvalidTypeError(f"n_bins of variable {shown(name)} is {shown(count)}; expected an integer.")
         if count < 2:
             raise InvalidInputError(f"n_bins of variable {shown(name)} is {shown(count)}; expected at least 2, say 15.")

@@ -10,7 +10,7 @@ from scipy.special import entr
 
 from tensorly_smp.codes.weighted_values import counted_values, quantiles
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.representations import shown
+from tensorly_smp.representations import reason, shown
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
@@ -146,8 +146,8 @@ def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
         array = np.array(edges)
         if array.dtype.kind not in "iuf":
             raise TypeError(f"dtype {array.dtype}")
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"Edges of variable {shown(name)} are not real numbers: {error}.") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"Edges of variable {shown(name)} are not real numbers: {reason(error)}.") from error
     array = array.astype(np.float64)
     if array.ndim != 1 or len(array) < 3:
         raise InvalidInputError(

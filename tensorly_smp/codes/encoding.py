@@ -12,7 +12,7 @@ from tensorly_smp.checks import is_one_of
 from tensorly_smp.codes.binning import Binning, resolve_n_bins
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import SampleLabels, list_names
-from tensorly_smp.representations import html_summary, number_range, shown
+from tensorly_smp.representations import html_summary, number_range, reason, shown
 from tensorly_smp.samples import read_samples
 
 MISSING = -1
@@ -54,9 +54,14 @@ class Codes:
     samples: SampleLabels | None = None
 
     def __post_init__(self) -> None:
-        values = np.asarray(self.values)
+        try:
+            values = np.asarray(self.values)
+        except ValueError as error:
+            raise InvalidTypeError(f"Codes are no matrix: {reason(error)}.") from error
         if values.dtype.kind not in "iu":
             raise InvalidTypeError(f"Codes are of dtype {values.dtype}; expected integers. See Codes.from_array.")
+        if not isinstance(self.binning, Binning):
+            raise InvalidTypeError(f"binning is {type(self.binning).__name__}; expected a Binning.")
         n_bins = self.binning.n_bins
         if values.ndim != 2 or values.shape[1] != len(n_bins) or not len(values):
             raise InvalidInputError(f"Codes have shape {values.shape}; expected (n_samples, {len(n_bins)}).")

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.representations import shown
+from tensorly_smp.representations import reason, shown
 
 Component: TypeAlias = 'int | Literal["all"] | None'
 
@@ -35,10 +35,10 @@ def real_numbers(x: Any, name: str) -> np.ndarray:
             return np.array(array.astype(np.float64).filled(np.nan))
     except OverflowError as error:
         raise InvalidInputError(f"{name} has a number that exceeds the largest float64.") from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         if isinstance(error, InvalidTypeError):
             raise
-        raise InvalidTypeError(f"{name} cannot be read as an array of numbers: {error}") from error
+        raise InvalidTypeError(f"{name} cannot be read as an array of numbers: {reason(error)}") from error
 
 
 def points(x: Any, infinite: bool = False) -> np.ndarray:

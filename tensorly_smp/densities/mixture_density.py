@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_entries, checked_integer, is_one_of
+from tensorly_smp.checks import checked_entries, checked_integer, float_array, is_one_of
 from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, number, points
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior
@@ -83,7 +83,7 @@ class MixtureDensity:
     clipped_mass: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        weights = np.array(self.weights, dtype=np.float64)
+        weights = np.array(float_array(self.weights, "weights"))
         if weights.ndim != 1 or not np.all(weights >= 0) or abs(weights.sum() - 1.0) > 1e-6:
             raise InvalidInputError(
                 f"weights have shape {weights.shape} and sum {weights.sum():.6g}; expected (rank,), none negative, sum "

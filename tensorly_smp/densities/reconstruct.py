@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import is_one_of
+from tensorly_smp.checks import float_array, is_one_of
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.band_limited import sinc_conditionals
@@ -173,10 +173,7 @@ def _log_spline_density(
 
 
 def _checked_posterior(posterior: Any, shape: tuple[int, int]) -> np.ndarray:
-    try:
-        array = np.asarray(posterior, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"posterior is not an array of numbers: {error}.") from error
+    array = float_array(posterior, "posterior")
     if array.shape != shape:
         raise InvalidInputError(f"posterior has shape {array.shape}; expected {shape}: samples by components.")
     if not (array >= 0).all() or np.abs(array.sum(axis=1) - 1.0).max() > 1e-6:

@@ -23,7 +23,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.arrays import Tensor, as_tensor, index_tensor, to_numpy
 from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.marginals.histograms import Marginals
-from tensorly_smp.representations import shown
+from tensorly_smp.representations import reason, shown
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
 SMALLEST_OMEGA = 1e-30
@@ -195,8 +195,8 @@ def _checked_tensor(tensor: Tensor, position: int) -> np.ndarray:
         )
     try:
         array = np.asarray(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"Tensor {position} is not numeric: {error}.") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"Tensor {position} is not numeric: {reason(error)}.") from error
     if array.dtype.kind not in "biuf":
         raise InvalidTypeError(f"Tensor {position} is of type {array.dtype}; expected real numbers.")
     if np.ma.is_masked(tensor):
@@ -221,7 +221,7 @@ def _checked_modes(modes: Sequence[Sequence[int]], n_tensors: int) -> np.ndarray
     try:
         array = np.asarray(modes)
     except ValueError as error:
-        raise InvalidInputError(f"modes must name three variables per tensor: {error}.") from error
+        raise InvalidInputError(f"modes must name three variables per tensor: {reason(error)}.") from error
     if array.shape != (n_tensors, 3) or n_tensors == 0:
         raise InvalidInputError(f"modes has shape {array.shape}; expected ({n_tensors}, 3): one triple per tensor.")
     if array.dtype.kind not in "iu":

@@ -18,7 +18,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.arrays import Tensor, to_numpy
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.triples import resolve_triples
-from tensorly_smp.representations import html_weights, listed, number_range
+from tensorly_smp.representations import html_weights, listed, number_range, reason, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,8 +65,8 @@ class MixtureFactors:
             object.__setattr__(self, "weights", _as_tensor(self.weights))
             object.__setattr__(self, "factors", tuple(_as_tensor(a) for a in self.factors))
             weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
-        except (TypeError, ValueError) as error:
-            raise InvalidTypeError(f"weights and factors must be arrays of numbers: {error}.") from error
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise InvalidTypeError(f"weights and factors must be arrays of numbers: {reason(error)}.") from error
         if weights.ndim != 1 or any(a.ndim != 2 or a.shape[1] != len(weights) for a in factors) or not len(factors):
             shapes = [a.shape for a in factors]
             raise InvalidInputError(
@@ -161,7 +161,7 @@ class MixtureFactors:
             shapes = [to_numpy(a).shape for a in factors]
             weights = None if weights is None else _as_tensor(weights)
             given = np.ones(1) if weights is None else to_numpy(weights)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise InvalidTypeError(
                 f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor or (weights, factors), of numbers."
             ) from error
@@ -192,9 +192,12 @@ class MixtureFactors:
 
     def permute(self, order: Sequence[int] | np.ndarray) -> MixtureFactors:
         """Components in another order: component r of the result is ``order[r]`` of this."""
-        index = np.asarray(order)
+        try:
+            index = np.asarray(order)
+        except (TypeError, ValueError):
+            index = np.empty(0)
         if index.dtype.kind not in "iu" or sorted(index.ravel().tolist()) != list(range(self.rank)):
-            raise InvalidInputError(f"order is {order}; expected a permutation of 0 to {self.rank - 1}.")
+            raise InvalidInputError(f"order is {shown(order)}; expected a permutation of 0 to {self.rank - 1}.")
         return replace(self, weights=self.weights[index], factors=tuple(a[:, index] for a in self.factors))
 
     def sort(self) -> MixtureFactors:
@@ -254,10 +257,10 @@ class MixtureFactors:
 
     def __repr__(self) -> str:
         size = number_range(self.n_bins)
-        shown = " ".join(f"{w:.3g}" for w in to_numpy(self.weights)[:6])
+        head = " ".join(f"{w:.3g}" for w in to_numpy(self.weights)[:6])
         more = " ..." if self.rank > 6 else ""
         return (
-            f"{type(self).__name__}(rank {self.rank}, {self.n_variables} variables, {size} bins, weights {shown}{more})"
+            f"{type(self).__name__}(rank {self.rank}, {self.n_variables} variables, {size} bins, weights {head}{more})"
         )
 
     def _repr_html_(self) -> str:

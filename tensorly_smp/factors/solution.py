@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp.exceptions import InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.representations import html_summary, short_repr
 
@@ -90,6 +91,8 @@ class SweepTrace:
 
     def followed_by(self, later: SweepTrace) -> SweepTrace:
         """Record of both, the start of the later being the end of this one."""
+        if not isinstance(later, SweepTrace):
+            raise InvalidTypeError(f"later is {type(later).__name__}; expected a SweepTrace.")
         return SweepTrace(
             np.concatenate([self.loss, later.loss[1:]]),
             np.concatenate([self.change, later.change[1:]]),

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer
+from tensorly_smp.checks import checked_integer, is_one_of
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
 from tensorly_smp.representations import shown
@@ -357,6 +357,6 @@ def _checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
 
 
 def _checked_criterion(criterion: str) -> Criterion:
-    if criterion not in get_args(Criterion):
+    if not is_one_of(criterion, get_args(Criterion)):
         raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {', '.join(get_args(Criterion))}.")
     return cast(Criterion, criterion)

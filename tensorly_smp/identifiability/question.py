@@ -18,7 +18,7 @@ from tensorly_smp.identifiability.concerns import n_parameters, variable_names
 from tensorly_smp.marginals.partition import Partition, as_partition
 from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import shown
+from tensorly_smp.representations import reason, shown
 
 # Random factors for sizes without data: no more entries, and no more columns, than these.
 _MAX_DRAWN_ENTRIES, _MAX_DRAWN_RANK = 5_000_000, 500
@@ -149,7 +149,7 @@ def as_factors(subject: Any) -> MixtureFactors:
         except TensorlySmpError:
             raise
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise InvalidInputError(f"The Dataset is none that to_dataset() or fit made: {error}.") from error
+            raise InvalidInputError(f"The Dataset is none that to_dataset() or fit made: {reason(error)}.") from error
     raise InvalidTypeError(
         f"subject is {type(subject).__name__}; expected a fitted SmoothProductMixture, a CoupledSolution, "
         "MixtureFactors or the Dataset of a fit, or sizes by name: "

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from tensorly_smp.checks import is_one_of
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.initializers.cp_refinement import refine_cp
 from tensorly_smp.initializers.joint_eigenvectors import JointEigenvectors, joint_eigenvectors
@@ -123,7 +124,7 @@ def decompose_core(
     slices = np.asarray(slices, dtype=np.float64)
     if slices.ndim != 3 or slices.shape[1] != slices.shape[2] or 0 in slices.shape or not np.isfinite(slices).all():
         raise InvalidInputError(f"The slices have shape {slices.shape}; expected finite (n_slices, rank, rank).")
-    if complex_pairs not in get_args(ComplexPairs):
+    if not is_one_of(complex_pairs, get_args(ComplexPairs)):
         raise InvalidInputError(f"complex_pairs is {shown(complex_pairs)}; expected 'refine', 'keep' or 'raise'.")
     n_slices, rank, _ = slices.shape
     if base is not None and np.shape(base) != (n_slices,):

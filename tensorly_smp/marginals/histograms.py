@@ -9,7 +9,7 @@ from math import comb
 
 import numpy as np
 
-from tensorly_smp.checks import checked_sample_weight
+from tensorly_smp.checks import checked_integer, checked_sample_weight
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
@@ -84,6 +84,7 @@ class Marginals:
 
     def histogram(self, position: int) -> np.ndarray:
         """Shares X_jkl of the triple at ``position`` (they sum to one), array (n_bins[j], n_bins[k], n_bins[l])."""
+        position = checked_integer(position, "position")
         if not -self.n_triples <= position < self.n_triples:
             raise InvalidInputError(f"position is {position}; expected 0 to {self.n_triples - 1}.")
         total = self.totals[position]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import shown
+from tensorly_smp.representations import reason, shown
 
 
 def all_triples(n_variables: int) -> np.ndarray:
@@ -113,8 +113,8 @@ def _checked_sample(n_triples: int, n_variables: int, random_state: RandomState)
 def _checked_list(triples: Iterable[Sequence[int]], n_variables: int) -> np.ndarray:
     try:
         array = np.asarray(list(triples))
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"triples must be a list of three variable indices each: {error}.") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"triples must be a list of three variable indices each: {reason(error)}.") from error
     if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:
         raise InvalidInputError(f"triples has shape {array.shape}; expected (n_triples, 3) with at least one triple.")
     if array.dtype.kind not in "iu":

@@ -9,11 +9,12 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment
 from sklearn.calibration import CalibrationDisplay
 
-from tensorly_smp.checks import checked_integer
+from tensorly_smp.checks import checked_integer, float_array
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.labels import aligned
 from tensorly_smp.plotting.names import short_names
 from tensorly_smp.plotting.style import component_marker, component_style, plain_frame, single_axes
+from tensorly_smp.representations import reason
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,10 +131,7 @@ def match_classes(posterior: np.ndarray, codes: np.ndarray, n_classes: int) -> n
 
 
 def _checked_probabilities(probabilities: Any) -> np.ndarray:
-    try:
-        posterior = np.asarray(probabilities, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"probabilities must be numbers: {error}.") from error
+    posterior = float_array(probabilities, "probabilities")
     if posterior.ndim != 2 or 0 in posterior.shape:
         raise InvalidInputError(f"probabilities have shape {posterior.shape}; expected (n_samples, n_components).")
     if not (posterior >= 0).all() or not np.allclose(posterior.sum(axis=1), 1.0, atol=1e-4):
@@ -151,7 +149,7 @@ def _checked_labels(labels: Any, n_samples: int) -> tuple[np.ndarray, list[Any]]
     try:
         codes, classes = pd.factorize(pd.Series(values), sort=False)
     except TypeError as error:
-        raise InvalidTypeError(f"labels are not hashable: {error}") from error
+        raise InvalidTypeError(f"labels are not hashable: {reason(error)}") from error
     if (codes < 0).any():
         raise InvalidInputError("labels are missing; expected one for each sample. Leave out samples without.")
     if n_samples * len(classes) > MOST_PREDICTIONS:
