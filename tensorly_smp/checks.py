@@ -182,7 +182,7 @@ def checked_tolerance(tol: Any) -> float:
     if isinstance(tol, bool) or not isinstance(tol, int | float | np.floating | np.integer):
         raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
     if not 0 <= tol < 1:
-        raise InvalidInputError(f"tol is {tol}; expected a number from 0 to below 1.")
+        raise InvalidInputError(f"tol is {shown(tol)}; expected a number from 0 to below 1.")
     return float(tol)
 
 

@@ -134,7 +134,7 @@ def make_smooth_mixture(
 
 def _draw_mixture(kind: Any, n_variables: int, n_components: int, rng: np.random.Generator) -> TrueMixture:
     """Weights and parameters of one of the paper's four cases."""
-    name = kind.strip().lower() if isinstance(kind, str) else kind
+    name = kind.strip().lower() if isinstance(kind, str) else None
     weights = rng.dirichlet(np.full(n_components, 10.0))
     size = (n_variables, n_components, 1)
     if name == "gaussian":

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from tensorly_smp.checks import checked_integer, checked_n_jobs, weights_warning
+from tensorly_smp.checks import checked_integer, checked_n_jobs, is_one_of, weights_warning
 from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
@@ -436,6 +436,8 @@ class SmoothProductMixture(FittedMixture):
                 raise InvalidInputError(f'{name} with refine={shown(self.refine)}; expected refine="smooth".')
         if self.callback is not None and not callable(self.callback):
             raise InvalidTypeError(f"callback is {type(self.callback).__name__}; expected a function, or None.")
+        if not is_one_of(self.n_init, ("auto",)):
+            checked_integer(self.n_init, "n_init", 1)
         # The solver checks these too, but knows them by other names.
         for name, least in (("n_components", 1), ("max_iter", 0)):
             checked_integer(getattr(self, name), name, least)

@@ -316,12 +316,15 @@ def variable_positions(variables: Any, names: Sequence[Hashable]) -> list[int]:
     >>> variable_positions([1, "x0"], ["x0", "x1"])
     [1, 0]
     """
-    is_tuple = isinstance(variables, tuple) and variables in names
-    is_one = is_tuple or isinstance(variables, str) or not isinstance(variables, Iterable)
-    found = [variable_position(name, names) for name in ([variables] if is_one else variables)]
+    is_one = isinstance(variables, str | bytes) or (isinstance(variables, tuple) and is_among(variables, names))
+    try:
+        chosen = [variables] if is_one else list(variables)
+    except TypeError:  # one name of another kind, or an array of no dimension
+        chosen = [variables]
+    found = [variable_position(name, names) for name in chosen]
     if not found or len(set(found)) < len(found):
-        chosen = [names[n] for n in found]
-        raise InvalidInputError(f"Variables are {list_names(chosen) or 'none'}; expected at least one, none twice.")
+        named = list_names(names[n] for n in found)
+        raise InvalidInputError(f"Variables are {named or 'none'}; expected at least one, none twice.")
     return found
 
 

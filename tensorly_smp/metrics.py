@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -238,6 +239,8 @@ def kl_divergence_mc(
     >>> abs(estimate.value - 0.5) < 4 * estimate.standard_error
     True
     """
+    for name, density in (("true", true), ("learned", learned)):
+        _evaluation(density, name)
     if X is None:
         X = _draw(true, n_samples, random_state)
     log_true, log_learned = _log_density(true, X, "true"), _log_density(learned, X, "learned")
@@ -357,7 +360,13 @@ def _draw(density: Any, n_samples: Any, random_state: RandomState) -> Any:
 
 
 def _log_density(density: Any, X: Any, name: str) -> np.ndarray:
+    return np.atleast_1d(np.asarray(_evaluation(density, name)(X), dtype=float))
+
+
+def _evaluation(density: Any, name: str) -> Callable[[Any], Any]:
+    """The method of a density that gives its logarithm."""
     evaluate = getattr(density, "logpdf", None) or getattr(density, "score_samples", None)
     if not callable(evaluate):
         raise InvalidTypeError(f"{name} is {type(density).__name__}; expected an object with logpdf or score_samples.")
-    return np.atleast_1d(np.asarray(evaluate(X), dtype=float))
+    found: Callable[[Any], Any] = evaluate
+    return found

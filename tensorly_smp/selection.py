@@ -182,7 +182,8 @@ def select_n_components(
 
 
 def _checked_candidates(n_components: Any) -> list[int]:
-    if not isinstance(n_components, Collection) or isinstance(n_components, str | bytes | Mapping):
+    is_scalar = isinstance(n_components, np.ndarray) and n_components.ndim == 0
+    if is_scalar or not isinstance(n_components, Collection) or isinstance(n_components, str | bytes | Mapping):
         n_components = range(1, checked_integer(n_components, "n_components", 1) + 1)
     if len(n_components) > MOST_CANDIDATES:
         raise SizeLimitError(f"n_components holds {len(n_components)} numbers; expected at most {MOST_CANDIDATES}.")

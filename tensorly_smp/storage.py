@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import xarray as xr
 
 from tensorly_smp.checks import import_extra
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from tensorly_smp.estimator import SmoothProductMixture
 
 ZARR_SUFFIX = ".zarr"
-# Nothing is decoded that was not encoded; without the last, xarray adds a filter of warnings that stays.
-_PLAIN: dict[str, Any] = {"decode_times": False, "decode_timedelta": False}
 
 
 def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> None:
@@ -133,12 +132,10 @@ def require_format(target: Path) -> None:
 def _read(source: Path) -> SmoothProductMixture:
     """The model of a file or a zarr store that exists."""
     is_zarr = source.is_dir()
-    options: dict[str, Any] = {"engine": "zarr", "consolidated": False} if is_zarr else {"engine": "h5netcdf"}
     _require("zarr" if is_zarr else "h5netcdf")
     try:
         probe_zarr(source) if is_zarr else probe_netcdf(source)
-        with xr.open_dataset(source, **_PLAIN, **options) as opened:
-            dataset = opened.load()
+        dataset = _plain_dataset(source, is_zarr)
     except (Warning, PermissionError, MemoryError):  # warnings of a program that turns them into errors
         raise
     except Exception as error:  # h5py and zarr raise many kinds for damaged files
@@ -148,6 +145,31 @@ def _read(source: Path) -> SmoothProductMixture:
         reason = str(error).strip("'\".")
         raise FileFormatError(f"{source} is not a readable {kind} of a model: {reason}.") from error
     return model_of_dataset(dataset, str(source))
+
+
+def _plain_dataset(source: Path, is_zarr: bool) -> xr.Dataset:
+    """What is in a file, nothing decoded but the mark of missing numbers, which is NaN.
+
+    Not by ``xarray.open_dataset``, which adds a filter of warnings to those of the process.
+    """
+    from xarray.backends import H5NetCDFStore, ZarrStore
+
+    store: Any
+    if is_zarr:
+        store = ZarrStore.open_group(str(source), mode="r", consolidated=False)
+    else:
+        store = H5NetCDFStore.open(str(source), mode="r")
+    try:
+        variables, attrs = store.load()
+        held = {}
+        for name, variable in variables.items():
+            kept = {key: value for key, value in variable.attrs.items() if key != "_FillValue"}
+            values = np.array(variable.values)
+            held[name] = xr.Variable(variable.dims, values.astype(str) if values.dtype.kind in "OT" else values, kept)
+    finally:
+        store.close()
+    coords = {name: variable for name, variable in held.items() if variable.dims == (name,)}
+    return xr.Dataset({name: each for name, each in held.items() if name not in coords}, coords, dict(attrs))
 
 
 def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_entries, checked_integer
+from tensorly_smp.checks import checked_entries, checked_integer, is_integer
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.densities.arguments import is_all, real_numbers
 from tensorly_smp.densities.products import mix_cdf
@@ -337,12 +337,12 @@ def _points(x: ArrayLike) -> np.ndarray:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_integer(value)
 
 
 def _position(value: Any, name: str, size: int) -> int:
     if not _is_integer(value):
         raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer position.")
     if not 0 <= value < size:
-        raise InvalidInputError(f"{name} is {value}; expected a position from 0 to {size - 1}.")
+        raise InvalidInputError(f"{name} is {shown(value)}; expected a position from 0 to {size - 1}.")
     return int(value)

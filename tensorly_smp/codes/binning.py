@@ -109,7 +109,7 @@ class Binning:
             An int too if `variables` are given.
         variables : sequence of hashable, optional
         """
-        if variables is None and isinstance(n_bins, Sequence | np.ndarray) and np.ndim(n_bins) > 0:
+        if variables is None and isinstance(n_bins, Sequence | np.ndarray) and not _is_scalar(n_bins):
             variables = default_names(len(n_bins))
         elif variables is None:
             variables = tuple(n_bins) if isinstance(n_bins, Mapping) else ("x0",)
@@ -367,7 +367,7 @@ def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...
             raise InvalidInputError(f"n_bins has no entry for variable(s) {list_names(missing)}; give one for each.")
         _refuse_unknown(n_bins, variables, "n_bins")
         counts = [n_bins[name] for name in variables]
-    elif isinstance(n_bins, Sequence | np.ndarray) and not isinstance(n_bins, str) and np.ndim(n_bins) > 0:
+    elif isinstance(n_bins, Sequence | np.ndarray) and not isinstance(n_bins, str) and not _is_scalar(n_bins):
         counts = list(n_bins)
         if len(counts) != len(variables):
             raise InvalidInputError(f"n_bins has {len(counts)} entries; expected one for each of {len(variables)}.")
@@ -392,7 +392,7 @@ def _resolve_ranges(given: Any, variables: Sequence[Hashable]) -> list[tuple[flo
         pairs = [given.get(name) for name in variables]
     elif given is None or _is_pair(given):
         pairs = [given] * len(variables)
-    elif isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
+    elif isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) and not _is_scalar(given):
         pairs = list(given)
         if len(pairs) != len(variables):
             raise InvalidInputError(f"range has {len(pairs)} entries; expected one pair, or {len(variables)} pairs.")
@@ -403,8 +403,13 @@ def _resolve_ranges(given: Any, variables: Sequence[Hashable]) -> list[tuple[flo
     return [_checked_pair(pair, name) for pair, name in zip(pairs, variables, strict=True)]
 
 
+def _is_scalar(given: Any) -> bool:
+    """Whether this is an array without dimensions, which has no length."""
+    return isinstance(given, np.ndarray) and given.ndim == 0
+
+
 def _is_pair(given: Any) -> bool:
-    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) != 2:
+    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or _is_scalar(given) or len(given) != 2:
         return False
     return all(bound is None or isinstance(bound, numbers.Real) for bound in given)
 
@@ -430,7 +435,7 @@ def _checked_coverage(coverage: Any) -> float:
     if isinstance(coverage, bool) or not isinstance(coverage, int | float | np.floating):
         raise InvalidTypeError(f"coverage is {shown(coverage)}; expected a number in (0, 1], say 0.99, or None.")
     if not 0 < coverage <= 1:
-        raise InvalidInputError(f"coverage is {coverage}; expected a share in (0, 1], say 0.99.")
+        raise InvalidInputError(f"coverage is {shown(coverage)}; expected a share in (0, 1], say 0.99.")
     return float(coverage)
 
 

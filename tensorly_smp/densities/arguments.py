@@ -74,5 +74,5 @@ def component_number(component: Component, rank: int) -> int:
     if isinstance(component, bool) or not isinstance(component, numbers.Integral):
         raise InvalidTypeError(f"component is {shown(component)}; expected a number, 'all' or None.")
     if not 0 <= component < rank:
-        raise InvalidInputError(f"component is {component}; expected 0 to {rank - 1}.")
+        raise InvalidInputError(f"component is {shown(component)}; expected 0 to {rank - 1}.")
     return int(component)

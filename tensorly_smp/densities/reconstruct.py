@@ -115,7 +115,7 @@ def reconstruct_density(
     if isinstance(clip_warning, bool) or not isinstance(clip_warning, Real):
         raise InvalidTypeError(f"clip_warning is {shown(clip_warning)}; expected a number.")
     if not clip_warning >= 0:
-        raise InvalidInputError(f"clip_warning is {clip_warning}; expected a share of the mass, 0 or more.")
+        raise InvalidInputError(f"clip_warning is {shown(clip_warning)}; expected a share of the mass, 0 or more.")
     if method == "logspline":
         return _log_spline_density(factors, binning, samples, posterior, penalty)
     if samples is not None or posterior is not None:

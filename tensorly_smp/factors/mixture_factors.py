@@ -211,7 +211,7 @@ class MixtureFactors:
         """
         for name, value in (("share", share), ("weight_share", weight_share)):
             if not isinstance(value, Real) or not 0 <= value <= 1:
-                raise InvalidInputError(f"{name} is {value}; expected a number from 0 to 1.")
+                raise InvalidInputError(f"{name} is {shown(value)}; expected a number from 0 to 1.")
         columns = tuple((1 - share) * a + share / a.shape[0] for a in self.factors)
         return replace(self, weights=(1 - weight_share) * self.weights + weight_share / self.rank, factors=columns)
 

@@ -186,7 +186,7 @@ def _checked_tolerance(tol: Any) -> float:
     if isinstance(tol, bool) or not isinstance(tol, int | float | np.integer | np.floating):
         raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
     if not 0 <= tol <= float(np.finfo(np.float64).max):
-        raise InvalidInputError(f"tol is {tol}; expected a finite number, 0 or more.")
+        raise InvalidInputError(f"tol is {shown(tol)}; expected a finite number, 0 or more.")
     return float(tol)
 
 

@@ -199,7 +199,7 @@ def _checked_cosine(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidTypeError(f"parallel_cosine is {shown(value)}; expected a number.")
     if not 0 < value < 1:
-        raise InvalidInputError(f"parallel_cosine is {value}; expected a number between 0 and 1.")
+        raise InvalidInputError(f"parallel_cosine is {shown(value)}; expected a number between 0 and 1.")
     return float(value)
 
 

@@ -278,7 +278,7 @@ def _check_n_bins(n_bins: Any) -> None:
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
         raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected an integer, or None.")
     if n_bins < 2:
-        raise InvalidInputError(f"n_bins is {n_bins}; expected at least 2.")
+        raise InvalidInputError(f"n_bins is {shown(n_bins)}; expected at least 2.")
 
 
 def _merged_bins(

@@ -118,5 +118,5 @@ def checked_number(value: Any, name: str, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
         raise InvalidTypeError(f"{name} is {shown(value)}; expected a number.")
     if not 0 <= value <= most:
-        raise InvalidInputError(f"{name} is {value}; expected a number from 0 to {most:.3g}.")
+        raise InvalidInputError(f"{name} is {shown(value)}; expected a number from 0 to {most:.3g}.")
     return float(value)

@@ -268,7 +268,7 @@ def _checked_limit(max_bytes: float) -> float:
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int | float | np.number):
         raise InvalidTypeError(f"max_bytes is {shown(max_bytes)}; expected a number of bytes.")
     if not max_bytes > 0:
-        raise InvalidInputError(f"max_bytes is {max_bytes}; expected a positive number of bytes.")
+        raise InvalidInputError(f"max_bytes is {shown(max_bytes)}; expected a positive number of bytes.")
     return float(max_bytes)
 
 
