@@ -6,6 +6,7 @@
 VENV ?= .venv
 PYTHON ?=
 PYTEST_ARGS ?=
+FUZZ_CALLS ?= 30000
 BENCH_ARGS ?=
 SPHINX_ARGS ?= -W --keep-going
 
@@ -19,7 +20,7 @@ STAMP := $(VENV)/.installed-$(firstword $(shell pwd | cksum))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test test-lowest test-minimal test-backends install-backends lint format bench bench-all bench-speed bench-paper bench-real docs clean distclean
+.PHONY: help install demo test fuzz test-lowest test-minimal test-backends install-backends lint format bench bench-all bench-speed bench-paper bench-real docs clean distclean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +32,9 @@ demo: $(STAMP)-test  ## set up, then fit real data: examples/quickstart.py
 
 test: $(STAMP)-test  ## set up, then run all tests, as many at a time as there are processors
 	@$(PY) -m pytest -n auto $(PYTEST_ARGS)
+
+fuzz: $(STAMP)-test  ## 30 000 hostile calls of every public name: ten minutes; FUZZ_CALLS=1000 for fewer
+	@TENSORLY_SMP_FUZZ_CALLS=$(FUZZ_CALLS) $(PY) -m pytest -n auto tests/test_fuzz.py $(PYTEST_ARGS)
 
 test-lowest:  ## the quick tests with the oldest releases that pyproject.toml allows, in an environment of their own
 	@sh tools/setup_env.sh "$(VENV)-lowest" "$(PYTHON)" lowest

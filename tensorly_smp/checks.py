@@ -123,7 +123,7 @@ def float_array(values: Any, name: str) -> np.ndarray:
         Anything but real numbers.
     """
     try:
-        array = np.asarray(values)
+        array = np.asarray(unmasked_rows(values))
         if array.dtype.kind not in "biufO":
             raise TypeError(f"dtype {array.dtype}")
         with np.errstate(over="ignore"):
@@ -152,7 +152,7 @@ def unmasked_array(values: Any, name: str) -> np.ndarray:
         Masked entries.
     """
     try:
-        masked = np.ma.asanyarray(values)  # keeps the mask where there is one
+        masked = np.ma.asanyarray(unmasked_rows(values))  # keeps the mask where there is one
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidTypeError(f"The {name} cannot be read as an array: {reason(error)}") from error
     if np.ma.is_masked(masked):

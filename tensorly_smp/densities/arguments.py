@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from tensorly_smp.checks import unmasked_rows
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.representations import reason, shown
 
@@ -20,10 +21,8 @@ _REAL = (numbers.Real, np.bool_, Decimal, type(None))
 
 def real_numbers(x: Any, name: str) -> np.ndarray:
     """A float64 copy of real numbers, masked entries as NaN; complex numbers, text and dates are refused."""
-    if isinstance(x, list | tuple):  # NumPy warns of the masked entry in a list, and knows no other sign of it
-        x = [np.nan if each is np.ma.masked else each for each in x]
     try:
-        array = np.ma.asanyarray(x)  # np.asarray would keep the numbers under a mask
+        array = np.ma.asanyarray(unmasked_rows(x))  # np.asarray would keep the numbers under a mask
         if array.dtype.kind not in "biufO":
             raise InvalidTypeError(f"{name} has values of type {array.dtype}; expected real numbers.")
         if array.dtype.kind == "O":

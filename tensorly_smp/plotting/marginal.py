@@ -251,8 +251,10 @@ def _top(densities: np.ndarray) -> float:
 
 
 def _draw_data(ax: Axes, column: np.ndarray, low: float, high: float) -> float:
-    """The histogram of the observed values, as a density of all of them; returns how high it is."""
+    """Draw the histogram of the observed values, as a density of all of them, and return its height; 0 if none."""
     observed = column[~np.isnan(column)]
+    if not len(observed):
+        return 0.0
     edges = data_edges(observed, low, high)
     heights, _ = np.histogram(observed, edges)
     shares = heights / (len(observed) * np.diff(edges))

@@ -200,7 +200,9 @@ def _draw_pair(
 ) -> None:
     if values is not None and labels is not None:
         chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_SAMPLES)).astype(int))
-        places = [_spread(values[chosen, n], levels[n], place) for place, n in enumerate(pair)]
+        # Samples far outside the picture would take Matplotlib's own sums out of the range of float64.
+        shown = [np.clip(values[chosen, n], *_wider(limits.get(n))) for n in pair]
+        places = [_spread(x, levels[n], place) for place, (n, x) in enumerate(zip(pair, shown, strict=True))]
         for r in range(subject.rank):
             mine = labels[chosen] == r
             style: dict[str, Any] = {"s": 7.0, "alpha": 0.35, "linewidths": 0.0, "zorder": 1} | component_marker(r)
@@ -216,6 +218,14 @@ def _draw_pair(
             drawn.set_zorder(3)
     ax.set_ylim(*limits[pair[1]])
     level_ticks(ax.yaxis, levels[pair[1]], 3, MOST_LEVEL_TICKS)
+
+
+def _wider(limits: tuple[float, float] | None) -> tuple[float, float]:
+    """Where samples are put that lie outside the picture: at three times its width on either side."""
+    if limits is None:
+        return -np.inf, np.inf
+    low, high = limits
+    return low - (high - low), high + (high - low)
 
 
 def _profile(

@@ -19,6 +19,10 @@ CRITERION_NAMES = {"bic": "BIC", "icl": "ICL", "cv": "held-out samples"}
 LINEAR_BELOW = 10.0
 
 
+# Beyond this, the arithmetic of Matplotlib's axes leaves the range of float64.
+_LARGEST_DRAWN = 1e150
+
+
 def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     """Draw how much worse every number of components is than the best one.
 
@@ -60,11 +64,15 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
             above = _above_least(dataset[name].values)
             ax.plot(numbers, above, color=GRAY, marker=".", linestyle=line, label=CRITERION_NAMES[name])
     above = _above_least(dataset["criterion"].values)
-    ax.plot(numbers, above, color=BLUE, marker="o", linewidth=2.0, zorder=3, label=CRITERION_NAMES[decisive])
+    ax.plot(
+        numbers, above, color=BLUE, marker="o", linewidth=2.0, zorder=3, label=CRITERION_NAMES.get(decisive, decisive)
+    )
     lowest = 0.0
     if "heldout_gap_error" in dataset:
         # Per sample and in nats, to the scale of -2 log-likelihood of all samples, and two of them.
-        bars = 4.0 * float(dataset.attrs["total_weight"]) * dataset["heldout_gap_error"].values
+        errors = np.asarray(dataset["heldout_gap_error"].values, dtype=np.float64)
+        errors = np.where((errors >= 0) & (errors <= _LARGEST_DRAWN), errors, np.nan)
+        bars = 4.0 * float(dataset.attrs["total_weight"]) * errors
         ax.errorbar(numbers, above, bars, fmt="none", ecolor=BLUE, capsize=3.0, zorder=3)
         lowest = float(np.nanmin(above - bars, initial=0.0))
     best = int(dataset.attrs["best"])
@@ -88,8 +96,9 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
 
 
 def _above_least(values: np.ndarray) -> np.ndarray:
-    """Differences to the least value; NaN stays."""
-    return values - np.nanmin(values) if np.isfinite(values).any() else values
+    """Differences to the least value; NaN where there is none, or none that can be drawn."""
+    drawn = np.where(np.abs(values) <= _LARGEST_DRAWN, values, np.nan)
+    return drawn - np.nanmin(drawn) if np.isfinite(drawn).any() else drawn
 
 
 def require_dataset(dataset: Any, names: tuple[str, ...], attributes: tuple[str, ...], source: str) -> None:

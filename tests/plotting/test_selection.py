@@ -118,3 +118,19 @@ def test_without_matplotlib(plot, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MissingDependencyError, match=r"tensorly_smp\[plot\]"):
         plot(table())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 0.0])
+@pytest.mark.parametrize("criterion", ["bic", "cv"])
+def test_values_that_cannot_be_drawn_are_left_out(value, criterion):
+    # Warnings are errors here, Matplotlib's and NumPy's too.
+    X = smp.datasets.make_smooth_mixture("gaussian", 100, 4, 2, random_state=0).X
+    table = smp.select_n_components(X, [1, 2], criterion, n_folds=2, random_state=0, n_init=1)
+    for which in (slice(None), slice(1)):
+        edited = table.copy(deep=True)
+        for name in ("criterion", "bic", "icl", "heldout_gap_error"):
+            if name in edited:
+                edited[name][which] = value
+        axes = smp.plotting.plot_selection(edited)
+        axes.figure.canvas.draw()
+        plt.close(axes.figure)
