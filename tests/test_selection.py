@@ -346,7 +346,7 @@ def test_failed_fold(monkeypatch, heldout):
 
 def test_more_components_than_samples():
     table = select(X[:6], [1, 7])
-    assert "7 with 6 samples" in table.failure.values[1]
+    assert "7 components with 6 samples" in table.failure.values[1]
     assert table.attrs["best"] == 1
 
 
