@@ -176,7 +176,7 @@ class SmoothProductMixture(FittedMixture):
         coverage: float | None = None,
         triples: str | int | Iterable[Sequence[int]] = "all",
         loss: str = "auto",
-        init: str | MixtureFactors = "gevd",
+        init: str | MixtureFactors = "auto",
         n_init: int | str = "auto",
         refine: str | None = "smooth",
         density: str = "auto",
@@ -284,9 +284,8 @@ class SmoothProductMixture(FittedMixture):
             samples = data.encode(binning)
         sizes = _sizes(data, binning)
         logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
-        solution = samples.decompose(self._decomposition(verbose))
-        refinement = Refinement(self.refine, self.penalty, self.max_iter, self.tol, self.n_jobs, verbose)
-        dataset = refinement.dataset(solution, samples, variables)
+        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose))
+        dataset = refinement.dataset(samples, variables)
         dataset = dataset.assign_attrs(
             density=density,
             refine=str(self.refine).lower(),
@@ -298,7 +297,7 @@ class SmoothProductMixture(FittedMixture):
         self.labels_ = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
-        triples = "all" if solution.triples is None else solution.triples
+        triples = dataset["triples"].values if "triples" in dataset else "all"
         concerns = identifiability_concerns(self.factors_, triples, fine_probabilities(dataset, self.factors_))
         if concerns:
             warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)

@@ -146,6 +146,26 @@ def with_likelihood_trace(dataset: xr.Dataset, solution: LikelihoodSolution) -> 
     )
 
 
+def with_candidates(
+    dataset: xr.Dataset, origins: Sequence[str], criteria: np.ndarray, agreement: np.ndarray, best: int
+) -> xr.Dataset:
+    """The Dataset of a fit with the record of the candidates (candidate) that it was chosen from."""
+    names = {
+        "start_criterion": "log-likelihood less effective parameters, in nats, as far as the candidate was followed",
+        "candidate_agreement": "adjusted Rand index of the clusters with those of the best candidate",
+        "candidate_origin": "how the candidate was found",
+    }
+    contents = {
+        "start_criterion": criteria,
+        "candidate_agreement": agreement,
+        "candidate_origin": np.array(origins),
+    }
+    dataset = dataset.assign(
+        {name: ("candidate", values, {"long_name": names[name]}) for name, values in contents.items()}
+    )
+    return dataset.assign_coords(candidate=np.arange(len(criteria))).assign_attrs(best_candidate=best)
+
+
 def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> xr.Dataset:
     """The Dataset of a fit, with what smoothed EM has made of it.
 

@@ -23,7 +23,7 @@ def decompose_chunks(decomposition: Decomposition, codes: ChunkedCodes) -> Coupl
     SizeLimitError
         The histograms of all triples would be too large. Samples in memory need none with the Frobenius loss.
     """
-    settings = decomposition.settings(codes.n_bins, codes.samples.total_weight)
+    settings = decomposition.settings(codes.n_bins)
     rank = decomposition.rank
     is_large = decomposition.is_of_all_triples and decomposition.is_large(codes.n_bins)
     with decomposition.hushed():

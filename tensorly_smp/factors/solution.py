@@ -38,6 +38,10 @@ class StopReason(Enum):
         "other starts were lower after the sweeps of the screening",
         "to run all to their end: n_screen=None",
     )
+    NONFINITE = (
+        "the objective is not a number",
+        "look for values beyond the range of floats, or for a start that is not finite",
+    )
     CALLBACK = ("the callback asked to stop", "nothing to do if that was meant")
     INTERRUPTED = ("the keyboard interrupted the iteration", "start again from these factors: init=solution.factors")
 
