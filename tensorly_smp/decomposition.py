@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +12,10 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.options import SolverOptions
+from tensorly_smp.factors.problem import as_problem
 from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.factors.solver import coupled_simplex_parafac, decompose
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.marginals.triples import cells_of_all_triples
@@ -55,7 +57,6 @@ class Decomposition:
     random_state: RandomState
     callback: Callback | None
     verbose: int
-    agree: Callable[..., MixtureFactors | None] | None = None
 
     @property
     def is_of_all_triples(self) -> bool:
@@ -81,14 +82,12 @@ class Decomposition:
             loss=loss,
             init=self.init,
             n_init=n_init,
-            agree=self.agree if is_auto and is_short else None,
             n_iter_max=min(self.max_iter, sweeps) if self.is_start else self.max_iter,
             tol=self.tol,
-            n_jobs=self.n_jobs,
             random_state=self.random_state,
             callback=self.callback,
             verbose=self.verbose,
-            dtype=START_DTYPE if is_short else None,
+            options=SolverOptions(n_jobs=self.n_jobs, dtype=START_DTYPE if is_short else None),
         )
 
     @contextmanager
@@ -115,4 +114,5 @@ class Decomposition:
                 return coupled_simplex_parafac(marginals, self.rank, **settings)
             values, sample_weight = thinned(codes.values, sample_weight)
             samples = Codes(values, codes.binning)
-            return coupled_simplex_parafac(marginals, self.rank, codes=samples, sample_weight=sample_weight, **settings)
+            of = dict(rank=self.rank, loss=settings.pop("loss"), options=settings["options"])
+            return decompose(as_problem(marginals, samples=samples, sample_weight=sample_weight, **of), **settings)

@@ -203,7 +203,7 @@ class SamplesInMemory:
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
         """The coupled CPD."""
-        return replace(decomposition, agree=self.few.agree).solution(self.codes, self.weights)
+        return decomposition.solution(self.codes, self.weights)
 
     def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
         """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""

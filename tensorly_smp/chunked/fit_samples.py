@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -64,7 +64,7 @@ class SamplesInChunks:
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
         """The coupled CPD."""
-        return decompose_chunks(replace(decomposition, agree=self.few.agree), self.codes)
+        return decompose_chunks(decomposition, self.codes)
 
     def refine_em(self, factors: MixtureFactors, *, smoothing: float = 0.0, **options: Any) -> LikelihoodSolution:
         """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""

@@ -143,8 +143,8 @@ class QuadraticBlock:
 
 
 @dataclass(frozen=True)
-class Level:
-    """What makes the value of a block the loss.
+class LossOffset:
+    """Constant that turns the value of a block into the loss.
 
     Attributes
     ----------
@@ -174,8 +174,8 @@ class Loss(Protocol):
     name: str
 
     @property
-    def level(self) -> Level:
-        """What makes the value of a block the loss."""
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss."""
 
     def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> Block:
         """The loss in the factor of variable n."""
@@ -194,8 +194,8 @@ class ExplicitLoss(ABC):
 
     @property
     @abstractmethod
-    def level(self) -> Level:
-        """What makes the value of a block the loss."""
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss."""
 
     def __init__(self, tensors: CoupledTensors) -> None:
         self.tensors = tensors
@@ -210,7 +210,7 @@ class ExplicitLoss(ABC):
 
     def total(self, block: Block, weights: Tensor) -> float:
         """The loss, given the weight block of the current factors and the weights (1, rank)."""
-        return self.level.loss(block.value(weights))
+        return self.offset.loss(block.value(weights))
 
     @staticmethod
     @abstractmethod
@@ -229,10 +229,10 @@ class KLLoss(ExplicitLoss):
     name = "kl"
 
     @property
-    def level(self) -> Level:
-        """What makes the value of a block the loss."""
-        information = self.tensors.self_information
-        return Level(information, resolution=self.tensors.omega_total + abs(information))
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss."""
+        entropy = self.tensors.negative_entropy
+        return LossOffset(entropy, resolution=float(self.tensors.omega.sum()) + abs(entropy))
 
     @staticmethod
     def block_of_factor(unfolding: Unfolding, factors: Sequence[Tensor], weights: Tensor) -> KLFactorBlock:
@@ -252,9 +252,9 @@ class FrobeniusLoss(ExplicitLoss):
     name = "frobenius"
 
     @property
-    def level(self) -> Level:
-        """What makes the value of a block the loss."""
-        return Level(self.tensors.energy, resolution=self.tensors.energy, least=0.0)
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss."""
+        return LossOffset(self.tensors.squared_norm, resolution=self.tensors.squared_norm, least=0.0)
 
     @staticmethod
     def block_of_factor(unfolding: Unfolding, factors: Sequence[Tensor], weights: Tensor) -> QuadraticBlock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,9 @@ from tensorly.cp_tensor import CPTensor
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.arrays import Tensor, to_numpy
+from tensorly_smp.factors.arrays import Tensor
 from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.marginals.tensors import to_numpy
 from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.representations import html_weights, listed, number_range
 
@@ -30,6 +31,8 @@ SUM_TOLERANCE = 1e-4
 @dataclass(frozen=True, repr=False, eq=False)
 class MixtureFactors:
     """Weights w and conditional probabilities A_n[i, r] = Pr(variable n in bin i | component r).
+
+    Iterating gives the factors of the variables.
 
     Attributes
     ----------
@@ -79,6 +82,16 @@ class MixtureFactors:
                 raise InvalidInputError(f"The {name} have columns that do not sum to one; see from_cp_tensor.")
         if self.binning is not None and self.binning.n_bins != self.n_bins:
             raise InvalidInputError(f"Factors with {self.n_bins} rows and a binning with {self.binning.n_bins} bins.")
+
+    # Where TensorLy asks a CPTensor for its factors, it expects a list of matrices.
+    def __len__(self) -> int:
+        return len(self.factors)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.factors)
+
+    def __getitem__(self, n: int) -> Tensor:
+        return self.factors[n]
 
     @property
     def rank(self) -> int:

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 from tensorly_smp.factors.arrays import Tensor
 from tensorly_smp.factors.compilation import compiled
 from tensorly_smp.factors.coupled import Unfolding
-from tensorly_smp.factors.losses import ExplicitLoss, Level, Loss
+from tensorly_smp.factors.losses import ExplicitLoss, Loss, LossOffset
 from tensorly_smp.factors.updates import BlockSolver
 
 
 class Steps(Protocol):
     """The steps of one start alone: they may remember where it is."""
 
-    level: Level
+    offset: LossOffset
 
     def begin(self, weights: Tensor, factors: list[Tensor]) -> tuple[float, Callable[[], Tensor]]:
         """Loss of an iterate, and a function that gives its improved weights: both need the same pass over the data."""
@@ -35,7 +35,7 @@ class BlockSteps:
 
     def __init__(self, loss: Loss, solver: BlockSolver) -> None:
         self.loss = loss
-        self.level = loss.level
+        self.offset = loss.offset
         self.solver = solver
         self.memory: dict[int, Any] = {}
 
@@ -66,7 +66,7 @@ class CompiledSteps:
 
     def __init__(self, loss: ExplicitLoss, solver: BlockSolver) -> None:
         self.loss = loss
-        self.level = loss.level
+        self.offset = loss.offset
         self.solver = solver
         self.memory: dict[int, Any] = {}
 
@@ -82,7 +82,7 @@ class CompiledSteps:
             self.memory[-1] = memory
             return moved
 
-        return self.level.loss(value), improved
+        return self.offset.loss(value), improved
 
     def improve(self, n: int, factors: list[Tensor], weights: Tensor) -> Tensor:
         """Improved factor of variable n."""

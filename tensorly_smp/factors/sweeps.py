@@ -24,18 +24,22 @@ Callback = Callable[[CPTensor, float], bool | None]
 class StoppingRule:
     """Relative decrease of the loss in each of the last two sweeps (one may be short by chance), or a sweep count."""
 
-    tol: float
+    tol: float | None
     n_iter_max: int
 
-    def reason(self, losses: list[float], rounding: float, level_error: float = 0.0) -> StopReason | None:
+    def reason(self, losses: list[float], rounding: float, offset_error: float = 0.0) -> StopReason | None:
         """Why to stop after these losses, or None.
 
         Below ``rounding`` no loss can be told from zero. Losses that are known but for a constant, with an error, are
         not compared with zero, and their decrease is not held against less than that error.
         """
-        if losses[-1] <= rounding and not level_error:
+        if losses[-1] <= rounding and not offset_error:
             return StopReason.EXACT
-        if len(losses) > 2 and losses[-3] - losses[-1] <= 2 * self.tol * max(abs(losses[-1]), level_error):
+        if (
+            self.tol is not None
+            and len(losses) > 2
+            and (losses[-3] - losses[-1] <= 2 * self.tol * max(abs(losses[-1]), offset_error))
+        ):
             return StopReason.CONVERGED
         if len(losses) > self.n_iter_max:
             return StopReason.MAX_SWEEPS
@@ -126,7 +130,7 @@ class Sweeper:
         seconds: list[float] = []
         began = time.perf_counter()
         status = StopReason.INTERRUPTED
-        rounding = self.steps.level.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
+        rounding = self.steps.offset.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
         accepted = start
         try:
             while True:
@@ -162,7 +166,7 @@ class Sweeper:
         # bool(): a comparison of NumPy numbers is not the object True.
         if callback is not None and bool(callback(CPTensor((state.weights, list(state.factors))), losses[-1])):
             return StopReason.CALLBACK
-        return self.rule.reason(losses, rounding, self.steps.level.error)
+        return self.rule.reason(losses, rounding, self.steps.offset.error)
 
     def _sweep(self, weights: Tensor, factors: list[Tensor]) -> State:
         factors = list(factors)

@@ -26,8 +26,9 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.core import SINGULAR_RATIO, GevdDiagnostics, decompose_core
 from tensorly_smp.initializers.merging import merge_bins, merge_data, spread_bins, sum_groups
 from tensorly_smp.initializers.pair_block import PairBlock, compress_codes, compress_marginals
+from tensorly_smp.marginals.block_tensor import as_marginals, counted_partition
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
-from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
+from tensorly_smp.marginals.partition import Partition, as_partition, default_partition, pencil_partition
 from tensorly_smp.randomness import RandomState, as_generator
 
 #: Bins per variable of the start where samples, not exact histograms, are decomposed.
@@ -80,10 +81,11 @@ class GevdStart(MixtureFactors):
 
 
 def gevd_start(
-    data: Marginals | Codes,
+    data: Marginals | Codes | Any,
     rank: int,
     partition: Partition | Sequence[Any] | None = None,
     *,
+    modes: Sequence[Sequence[int]] | None = None,
     n_partitions: int = 1,
     n_bins: int | None = None,
     sample_weight: Any = None,
@@ -93,13 +95,17 @@ def gevd_start(
 
     Parameters
     ----------
-    data : Marginals or Codes
-        Codes need no histograms and no block tensor, so that a thousand variables are possible.
+    data : Marginals, Codes, tensor or sequence of tensor
+        Codes need no histograms and no block tensor, so that a thousand variables are possible. Tensors are taken for
+        exact histograms, see :meth:`Marginals.from_tensors`.
     rank : int
         At most the smaller of the effective sizes of the first two sets, see ``max_identifiable_rank``.
     partition : Partition or three collections of variable indices, optional
-        Covering all variables; by default :func:`default_partition` for exact histograms, and for samples a random one
-        (:func:`start_partition`).
+        Covering all variables; by default the one that allows the highest rank for exact histograms
+        (``max_identifiable_rank(..., "gevd")``), and for samples a random one (:func:`start_partition`). Where not all
+        of its blocks have been counted, another one whose blocks have.
+    modes : sequence of (j, k, l), optional
+        For tensors: the variables along the three modes of each.
     n_partitions : int, default 1
         Without a given partition: further ones are drawn at random, and the start that explains the data best is kept
         (of Marginals the composite likelihood, of Codes the likelihood).
@@ -143,8 +149,9 @@ def gevd_start(
     >>> bool(smp.metrics.factor_error(start, truth) < 1e-8)
     True
     """
-    if not isinstance(data, Marginals | Codes):
-        raise InvalidTypeError(f"data is {type(data).__name__}; expected Marginals or Codes.")
+    if isinstance(data, Codes) and modes is not None:
+        raise InvalidInputError("data is Codes; give modes with tensors only.")
+    data = data if isinstance(data, Codes) else as_marginals(data, modes)
     rank = checked_integer(rank, "rank", 1)
     _check_n_bins(n_bins)
     n_partitions = checked_integer(n_partitions, "n_partitions")
@@ -154,13 +161,16 @@ def gevd_start(
     rng = as_generator(random_state)
     best, highest = None, -np.inf
     for position in range(n_partitions):
-        parts = partition
-        if parts is None:
-            parts = default_partition(data.n_variables)
-            if position or not _is_exact(data):
-                parts = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
+        if partition is not None:
+            parts = as_partition(partition, data.n_variables)
+        elif position or not _is_exact(data):
+            parts = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
+        else:
+            parts = pencil_partition(data.n_bins)
+        if partition is None and isinstance(data, Marginals):
+            parts = counted_partition(data, parts, rank, rng)
         try:
-            start = _decompose_partition(data, sample_weight, rank, as_partition(parts, data.n_variables), n_bins, rng)
+            start = _decompose_partition(data, sample_weight, rank, parts, n_bins, rng)
         except AlgebraicStartError:
             if best is None and position == n_partitions - 1:
                 raise
@@ -258,6 +268,7 @@ def start_partition(n_variables: int, n_bins: int, rank: int, random_state: Rand
     -------
     Partition
     """
+    default_partition(n_variables)  # an error with fewer than three
     order = as_generator(random_state).permutation(n_variables).tolist()
     for n_third in range(max(1, n_variables // 5), 0, -1):
         n_first = (n_variables - n_third) // 2

@@ -10,11 +10,12 @@ from backend_problems import EVERY_EXAMPLE, MODES, N_BINS, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.factors.arrays import as_tensor, to_numpy
+from tensorly_smp.factors.arrays import as_tensor
 from tensorly_smp.factors.coupled import couple_tensors
 from tensorly_smp.factors.losses import LOSSES, ExplicitLoss, QuadraticBlock
 from tensorly_smp.factors.steps import CompiledSteps
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
+from tensorly_smp.marginals.tensors import to_numpy
 
 RANK = 3
 EVERY_SOLVER = pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.initializers import coupled_gevd, merging, pair_block
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start, start_partition
@@ -119,8 +120,38 @@ def test_only_the_blocks_of_the_partition_are_needed():
     partition = ((4, 1), (0, 2), (3,))
     blocks = [sorted((j, k, 3)) for j in partition[0] for k in partition[1]]
     assert largest_error(gevd_start(truth.to_marginals(blocks), 3, partition, random_state=0), truth) < 1e-8
+    found = gevd_start(truth.to_marginals(blocks), 3, random_state=0)
+    assert largest_error(found, truth) < 1e-8
+    assert set(map(frozenset, found.partition)) == set(map(frozenset, partition))
     with pytest.raises(InvalidInputError, match="have not been counted"):
-        gevd_start(truth.to_marginals(blocks), 3, random_state=0)
+        gevd_start(truth.to_marginals(blocks[1:]), 3, random_state=0)
+
+
+@pytest.mark.parametrize("n_bins", [(3, 4, 5, 4), (2, 9, 3, 5), (2, 2, 3), (6, 2, 2, 2, 4)])
+def test_exact_marginals_are_decomposed_up_to_the_highest_rank(n_bins):
+    rank = max_identifiable_rank(len(n_bins), n_bins, "gevd")
+    truth = make_truth(n_bins, rank)
+    assert largest_error(gevd_start(truth.to_marginals(), rank, random_state=0), truth) < 1e-6
+    solution = coupled_simplex_parafac(truth.to_marginals(), rank, random_state=0)
+    assert "gevd_partition" in solution.start_info
+
+
+def test_tensors_of_a_user_are_decomposed():
+    truth = make_truth(UNEQUAL, 3)
+    modes = [
+        (2, 0, 1),
+        (0, 1, 3),
+        (4, 1, 0),
+        (2, 3, 0),
+        (0, 2, 4),
+        (0, 4, 3),
+        (1, 2, 3),
+        (1, 2, 4),
+        (1, 3, 4),
+        (2, 3, 4),
+    ]
+    tensors = [np.einsum("r,ir,jr,kr->ijk", truth.weights, *(truth.factors[n] for n in mode)) for mode in modes]
+    assert largest_error(gevd_start(tensors, 3, modes=modes, random_state=0), truth) < 1e-8
 
 
 def test_rank_one_is_the_product_of_the_overall_histograms():
@@ -514,10 +545,14 @@ def test_bad_arguments_are_named(data, options, error, message):
         gevd_start(data, **{"rank": 2, **options})
 
 
-@pytest.mark.parametrize("data", [None, np.zeros((5, 3)), np.zeros((5, 3), dtype=int), make_truth((3,) * 3, 2), "X"])
+@pytest.mark.parametrize("data", [None, make_truth((3,) * 3, 2), "X"])
 def test_data_of_another_kind(data):
-    with pytest.raises(InvalidTypeError, match="expected Marginals or Codes"):
+    with pytest.raises(InvalidTypeError, match="expected Marginals, Codes, a third-order tensor"):
         gevd_start(data, 2)
+    with pytest.raises(InvalidInputError, match=r"shape \(5, 3\); expected three"):
+        gevd_start(np.zeros((5, 3)), 2)
+    with pytest.raises(InvalidInputError, match="give modes with tensors only"):
+        gevd_start(SAMPLES, 2, modes=[(0, 1, 2)])
 
 
 def test_fewer_than_three_variables():
