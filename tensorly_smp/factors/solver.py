@@ -284,7 +284,7 @@ def _best(results: list[Result], starts: Sequence[MixtureFactors], problem: Prob
     losses = np.array([trace.loss[-1] for _, trace, _ in results])
     best = int(np.argmin(losses))
     state, trace, status = results[best]
-    if status is StopReason.MAX_SWEEPS and warns:
+    if status is StopReason.NONFINITE or (status is StopReason.MAX_SWEEPS and warns):
         warn(
             f"The coupled CPD stopped after {trace.n_sweeps} sweeps: {status.explanation}; {status.remedy}.",
             ConvergenceWarning,

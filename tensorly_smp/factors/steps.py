@@ -15,6 +15,7 @@ from tensorly_smp.factors.arrays import Tensor
 from tensorly_smp.factors.compilation import compiled
 from tensorly_smp.factors.coupled import Unfolding
 from tensorly_smp.factors.losses import ExplicitLoss, Loss, LossOffset
+from tensorly_smp.factors.multipliers import Lift, stuck_entries
 from tensorly_smp.factors.updates import BlockSolver
 
 
@@ -28,6 +29,9 @@ class Steps(Protocol):
 
     def improve(self, n: int, factors: list[Tensor], weights: Tensor) -> Tensor:
         """Improved factor of variable n."""
+
+    def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
+        """How to lift entries that the solver cannot bring back though it should; None where there are none."""
 
 
 class BlockSteps:
@@ -55,6 +59,10 @@ class BlockSteps:
         block = self.loss.factor_block(n, factors, weights)
         moved, self.memory[n] = self.solver(block, factors[n], self.memory.get(n))
         return moved
+
+    def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
+        """How to lift entries that the solver cannot bring back though it should; None where there are none."""
+        return stuck_entries(self.loss, weights, factors) if self.solver.can_be_stuck else None
 
 
 class CompiledSteps:
@@ -91,6 +99,10 @@ class CompiledSteps:
             type(self.loss), self.solver, arrays, tuple(factors), factors[n], weights, self.memory.get(n)
         )
         return moved
+
+    def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
+        """How to lift entries that the solver cannot bring back though it should; None where there are none."""
+        return stuck_entries(self.loss, weights, factors) if self.solver.can_be_stuck else None
 
 
 @compiled(static=(0, 1, 2))

@@ -10,9 +10,11 @@ import numpy as np
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.arrays import Tensor, floor, index_tensor, normalize, project_simplex, take
 from tensorly_smp.factors.compilation import compiled
 from tensorly_smp.factors.extrapolation import SquaredExtrapolation
+from tensorly_smp.factors.multipliers import LIFTS
 from tensorly_smp.factors.solution import StopReason, SweepTrace
 from tensorly_smp.factors.steps import Steps
 
@@ -123,7 +125,9 @@ class Sweeper:
 
     def run(self, start: State, callback: Callback | None = None) -> tuple[State, SweepTrace, StopReason]:
         """Last accepted state, the record, and why it ended."""
-        state, previous = start, start
+        state = start
+        previous = start
+        accepted = start
         fallback: State | None = None
         losses: list[float] = []
         changes: list[float] = []
@@ -131,7 +135,6 @@ class Sweeper:
         began = time.perf_counter()
         status = StopReason.INTERRUPTED
         rounding = self.steps.offset.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
-        accepted = start
         try:
             while True:
                 value, improved_weights = self.steps.begin(state.weights, state.factors)
@@ -140,11 +143,19 @@ class Sweeper:
                     state, fallback = fallback, None
                     continue
                 fallback = None
+                if not np.isfinite(value):
+                    status = StopReason.NONFINITE
+                    break
                 accepted = state
                 losses.append(value)
                 changes.append(state.change(previous) if len(losses) > 1 else np.nan)
                 seconds.append(time.perf_counter() - began)
                 status_now = self._status(state, losses, rounding, callback)
+                if status_now is StopReason.CONVERGED and len(losses) <= self.rule.n_iter_max:
+                    freed = self._freed(state, value)
+                    if freed is not None:
+                        previous, state = state, freed
+                        continue
                 if status_now is not None:
                     status = status_now
                     break
@@ -157,8 +168,26 @@ class Sweeper:
         except KeyboardInterrupt:
             if not seconds:
                 raise
+        if not seconds:
+            raise InvalidInputError(
+                "The loss of a start is not a finite number. Expected data that double precision can hold; divide "
+                "tensors by their sum, or take other weights."
+            )
         n = len(seconds)  # the interrupt may have come between two of the three
         return accepted, SweepTrace(np.array(losses[:n]), np.array(changes[:n]), np.array(seconds)), status
+
+    def _freed(self, state: State, loss: float) -> State | None:
+        """A state of lower loss, one sweep on from where entries that were stuck have been lifted; None without any."""
+        lift = self.steps.stuck(state.weights, state.factors)
+        if lift is None:
+            return None
+        for height in LIFTS:
+            weights, factors = lift(height)
+            _, improved_weights = self.steps.begin(weights, factors)
+            moved = self._sweep(improved_weights(), factors)
+            if self.steps.begin(moved.weights, moved.factors)[0] < loss:
+                return moved
+        return None
 
     def _status(
         self, state: State, losses: list[float], rounding: float, callback: Callback | None

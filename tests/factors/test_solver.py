@@ -30,6 +30,7 @@ from tensorly_smp.exceptions import (
     TensorlySmpError,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.options import SolverOptions
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
@@ -324,6 +325,29 @@ def test_interrupt_of_parallel_starts_keeps_what_they_have(in_main_thread):
     while threading.active_count() > threads and time.monotonic() < deadline:
         time.sleep(0.01)  # a thread may still be ending
     assert threading.active_count() <= threads
+
+
+@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+def test_a_loss_that_is_no_number_ends_with_the_last_one_that_was(monkeypatch, loss):
+    solver = next(iter(BLOCK_SOLVERS[loss].values()))
+    original, calls = solver.__call__, []
+
+    def breaking(self, block, x, memory=None):
+        calls.append(x)
+        moved, memory = original(self, block, x, memory)
+        return (np.nan * moved if len(calls) == 23 else moved), memory
+
+    monkeypatch.setattr(solver, "__call__", breaking)
+    with pytest.warns(ConvergenceWarning, match="was not a finite number any more"):
+        solution = coupled_simplex_parafac(
+            make_tensors(), 2, modes=MODES, loss=loss, init="random", random_state=0, tol=0.0,
+            options=SolverOptions(extrapolate=False),
+        )  # fmt: skip
+    assert solution.status is StopReason.NONFINITE
+    assert not solution.status.is_converged
+    assert solution.trace.n_sweeps == 4
+    assert np.isfinite(solution.trace.loss).all()
+    assert all(np.isfinite(a).all() for a in arrays(solution))
 
 
 def test_error_in_a_callback_is_passed_on():
