@@ -124,6 +124,11 @@ def floor(tensor: Tensor) -> float:
     return 1e-60 if tensor.dtype == tl.backend.float64 else 1e-12
 
 
+def resolution(tensor: Tensor) -> float:
+    """Distance from one to the next larger number."""
+    return float(np.finfo(np.float64 if tensor.dtype == tl.backend.float64 else np.float32).eps)
+
+
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
     """Quotient; in NumPy it overwrites the denominator, since a new array of this size costs page faults."""
     if tl.get_backend() == "numpy":

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import tensorly as tl
 
-from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex, tiny
+from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex, resolution, tiny
 from tensorly_smp.factors.compilation import choose, if_needed, repeat, while_loop
 from tensorly_smp.factors.losses import Block
 
@@ -107,7 +107,7 @@ class MirrorDescent:
             falls = if_needed(is_level, lambda: _falls(block, point.x, moved), is_level)
             return _Trial(step, moved, value, is_lower | falls, n_tried)
 
-        rounding = ROUNDING * float(tl.finfo(point.x.dtype).eps)
+        rounding = ROUNDING * resolution(point.x)
         default = 0.5 / (tl.max(slope) + tiny(slope))
         longer = 2.0 * choose(point.step > 0, point.step, default)
         longest = LONGEST_STEP * choose(default < 1e5, default, 1e5 + 0.0 * default)
