@@ -1,4 +1,4 @@
-"""How each variable is cut into intervals."""
+"""Cuts of each variable into intervals."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ class Binning:
 
     def __post_init__(self) -> None:
         try:
-            given, names = tuple(self.edges), tuple(self.variables)
+            given = tuple(self.edges)
+            names = tuple(self.variables)
             hash(names)
         except TypeError as error:
             raise InvalidTypeError(
@@ -251,10 +252,13 @@ def choose_binning(
     ranges = _resolve_ranges(range, names)
     share = _checked_coverage(coverage)
     _refuse_unobserved(values, names, ranges)
-    edges, constant, stretched = [], [], []
+    edges = []
+    constant = []
+    stretched = []
     for column, name, count, given in zip(values.T, names, counts, ranges, strict=True):
         present = ~np.isnan(column)
-        observed, own = column[present], None if weights is None else weights[present]
+        observed = column[present]
+        own = None if weights is None else weights[present]
         low, high = bounds_of(observed, given, share, count, name, own)
         spaced = np.linspace(low, high, count + 1)
         edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count, own))

@@ -161,7 +161,7 @@ def project_simplex(tensor: Tensor, axis: int) -> Tensor:
 
 
 def _project_simplex_numpy(array: np.ndarray, axis: int) -> np.ndarray:
-    """The same with half the calls: the matrices are so small that these are what takes time."""
+    """NumPy's twin with half the calls: the matrices are so small that calls are what takes time."""
     shifted = array - array.max(axis=axis, keepdims=True)
     theta = np.sort(-shifted, axis=axis).cumsum(axis=axis)
     theta += 1.0

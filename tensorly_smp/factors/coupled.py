@@ -47,7 +47,7 @@ class Unfolding:
 
     @cached_property
     def filled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of NumPy's values: positions, flattened, of the cells in which samples fell, and what is in these."""
+        """Cells of NumPy's values in which samples fell: flat positions, and contents."""
         flat = self.values.ravel()
         cells = np.flatnonzero(flat)
         return cells, flat[cells]
@@ -229,7 +229,10 @@ def _unfold(
     context: dict[str, Any],
 ) -> tuple[Unfolding, Unfolding | None]:
     """Unfoldings of all tensors, and of the first ones alone, in the same memory where the backend lets them be."""
-    values, rows_a, rows_b, pairs = [], [], [], []
+    values = []
+    rows_a = []
+    rows_b = []
+    pairs = []
     for tensor, mode, omega in members:
         axis = mode.tolist().index(n)
         a, b = (int(m) for m in mode if m != n)

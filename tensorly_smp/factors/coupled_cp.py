@@ -53,7 +53,7 @@ class CoupledSimplexCP(DecompositionMixin):
         return self
 
     def fit_transform(self, data: Any) -> CPTensor:
-        """The same; returns the CPTensor (weights, factors)."""
+        """Decompose as :meth:`fit` does; returns the CPTensor (weights, factors)."""
         return self.fit(data).decomposition_
 
     @cached_property

@@ -131,7 +131,9 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     weights = np.ones(codes.n_samples) if weights is None else weights / weights.max()
     used = np.flatnonzero((n_observed >= 3) & (weights > 0))
     if len(used) < codes.n_samples:
-        observed, n_observed, weights = observed[used], n_observed[used], weights[used]
+        observed = observed[used]
+        n_observed = n_observed[used]
+        weights = weights[used]
     check_constant(codes)
     columns = _columns(codes, used, observed)
     sample = TripleSample.draw(columns, weights, codes.n_bins)
@@ -250,7 +252,9 @@ class ImplicitLoss:
         if not self._factors or len(changed) > len(factors) // 2:
             self._third = self._pairs.compute(factors)
             self._grams.compute(factors)
-            self._factors, self._open, self._n_updates = list(factors), None, 0
+            self._factors = list(factors)
+            self._open = None
+            self._n_updates = 0
             return
         if self._open is not None:
             self._put_in(*self._open, factors[self._open[0]])

@@ -75,7 +75,8 @@ class KLWeightBlock:
     def value(self, x: Tensor) -> Tensor:
         """Loss up to a constant."""
         # The gradient at the same point is nearly always wanted next, and each model is in the cache now.
-        total, gradient = 0.0, 0.0
+        total = 0.0
+        gradient = 0.0
         for u, q, model in self._models(x):
             total = total - _log_product(u, model)
             gradient = gradient + self._gradient(u, q, model)
@@ -266,8 +267,10 @@ class FrobeniusLoss(ExplicitLoss):
     @staticmethod
     def block_of_weights(cover: tuple[Unfolding, ...], factors: Sequence[Tensor]) -> QuadraticBlock:
         """The loss in the weights, from unfoldings that hold every triple once."""
-        stacked, grams = tl.concatenate(factors), _grams(factors)
-        linear, gram = 0.0, 0.0
+        stacked = tl.concatenate(factors)
+        grams = _grams(factors)
+        linear = 0.0
+        gram = 0.0
         for u in cover:
             a = factors[u.variable]
             linear = linear + tl.sum(a * (u.values @ khatri_rao(u, stacked)), axis=0)

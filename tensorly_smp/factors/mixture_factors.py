@@ -67,7 +67,8 @@ class MixtureFactors:
         try:
             object.__setattr__(self, "weights", _as_tensor(self.weights))
             object.__setattr__(self, "factors", tuple(_as_tensor(a) for a in self.factors))
-            weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
+            weights = to_numpy(self.weights)
+            factors = [to_numpy(a) for a in self.factors]
         except (TypeError, ValueError) as error:
             raise InvalidTypeError(f"weights and factors must be arrays of numbers: {error}.") from error
         if weights.ndim != 1 or any(a.ndim != 2 or a.shape[1] != len(weights) for a in factors) or not len(factors):
@@ -109,14 +110,15 @@ class MixtureFactors:
         return tuple(int(a.shape[0]) for a in self.factors)
 
     def to_numpy(self) -> MixtureFactors:
-        """The same factors as float64 NumPy arrays, sums exact to rounding; these themselves if they are that."""
+        """Factors as float64 NumPy arrays with sums exact to rounding; the object itself if it has these."""
         arrays = (self.weights, *self.factors)
         if all(
             isinstance(a, np.ndarray) and a.dtype == np.float64 and np.abs(a.sum(axis=0) - 1).max() < 1e-12
             for a in arrays
         ):
             return self
-        weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
+        weights = to_numpy(self.weights)
+        factors = [to_numpy(a) for a in self.factors]
         return MixtureFactors(weights / weights.sum(), tuple(a / a.sum(axis=0) for a in factors), self.binning)
 
     def to_cp_tensor(self) -> CPTensor:
@@ -254,7 +256,7 @@ class MixtureFactors:
         return joint_to_posterior(self.log_joint(codes), to_numpy(self.weights))
 
     def info(self) -> dict[str, Any]:
-        """What is known about where these factors come from, as plain values; more in algebraic starts."""
+        """Origin of the factors as plain values; empty but for algebraic starts."""
         return {}
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ Lift = Callable[[float], tuple[Tensor, list[Tensor]]]
 
 
 def stuck_entries(loss: Loss, weights: Tensor, factors: Sequence[Tensor]) -> Lift | None:
-    """How to lift entries whose multipliers have the wrong sign; None where all signs are right.
+    """Find entries whose multipliers have the wrong sign, and return a function that lifts them, or None.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How a coupled decomposition is computed: what is rarely set."""
+"""Options of a coupled decomposition that are rarely set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the solver returns: factors, why it stopped, and the record of every sweep."""
+"""Result of the solver: factors, the reason of its end, and the record of every sweep."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StopReason(Enum):
 
     @property
     def is_converged(self) -> bool:
-        """Whether the iteration ended by itself."""
+        """True if the iteration ended by itself."""
         return self in (StopReason.CONVERGED, StopReason.EXACT)
 
     def __str__(self) -> str:

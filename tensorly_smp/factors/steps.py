@@ -1,4 +1,4 @@
-"""What a sweep is made of: the loss with the weights' step, and the step of one factor.
+"""Parts of a sweep: the loss with the weights' step, and the step of one factor.
 
 Blocks are solved as they are, or, on JAX, in compiled functions: one for the weights and one for the factors, which all
 variables share whose unfoldings have the same shape. A whole sweep as one function, for ten variables of 15 bins, takes
@@ -31,7 +31,7 @@ class Steps(Protocol):
         """Improved factor of variable n."""
 
     def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
-        """How to lift entries that the solver cannot bring back though it should; None where there are none."""
+        """Function that lifts entries which the solver cannot bring back though it should; None without any."""
 
 
 class BlockSteps:
@@ -45,7 +45,8 @@ class BlockSteps:
 
     def begin(self, weights: Tensor, factors: list[Tensor]) -> tuple[float, Callable[[], Tensor]]:
         """Loss, and how to improve the weights."""
-        block, row = self.loss.weight_block(factors), weights[None, :]
+        block = self.loss.weight_block(factors)
+        row = weights[None, :]
         loss = self.loss.total(block, row)
 
         def improved() -> Tensor:
@@ -61,12 +62,12 @@ class BlockSteps:
         return moved
 
     def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
-        """How to lift entries that the solver cannot bring back though it should; None where there are none."""
+        """Function that lifts entries which the solver cannot bring back though it should; None without any."""
         return stuck_entries(self.loss, weights, factors) if self.solver.can_be_stuck else None
 
 
 class CompiledSteps:
-    """The same of unfoldings, compiled on JAX.
+    """A solver at work on the blocks of unfoldings, compiled on JAX.
 
     The weights are improved along with the loss, in one compiled function, which is wasted where an extrapolation is
     taken back.
@@ -81,7 +82,8 @@ class CompiledSteps:
     def begin(self, weights: Tensor, factors: list[Tensor]) -> tuple[float, Callable[[], Tensor]]:
         """Loss, and the improved weights."""
         cover = self.loss.tensors.cover
-        variables, arrays = tuple(u.variable for u in cover), tuple(u.arrays for u in cover)
+        variables = tuple(u.variable for u in cover)
+        arrays = tuple(u.arrays for u in cover)
         value, moved, memory = _improved_weights(
             type(self.loss), self.solver, variables, arrays, tuple(factors), weights, self.memory.get(-1)
         )
@@ -101,7 +103,7 @@ class CompiledSteps:
         return moved
 
     def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
-        """How to lift entries that the solver cannot bring back though it should; None where there are none."""
+        """Function that lifts entries which the solver cannot bring back though it should; None without any."""
         return stuck_entries(self.loss, weights, factors) if self.solver.can_be_stuck else None
 
 
@@ -116,7 +118,8 @@ def _improved_weights(
     memory: Any,
 ) -> tuple[Tensor, Tensor, Any]:
     unfoldings = tuple(Unfolding(n, *arrays) for n, arrays in zip(variables, cover, strict=True))
-    block, row = kind.block_of_weights(unfoldings, factors), weights[None, :]
+    block = kind.block_of_weights(unfoldings, factors)
+    row = weights[None, :]
     value = block.value(row)
     moved, memory = solver(block, row, memory)
     return value, moved[0], memory

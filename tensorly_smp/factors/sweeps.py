@@ -140,7 +140,8 @@ class Sweeper:
                 value, improved_weights = self.steps.begin(state.weights, state.factors)
                 if fallback is not None and self.extrapolation is not None and not value <= losses[-1]:
                     self.extrapolation.reject()
-                    state, fallback = fallback, None
+                    state = fallback
+                    fallback = None
                     continue
                 fallback = None
                 if not np.isfinite(value):
@@ -154,7 +155,8 @@ class Sweeper:
                 if status_now is StopReason.CONVERGED and len(losses) <= self.rule.n_iter_max:
                     freed = self._freed(state, value)
                     if freed is not None:
-                        previous, state = state, freed
+                        previous = state
+                        state = freed
                         continue
                 if status_now is not None:
                     status = status_now
@@ -164,17 +166,12 @@ class Sweeper:
                 if self.extrapolation is not None:
                     proposal = self.extrapolation.propose(previous, state)
                     if proposal is not None:
-                        fallback, state = state, proposal
+                        fallback = state
+                        state = proposal
         except KeyboardInterrupt:
             if not seconds:
                 raise
-        if not seconds:
-            raise InvalidInputError(
-                "The loss of a start is not a finite number. Expected data that double precision can hold; divide "
-                "tensors by their sum, or take other weights."
-            )
-        n = len(seconds)  # the interrupt may have come between two of the three
-        return accepted, SweepTrace(np.array(losses[:n]), np.array(changes[:n]), np.array(seconds)), status
+        return accepted, _record(losses, changes, seconds), status
 
     def _freed(self, state: State, loss: float) -> State | None:
         """A state of lower loss, one sweep on from where entries that were stuck have been lifted; None without any."""
@@ -202,3 +199,13 @@ class Sweeper:
         for n in range(len(factors)):
             factors[n] = self.steps.improve(n, factors, weights)
         return State(weights, factors)
+
+
+def _record(losses: list[float], changes: list[float], seconds: list[float]) -> SweepTrace:
+    if not seconds:
+        raise InvalidInputError(
+            "The loss of a start is not a finite number. Expected data that double precision can hold; divide tensors "
+            "by their sum, or take other weights."
+        )
+    n = len(seconds)  # the interrupt may have come between two of the three
+    return SweepTrace(np.array(losses[:n]), np.array(changes[:n]), np.array(seconds))

@@ -25,7 +25,7 @@ class BlockSolver(Protocol):
 
     @property
     def can_be_stuck(self) -> bool:
-        """Whether entries that have become very small hardly come back."""
+        """True if entries that have become very small hardly come back."""
 
     def __call__(self, block: Block, x: Tensor, memory: Any = None) -> tuple[Tensor, Any]:
         """Improved x, on the simplex, and what to remember until the next call for the same block (None at first)."""
@@ -46,7 +46,7 @@ class Multiplicative:
 
 
 class _Point(NamedTuple):
-    """Where mirror descent is: x, the block's value there, the last accepted step, and how many there have been."""
+    """State of mirror descent: x, the block's value there, the last accepted step, and their number."""
 
     x: Tensor
     value: Tensor
@@ -128,7 +128,7 @@ class MirrorDescent:
 
 
 def _falls(block: Block, start: Tensor, end: Tensor) -> Tensor:
-    """Whether the value of a block still falls at the end of a step."""
+    """Tell whether the value of a block still falls at the end of a step."""
     gradient = block.gradient(end)
     # Lines of a step add up to nothing, but for rounding; so may a constant be taken from the gradient.
     level = tl.sum(gradient * end, axis=block.axis, keepdims=True)
@@ -180,7 +180,7 @@ class ProjectedGradient:
 
 
 def _descend(block: Any, x: np.ndarray, n_inner: int) -> np.ndarray:
-    """The same of a factor in NumPy, compiled: the matrices are so small that calls are what takes time."""
+    """Compiled twin for a factor in NumPy: the matrices are so small that calls are what takes time."""
     moved = np.empty_like(x, order="C")
     arrays = (np.ascontiguousarray(array, dtype=x.dtype) for array in (block.linear, block.gram, x))
     block.compiled.descend(*arrays, block.curvature, n_inner, moved)

@@ -24,7 +24,7 @@ from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.core import SINGULAR_RATIO, GevdDiagnostics, decompose_core
-from tensorly_smp.initializers.merging import merge_bins, merge_data, spread_bins, sum_groups
+from tensorly_smp.initializers.merging import coarse_bins, coarsen, refine, sum_groups
 from tensorly_smp.initializers.pair_block import PairBlock, compress_codes, compress_marginals
 from tensorly_smp.marginals.block_tensor import as_marginals, counted_partition
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
@@ -37,7 +37,8 @@ START_BINS = 6
 SMOOTHING = 0.02
 #: Relative decrease of the sum of squares below which its last steps end. Sampling noise is most of that sum, spread
 #: over a thousand entries: a ten-thousandth of it is less than what one parameter more would fit of the noise.
-EXACT_TOL, SAMPLED_TOL = 1e-8, 1e-4
+EXACT_TOL = 1e-8
+SAMPLED_TOL = 1e-4
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -159,7 +160,8 @@ def gevd_start(
         raise InvalidInputError(f"n_partitions is {n_partitions}; expected 1 with a partition, at least 1 without.")
     data, sample_weight = _counted_samples(data, sample_weight)
     rng = as_generator(random_state)
-    best, highest = None, -np.inf
+    best = None
+    highest = -np.inf
     for position in range(n_partitions):
         if partition is not None:
             parts = as_partition(partition, data.n_variables)
@@ -177,7 +179,8 @@ def gevd_start(
             continue
         likelihood = _log_likelihood(start, data, sample_weight) if n_partitions > 1 else 0.0
         if best is None or likelihood > highest:
-            best, highest = start, likelihood
+            best = start
+            highest = likelihood
     assert best is not None  # else the last partition has raised
     return best
 
@@ -226,7 +229,7 @@ def _decompose_partition(
         raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
     shares = univariate_marginals(data, sample_weight)
     groups = _merged_bins(data, shares, parts, rank, n_bins)
-    coarse = data if groups is None else merge_data(data, groups)
+    coarse = data if groups is None else coarsen(data, groups)
     _check_rank(parts, coarse.n_bins, rank)
     try:
         block = (
@@ -245,7 +248,7 @@ def _decompose_partition(
         factors = [(1 - SMOOTHING) * a + SMOOTHING * s[:, None] for a, s in zip(factors, coarse_shares, strict=True)]
         weights = 0.9 * weights + 0.1 / rank
     if groups is not None:
-        factors = [spread_bins(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
+        factors = [refine(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
     return GevdStart(weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
 
 
@@ -297,7 +300,7 @@ def _merged_bins(
     """Merged bin of every bin of each variable; None where bins are not to be merged."""
     if n_bins is None and _is_exact(data):
         return None
-    groups = [merge_bins(share, START_BINS if n_bins is None else n_bins) for share in shares]
+    groups = [coarse_bins(share, START_BINS if n_bins is None else n_bins) for share in shares]
     sizes = [int(group.max()) + 1 for group in groups]
     return None if n_bins is None and min(partition.effective_sizes(sizes)[:2]) < rank else groups
 
@@ -323,12 +326,16 @@ def _decompose(
         )
     if rank == 1:
         core_left = core_right = np.ones((1, 1))
-        third, diagnostics = block.slices[:, :, 0], _trivial_diagnostics()
+        third = block.slices[:, :, 0]
+        diagnostics = _trivial_diagnostics()
     else:
         base = np.zeros(len(block.slices))
         base[: block.n_bins[block.partition.third[0]]] = 1.0
         core = decompose_core(block.slices, base, tol=tol, complex_pairs="keep", random_state=rng)
-        core_left, core_right, third, diagnostics = core.left, core.right, core.third, core.diagnostics
+        core_left = core.left
+        core_right = core.right
+        third = core.third
+        diagnostics = core.diagnostics
     stacked = (
         block.left @ core_left / block.left_scale[:, None],
         block.right @ core_right / block.right_scale[:, None],

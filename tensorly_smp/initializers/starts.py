@@ -1,4 +1,4 @@
-"""Where the starts of a fit come from: algebra, chance, or the caller."""
+"""Starts of a decomposition: from algebra, from chance, or from the caller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.problem import Problem
 from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, start_partition
-from tensorly_smp.initializers.merging import merged_sizes
+from tensorly_smp.initializers.merging import coarse_sizes
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.marginals.block_tensor import counted_partition
 from tensorly_smp.marginals.histograms import Marginals
@@ -25,7 +25,8 @@ BIN_NUMBERS = (START_BINS, 8)
 #: Partitions tried before a start is given up: in one of them a variable that carries nothing may stand alone.
 MOST_ATTEMPTS = 4
 #: Shares of the uniform column, and of uniform weights, in a start whose negative entries were clipped.
-CLIPPED_SHARE, CLIPPED_WEIGHT_SHARE = 0.01, 0.1
+CLIPPED_SHARE = 0.01
+CLIPPED_WEIGHT_SHARE = 0.1
 
 
 def make_starts(
@@ -138,7 +139,7 @@ def _one_start(
         partition = start_partition(data.n_variables, n_bins, rank, rng)
         if isinstance(data, Marginals):
             partition = counted_partition(data, partition, rng=rng)
-        fits = min(partition.effective_sizes(merged_sizes(data, n_bins, sample_weight))[:2]) >= rank
+        fits = min(partition.effective_sizes(coarse_sizes(data, n_bins, sample_weight))[:2]) >= rank
         merged = n_bins if fits else None
         return gevd_start(data, rank, partition, n_bins=merged, sample_weight=sample_weight, random_state=rng)
     start = gevd_start(data, rank, random_state=rng)

@@ -287,10 +287,12 @@ def _count(
         chunk[chunk < 0] = -max(sizes)
         chunk_weights = None if weights is None else weights[start : start + CHUNK_SIZE]
         incomplete = chunk.min() < 0
-        pair, pair_code = (-1, -1), chunk[0]
+        pair = (-1, -1)
+        pair_code = chunk[0]
         for position, (j, k, m) in enumerate(triples):
             if (j, k) != pair:  # lexicographic order: each pair is computed once
-                pair, pair_code = (j, k), chunk[j] * n_bins[k] + chunk[k]
+                pair = (j, k)
+                pair_code = chunk[j] * n_bins[k] + chunk[k]
             cell = pair_code * n_bins[m] + chunk[m]
             if incomplete:
                 cell[cell < 0] = sizes[position]

@@ -12,7 +12,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 
 def is_single_tensor(data: Any) -> bool:
-    """Whether `data` is one array, not a list of them."""
+    """Tell whether `data` is one array, not a list of them."""
     return isinstance(data, np.ndarray) or tl.is_tensor(data)
 
 

@@ -16,7 +16,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.initializers import starts as starts_module
 from tensorly_smp.initializers.coupled_gevd import GevdStart
-from tensorly_smp.initializers.merging import merged_sizes
+from tensorly_smp.initializers.merging import coarse_sizes
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.initializers.starts import BIN_NUMBERS, RANDOM_EVERY, gevd_starts
 from tensorly_smp.marginals.histograms import count_marginals
@@ -61,7 +61,7 @@ def test_most_are_algebraic_and_some_are_random(data):
             assert start is fallback
         else:
             assert isinstance(start, GevdStart)
-            assert start.start_bins == merged_sizes(data, BIN_NUMBERS[position % len(BIN_NUMBERS)])
+            assert start.start_bins == coarse_sizes(data, BIN_NUMBERS[position % len(BIN_NUMBERS)])
     algebraic = [start for start in starts if isinstance(start, GevdStart)]
     assert len({start.partition for start in algebraic}) > 1
     assert min(clustering_accuracy(DATA.labels, s.posterior(CODES).argmax(axis=1)) for s in algebraic) > 0.9
@@ -166,7 +166,7 @@ def test_codes_take_the_place_of_histograms_that_were_not_counted():
     with pytest.warns(AlgebraicStartWarning, match="have not been counted"):
         coupled_simplex_parafac(some, RANK, random_state=0)
     solution = solved(some, RANK, samples=CODES, random_state=0)
-    assert solution.start_info["gevd_bins"] == list(merged_sizes(CODES, BIN_NUMBERS[0]))
+    assert solution.start_info["gevd_bins"] == list(coarse_sizes(CODES, BIN_NUMBERS[0]))
 
 
 def test_integer_weights_are_repeated_samples():
