@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_sample_weight
+from tensorly_smp.checks import checked_sample_weight, warn
 from tensorly_smp.codes.edges import (
     are_crowded,
     bounds_of,
@@ -269,22 +268,25 @@ def choose_binning(
             is_stretched = share == 1.0 and stretched_range(observed, own) is not None
             if is_stretched or are_crowded(observed, spaced, own):
                 stretched.append(name)
+    _warn_of(stretched, constant)
+    return Binning(tuple(edges), names, strategy)
+
+
+def _warn_of(stretched: list[Hashable], constant: list[Hashable]) -> None:
+    """Name the variables whose range far values set, and those of a single value."""
     if stretched:
-        warnings.warn(
+        warn(
             f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
             "values share a few of the uniform bins. State coverage=0.99, or less if more values are far (or a range): "
             'the outermost bins then catch these. Or set them to NaN if they are errors; or take binning="quantile".',
             OutlierWarning,
-            stacklevel=2,
         )
     if constant:
-        warnings.warn(
+        warn(
             f"Variable(s) {list_names(constant)} take a single value (to rounding), so they cannot tell components "
             "apart; their bins lie around it. Consider leaving them out.",
             ConstantVariableWarning,
-            stacklevel=2,
         )
-    return Binning(tuple(edges), names, strategy)
 
 
 def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...]:
