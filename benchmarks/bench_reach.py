@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
     if low.any():
         lost = rows[low, 1] - rows[low, 2]
         print(
-            f"of those that end lower: {np.max(lost):.1f} points of accuracy lost at most, {np.mean(lost):.1f} on average"
+            f"points of accuracy lost by those that end lower: {np.max(lost):.1f} at most, {np.mean(lost):.1f} on average"
         )
 
 
@@ -76,8 +76,9 @@ def one_case(number: int, n_truths: int, n_samples: int | None) -> np.ndarray:
     mean, gaps = rows.mean(axis=0), rows[:, 0]
     name = f"{kind} {n_variables}, {rank}, {n_samples or samples}" + (" unequal" if concentration < 10 else "")
     shown = " ".join(f"{gap:.0f}" for gap in gaps)
+    reached = np.sum(gaps >= REACHED)
     print(
-        f"{name:<26s} {np.sum(gaps >= REACHED):>4d}/{len(gaps):<3d} {gaps.min():>7.1f} {mean[1]:>6.2f} /{mean[2]:>6.2f} "
+        f"{name:<26s} {reached:>4d}/{len(gaps):<3d} {gaps.min():>7.1f} {mean[1]:>6.2f} /{mean[2]:>6.2f} "
         f"{mean[3]:>6.3f} /{mean[4]:>6.3f} {mean[5]:>6.2f} {mean[6]:>7.2f}   {shown}",
         flush=True,
     )

@@ -8,6 +8,7 @@ from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.factors.coupled_cp import CoupledSimplexCP
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.options import SolverOptions
 from tensorly_smp.factors.solution import CoupledSolution, StopReason, SweepTrace
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.identifiability.bounds import max_identifiable_rank, min_bins_for_rank
@@ -37,6 +38,7 @@ __all__ = [
     "MixtureFactors",
     "Partition",
     "SmoothProductMixture",
+    "SolverOptions",
     "StopReason",
     "SweepTrace",
     "block_tensor",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from importlib import import_module
 from numbers import Integral
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,17 @@ def import_extra(module: str, extra: str, what: str) -> Any:
         raise MissingDependencyError(
             f'{what} needs {package}, which is not installed: pip install "tensorly_smp[{extra}]".'
         ) from error
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Give a warning at the line outside of this package that led to it."""
+    package = __name__.partition(".")[0]
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def checked_integer(value: Any, name: str, least: int | None = None) -> int:

@@ -12,8 +12,10 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.options import SolverOptions
+from tensorly_smp.factors.problem import as_problem
 from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.factors.solver import coupled_simplex_parafac, decompose
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.marginals.triples import cells_of_all_triples
@@ -70,10 +72,10 @@ class Decomposition:
             n_init=n_init,
             n_iter_max=min(self.max_iter, sweeps) if self.is_start else self.max_iter,
             tol=self.tol,
-            n_jobs=self.n_jobs,
             random_state=self.random_state,
             callback=self.callback,
             verbose=self.verbose,
+            options=SolverOptions(n_jobs=self.n_jobs),
         )
 
     @contextmanager
@@ -99,4 +101,5 @@ class Decomposition:
                 return coupled_simplex_parafac(marginals, self.rank, **settings)
             values, sample_weight = thinned(codes.values, sample_weight)
             samples = Codes(values, codes.binning)
-            return coupled_simplex_parafac(marginals, self.rank, codes=samples, sample_weight=sample_weight, **settings)
+            of = dict(rank=self.rank, loss=settings.pop("loss"), options=settings["options"])
+            return decompose(as_problem(marginals, samples=samples, sample_weight=sample_weight, **of), **settings)

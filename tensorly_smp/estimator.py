@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from tensorly_smp.checks import checked_integer, checked_n_jobs
+from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_tolerance
 from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
@@ -428,6 +428,7 @@ class SmoothProductMixture(FittedMixture):
         # The solver checks these too, but knows them by other names.
         for name, least in (("n_components", 1), ("max_iter", 0)):
             checked_integer(getattr(self, name), name, least)
+        checked_tolerance(self.tol)
         checked_n_jobs(self.n_jobs)
 
 

@@ -374,7 +374,6 @@ def test_log_splines_from_posteriors_and_from_factors():
         ({"samples": X, "posterior": np.ones((400, 2))}, "probabilities"),
         ({"samples": X, "penalty": "cv"}, "penalty"),
         ({"samples": X, "method": "sinc"}, "logspline"),
-        ({"raw": True}, "raw"),
     ],
 )
 def test_refused_reconstructions(options, match):

@@ -1,4 +1,4 @@
-"""What the likelihood asks of the samples of a fit, where they are in chunks."""
+"""Samples of a fit that are in chunks, with the methods that the likelihood calls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SamplesInChunks:
 
     @property
     def are_few(self) -> bool:
-        """Whether these are all."""
+        """True if the subsample is all of the samples."""
         n_samples = self.codes.samples.n_samples
         return len(evenly_spaced(n_samples, len(self.codes.n_bins))) == n_samples
 

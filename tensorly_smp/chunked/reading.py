@@ -37,7 +37,7 @@ MOST_PARTS = 512
 
 
 def is_chunked(X: Any) -> bool:
-    """Whether X is a dask array, a dask DataFrame, or a DataArray of such an array.
+    """Tell whether X is a dask array, a dask DataFrame, or a DataArray of such an array.
 
     Nothing can be where Dask has not been imported, so that it is not imported here. A Dataset is none: it is computed.
 
@@ -61,12 +61,12 @@ def is_chunked(X: Any) -> bool:
 
 
 def is_chunked_frame(X: Any) -> bool:
-    """Whether X is a dask DataFrame."""
+    """Tell whether X is a dask DataFrame."""
     return _is_of(X, "dask.dataframe", "DataFrame")
 
 
 def _is_of(X: Any, module: str, name: str) -> bool:
-    """Whether X is of a class of a module, which has been imported if there is an object of it."""
+    """`isinstance` check that does not import an optional module."""
     return module in sys.modules and isinstance(X, getattr(sys.modules[module], name))
 
 
@@ -87,7 +87,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How a chunked object is read: blocks along the samples, and what their columns are.
+    """Blocks of a chunked object along its samples, and the meaning of their columns.
 
     Attributes
     ----------
@@ -278,7 +278,8 @@ def read_chunks(
     sizes = layout.sizes
     if sizes is None:
         sizes = tuple(MadeParts(len, tuple((block,) for block in layout.blocks)).gather())
-    n_samples, n_variables = sum(sizes), len(layout.variables)
+    n_samples = sum(sizes)
+    n_variables = len(layout.variables)
     if not n_samples:
         raise InvalidInputError("X has 0 sample(s) while a minimum of 1 is required.")
     weights = _blocks_of_weights(sample_weight, sizes)
@@ -287,7 +288,8 @@ def read_chunks(
     offsets = np.cumsum([0, *(sum(sizes[i] for i in group) for group in groups)])
     survey = parts.map(_survey, n_samples, each=offsets[:-1].tolist()).reduce(merge_surveys)
     _require_usable(survey, layout.variables)
-    few, few_weights = survey.few, survey.few_weights
+    few = survey.few
+    few_weights = survey.few_weights
     if n_samples > len(few):
         few, few_weights = with_extremes(few, few_weights, survey.counted, survey.every)
     few.flags.writeable = False

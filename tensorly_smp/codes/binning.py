@@ -1,16 +1,15 @@
-"""How each variable is cut into intervals."""
+"""Cuts of each variable into intervals."""
 
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_sample_weight
+from tensorly_smp.checks import checked_sample_weight, warn
 from tensorly_smp.codes.edges import (
     are_crowded,
     bounds_of,
@@ -75,7 +74,8 @@ class Binning:
 
     def __post_init__(self) -> None:
         try:
-            given, names = tuple(self.edges), tuple(self.variables)
+            given = tuple(self.edges)
+            names = tuple(self.variables)
             hash(names)
         except TypeError as error:
             raise InvalidTypeError(
@@ -251,10 +251,13 @@ def choose_binning(
     ranges = _resolve_ranges(range, names)
     share = _checked_coverage(coverage)
     _refuse_unobserved(values, names, ranges)
-    edges, constant, stretched = [], [], []
+    edges = []
+    constant = []
+    stretched = []
     for column, name, count, given in zip(values.T, names, counts, ranges, strict=True):
         present = ~np.isnan(column)
-        observed, own = column[present], None if weights is None else weights[present]
+        observed = column[present]
+        own = None if weights is None else weights[present]
         low, high = bounds_of(observed, given, share, count, name, own)
         spaced = np.linspace(low, high, count + 1)
         edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count, own))
@@ -265,22 +268,25 @@ def choose_binning(
             is_stretched = share == 1.0 and stretched_range(observed, own) is not None
             if is_stretched or are_crowded(observed, spaced, own):
                 stretched.append(name)
+    _warn_of(stretched, constant)
+    return Binning(tuple(edges), names, strategy)
+
+
+def _warn_of(stretched: list[Hashable], constant: list[Hashable]) -> None:
+    """Name the variables whose range far values set, and those of a single value."""
     if stretched:
-        warnings.warn(
+        warn(
             f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
             "values share a few of the uniform bins. State coverage=0.99, or less if more values are far (or a range): "
             'the outermost bins then catch these. Or set them to NaN if they are errors; or take binning="quantile".',
             OutlierWarning,
-            stacklevel=2,
         )
     if constant:
-        warnings.warn(
+        warn(
             f"Variable(s) {list_names(constant)} take a single value (to rounding), so they cannot tell components "
             "apart; their bins lie around it. Consider leaving them out.",
             ConstantVariableWarning,
-            stacklevel=2,
         )
-    return Binning(tuple(edges), names, strategy)
 
 
 def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...]:

@@ -64,12 +64,12 @@ def finite(values: np.ndarray, message: str) -> np.ndarray:
 
 
 def is_one_of(value: Any, names: tuple[str, ...]) -> bool:
-    """Whether a value is one of these words; an array is not compared with them."""
+    """Tell whether a value is one of these words; an array is not compared with them."""
     return isinstance(value, str) and value in names
 
 
 def is_all(component: Component) -> bool:
-    """Whether every component is asked for; an array is not compared with the word."""
+    """Tell whether every component is asked for; an array is not compared with the word."""
     return isinstance(component, str) and component == "all"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
+from tensorly_smp.marginals.partition import Partition, as_partition, pencil_partition
 
 Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic"]
 
@@ -127,7 +127,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     rule = _RANK_RULES[criterion]
     equal = len(set(gains)) == 1
     if criterion == "gevd":
-        return default_partition(n_variables) if equal else _pencil_partition(gains)
+        return pencil_partition(sizes)
     if not equal and len(gains) * (sum(gains) + 1) ** 2 <= _TABLE_BITS:
         return _best_of_all_partitions(gains, rule)
     candidates = _greedy_partitions(gains, criterion)
@@ -238,35 +238,6 @@ _PAPER_RULES: dict[str, tuple[Callable[[int, int], int], Callable[[tuple[int, in
     "paper-gevd": (_paper_gevd, _paper_gevd_rows),
     "paper-generic": (_paper_generic, _paper_generic_rows),
 }
-
-
-def _pencil_partition(gains: list[int]) -> Partition:
-    """Best for "gevd": the variable with the fewest bins is the pencil, the rest is split in halves.
-
-    Exchanging the pencil for a variable with more bins could only shrink the halves.
-    """
-    order = sorted(range(len(gains)), key=lambda n: gains[n])
-    pencil, others = order[0], order[1:]
-    half = sum(gains[n] for n in others) // 2
-    if len(others) * (2 * half + 1) <= _TABLE_BITS:
-        first = _subset_nearest(others, gains, half)
-    else:
-        first = _deal(others, gains, 2)[0]
-    return Partition(tuple(first), tuple(sorted(set(others) - set(first))), (pencil,))
-
-
-def _subset_nearest(items: list[int], gains: list[int], target: int) -> list[int]:
-    """Subset with the largest sum that is at most `target`: bit s of a table is set if s is a reachable sum."""
-    tables = [1]
-    for n in items:
-        tables.append((tables[-1] | tables[-1] << gains[n]) & ((1 << (target + 1)) - 1))
-    total = tables[-1].bit_length() - 1
-    subset = []
-    for n, before in zip(reversed(items), reversed(tables[:-1]), strict=True):
-        if not before >> total & 1:
-            subset.append(n)
-            total -= gains[n]
-    return sorted(subset)
 
 
 def _best_of_all_partitions(gains: list[int], rule: Callable[[np.ndarray], np.ndarray]) -> Partition:

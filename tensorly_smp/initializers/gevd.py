@@ -213,7 +213,8 @@ def unit_columns(factors: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray
         norms = np.linalg.norm(factor, axis=0)
         peak = np.take_along_axis(factor, np.abs(factor).argmax(axis=0)[None], axis=0)[0]
         sign = np.where(peak < 0, -1.0, 1.0)
-        weights, signs = weights * norms, signs * sign
+        weights = weights * norms
+        signs = signs * sign
         scaled.append(factor * sign / np.where(norms == 0, 1.0, norms))
     norms = np.linalg.norm(factors[2], axis=0)
     weights = weights * norms

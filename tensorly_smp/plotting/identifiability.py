@@ -107,7 +107,8 @@ def _read_report(report: Any) -> xr.Dataset:
 
 def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
     """Highest rank by every criterion."""
-    rank, names = int(dataset.attrs["rank"]), [str(name) for name in dataset["criterion"].values]
+    rank = int(dataset.attrs["rank"])
+    names = [str(name) for name in dataset["criterion"].values]
     is_proved = dataset.attrs["verdict"] in PROVED
     highest = dataset["max_rank"].values.astype(float)
     at = np.arange(len(names))[::-1]
@@ -138,7 +139,8 @@ def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
 
 def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
     """Rank and k-rank of the stacked factors."""
-    rank, at = int(dataset.attrs["rank"]), np.arange(3)
+    rank = int(dataset.attrs["rank"])
+    at = np.arange(3)
     is_proved = dataset.attrs["verdict"] in PROVED
     ax.bar(at - 0.2, dataset["stacked_rank"].values, 0.38, color=LIGHT_BLUE, zorder=2, label="rank")
     ax.bar(at + 0.2, dataset["k_rank"].values, 0.38, color=BLUE, zorder=2, label="k-rank")
@@ -160,7 +162,7 @@ def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
 
 
 def _concern(conditions: np.ndarray, is_proved: bool) -> str:
-    """What the condition numbers (3,) mean that are too large, in at most two lines."""
+    """Meaning of condition numbers (3,) that are too large, in at most two lines."""
     lines = []
     if np.isinf(conditions).any():
         reason = "the other sets make up for it" if is_proved else "fewer independent ones than components"
@@ -198,7 +200,7 @@ def _draw_jacobian(ax: Axes, dataset: xr.Dataset) -> None:
 
 
 def _draw_parallel(ax: Axes, dataset: xr.Dataset) -> None:
-    """How many variables two components are nearly parallel in; none is best."""
+    """Bars of the number of variables in which two components are nearly parallel; none is best."""
     counts = dataset["n_nearly_parallel"].values.astype(float)
     n_variables = dataset.sizes["variable"]
     np.fill_diagonal(counts, np.nan)

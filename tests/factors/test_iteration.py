@@ -70,9 +70,7 @@ def test_the_limit_of_steps():
 
 @pytest.mark.parametrize("step", [0, 3])
 def test_a_value_that_is_not_a_number_ends_the_iteration(step):
-    found = iterate(
-        0, lambda k: (None, np.nan if k == step else float(k)), lambda k, _: k + 1, tol=0.0, n_iter_max=100
-    )
+    found = iterate(0, lambda k: (None, np.nan if k == step else float(k)), lambda k, _: k + 1, tol=0.0, n_iter_max=100)
     assert found.status is StopReason.NONFINITE
     assert found.n_steps == max(step - 1, 0)
 
