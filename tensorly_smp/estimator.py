@@ -31,11 +31,12 @@ from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fit_samples import ReadSamples
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.progress import checked_verbose, dask_progress, logger
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.refinement import Refinement
-from tensorly_smp.results import fine_probabilities, solution_to_dataset
+from tensorly_smp.results import fine_probabilities, solution_to_dataset, with_patterns
 from tensorly_smp.units import units_of, with_units
 from tensorly_smp.variables import Variables, repeated_value_concerns
 
@@ -293,13 +294,16 @@ class SmoothProductMixture(FittedMixture):
             n_samples=data.n_samples,
             container=data.container,
         )
-        dataset = with_units(dataset, X, binning.variables)
+        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(few.values))
         self._set_fitted(dataset, binning.variables)
         self.labels_ = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
         triples = "all" if solution.triples is None else solution.triples
-        concerns = identifiability_concerns(self.factors_, triples, fine_probabilities(dataset, self.factors_))
+        fine = fine_probabilities(dataset, self.factors_)
+        known: KnownName = "triples" if self.refine is None else "samples"
+        patterns = dataset.get("patterns")
+        concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
         if concerns:
             warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self

@@ -122,7 +122,7 @@ def identifiability_concerns(
     fine: Sequence[np.ndarray] | None = None,
     *,
     known: KnownName = "triples",
-    patterns: np.ndarray | None = None,
+    patterns: Any = None,
 ) -> list[str]:
     """Sentences that a fit should warn with, found in milliseconds: no proofs, and no Jacobian.
 
@@ -138,7 +138,7 @@ def identifiability_concerns(
         fitted to more than the bins; by default those of the bins. Columns sum to one; numbers of cells may differ.
     known : {"triples", "samples"}
         With "samples", the sizes are judged by what whole samples determine, in the fine cells if these are given.
-    patterns : ndarray of bool (n_patterns, n_variables), optional
+    patterns : array_like of bool (n_patterns, n_variables), optional
         With "samples", variables that are observed together; default: all.
 
     Returns
@@ -309,14 +309,15 @@ def _joint_concerns(sizes: Sequence[int], rank: int, known: Known) -> list[str]:
     wanted, found = n_parameters(sizes, rank), known.n_independent_cells(sizes)
     if wanted > found:
         return [
-            f"The model has {wanted} free parameters, more than the {found} independent probabilities of whole samples: "
-            f"at least {wanted - found} directions stay free. Use fewer components or more variables."
+            f"The model has {wanted} free parameters, more than the {found} independent probabilities of whole "
+            f"samples: at least {wanted - found} directions stay free. Use fewer components or more variables."
         ]
     patterns = [[sizes[n] for n in pattern] for pattern in known.patterns[:_SHOWN] if len(pattern) >= 3]
     bound = max((max_identifiable_rank(len(inside), inside, "joint") for inside in patterns), default=1)
     if rank <= bound:
         return []
     return [
-        f"Rank {rank} is above {bound}, the highest that whole samples of these numbers of variables and bins are known "
-        "to determine for almost every model. Use fewer components or more variables, or look at check_identifiability."
+        f"Rank {rank} is above {bound}, the highest that is known to be unique for almost every model of whole samples "
+        "of these numbers of variables and bins. Use fewer components or more variables, or look at "
+        "check_identifiability."
     ]

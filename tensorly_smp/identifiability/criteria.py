@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import log10
 
 import numpy as np
 
@@ -42,6 +41,7 @@ from tensorly_smp.identifiability.verdict import (
     overall,
     without_contradictions,
 )
+from tensorly_smp.representations import number_text
 
 _BOUNDS: dict[Criterion, tuple[str, str]] = {
     "gevd": ("gevd-bound", "Leurgans' bound"),
@@ -59,7 +59,6 @@ _SPECIAL_COMBINATIONS = 5000
 _NAME_WIDTH = 36
 # Independence of fitted densities: never asked for to more digits than this, and than samples give.
 _DENSITY_TOLERANCE = 1e-3
-_WRITTEN_DIGITS = 10**7
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,21 +132,6 @@ def gather(problem: Problem) -> Evidence:
     ]
     referenced = tuple(replace(line, reference=reference(line.key)) for line in shown)
     return Evidence(referenced, tuple(notes), verdict, stacked, grouped, max_ranks, pairs, local)
-
-
-def number_text(number: int) -> str:
-    """An integer, in powers of ten if it is long: the number of states of a thousand variables is.
-
-    Examples
-    --------
-    >>> number_text(256), number_text(15**1000)
-    ('256', '1.23e+1176')
-    """
-    if abs(number) < _WRITTEN_DIGITS:
-        return str(number)
-    exponent = int(log10(abs(number)))
-    mantissa = 10 ** (log10(abs(number)) - exponent)
-    return f"{'-' if number < 0 else ''}{mantissa:.2f}e+{exponent}"
 
 
 def _pairs(problem: Problem) -> tuple[ComponentPair, ...]:

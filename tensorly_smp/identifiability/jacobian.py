@@ -253,7 +253,7 @@ class ScaledJacobian:
             ends = np.cumsum([0, *(self.bases[n].shape[1] for n in margin)]).tolist()
             for n, (start, stop) in zip(margin, pairwise(ends), strict=True):
                 part = moved[:, :, start:stop] * (length / self.scales[n])[:, None]
-                block[:, self.spans[n + 1]] = part.transpose(0, 2, 1).reshape(len(joint), -1)
+                block[:, self.spans[n + 1]] = part.transpose(0, 2, 1).reshape(len(joint), self.rank * (stop - start))
             rows.add(block)
         return rows.matrix()
 
@@ -420,8 +420,7 @@ class MarginSums(GramSums):
 
     def without(self, *left_out: int) -> np.ndarray:
         """Products over all but one or two variables."""
-        chosen: np.ndarray = self.members[:, list(left_out)].all(axis=1)
-        return self._summed(chosen, left_out)
+        return self._summed(np.logical_and.reduce(self.members[:, list(left_out)], axis=1), left_out)
 
     def _summed(self, chosen: np.ndarray, left_out: Sequence[int]) -> np.ndarray:
         logs = self.margin_logs[chosen] - self.logs[list(left_out)].sum(axis=0)

@@ -190,6 +190,35 @@ def maximal_patterns(observed: Any) -> np.ndarray:
     return kept
 
 
+def observed_patterns(observed: np.ndarray, most: int = 200) -> np.ndarray | None:
+    """Patterns of observed variables that a report on samples with missing entries is about.
+
+    Parameters
+    ----------
+    observed : ndarray of bool (n_samples, n_variables)
+    most : int
+        No more patterns than this are taken, those with most variables first, and one more for every variable that is
+        in none of them. Fewer patterns prove less, and nothing that is not so.
+
+    Returns
+    -------
+    ndarray of bool (n_patterns, n_variables) or None
+        None if some sample is complete: whole samples are then known.
+
+    Examples
+    --------
+    >>> observed_patterns(np.array([[True, True, False], [False, True, True], [False, True, False]])).shape
+    (2, 3)
+    """
+    if observed.all(axis=1).any() or not observed.any(axis=0).all():
+        return None
+    patterns = np.unique(observed, axis=0)
+    patterns = patterns[np.argsort(-patterns.sum(axis=1), kind="stable")]
+    uncovered = np.flatnonzero(~patterns[:most].any(axis=0))
+    chosen = [*range(min(most, len(patterns))), *(int(np.argmax(patterns[:, n])) for n in uncovered)]
+    return maximal_patterns(patterns[chosen])
+
+
 def _sets(patterns: np.ndarray) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(np.flatnonzero(pattern).tolist()) for pattern in patterns)
 

@@ -100,5 +100,4 @@ def _is_positive(cells: np.ndarray, supports: Sequence[np.ndarray]) -> np.ndarra
     inside = np.ones((cells.shape[1], supports[0].shape[1]), dtype=bool)
     for support, bins in zip(supports, cells, strict=True):
         inside &= support[bins]
-    positive: np.ndarray = inside.any(axis=1)
-    return positive
+    return np.logical_or.reduce(inside, axis=1)

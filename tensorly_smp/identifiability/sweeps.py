@@ -142,14 +142,15 @@ def _chosen(
     """One more variable in the distribution: the product rule."""
     # i row so far, b bin, r component, q change
     product = moved[:, None, :, :] * factor[None, :, :, None] + joint[:, None, :, None] * change[None, :, :, :]
-    rank, n_changes = product.shape[2:]
-    return (joint[:, None, :] * factor).reshape(-1, rank), product.reshape(-1, rank, n_changes)
+    rows, bins, rank, n_changes = product.shape
+    return (joint[:, None, :] * factor).reshape(-1, rank), product.reshape(rows * bins, rank, n_changes)
 
 
 def _compress(joint: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both arrays with their rows merged, and rotated together if there are more rows than columns."""
     rank, n_changes = moved.shape[-2:]
-    joint, moved = joint.reshape(-1, rank), moved.reshape(-1, rank * n_changes)
+    joint = joint.reshape(-1, rank)
+    moved = moved.reshape(len(joint), rank * n_changes)
     if len(joint) > rank * (1 + n_changes):
         both = compressed(np.hstack([joint, moved]))
         joint, moved = both[:, :rank], both[:, rank:]
