@@ -145,8 +145,8 @@ def identifiability_concerns(
     -------
     list of str
         A sentence each; empty if there is nothing to say. The rank is above what the numbers of variables and bins
-        allow, no triple or sample links some variables with the others, or two components (of more than 1e-6 weight) are nearly
-        equal in all but at most two variables.
+        allow, no triple or sample links some variables with the others, or two components (of more than 1e-6 weight)
+        are nearly equal in all but at most two variables.
 
     Raises
     ------

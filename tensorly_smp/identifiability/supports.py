@@ -53,7 +53,7 @@ def _candidates(supports: Sequence[np.ndarray], known: Known) -> Iterator[tuple[
     tried: dict[tuple[int, ...], None] = {}
     for margin in margins:
         zeros = [n for n in margin if not supports[n].all()]
-        sets = [c for size in (1, 2, 3) if size <= largest for c in combinations(zeros, size)]
+        sets = [c for size in (2, 3) for c in combinations(zeros, size)]
         if len(zeros) <= largest:
             sets.append(tuple(zeros))
         for variables in sets:
