@@ -2,9 +2,9 @@
 
 Generic models and special ones (equal columns in some variables, a column between two others, a component without
 weight, constant variables, zeros, a factor that occurs twice), with all triples or some, whole samples or patterns of
-missing entries. Free directions of the report's Jacobian, from singular values and from Gram matrices, are compared with
-those of a plain Jacobian, cell by cell. Where the verdict is "unique", least squares from random non-negative starts
-looks for another model with the same distributions.
+missing entries. Free directions of the report, of singular values and of Gram matrices are compared with those of a
+plain Jacobian, cell by cell. Where the verdict is "unique", least squares from random non-negative starts looks for
+another model with the same distributions.
 
 `python benchmarks/uniqueness.py --models 500 --starts 2` prints the counts; it takes some minutes.
 """
@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +103,7 @@ def another_model(model, margins, n_starts, rng):
 
     def unpacked(roots):
         # Squares of free numbers, divided by their sum: non-negative, and zeros are reached.
-        columns = [roots[a:b] ** 2 / (roots[a:b] ** 2).sum() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        columns = [roots[a:b] ** 2 / (roots[a:b] ** 2).sum() for a, b in pairwise(ends)]
         starts = np.cumsum([1, *(model.rank for _ in model.n_bins)])
         return columns[0], [np.stack(columns[s : s + model.rank], axis=1) for s in starts[:-1]]
 

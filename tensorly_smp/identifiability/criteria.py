@@ -394,7 +394,11 @@ def _jacobian_line(problem: Problem, local: LocalIdentifiability | None) -> Repo
     full = "" if n_free else " (full: no other model nearby)"
     if not local.is_settled:
         full = " or more (the rest is within rounding)"
-    value = f"rank {local.rank}{full}, smallest singular value {local.smallest_singular_value:.2g} ({local.method})"
+    # Zeros are not printed: their digits are rounding, and another machine's are others.
+    nonzero = local.singular_values[local.singular_values > local.tolerance]
+    other = "other " if n_free else ""
+    smallest = f", smallest {other}singular value {nonzero[-1]:.2g}" if len(nonzero) else ""
+    value = f"rank {local.rank}{full}{smallest} ({local.method})"
     line = ReportLine("jacobian", name, value, f"{local.n_parameters}")
     # Bins that leave directions free say nothing of densities on finer cells.
     if not n_free or not local.is_settled or problem.fine is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# Numbers of theorems of Allman et al. and of Rothenberg were not checked against the printed papers.
 _ALLMAN = "Allman, Matias and Rhodes, Annals of Statistics 37, 2009"
 _KARGAS = "Kargas and Sidiropoulos, AISTATS 2019"
 _KRUSKAL = "Kruskal, Linear Algebra and its Applications 18, 1977"
@@ -12,7 +13,7 @@ _HERE = "tensorly_smp, docs/identifiability.md"
 #: Reference by key of a report line; sets and groups by the beginning of theirs.
 REFERENCES = {
     "set": f"{_KARGAS}, section 3",
-    "group": f"{_ALLMAN}, section 4",
+    "group": _ALLMAN,
     "leurgans": _LEURGANS,
     "kruskal": f"{_KRUSKAL}, uniqueness theorem",
     "joint": f"{_ALLMAN}, Theorem 4, by Kruskal 1977",

@@ -137,10 +137,11 @@ class IdentifiabilityReport:
     def summary(self) -> str:
         """Return the verdict and its reason in one sentence, without a full stop."""
         reasons = [line for line in self.lines if line.verdict == self.verdict]
+        subject = f"{self._subject()}, {self.known.describe()}"
         if not reasons or self.verdict == OPEN:
-            return f"{self._subject()}: {self.verdict}"
+            return f"{subject}: {self.verdict}"
         name, value, required, _ = _cells(reasons[0])
-        return f"{self._subject()}, {self.known.describe()}: {self.verdict} ({name}: {value}; required {required})"
+        return f"{subject}: {self.verdict} ({name}: {value}; required {required})"
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return the table of criteria.
