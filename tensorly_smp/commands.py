@@ -34,6 +34,7 @@ BOUNDS = {
     "gevd": "found by algebra, for almost every model",
     "kruskal": "unique for almost every model, by Kruskal's condition",
     "generic": "unique for almost every model, by Chiantini and Ottaviani",
+    "joint": "unique for almost every model if whole samples are fitted, by Allman, Matias and Rhodes",
 }
 #: A component of fewer samples has no density to speak of.
 FEWEST_SAMPLES = 5
@@ -126,7 +127,7 @@ def check(options: argparse.Namespace) -> bool:
             _say_bounds(n_variables, n_bins)
             return False
         report = check_identifiability(n_variables=n_variables, n_bins=n_bins, rank=options.components)
-    say(repr(report).replace(": see pairs.", "."))  # an attribute that only Python has
+    say(repr(report))
     return not report.is_generically_unique
 
 

@@ -538,6 +538,7 @@ def test_samples_of_no_weight_do_not_count_in_the_algebra():
     )
 
 
+@pytest.mark.filterwarnings("ignore:Components .* are empty")
 @pytest.mark.parametrize("refine", [None, "em"])
 def test_more_components_than_the_sizes_allow(refine):
     quick = estimator(n_components=3, n_bins=2, refine=refine, density="histogram", init="random", n_init=1)

@@ -457,8 +457,9 @@ def _pair_notes(problem: Problem, evidence: Evidence) -> list[str]:
     ]
     more = len(pairs) - len(shown)
     if more:
-        others = "more pair" if shown else "pair"
-        notes.append(f"{more} {others}{'s' * (more > 1)} of components nearly parallel in some variable: see pairs.")
+        others = "more " if shown else ""
+        are = "pairs of components are" if more > 1 else "pair of components is"
+        notes.append(f"{more} {others}{are} nearly parallel in some variable.")
     return notes
 
 
