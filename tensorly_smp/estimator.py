@@ -135,7 +135,8 @@ class SmoothProductMixture(FittedMixture):
     result_ : xarray.Dataset
         weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
         change and seconds (sweep), start_loss and start_status (start), start_trace (start, start_sweep), the loss of
-        each; triples (triple, mode) unless all were factorized; units (variable) where X has any; attributes of plain
+        each; triples (triple, mode) unless all were factorized; patterns (pattern, variable) of entries observed
+        together where no sample is complete; units (variable) where X has any; attributes of plain
         types. Components are sorted by decreasing weight. With ``refine="smooth"`` also the splines of the log
         densities, their penalties, which variables are discrete and the values of their bins (categories), the
         log-likelihood (em_pass) and what starts were compared by (start_criterion); weights and factors are the refined

@@ -1,4 +1,4 @@
-"""The criteria of uniqueness, one line each, and what they say together."""
+"""The criteria of uniqueness, one line of the report each, and the verdict of all of them."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def _kruskal_cells(rank: int, model: StackedModel) -> tuple[str, str]:
 
 
 def _density_lines(problem: Problem, may_search: bool) -> list[ReportLine]:
-    """The same for fitted densities, whose inner products are integrals, to a tolerance.
+    """Kruskal's condition for products of fitted densities, whose inner products are integrals, to a tolerance.
 
     Cells are equally wide in the coordinate of the splines, so that products of their probabilities are integrals of
     f_n(.|r) f_n(.|s) up to a factor. Fitted densities are always independent to rounding: what counts is whether they
@@ -283,7 +283,7 @@ def _generic_groups(problem: Problem) -> GroupingSearch:
 def _bound_lines(
     problem: Problem, max_ranks: dict[str, int], covered: dict[str, bool], special: dict[str, str]
 ) -> list[ReportLine]:
-    """What the sizes allow; a proof if they are the question, and withdrawn if the model is a special one."""
+    """Bounds by sizes: proofs if sizes are the problem, withdrawn if the model at hand is a special one."""
     lines = []
     for criterion, (key, name) in _BOUNDS.items():
         if criterion not in max_ranks:
@@ -430,7 +430,7 @@ def _left_over(problem: Problem, grouping: GroupingSearch | None, inside: set[in
 
 
 def _coverage_notes(problem: Problem, stacked: StackedModel, grouped: StackedModel | None) -> list[str]:
-    """Why sets of variables do not speak for the whole model."""
+    """Reasons why sets of variables do not speak for the whole model."""
     notes: list[str] = []
     if problem.rank == 1:
         return notes
@@ -448,7 +448,7 @@ def _coverage_notes(problem: Problem, stacked: StackedModel, grouped: StackedMod
 
 
 def _verdict_notes(problem: Problem, verdict: str, special: dict[str, str]) -> list[str]:
-    """What a verdict about almost every model means for this one."""
+    """Notes on a verdict about almost every model, for the one at hand."""
     if problem.is_generic:
         return []
     if verdict == GENERIC:
@@ -468,7 +468,7 @@ def _free_notes(
     shown: Sequence[ReportLine],
     verdict: str,
 ) -> list[str]:
-    """What free directions, or none, mean for this model; `found` are the lines before contradictions were settled."""
+    """Notes on free directions, or none; `found` are the lines before contradictions were settled."""
     free = {line.key: line.n_free for line in shown if line.n_free}
     outranked = {line.key: line.n_free for line in found if line.n_free and line.key not in free}
     if outranked:
@@ -520,7 +520,7 @@ def _locally_unique_notes(problem: Problem, local: LocalIdentifiability | None, 
 
 
 def _cause_notes(problem: Problem, local: LocalIdentifiability, free: dict[str, int]) -> list[str]:
-    """Whether the sizes are to blame or this very model."""
+    """Note that blames the sizes or this very model for free directions."""
     if problem.is_generic or problem.drawn is None:
         return []
     usual = local_identifiability(*problem.drawn, known=problem.known).n_free_directions

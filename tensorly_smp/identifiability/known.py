@@ -1,4 +1,4 @@
-"""What is known of the distribution: the histograms of triples, or the joint distribution of whole samples."""
+"""The known part of the distribution: the histograms of triples, or the joint distribution of whole samples."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ class PartitionSearch:
         self._complete: list[Partition] | None = None
 
     def model(self, partition: Partition, max_combinations: int = _TRIED_COMBINATIONS) -> StackedModel:
-        """What is known at one partition."""
+        """Ranks of the factors of the three sets, and the variables that they leave open."""
         first, second, third = (self.stacks.describe(group, max_combinations) for group in partition)
         missing, undetermined = self._missing(partition), self.undetermined(partition)
         return StackedModel(partition, (first, second, third), self.rank, missing, undetermined)

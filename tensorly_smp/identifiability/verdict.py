@@ -18,7 +18,7 @@ _FREE = "not identifiable"
 
 
 class Strength(IntEnum):
-    """How much the verdict of a criterion counts; a higher member outranks a lower one."""
+    """Rank of a criterion in the order of evidence; a higher member outranks a lower one."""
 
     INFORMS = 0
     """It decides nothing."""
