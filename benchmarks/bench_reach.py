@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
     if low.any():
         lost = rows[low, 1] - rows[low, 2]
         print(
-            f"points of accuracy lost by those that end lower: {np.max(lost):.1f} at most, {np.mean(lost):.1f} on average"
+            f"accuracy lost by those that end lower: {np.max(lost):.1f} points at most, {np.mean(lost):.1f} in the mean"
         )
 
 

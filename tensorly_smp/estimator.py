@@ -31,11 +31,12 @@ from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fit_samples import ReadSamples
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.progress import checked_verbose, dask_progress, logger
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.refinement import Refinement
-from tensorly_smp.results import fine_probabilities, solution_to_dataset
+from tensorly_smp.results import fine_probabilities, solution_to_dataset, with_patterns
 from tensorly_smp.units import units_of, with_units
 from tensorly_smp.variables import Variables, repeated_value_concerns
 
@@ -134,7 +135,8 @@ class SmoothProductMixture(FittedMixture):
     result_ : xarray.Dataset
         weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
         change and seconds (sweep), start_loss and start_status (start), start_trace (start, start_sweep), the loss of
-        each; triples (triple, mode) unless all were factorized; units (variable) where X has any; attributes of plain
+        each; triples (triple, mode) unless all were factorized; patterns (pattern, variable) of entries observed
+        together where no sample is complete; units (variable) where X has any; attributes of plain
         types. Components are sorted by decreasing weight. With ``refine="smooth"`` also the splines of the log
         densities, their penalties, which variables are discrete and the values of their bins (categories), the
         log-likelihood (em_pass) and what starts were compared by (start_criterion); weights and factors are the refined
@@ -292,13 +294,16 @@ class SmoothProductMixture(FittedMixture):
             n_samples=data.n_samples,
             container=data.container,
         )
-        dataset = with_units(dataset, X, binning.variables)
+        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(few.values))
         self._set_fitted(dataset, binning.variables)
         self.labels_ = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
         triples = dataset["triples"].values if "triples" in dataset else "all"
-        concerns = identifiability_concerns(self.factors_, triples, fine_probabilities(dataset, self.factors_))
+        fine = fine_probabilities(dataset, self.factors_)
+        known: KnownName = "triples" if self.refine is None else "samples"
+        patterns = dataset.get("patterns")
+        concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
         if concerns:
             warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self

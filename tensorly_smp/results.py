@@ -17,6 +17,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
+from tensorly_smp.identifiability.known import observed_patterns
 from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
 from tensorly_smp.likelihood.em import LikelihoodSolution
 from tensorly_smp.likelihood.smooth_em import SmoothFit
@@ -132,6 +133,27 @@ def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | No
         binning = Binning(tuple(e[: i + 1] for e, i in zip(edges, n_bins, strict=True)), tuple(names), strategy)
     columns = tuple(np.array(a[:i], order="C") for a, i in zip(padded, n_bins, strict=True))
     return MixtureFactors(np.array(dataset["weights"].values), columns, binning)
+
+
+def with_patterns(dataset: xr.Dataset, observed: np.ndarray) -> xr.Dataset:
+    """The Dataset of a fit to samples none of which is complete, with ``patterns`` (pattern, variable) of 0 and 1.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As of :func:`factors_to_dataset`.
+    observed : ndarray of bool (n_samples, n_variables)
+
+    Returns
+    -------
+    Dataset
+        The same one if a sample is complete. Patterns are those of :func:`observed_patterns`.
+    """
+    patterns = observed_patterns(observed)
+    if patterns is None:
+        return dataset
+    note = {"long_name": "variables that are observed together in some sample"}
+    return dataset.assign(patterns=(("pattern", "variable"), patterns.astype(np.int8), note))
 
 
 def with_likelihood_trace(dataset: xr.Dataset, solution: LikelihoodSolution) -> xr.Dataset:

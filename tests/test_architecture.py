@@ -30,7 +30,7 @@ FOUNDATIONS = (
 LAZY = {
     "factors.solver": {"initializers"},  # a start is chosen by its name
     "factors.solution": {"results"},  # to_dataset
-    "identifiability.question": {"results"},  # takes the Dataset of a fit
+    "identifiability.problem": {"results"},  # takes the Dataset of a fit
 }
 # The numerical code has never heard of labels. These modules take samples in from users, or give results out.
 LABELS = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
+from math import log, prod
 from numbers import Integral
 from typing import Any, Literal, cast, get_args
 
@@ -12,11 +14,15 @@ from tensorly_smp.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.marginals.partition import Partition, as_partition, pencil_partition
 
-Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic"]
+Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"]
+#: Criteria for histograms of triples; "joint" is the one for whole samples.
+TRIPLE_CRITERIA: tuple[Criterion, ...] = ("gevd", "generic", "kruskal", "paper-gevd", "paper-generic")
 
 # Bits of the subset-sum tables: beyond, partitions come from a greedy rule.
 _TABLE_BITS = 2 * 10**8
 _MAX_BINS = 2**30
+# Variables up to which all groupings into three are tried for "joint", and candidates per group size beyond.
+_GROUPED_VARIABLES, _THIRD_SIZES = 9, 8
 
 
 def max_identifiable_rank(
@@ -25,9 +31,10 @@ def max_identifiable_rank(
     criterion: Criterion = "gevd",
     partition: Partition | Sequence[Sequence[int]] | None = None,
 ) -> int:
-    """Highest rank R up to which a criterion makes almost every mixture identifiable from its triples.
+    """Highest rank R up to which a criterion makes almost every mixture identifiable.
 
-    By default the criterion is that of the algebraic start; "kruskal" and "generic" may allow more.
+    By default the criterion is that of the algebraic start from triples; "kruskal" and "generic" may allow more, and
+    "joint" allows what whole samples determine.
 
     Parameters
     ----------
@@ -35,13 +42,15 @@ def max_identifiable_rank(
         N, at least 3.
     n_bins : int or sequence of int (n_variables,)
         Bins of every variable, at least 2.
-    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic"}
+    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"}
         "gevd" (Leurgans): the algebraic decomposition works, R <= min(s1, s2) and s3 >= 2, where s_i is the sum of
         I_n - 1 over set i of the partition, plus one. Use it to know whether ``init="gevd"`` can succeed.
         "generic" (Chiantini and Ottaviani 2012, Theorem 1.1): R <= 2^(a + b - 2) with 2^a and 2^b the largest powers of
         two within the two *smallest* of s1, s2, s3. Unique for almost every model, but there is no algebra to find it.
         "kruskal": 2 R + 2 <= sum_i min(s_i, R), Kruskal's condition at the k-ranks of almost every model.
         "paper-gevd", "paper-generic": the figures as printed by Kargas and Sidiropoulos (2019), see Notes.
+        "joint" (Allman, Matias and Rhodes 2009): Kruskal's condition for the joint distribution of all variables,
+        2 R + 2 <= sum_i min(k_i, R), where k_i is the product of I_n over group i: the number of states of the group.
     partition : Partition or three collections of variable indices, optional
         Three disjoint sets; the third is the pencil mode of "gevd". Default: the best partition for the criterion.
 
@@ -73,7 +82,7 @@ def max_identifiable_rank(
 
     The best partition is exact for equal numbers of bins and wherever a subset-sum table fits (for "gevd", N times the
     sum of I_n up to 2e8; else, N times its square). Beyond, variables are shared out greedily, largest first, and the
-    figure is a lower bound.
+    figure is a lower bound. For "joint" it is exact for equal numbers of bins, and for up to nine variables.
 
     Examples
     --------
@@ -82,6 +91,11 @@ def max_identifiable_rank(
     (57, 45)
     >>> smp.max_identifiable_rank(3, [4, 5, 6], "kruskal")
     6
+
+    Latent classes of nine binary items, from triples and from whole samples:
+
+    >>> smp.max_identifiable_rank(9, 2, "kruskal"), smp.max_identifiable_rank(9, 2, "joint")
+    (5, 16)
     """
     sizes = _checked_sizes(n_variables, n_bins)
     criterion = _checked_criterion(criterion)
@@ -92,6 +106,8 @@ def max_identifiable_rank(
         return _PAPER_RULES[criterion][1](chosen.stacked_sizes(sizes))
     if chosen is None:
         chosen = best_partition(n_variables, sizes, criterion)
+    if criterion == "joint":
+        return int(_kruskal_rule(np.array([group_states(chosen, sizes)], dtype=object))[0])
     return int(_RANK_RULES[criterion](np.array([chosen.effective_sizes(sizes)]))[0])
 
 
@@ -102,7 +118,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     ----------
     n_variables, n_bins
         As for :func:`max_identifiable_rank`, whose Notes say when it is exact.
-    criterion : {"gevd", "generic", "kruskal"}
+    criterion : {"gevd", "generic", "kruskal", "joint"}
         For "gevd", the third set is a single variable with the fewest bins.
 
     Returns
@@ -112,7 +128,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     Raises
     ------
     InvalidInputError
-        If sizes are out of range or the criterion is not one of the three.
+        If sizes are out of range or the criterion is none of these.
 
     Examples
     --------
@@ -122,7 +138,11 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     sizes = _checked_sizes(n_variables, n_bins)
     criterion = _checked_criterion(criterion)
     if criterion in _PAPER_RULES:
-        raise InvalidInputError(f"{criterion!r} prescribes its partition; expected 'gevd', 'generic' or 'kruskal'.")
+        raise InvalidInputError(
+            f"{criterion!r} prescribes its partition; expected 'gevd', 'generic', 'kruskal' or 'joint'."
+        )
+    if criterion == "joint":
+        return _best_grouping(sizes)
     gains = [size - 1 for size in sizes]
     rule = _RANK_RULES[criterion]
     equal = len(set(gains)) == 1
@@ -144,7 +164,7 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
         At least 3.
     rank : int
         Number of components, at least 1.
-    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic"}
+    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"}
         As for :func:`max_identifiable_rank`.
 
     Returns
@@ -179,6 +199,27 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def group_states(partition: Partition, n_bins: Sequence[int]) -> tuple[int, int, int]:
+    """Number of states of each group of variables: products of bins, exact however large.
+
+    Parameters
+    ----------
+    partition : Partition
+    n_bins : sequence of int
+
+    Returns
+    -------
+    tuple of three int
+
+    Examples
+    --------
+    >>> group_states(Partition((0, 1), (2,), (3, 4)), [2, 3, 4, 5, 6])
+    (6, 4, 30)
+    """
+    first, second, third = (prod(int(n_bins[n]) for n in group) for group in partition)
+    return first, second, third
 
 
 # Each rule maps effective sizes (n_partitions, 3) to ranks (n_partitions,).
@@ -240,6 +281,32 @@ _PAPER_RULES: dict[str, tuple[Callable[[int, int], int], Callable[[tuple[int, in
 }
 
 
+def _best_grouping(sizes: list[int]) -> Partition:
+    """Best for "joint", where sizes are products of bins."""
+    n_variables = len(sizes)
+    order = sorted(range(n_variables), key=lambda n: (sizes[n], n))
+    candidates: list[list[list[int]]] = []
+    if len(set(sizes)) > 1 and n_variables <= _GROUPED_VARIABLES:
+        for labels in product(range(3), repeat=n_variables - 1):  # the first variable is in the first group
+            groups = [[n for n, label in enumerate((0, *labels)) if label == g] for g in range(3)]
+            if all(groups):
+                candidates.append(groups)
+    else:
+        # Two groups of about as many states decide, and a third, small one; or three groups of about as many.
+        lengths = [log(size) for size in sizes]
+        for size in range(1, min(n_variables // 3, _THIRD_SIZES) + 1):
+            third, rest = order[:size], order[size:]
+            first, second = _deal(rest, lengths, 2)
+            candidates.append([first, second, third])
+            if len(first) > len(second) + 1:
+                first, second = second, first
+            candidates.append([first + second[:1], second[1:], third] if len(second) > 1 else [first, second, third])
+        candidates.append(_deal(order, lengths, 3))
+    found = [Partition(*(tuple(sorted(group)) for group in groups)) for groups in candidates]
+    states = np.array([group_states(partition, sizes) for partition in found], dtype=object)
+    return found[int(np.argmax(_kruskal_rule(states)))]
+
+
 def _best_of_all_partitions(gains: list[int], rule: Callable[[np.ndarray], np.ndarray]) -> Partition:
     """Best of all reachable sums of three sets; bit (s1, s2) of a table is set if these two sums are reachable."""
     total = sum(gains)
@@ -278,10 +345,10 @@ def _greedy_partitions(gains: list[int], criterion: str) -> list[Partition]:
     return [Partition(*(tuple(sorted(group)) for group in sets)) for sets in candidates if all(sets)]
 
 
-def _deal(order: list[int], gains: list[int], n_sets: int) -> list[list[int]]:
+def _deal(order: list[int], gains: Sequence[float], n_sets: int) -> list[list[int]]:
     """Largest first, each to the set with the smallest sum so far."""
     sets: list[list[int]] = [[] for _ in range(n_sets)]
-    sums = [0] * n_sets
+    sums = [0.0] * n_sets
     for n in reversed(order):
         smallest = sums.index(min(sums))
         sets[smallest].append(n)
