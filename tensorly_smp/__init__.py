@@ -21,6 +21,7 @@ from tensorly_smp.marginals.histograms import Marginals, count_marginals
 from tensorly_smp.marginals.partition import Partition, default_partition, paper_partition
 from tensorly_smp.selection import select_n_components
 from tensorly_smp.storage import load
+from tensorly_smp.unmixed import UnmixedProductMixture
 
 __version__ = "0.1.0"
 
@@ -39,6 +40,7 @@ __all__ = [
     "SmoothProductMixture",
     "StopReason",
     "SweepTrace",
+    "UnmixedProductMixture",
     "block_tensor",
     "check_identifiability",
     "choose_binning",
