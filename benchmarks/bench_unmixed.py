@@ -1,4 +1,4 @@
-"""Figures of UnmixedProductMixture: is the map recovered, does it pay on real data, what does it cost where none is needed.
+"""Figures of UnmixedProductMixture: is the map recovered, does it pay on real data, what does it cost without need?
 
     python benchmarks/bench_unmixed.py truths [--truths 10]     x = A z, the paper's four cases
     python benchmarks/bench_unmixed.py rotation [--truths 2]    the same samples rotated
@@ -43,9 +43,8 @@ def amari_distance(product: np.ndarray) -> float:
 
 def truths(n_truths: int) -> None:
     """Accuracy and likelihood beside the fit that knows A and the product mixture; Amari distance; seconds."""
-    print(
-        f"{'case':10s}{'truth':>6s} | accuracy: true  knows A  product unmixed | log-lik.: knows A unmixed | Amari seconds"
-    )
+    head = "accuracy: true  knows A  product unmixed | log-lik.: knows A unmixed | Amari seconds"
+    print(f"{'case':10s}{'truth':>6s} | {head}")
     n_good = 0
     for kind in KINDS:
         for seed in range(n_truths):
@@ -106,8 +105,8 @@ def product(n_truths: int) -> None:
                 preferred += model.is_product_
             worst = max(worst, *losses)
             print(
-                f"{kind:10s}{n_samples:6d} samples: loss mean {np.mean(losses):+.4f}, most {np.max(losses):+.4f} nats a "
-                f"sample; product model preferred in {preferred} of {n_truths}",
+                f"{kind:10s}{n_samples:6d} samples: loss mean {np.mean(losses):+.4f}, most {np.max(losses):+.4f} nats "
+                f"a sample; product model preferred in {preferred} of {n_truths}",
                 flush=True,
             )
     print(f"Largest loss {worst:.4f}")

@@ -478,7 +478,7 @@ class _Job:
         """The fit of all sources; with bins given, from the posteriors of the candidate."""
         matrix = np.eye(len(self.data.samples.variables))
         matrix[np.ix_(self.data.mixed, self.data.mixed)] = candidate.unmixing / found.scale
-        sources, log_det = self._sources(matrix), float(np.linalg.slogdet(candidate.unmixing)[1])
+        sources, log_det = self._sources(matrix, found.is_product), float(np.linalg.slogdet(candidate.unmixing)[1])
         changes: dict[str, Any] = {}
         if binning is not None:
             init = _factors(sources[found.rows], binning, candidate.posterior, found.samples.weights)
@@ -503,9 +503,11 @@ class _Job:
             model.fit(_frame(sources, self.data.samples.variables), sample_weight=weights)
         return model.set_params(**{name: original[name] for name in changes}), caught
 
-    def _sources(self, matrix: np.ndarray) -> np.ndarray:
+    def _sources(self, matrix: np.ndarray, is_product: bool = False) -> np.ndarray:
         """Sources of all samples, beside the discrete variables (n_samples, n_variables)."""
-        sources, mixed = self.data.values.copy(), list(self.data.mixed)
+        # Densities of the variables themselves know what to do about values that are rounded.
+        sources = np.array(self.data.samples.values if is_product else self.data.values)
+        mixed = list(self.data.mixed)
         sources[:, mixed] = sources[:, mixed] @ matrix[np.ix_(mixed, mixed)].T
         return sources
 
