@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp.checks import checked_integer, checked_sample_weight
@@ -13,6 +14,7 @@ from tensorly_smp.dependence.check import some_samples, tests_of_pairs
 from tensorly_smp.dependence.report import IndependenceReport
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.labels import aligned
 from tensorly_smp.randomness import RandomState, as_generator
 from tensorly_smp.samples import read_samples
@@ -63,7 +65,8 @@ def check_independence(
     For every pair, component and two polynomials g_a, g_b of degree 1 and 2 of the ranks, the score
     sum_m p_mr g_a g_b has mean zero under independence: with a = b = 1 it is a rank correlation, the others see
     dependence that bends, such as a circle. Scores of one component, and their sums over all, are tested together by
-    a quadratic form, and the p-values of a pair are combined (Liu and Xie 2020). That weights, densities and
+    a quadratic form, the rank correlations also by themselves, and the p-values of a pair are combined (Liu and Xie
+    2020). That weights, densities and
     so posteriors were fitted is taken into account to first order by taking off what their own scores explain, with
     moments from draws of the model, so that no fit is repeated.
 
@@ -86,17 +89,13 @@ def check_independence(
     0
     """
     n_replicates = checked_integer(n_replicates, "n_replicates", 0)
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-        raise InvalidInputError(f"level is {level!r}; expected a share between 0 and 1.")
+    level = _checked_level(level)
     sample_dim = None
     if not isinstance(model, MixtureDensity | UnmixedDensity):
-        if isinstance(model, type) or not hasattr(model, "fit"):
+        if not isinstance(model, FittedMixture):
             raise InvalidTypeError(f"model is {type(model).__name__}; expected a fitted SmoothProductMixture.")
         check_is_fitted(model)
-        sample_dim = getattr(model, "sample_dim", None)
-        model = getattr(model, "density_", None)
-        if not isinstance(model, MixtureDensity | UnmixedDensity):
-            raise InvalidTypeError("model is none of this package; expected a fitted SmoothProductMixture.")
+        sample_dim, model = model.sample_dim, model.density_
     here = sample_dim if sample_dim in getattr(X, "dims", ()) else None
     if is_chunked(X):
         data = read_chunks(X, sample_weight, model.variables, here)
@@ -110,6 +109,10 @@ def check_independence(
     if isinstance(model, UnmixedDensity):
         values, density = model.to_sources(values), model.sources
     tests = tests_of_pairs(density, values, counts, n_replicates, as_generator(random_state))
-    return IndependenceReport.of(
-        tuple(model.variables), tests, float(level), model.weights, float(counts.sum()), are_sources
-    )
+    return IndependenceReport.of(tuple(model.variables), tests, level, model.weights, float(counts.sum()), are_sources)
+
+
+def _checked_level(level: Any) -> float:
+    if not isinstance(level, float | np.floating) or not 0 < level < 1:
+        raise InvalidInputError(f"level is {level!r}; expected a share between 0 and 1.")
+    return float(level)

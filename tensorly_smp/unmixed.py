@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -206,8 +206,8 @@ class UnmixedProductMixture(FittedMixture):
         candidate = final.candidate
         if not candidate.is_converged:
             warnings.warn(
-                f"The search for the unmixing matrix stopped after {max_iter} alternations, with gains above {tol:g} "
-                "nats a sample; raise max_iter, or tol.",
+                f"The search for the unmixing matrix stopped after {max_iter} alternation(s) from the best "
+                f"start, with gains above {tol:g} nats a sample; raise max_iter, or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -230,7 +230,7 @@ class UnmixedProductMixture(FittedMixture):
     def transform(self, X: Any) -> Any:
         """Sources of samples, and the variables that are not mixed, as an object like X (n_samples, n_variables)."""
         samples = self._read(X)
-        return samples.labels.wrap_variables(self.density_.to_sources(samples.values))
+        return samples.labels.wrap_variables(self._unmixed_density.to_sources(samples.values))
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
         """Refused: every source depends on all variables.
@@ -267,9 +267,8 @@ class UnmixedProductMixture(FittedMixture):
     @property
     def n_parameters_(self) -> float:
         """Effective number of parameters of the mixture of the sources, and free entries of W."""
-        check_is_fitted(self)
-        n = len(self.unmixing_)
-        return float(self.result_.attrs["n_parameters"]) + (0 if self.is_product_ else n * (n - 1))
+        of_sources, n = super().n_parameters_, len(self.unmixing_)
+        return of_sources + (0 if self.is_product_ else n * (n - 1))
 
     def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
         super()._set_fitted(dataset, variables)
@@ -282,15 +281,20 @@ class UnmixedProductMixture(FittedMixture):
         self.unmixing_ = _labelled(matrix[block], ("source", "variable"), names)
         self.mixing_ = _labelled(np.linalg.inv(matrix[block]), ("variable", "source"), names)
         self.is_product_ = bool(dataset.attrs["is_product"])
-        self.density_ = UnmixedDensity(self.density_, matrix, mixed)
+        # In the place of that of the sources, with the same methods.
+        self.density_ = UnmixedDensity(self.density_, matrix, mixed)  # type: ignore[assignment]
         self.n_iter_ = int(dataset.attrs["unmixing_steps"])
         self.converged_ = bool(dataset.attrs["unmixing_converged"])
         self.mixture_ = self._checked_mixture()
         self.mixture_._set_fitted(_without_unmixing(dataset), variables)
 
+    @property
+    def _unmixed_density(self) -> UnmixedDensity:
+        return cast(UnmixedDensity, self.density_)
+
     def _source_frame(self, X: Any) -> pd.DataFrame:
         """Sources under the names of the variables, for methods of `mixture_`."""
-        return _frame(self.density_.to_sources(self._read(X).values), self.binning_.variables)
+        return _frame(self._unmixed_density.to_sources(self._read(X).values), self.binning_.variables)
 
     def _checked_mixture(self) -> SmoothProductMixture:
         """A clone of the mixture with the number of components."""
@@ -419,13 +423,13 @@ class _Job:
         rows = np.flatnonzero(weights > 0)
         if len(rows) > MOST_ROWS:
             rows = rows[np.linspace(0, len(rows) - 1, MOST_ROWS).astype(np.int64)]
-        mixed, used = values[np.ix_(rows, self.data.mixed)], weights[rows]
+        mixed, used = values[rows][:, list(self.data.mixed)], weights[rows]
         center = np.average(mixed, axis=0, weights=used)
         scale = np.sqrt(np.average((mixed - center) ** 2, axis=0, weights=used))
         samples = MixedSamples(
             values=(mixed - center) / scale,
             weights=used,
-            categories=values[np.ix_(rows, self.data.discrete)],
+            categories=values[rows][:, list(self.data.discrete)],
             edges=self.data.edges,
             criterion=self.mixture.penalty,
         )
@@ -540,7 +544,7 @@ def _factors(sources: np.ndarray, binning: Binning, posterior: np.ndarray, weigh
         table = counts[start : start + size] + 1e-6
         factors.append(table / table.sum(axis=0))
         start += size
-    return MixtureFactors(totals / totals.sum(), factors, binning)
+    return MixtureFactors(totals / totals.sum(), tuple(factors), binning)
 
 
 def _frame(values: np.ndarray, names: Sequence[Hashable]) -> pd.DataFrame:
@@ -552,7 +556,7 @@ def _labelled(matrix: np.ndarray, dims: tuple[str, str], names: Sequence[Hashabl
     """A square matrix whose rows and columns bear the same names."""
     objects = np.empty(len(names), dtype=object)
     objects[:] = names
-    index = pd.Index(names) if all(isinstance(name, str) for name in names) else objects
+    index = list(names) if all(isinstance(name, str) for name in names) else objects
     return xr.DataArray(matrix, {dim: index for dim in dims}, dims, name="_".join(dims))
 
 

@@ -36,6 +36,8 @@ class PairTests:
         Of every component, and of all together in the last column: a chi-squared variable under independence.
     p_component : ndarray (n_pairs, rank + 1)
         Their p-values; one where there is nothing to test.
+    p_correlation : ndarray (n_pairs, rank + 1)
+        Likewise, of the rank correlation alone.
     p_value : ndarray (n_pairs,)
         Of the pair, from all of these together.
     n_samples : ndarray (n_pairs,)
@@ -47,6 +49,7 @@ class PairTests:
     strength: np.ndarray
     statistic: np.ndarray
     p_component: np.ndarray
+    p_correlation: np.ndarray
     p_value: np.ndarray
     n_samples: np.ndarray
 
@@ -276,21 +279,30 @@ def judge_pairs(scores: PairScores, covariances: Mapping[int, np.ndarray] | None
     statistic = np.nan_to_num(statistic, posinf=0.0)
     free = np.column_stack([n_free, n_free.max(axis=1, initial=0)])
     p_component = np.where(free > 0, chi2.sf(statistic, np.maximum(free, 1)), 1.0)
+    # The first score of each is that of the rank correlation.
+    first = np.column_stack([sums[:, :, 0], sums[:, :, 0].sum(axis=1)])
+    first_variance = np.column_stack([variances, variances.sum(axis=1)])
     for i, covariance in (covariances or {}).items():
         which = np.flatnonzero(tested[i])
         for r in which.tolist():
             statistic[i, r], p_component[i, r] = _quadratic(sums[i, r], covariance[r, :, r])
+            first_variance[i, r] = covariance[r, 0, r, 0]
         together = covariance[which][:, :, which].sum(axis=(0, 2))
         statistic[i, rank], p_component[i, rank] = _quadratic(sums[i].sum(axis=0), together)
+        first_variance[i, rank] = together[0, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_correlation = np.where(first_variance > 0, chi2.sf(first**2 / first_variance, 1), 1.0)
     # One component only is tested once.
     used = np.column_stack([tested, tested.sum(axis=1) > 1])
+    every = np.concatenate([p_component, p_correlation], axis=1), np.concatenate([used, used], axis=1)
     return PairTests(
         pairs=scores.pairs,
         correlation=correlation,
         strength=strength,
         statistic=statistic,
         p_component=p_component,
-        p_value=_combined(p_component, used),
+        p_correlation=p_correlation,
+        p_value=_combined(*every),
         n_samples=scores.sizes.sum(axis=1),
     )
 

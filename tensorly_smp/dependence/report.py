@@ -44,7 +44,7 @@ class IndependenceReport:
     --------
     >>> import numpy as np
     >>> import tensorly_smp as smp
-    >>> X = smp.datasets.make_smooth_mixture("gaussian", 1000, 4, 2, random_state=0).X
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 1000, 4, 2, random_state=4).X
     >>> X[:, 1] += 0.5 * X[:, 0]
     >>> with np.testing.suppress_warnings() as hushed:
     ...     _ = hushed.filter(smp.exceptions.TensorlySmpWarning)
@@ -183,7 +183,7 @@ class IndependenceReport:
         return [int(i) for i in np.lexsort(keys)]
 
     def _rows(self) -> list[tuple[str, ...]]:
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for i in self._order()[:SHOWN]:
             first, second = self._names(i)
             strength = np.nan_to_num(self.tests.strength[i])

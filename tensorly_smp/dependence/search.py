@@ -21,10 +21,10 @@ from tensorly_smp.dependence.starts import (
 )
 from tensorly_smp.dependence.unmixing import Shrinkage, maximize_unmixing
 
-#: Alternations after which starts are compared.
-SCREENING_STEPS = 4
-#: Passes of EM in the first alternation, and in each later one.
-FIRST_PASSES, LATER_PASSES = 8, 8
+#: Alternations after which all starts are compared, and, after these more, the best of them.
+SCREENING_STEPS, MORE_STEPS, N_SCREENED = 2, 3, 3
+#: Passes of EM in every alternation, and alternations with the coordinates of the first of them.
+N_PASSES, KEPT_STEPS = 8, 8
 #: Gain of an alternation, in nats of all samples, that is none; and alternations without one after which it ends:
 #: penalties are chosen anew in each, so that the likelihood of few samples does not settle to the last digit.
 LEAST_GAIN, PATIENCE = 0.1, 6
@@ -139,10 +139,10 @@ def alternate(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: fl
     Candidate
         The likeliest of all steps.
     """
-    best, point, since = candidate, candidate, 0
+    best, point, since, fit = candidate, candidate, 0, None
     tol = max(tol, LEAST_GAIN / samples.total_weight)
     for step in range(n_steps):
-        fit = _fit(samples, point, LATER_PASSES if step else FIRST_PASSES)
+        fit = _fit(samples, point, N_PASSES, fit if step % KEPT_STEPS else None)
         log_det = float(np.linalg.slogdet(point.unmixing)[1])
         reached = fit.log_likelihood / samples.total_weight + log_det
         criterion = (fit.log_likelihood - fit.n_parameters) / samples.total_weight + log_det
@@ -166,10 +166,16 @@ def alternate(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: fl
     return replace(best, trace=point.trace)
 
 
-def _fit(samples: MixedSamples, point: Candidate, n_passes: int) -> SourceFit:
-    sources = samples.values @ point.unmixing.T
+def _fit(samples: MixedSamples, point: Candidate, n_passes: int, before: SourceFit | None = None) -> SourceFit:
     return fit_sources(
-        sources, samples.categories, samples.edges, point.posterior, samples.weights, samples.criterion, n_passes
+        samples.values @ point.unmixing.T,
+        samples.categories,
+        samples.edges,
+        point.posterior,
+        samples.weights,
+        samples.criterion,
+        n_passes,
+        before,
     )
 
 
@@ -277,6 +283,8 @@ def search_unmixing(
         starts.append(alternate(samples, candidate, SCREENING_STEPS, tol))
         if callback is not None:
             callback(starts[-1])
+    starts.sort(key=lambda each: -each.criterion)
+    starts[:N_SCREENED] = [alternate(samples, each, MORE_STEPS, tol) for each in starts[:N_SCREENED]]
     best = max(starts, key=lambda each: each.criterion)
     return UnmixingSearch(polished(samples, best, n_steps, tol), product, starts)
 
@@ -284,7 +292,7 @@ def search_unmixing(
 def polished(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: float) -> Candidate:
     """A candidate after alternation to the end, and again from its diagonalization if that is better."""
     found = alternate(samples, candidate, n_steps, tol)
-    other = alternate(samples, diagonalized(samples, found), SCREENING_STEPS, tol)
+    other = alternate(samples, diagonalized(samples, found), MORE_STEPS, tol)
     if other.criterion > found.criterion + tol:
         found = alternate(samples, replace(other, trace=(*found.trace, *other.trace)), n_steps, tol)
     return found
@@ -302,7 +310,7 @@ def held_out_gain(samples: MixedSamples, product: Candidate, best: Candidate, to
         for sign, candidate, n_steps in ((-1.0, product, 1), (1.0, best, FOLD_STEPS)):
             begun = Candidate(candidate.name, candidate.unmixing, candidate.posterior[folds != fold])
             found = alternate(kept, begun, n_steps, tol)
-            fit = _fit(kept, found, FIRST_PASSES)
+            fit = _fit(kept, found, N_PASSES)
             joint = fit.log_joint(out.values @ found.unmixing.T, out.categories)
             log_density = logsumexp(joint, axis=1) + np.linalg.slogdet(found.unmixing)[1]
             gain += sign * float(out.weights @ log_density)

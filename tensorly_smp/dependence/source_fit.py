@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorly_smp.dependence.unmixing import LogDensities, source_densities
 from tensorly_smp.likelihood.cell_samples import CellSamples, SmoothMixture, on_best_cells
-from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import Cells, combined_cells, curved_cells, lay_cells
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 #: Gain of a pass, in nats per sample, below which EM stops between two updates of the matrix.
@@ -34,6 +34,10 @@ class SourceFit:
         Effective number, of weights and densities.
     cells : Cells
     mixture : SmoothMixture
+    penalty : ndarray (n, rank)
+        Per sample of the component.
+    kinds : tuple of int (n,)
+        Which of the coordinates to choose from every source has.
     """
 
     posterior: np.ndarray
@@ -44,6 +48,8 @@ class SourceFit:
     n_parameters: float
     cells: Cells
     mixture: SmoothMixture
+    penalty: np.ndarray
+    kinds: tuple[int, ...]
 
     def log_joint(self, sources: np.ndarray, categories: np.ndarray) -> np.ndarray:
         """Logarithm of w_r f(z | r), (n_samples, rank), of other samples."""
@@ -62,6 +68,7 @@ def fit_sources(
     weights: np.ndarray,
     criterion: str,
     n_passes: int,
+    before: SourceFit | None = None,
 ) -> SourceFit:
     """Fit a product mixture of sources and discrete variables, from posteriors on.
 
@@ -78,19 +85,29 @@ def fit_sources(
         Of the penalties.
     n_passes : int
         Passes of EM, at most.
+    before : SourceFit, optional
+        Of nearly the same sources: its coordinates are taken, and its penalties are where the search begins.
     """
     values, rank = np.concatenate([sources, categories], axis=1), posterior.shape[1]
     n = sources.shape[1]
     # Sources keep no histogram, so that their bins are not looked at.
     bins = [np.array([0.0, 1.0])] * n + list(edges)
     cells = lay_cells(values, rank, bins, range(n, values.shape[1]), None, weights)
+    choices = [cells, *curved_cells(cells, values, rank, None, weights)]
 
     def on_cells(chosen: Cells) -> CellSamples:
         return CellSamples.lay(values, chosen, weights)
 
-    samples, near = on_best_cells(
-        on_cells(cells), curved_cells(cells, values, rank, None, weights), on_cells, posterior, criterion
-    )
+    if before is None:
+        samples, near = on_best_cells(on_cells(cells), choices[1:], on_cells, posterior, criterion)
+        kinds = tuple(_kind(samples.cells, choices, i) for i in range(n))
+    else:
+        kinds = before.kinds
+        samples = on_cells(combined_cells(choices, dict(enumerate(kinds))))
+        near = None
+        if samples.cells.basis is before.cells.basis:
+            totals = samples.shares(samples.given(posterior).counts)[1]
+            near = (before.penalty.ravel() * totals, before.mixture)
     fit: SmoothFit = smooth_em(
         samples, posterior, criterion=criterion, near=near, n_rounds=1, n_iter_max=n_passes, tol=PASS_TOL
     )
@@ -103,7 +120,15 @@ def fit_sources(
         n_parameters=fit.n_parameters,
         cells=fit.cells,
         mixture=fit.mixture,
+        penalty=fit.penalty,
+        kinds=kinds,
     )
+
+
+def _kind(cells: Cells, choices: Sequence[Cells], source: int) -> int:
+    """Number of the choice whose coordinate a source has."""
+    coordinates = [each.coordinates[source] for each in choices]
+    return coordinates.index(cells.coordinates[source])
 
 
 def _log_categories(cells: Cells, mixture: SmoothMixture, values: np.ndarray) -> np.ndarray | None:
