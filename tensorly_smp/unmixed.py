@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
+from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,13 +22,22 @@ from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.one_hot import one_hot
-from tensorly_smp.dependence.search import Candidate, MixedSamples, alternate, held_out_gain, search_unmixing
+from tensorly_smp.dependence.check import dependence_concerns, quick_rows
+from tensorly_smp.dependence.search import (
+    Candidate,
+    MixedSamples,
+    alternate,
+    held_out_gain,
+    is_clearly_better,
+    search_unmixing,
+)
 from tensorly_smp.dependence.starts import within_covariance
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.discretization import Discretization
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
+    DependenceWarning,
     InvalidInputError,
     InvalidTypeError,
     TensorlySmpWarning,
@@ -36,6 +46,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.labels import aligned, list_names
 from tensorly_smp.likelihood.observed import Observed
+from tensorly_smp.metrics import clustering_accuracy
 from tensorly_smp.progress import checked_verbose, logger, progress_bar
 from tensorly_smp.randomness import RandomState, spawn_generators
 from tensorly_smp.samples import Samples, read_samples
@@ -51,6 +62,8 @@ MOST_ROWS = 20_000
 SAMPLES_PER_ENTRY = 50
 #: Loss, in nats per sample, that a new fit of the sources may have against the one that the search ended with.
 REFIT_LOSS = 1e-3
+#: Clusters that agree on this share of the samples are the same.
+SAME_CLUSTERS = 0.98
 #: What the Dataset has beside the product mixture of the sources.
 EXTRA = (
     *("unmixing", "mixing", "mixed", "unmixing_log_likelihood", "unmixing_start_criterion"),
@@ -187,8 +200,10 @@ class UnmixedProductMixture(FittedMixture):
         -----
         ConvergenceWarning
             `max_iter` was reached first.
+        DependenceWarning
+            Sources depend on each other within components: the dependence is not linear, or differs between components.
         TensorlySmpWarning
-            Whatever the fit of the sources gives.
+            Whatever else the fit of the sources gives.
         """
         verbose, began = checked_verbose(self.verbose), time.perf_counter()
         mixture, tol = self._checked_mixture(), checked_tolerance(self.tol)
@@ -202,7 +217,8 @@ class UnmixedProductMixture(FittedMixture):
         found = job.search(search_rng, verbose)
         final = job.finished(found)
         for each in final.caught:
-            warnings.warn(str(each.message), each.category, stacklevel=2)
+            if each.category is not DependenceWarning:  # whose remedy is this estimator
+                warnings.warn(str(each.message), each.category, stacklevel=2)
         candidate = final.candidate
         if not candidate.is_converged:
             warnings.warn(
@@ -216,6 +232,8 @@ class UnmixedProductMixture(FittedMixture):
         self._set_fitted(with_units(dataset, X, data.samples.variables), data.samples.variables)
         self.mixture_ = final.model
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
+        if concerns := self._dependence_concerns(data):
+            warnings.warn(" ".join(concerns), DependenceWarning, stacklevel=2)
         logger.info(
             "Unmixing: %d of %d variables, start %r, %d alternations; %.2f s",
             *(len(data.mixed), len(data.samples.variables), candidate.name, len(candidate.trace)),
@@ -287,6 +305,15 @@ class UnmixedProductMixture(FittedMixture):
         self.converged_ = bool(dataset.attrs["unmixing_converged"])
         self.mixture_ = self._checked_mixture()
         self.mixture_._set_fitted(_without_unmixing(dataset), variables)
+
+    def _dependence_concerns(self, data: _Data) -> list[str]:
+        """What a look at the sources says; see :func:`check_independence`."""
+        density = self._unmixed_density
+        rows = quick_rows(len(data.values), density.n_variables, density.rank)
+        sources = density.to_sources(data.samples.values[rows])
+        weights = None if data.weights is None else data.weights[rows]
+        posterior = density.sources.posterior(sources)
+        return dependence_concerns(sources, posterior, weights, data.discrete, density.variables, are_sources=True)
 
     @property
     def _unmixed_density(self) -> UnmixedDensity:
@@ -399,13 +426,18 @@ class _Found:
 
 @dataclass(frozen=True, eq=False)
 class _Final:
-    """A fit of the sources of all samples, its criterion as of :class:`Candidate`, and the warnings that it gave."""
+    """A fit of the sources of all samples, and the warnings that it gave.
+
+    Criterion, log-densities and posteriors are those of the rows of the search, as of :class:`Candidate`.
+    """
 
     model: SmoothProductMixture
     candidate: Candidate
     matrix: np.ndarray
     criterion: float
     caught: list[warnings.WarningMessage]
+    log_densities: np.ndarray
+    posterior: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,18 +496,23 @@ class _Job:
         They are fitted anew, from starts of their own. Where that finds a better mixture than the search, the search
         goes on from there; where it finds a worse one, the fit starts from the posteriors of the search.
         """
-        samples = found.samples
+        samples, total = found.samples, found.samples.total_weight
         final = self._of_all(found, _arranged(samples, found.candidate))
-        if not found.is_product and final.criterion > final.candidate.criterion + REFIT_LOSS:
-            before = final.candidate
-            posterior = final.model.density_.posterior(self._sources(final.matrix)[found.rows])
-            begun = Candidate(before.name, before.unmixing, posterior, trace=before.trace)
+        before, gain = final.candidate, final.criterion - final.candidate.criterion
+        if not found.is_product and is_clearly_better(
+            final.log_densities, before.log_densities, samples.weights, total * gain
+        ):
+            begun = Candidate(before.name, before.unmixing, final.posterior, trace=before.trace)
             again = alternate(samples, begun, self.max_iter, self.tol)
             if again.criterion > before.criterion:
                 final = self._of_all(found, _arranged(samples, again))
-        if final.criterion < final.candidate.criterion - REFIT_LOSS:
-            other = self._of_all(found, final.candidate, final.model.binning_)
-            final = other if other.criterion > final.criterion else final
+        candidate = final.candidate
+        if final.criterion < candidate.criterion - REFIT_LOSS or _differ(final.posterior, candidate.posterior):
+            other = self._of_all(found, candidate, final.model.binning_)
+            if not is_clearly_better(
+                final.log_densities, other.log_densities, samples.weights, total * (final.criterion - other.criterion)
+            ):
+                final = other
         return final
 
     def _of_all(self, found: _Found, candidate: Candidate, binning: Binning | None = None) -> _Final:
@@ -494,7 +531,8 @@ class _Job:
         else:  # of the same rows as that of the search
             log_likelihood = float(found.samples.weights @ model.density_.logpdf(sources[found.rows]))
         criterion = (log_likelihood - float(attrs["n_parameters"])) / total + log_det
-        return _Final(model, candidate, matrix, criterion, caught)
+        joint = np.asarray(model.density_.log_joint(sources[found.rows])) + log_det
+        return _Final(model, candidate, matrix, criterion, caught, logsumexp(joint, axis=1), softmax(joint, axis=1))
 
     def _fitted(
         self, sources: np.ndarray, weights: np.ndarray | None, **changes: Any
@@ -532,6 +570,11 @@ def _arranged(samples: MixedSamples, candidate: Candidate) -> Candidate:
     ordered = unmixing[columns] * np.where(correlation[rows, columns] < 0, -1.0, 1.0)[:, None]
     spread = np.sqrt(np.average((samples.values @ ordered.T) ** 2, axis=0, weights=samples.weights))
     return replace(candidate, unmixing=ordered / spread[:, None])
+
+
+def _differ(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether the clusters of two posteriors (n_samples, rank) differ, whatever their order."""
+    return clustering_accuracy(first.argmax(axis=1), second.argmax(axis=1)) < SAME_CLUSTERS
 
 
 def _factors(sources: np.ndarray, binning: Binning, posterior: np.ndarray, weights: np.ndarray) -> MixtureFactors:

@@ -9,7 +9,13 @@ import xarray as xr
 from sklearn.base import clone
 
 import tensorly_smp as smp
-from tensorly_smp.exceptions import ConvergenceWarning, FileFormatError, InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import (
+    ConvergenceWarning,
+    DependenceWarning,
+    FileFormatError,
+    InvalidInputError,
+    InvalidTypeError,
+)
 
 MIXING = np.array([[1.0, 0.9, 0.2, 0.0], [0.1, 1.0, 0.8, 0.3], [0.5, 0.3, 1.0, -0.6], [0.2, -0.4, 0.1, 1.0]])
 
@@ -325,3 +331,12 @@ def test_twenty_thousand_rows_are_enough_for_the_map(data):
     model = fit(X, max_iter=5, tol=1e-2)
     assert amari(model.unmixing_.values @ MIXING) < 0.02
     assert len(model.labels_) == 25_000
+
+
+def test_dependence_that_is_not_linear_is_said():
+    rng = np.random.default_rng(0)
+    X, angle = rng.standard_normal((800, 3)), 2 * np.pi * rng.random(800)
+    X[:, 0], X[:, 1] = np.cos(angle) + 0.1 * X[:, 0], np.sin(angle) + 0.1 * X[:, 1]
+    with pytest.warns(DependenceWarning, match="pairs of sources depends? on each other") as caught:
+        smp.UnmixedProductMixture(1, random_state=0).fit(X)
+    assert not any("UnmixedProductMixture" in str(each.message) for each in caught)

@@ -58,6 +58,23 @@ def tests_of_pairs(
     return judge_pairs(scores, dict(zip(doubtful.tolist(), found, strict=True)))
 
 
+def quick_rows(n_samples: int, n_variables: int, rank: int) -> np.ndarray:
+    """Positions of the rows that the quick check looks at: all, or evenly spaced ones.
+
+    Parameters
+    ----------
+    n_samples, n_variables, rank : int
+
+    Returns
+    -------
+    ndarray of int (n_kept,)
+        At most 2000, fewer where variables and components are many.
+    """
+    affordable = QUICK_ENTRIES // (min(n_variables, QUICK_VARIABLES) * rank)
+    most = int(np.clip(affordable, _LEAST_ROWS, QUICK_ROWS))
+    return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
+
+
 def dependence_concerns(
     values: np.ndarray,
     posterior: np.ndarray,
@@ -65,13 +82,14 @@ def dependence_concerns(
     discrete: Sequence[int],
     names: Sequence[Hashable],
     random_state: RandomState = 0,
+    are_sources: bool = False,
 ) -> list[str]:
     """Sentences for a warning where variables depend on each other grossly within components; none if they do not.
 
     Parameters
     ----------
     values : ndarray (n_samples, n_variables)
-        Of the fit, NaN = missing.
+        Of the fit, NaN = missing. Those at :func:`quick_rows` are looked at.
     posterior : ndarray (n_samples, rank)
     weights : ndarray (n_samples,) or None
     discrete : sequence of int
@@ -79,20 +97,18 @@ def dependence_concerns(
     names : sequence of hashable (n_variables,)
     random_state : RandomState
         Chooses among many variables; a number by default, so that a fit draws no other random numbers for it.
+    are_sources : bool
+        Whether the variables are sources of a linear map already, which then is no remedy.
 
     Notes
     -----
-    At most 2000 evenly spaced rows and 30 variables are looked at, fewer where components are many: about ten
-    milliseconds, thirty at most.
+    One to ten milliseconds: no draws from the model, but an upper bound of the variances in their place.
     """
-    rng = as_generator(random_state)
-    n_samples, n_variables = values.shape
+    n_variables = values.shape[1]
     chosen = np.arange(n_variables)
     if n_variables > QUICK_VARIABLES:
-        chosen = np.sort(rng.choice(n_variables, QUICK_VARIABLES, replace=False))
-    affordable = QUICK_ENTRIES // (len(chosen) * posterior.shape[1])
-    most = int(np.clip(affordable, _LEAST_ROWS, QUICK_ROWS))
-    rows = np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
+        chosen = np.sort(as_generator(random_state).choice(n_variables, QUICK_VARIABLES, replace=False))
+    rows = quick_rows(len(values), n_variables, posterior.shape[1])
     used = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)[rows]
     if not used.sum() > 0.0:
         return []
@@ -105,15 +121,16 @@ def dependence_concerns(
     if not gross.any():
         return []
     order = [i for i in np.argsort(-strength, kind="stable").tolist() if gross[i]]
-    named, linear = [], False
+    named, is_linear = [], False
     for i in order:
         j, k = chosen[tests.pairs[i]].tolist()
         r = int(np.nanargmax(tests.strength[i]))
-        linear |= j not in discrete and k not in discrete
+        is_linear |= j not in discrete and k not in discrete
         named.append(f"{names[j]!r} and {names[k]!r} (rank correlation {tests.correlation[i, r]:.2f} in component {r})")
-    of = f"{len(order)} of {len(tests.pairs)} pairs of variables{' looked at' if len(chosen) < n_variables else ''}"
+    what = "sources" if are_sources else "variables"
+    of = f"{len(order)} of {len(tests.pairs)} pairs of {what}{' looked at' if len(chosen) < n_variables else ''}"
     verb = "depends" if len(order) == 1 else "depend"
-    remedy = "UnmixedProductMixture, which allows for linear dependence, or " if linear else ""
+    remedy = "UnmixedProductMixture, which allows for linear dependence, or " if is_linear and not are_sources else ""
     return [
         f"Within components, {of} {verb} on each other: {joined(named, _SHOWN)}. The model takes them for independent, "
         "so that components may be parts of a group, or several groups in one, and posteriors too sure. Try "

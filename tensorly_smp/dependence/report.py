@@ -42,12 +42,12 @@ class IndependenceReport:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import warnings
     >>> import tensorly_smp as smp
     >>> X = smp.datasets.make_smooth_mixture("gaussian", 1000, 4, 2, random_state=4).X
     >>> X[:, 1] += 0.5 * X[:, 0]
-    >>> with np.testing.suppress_warnings() as hushed:
-    ...     _ = hushed.filter(smp.exceptions.TensorlySmpWarning)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", smp.exceptions.DependenceWarning)
     ...     model = smp.SmoothProductMixture(2, random_state=0).fit(X)
     >>> report = smp.check_independence(model, X, random_state=0)
     >>> report.dependent

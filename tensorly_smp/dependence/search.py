@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import entr, logsumexp
 
 from tensorly_smp.dependence.source_fit import SourceFit, fit_sources
 from tensorly_smp.dependence.starts import (
@@ -89,6 +89,8 @@ class Candidate:
     trace : tuple of float
         Log-likelihood after every update of the densities.
     is_converged : bool
+    log_densities : ndarray (n_samples,)
+        Of every sample.
     """
 
     name: str
@@ -98,6 +100,12 @@ class Candidate:
     log_likelihood: float = -np.inf
     trace: tuple[float, ...] = ()
     is_converged: bool = False
+    log_densities: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def entropy(self) -> float:
+        """Mean entropy of the posteriors, in nats: how little clear the clusters are."""
+        return float(entr(self.posterior).sum(axis=1).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +147,10 @@ def alternate(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: fl
     Candidate
         The likeliest of all steps.
     """
-    best, point, since, fit = candidate, candidate, 0, None
-    tol = max(tol, LEAST_GAIN / samples.total_weight)
+    best, point, since = candidate, candidate, 0
+    fit: SourceFit | None = None
+    fit_of_best: SourceFit | None = None
+    is_converged, tol = False, max(tol, LEAST_GAIN / samples.total_weight)
     for step in range(n_steps):
         fit = _fit(samples, point, N_PASSES, fit if step % KEPT_STEPS else None)
         log_det = float(np.linalg.slogdet(point.unmixing)[1])
@@ -155,15 +165,63 @@ def alternate(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: fl
             trace=(*point.trace, reached),
         )
         since = 0 if point.criterion > best.criterion + tol else since + 1
-        if point.criterion > best.criterion:
-            best = point
+        if point.criterion > best.criterion or not len(best.log_densities):
+            best, fit_of_best = point, fit
         if step == n_steps - 1:
             break
         moved, gain = _moved(samples, point, fit)
         if (gain < tol and gained < tol) or since >= PATIENCE:
-            return replace(best, trace=point.trace, is_converged=True)
+            is_converged = True
+            break
         point = replace(point, unmixing=moved)
-    return replace(best, trace=point.trace)
+    log_densities = best.log_densities
+    if fit_of_best is not None:
+        joint = fit_of_best.log_joint(samples.values @ best.unmixing.T, samples.categories)
+        log_densities = logsumexp(joint, axis=1) + np.linalg.slogdet(best.unmixing)[1]
+    return replace(best, trace=point.trace, is_converged=is_converged, log_densities=log_densities)
+
+
+def is_clearly_better(first: np.ndarray, second: np.ndarray, weights: np.ndarray, difference: float) -> bool:
+    """Whether samples decide between two models that do not contain each other (Vuong 1989).
+
+    Parameters
+    ----------
+    first, second : ndarray (n_samples,)
+        Log-densities under the models.
+    weights : ndarray (n_samples,)
+    difference : float
+        Of the criteria of the two, log-likelihoods less numbers of parameters, in nats of all samples.
+
+    Returns
+    -------
+    bool
+        Whether the first is better by more than two standard errors of the difference.
+
+    References
+    ----------
+    Q. H. Vuong, "Likelihood ratio tests for model selection and non-nested hypotheses", Econometrica 57, 1989.
+    """
+    ratios = first - second
+    mean = float(weights @ ratios / weights.sum())
+    return difference > 2.0 * float(np.sqrt(weights @ (ratios - mean) ** 2))
+
+
+def clearest(samples: MixedSamples, candidates: Sequence[Candidate]) -> Candidate:
+    """Of the best candidate, and those that the samples do not tell from it, the one with the clearest clusters.
+
+    A source with two peaks describes two groups as well as two components do, whose posteriors then follow something
+    else: the likelihood hardly tells, and the components are what a mixture is fitted for.
+    """
+    best = max(candidates, key=lambda each: each.criterion)
+    total = samples.total_weight
+    tied = [
+        each
+        for each in candidates
+        if not is_clearly_better(
+            best.log_densities, each.log_densities, samples.weights, total * (best.criterion - each.criterion)
+        )
+    ]
+    return min(tied, key=lambda each: each.entropy)
 
 
 def _fit(samples: MixedSamples, point: Candidate, n_passes: int, before: SourceFit | None = None) -> SourceFit:
@@ -285,8 +343,9 @@ def search_unmixing(
             callback(starts[-1])
     starts.sort(key=lambda each: -each.criterion)
     starts[:N_SCREENED] = [alternate(samples, each, MORE_STEPS, tol) for each in starts[:N_SCREENED]]
-    best = max(starts, key=lambda each: each.criterion)
-    return UnmixingSearch(polished(samples, best, n_steps, tol), product, starts)
+    best, clear = max(starts, key=lambda each: each.criterion), clearest(samples, starts)
+    ends = [polished(samples, each, n_steps, tol) for each in ([best] if best is clear else [best, clear])]
+    return UnmixingSearch(clearest(samples, ends), product, starts)
 
 
 def polished(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: float) -> Candidate:
