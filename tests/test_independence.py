@@ -45,7 +45,9 @@ def test_independent_samples_are_called_so(data):
     report = smp.check_independence(fit(data.X, 2), data.X, random_state=0)
     assert report.n_dependent == 0
     assert report.dependent == []
-    assert report.summary() == "No pair of 6 depends on each other within components, as far as 1000 samples tell"
+    assert (
+        report.summary() == "None of 6 pairs of variables is dependent within components, as far as 1000 samples tell"
+    )
 
 
 def test_the_pair_that_depends_is_found(report):
@@ -176,7 +178,7 @@ def test_other_models_are_refused(dependent):
 def test_quick_check_sees_what_is_gross(model, dependent, data):
     names = tuple("abcd")
     (sentence,) = dependence_concerns(dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (), names)
-    assert sentence.startswith("Within components, 1 of 6 pairs of variables depends on each other: 'a' and 'b' (rank")
+    assert sentence.startswith("Within components, 1 of 6 pairs of variables is dependent: 'a' and 'b' (rank")
     assert "UnmixedProductMixture" in sentence
     (of_discrete,) = dependence_concerns(
         dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (0, 1, 2, 3), names
@@ -193,6 +195,6 @@ def test_quick_check_of_many_rows_variables_and_nothing():
     posterior = np.ones((5000, 1))
     names = tuple(range(60))
     (sentence,) = dependence_concerns(X, posterior, np.ones(5000), (), names)
-    assert "435 of 435 pairs of variables looked at depend" in sentence
+    assert "435 of 435 pairs of variables looked at are dependent" in sentence
     assert dependence_concerns(X, posterior, np.zeros(5000), (), names) == []
     assert dependence_concerns(X[:10], posterior[:10], None, (), names) == []

@@ -129,10 +129,10 @@ def dependence_concerns(
         named.append(f"{names[j]!r} and {names[k]!r} (rank correlation {tests.correlation[i, r]:.2f} in component {r})")
     what = "sources" if are_sources else "variables"
     of = f"{len(order)} of {len(tests.pairs)} pairs of {what}{' looked at' if len(chosen) < n_variables else ''}"
-    verb = "depends" if len(order) == 1 else "depend"
+    verb = "is" if len(order) == 1 else "are"
     remedy = "UnmixedProductMixture, which allows for linear dependence, or " if is_linear and not are_sources else ""
     return [
-        f"Within components, {of} {verb} on each other: {joined(named, _SHOWN)}. The model takes them for independent, "
+        f"Within components, {of} {verb} dependent: {joined(named, _SHOWN)}. The model takes them for independent, "
         "so that components may be parts of a group, or several groups in one, and posteriors too sure. Try "
         f"{remedy}more components, or fewer variables that say the same; check_independence(model, X) tells more."
     ]

@@ -53,7 +53,7 @@ class IndependenceReport:
     >>> report.dependent
     [('x0', 'x1')]
     >>> print(report.summary())
-    1 of 6 pairs of variables depends on each other within components: 'x0' and 'x1'
+    1 of 6 pairs of variables is dependent within components: 'x0' and 'x1'
     """
 
     variables: tuple[Hashable, ...]
@@ -109,10 +109,10 @@ class IndependenceReport:
         what = "sources" if self.are_sources else "variables"
         n_pairs = len(self.tests.pairs)
         if not self.n_dependent:
-            return f"No pair of {n_pairs} depends on each other within components, as far as {self._size()} tell"
+            return f"None of {n_pairs} pairs of {what} is dependent within components, as far as {self._size()} tell"
         named = joined([f"{a!r} and {b!r}" for a, b in self.dependent], 3)
-        verb = "depends" if self.n_dependent == 1 else "depend"
-        return f"{self.n_dependent} of {n_pairs} pairs of {what} {verb} on each other within components: {named}"
+        verb = "is" if self.n_dependent == 1 else "are"
+        return f"{self.n_dependent} of {n_pairs} pairs of {what} {verb} dependent within components: {named}"
 
     def to_dataset(self) -> xr.Dataset:
         """The report as an xarray.Dataset of plain types, which files can hold.
