@@ -245,7 +245,7 @@ class UnmixedProductMixture(FittedMixture):
         """Fit, and the most probable component of every sample, labelled like X (n_samples,)."""
         return self.fit(X, y, **fit_params).predict(X)
 
-    def transform(self, X: Any) -> Any:
+    def unmix(self, X: Any) -> Any:
         """Sources of samples, and the variables that are not mixed, as an object like X (n_samples, n_variables)."""
         samples = self._read(X)
         return samples.labels.wrap_variables(self._unmixed_density.to_sources(samples.values))
@@ -305,6 +305,11 @@ class UnmixedProductMixture(FittedMixture):
         self.converged_ = bool(dataset.attrs["unmixing_converged"])
         self.mixture_ = self._checked_mixture()
         self.mixture_._set_fitted(_without_unmixing(dataset), variables)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
 
     def _dependence_concerns(self, data: _Data) -> list[str]:
         """What a look at the sources says; see :func:`check_independence`."""
@@ -383,8 +388,9 @@ def _read(
     mixed = tuple(n for n in range(len(names)) if n not in discrete)
     if len(mixed) < 2:
         raise InvalidInputError(
-            f"Of {len(names)} variables {len(mixed)} are neither constant nor discrete; expected at least two to "
-            "unmix. Use SmoothProductMixture, or name the discrete variables in mixture's discrete."
+            f"Of {len(names)} variables, with n_samples = {len(values)}, {len(mixed)} are neither constant nor "
+            "discrete; expected at least two to unmix. Use SmoothProductMixture, or name the discrete variables in "
+            "mixture's discrete."
         )
     if incomplete := int(np.isnan(values[:, mixed]).any(axis=1).sum()):
         raise InvalidInputError(

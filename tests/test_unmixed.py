@@ -81,7 +81,7 @@ def test_map_has_names_units_and_signs(model, frame):
     assert mixing.dims == ("variable", "source")
     assert unmixing.source.values.tolist() == unmixing["variable"].values.tolist() == ["a", "b", "c", "d"]
     np.testing.assert_allclose(unmixing.values @ mixing.values, np.eye(4), atol=1e-10)
-    sources = model.transform(frame)
+    sources = model.unmix(frame)
     assert isinstance(sources, pd.DataFrame)
     np.testing.assert_allclose(sources.to_numpy(), frame.to_numpy() @ unmixing.values.T)
     np.testing.assert_allclose(sources.std(ddof=0), 1.0, rtol=1e-6)
@@ -92,10 +92,10 @@ def test_map_has_names_units_and_signs(model, frame):
 
 def test_density_in_the_variables(model, frame):
     joint = model.score_samples(frame)
-    of_sources = model.mixture_.score_samples(model.transform(frame))
+    of_sources = model.mixture_.score_samples(model.unmix(frame))
     log_det = np.linalg.slogdet(model.unmixing_.values)[1]
     np.testing.assert_allclose(joint, of_sources + log_det)
-    np.testing.assert_allclose(model.predict_proba(frame), model.mixture_.predict_proba(model.transform(frame)))
+    np.testing.assert_allclose(model.predict_proba(frame), model.mixture_.predict_proba(model.unmix(frame)))
     np.testing.assert_array_equal(model.predict(frame), model.labels_)
     X, components = model.sample(2000, random_state=0)
     assert list(X.columns) == list(frame.columns)
@@ -167,7 +167,7 @@ def test_arrays_and_data_arrays(data):
     labelled = xr.DataArray(X.T, dims=("variable", "sample"), coords={"variable": list("pqrs")})
     of_labelled = fit(labelled)
     np.testing.assert_array_equal(of_array.unmixing_.values, of_labelled.unmixing_.values)
-    assert of_labelled.transform(labelled).dims == ("variable", "sample")
+    assert of_labelled.unmix(labelled).dims == ("variable", "sample")
     assert of_labelled.predict(labelled).dims == ("sample",)
     assert not hasattr(of_array, "feature_names_in_")
     assert of_labelled.feature_names_in_.tolist() == list("pqrs")
@@ -299,7 +299,7 @@ def test_saved_models_come_back(model, frame, tmp_path, suffix):
     np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
     assert again.n_parameters_ == model.n_parameters_
     assert again.is_product_ == model.is_product_
-    of_sources = again.mixture_.predict_proba(model.transform(frame))
+    of_sources = again.mixture_.predict_proba(model.unmix(frame))
     np.testing.assert_allclose(of_sources, model.predict_proba(frame), atol=1e-12)
     xr.testing.assert_identical(again.result_, model.result_)
 

@@ -104,9 +104,9 @@ class UnmixedDensity:
         incomplete = np.isnan(values[:, mixed]).any(axis=1)
         if incomplete.any():
             raise InvalidInputError(
-                f"{int(incomplete.sum())} of {len(values)} samples lack a variable that is mixed; expected complete "
-                "ones, because every source depends on all of them. Leave these samples out, or fill them in with a "
-                'product model first: SmoothProductMixture(...).fit(X).impute(X, method="draw").'
+                f"{int(incomplete.sum())} of {len(values)} samples lack a variable that is mixed (NaN); expected "
+                "complete ones, because every source depends on all of them. Leave these samples out, or fill them in "
+                'with a product model first: SmoothProductMixture(...).fit(X).impute(X, method="draw").'
             )
         sources = np.array(values)
         sources[:, mixed] = values[:, mixed] @ self.unmixing[np.ix_(mixed, mixed)].T

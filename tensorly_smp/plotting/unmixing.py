@@ -126,4 +126,4 @@ class UnmixedPlots(ModelPlots):
         return plot_unmixing(self._unmixed, ax)
 
     def _sources(self, X: Any) -> Any:
-        return None if X is None else self._unmixed.transform(X)
+        return None if X is None else self._unmixed.unmix(X)
