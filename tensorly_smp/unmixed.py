@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -15,6 +15,7 @@ import xarray as xr
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
@@ -71,6 +72,11 @@ EXTRA = (
 )
 #: Name of this estimator in its Dataset.
 ESTIMATOR = "UnmixedProductMixture"
+
+
+def _mixture_has(name: str) -> Callable[[object], bool]:
+    """Whether mixtures of the sources have a method of this name."""
+    return lambda model: hasattr(SmoothProductMixture, name)
 
 
 class UnmixedProductMixture(FittedMixture):
@@ -264,11 +270,13 @@ class UnmixedProductMixture(FittedMixture):
         """Write the fitted model, for :func:`tensorly_smp.load`; as :meth:`SmoothProductMixture.save`."""
         super().save(path)
 
+    @available_if(_mixture_has("rivals"))
     def rivals(self, *args: Any, **kwargs: Any) -> Any:
         """Other models of the sources that are nearly as likely: as of the product mixture, ``mixture_.rivals``."""
         check_is_fitted(self)
         return self.mixture_.rivals(*args, **kwargs)  # type: ignore[attr-defined]
 
+    @available_if(_mixture_has("bootstrap"))
     def bootstrap(self, X: Any, *args: Any, **kwargs: Any) -> Any:
         """Replicates of the mixture of the sources, the matrix held: as ``mixture_.bootstrap`` of the sources of X."""
         check_is_fitted(self)
