@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp.checks import checked_integer, checked_sample_weight
 from tensorly_smp.chunked.reading import is_chunked, read_chunks
 from tensorly_smp.densities.mixture_density import MixtureDensity
-from tensorly_smp.dependence.check import some_samples, tests_of_pairs
+from tensorly_smp.dependence.check import pair_tests, some_samples
 from tensorly_smp.dependence.report import IndependenceReport
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -108,8 +108,10 @@ def check_independence(
     density = model
     if isinstance(model, UnmixedDensity):
         values, density = model.to_sources(values), model.sources
-    tests = tests_of_pairs(density, values, counts, n_replicates, as_generator(random_state))
-    return IndependenceReport.of(tuple(model.variables), tests, level, model.weights, float(counts.sum()), are_sources)
+    tests = pair_tests(density, values, counts, n_replicates, as_generator(random_state))
+    return IndependenceReport.of(
+        tuple(model.variables), tests, level, model.weights, float(tests.n_samples.max(initial=0.0)), are_sources
+    )
 
 
 def _checked_level(level: Any) -> float:

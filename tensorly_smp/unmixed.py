@@ -75,7 +75,7 @@ ESTIMATOR = "UnmixedProductMixture"
 
 
 def _mixture_has(name: str) -> Callable[[object], bool]:
-    """Whether mixtures of the sources have a method of this name."""
+    """Check for :func:`available_if`: product mixtures have a method of this name."""
     return lambda model: hasattr(SmoothProductMixture, name)
 
 
@@ -116,15 +116,15 @@ class UnmixedProductMixture(FittedMixture):
     mixture_ : SmoothProductMixture
         Fitted to the sources; variables that are not mixed are among these.
     is_product_ : bool
-        Whether a product mixture of the variables themselves is preferred; W is diagonal then. By Akaike's criterion
+        True if a product mixture of the variables themselves is preferred; W is diagonal then. By Akaike's criterion
         with N (N - 1) more parameters for W, and, with fewer than fifty samples for each of these, by samples held out.
     density_ : UnmixedDensity
-        Of the variables: joint density, posterior and samples are exact, densities of one variable numeric.
+        Density of the variables: joint density, posterior and samples are exact, densities of one variable numeric.
     result_ : xarray.Dataset
         That of `mixture_`, with unmixing (source, variable) and mixing (variable, source) of all variables, mixed
         (variable), unmixing_log_likelihood (alternation), per sample, and unmixing_start_criterion (unmixing_start).
     identifiability_ : IdentifiabilityReport
-        Of the sources.
+        Uniqueness of the mixture of the sources.
     labels_ : ndarray of int (n_samples,)
     n_iter_ : int
         Alternations.
@@ -257,7 +257,7 @@ class UnmixedProductMixture(FittedMixture):
         return samples.labels.wrap_variables(self._unmixed_density.to_sources(samples.values))
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
-        """Refused: every source depends on all variables.
+        """Raise an error that says what to do instead: every source depends on all variables.
 
         Raises
         ------
@@ -320,7 +320,7 @@ class UnmixedProductMixture(FittedMixture):
         return tags
 
     def _dependence_concerns(self, data: _Data) -> list[str]:
-        """What a look at the sources says; see :func:`check_independence`."""
+        """Quick check of the sources for dependence; see :func:`check_independence`."""
         density = self._unmixed_density
         rows = quick_rows(len(data.values), density.n_variables, density.rank)
         sources = density.to_sources(data.samples.values[rows])
@@ -587,7 +587,7 @@ def _arranged(samples: MixedSamples, candidate: Candidate) -> Candidate:
 
 
 def _differ(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether the clusters of two posteriors (n_samples, rank) differ, whatever their order."""
+    """Compare the clusters of two posteriors (n_samples, rank), in whatever order."""
     return clustering_accuracy(first.argmax(axis=1), second.argmax(axis=1)) < SAME_CLUSTERS
 
 

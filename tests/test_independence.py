@@ -8,7 +8,8 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp.dependence.check import dependence_concerns
+from tensorly_smp.dependence.check import dependence_concerns, pair_tests
+from tensorly_smp.dependence.pairs import PairScores, judge_pairs, shares_nuisance
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 
@@ -198,3 +199,30 @@ def test_quick_check_of_many_rows_variables_and_nothing():
     assert "435 of 435 pairs of variables looked at are dependent" in sentence
     assert dependence_concerns(X, posterior, np.zeros(5000), (), names) == []
     assert dependence_concerns(X[:10], posterior[:10], None, (), names) == []
+
+
+def test_many_variables():
+    data = smp.datasets.make_smooth_mixture("gaussian", 600, 60, 2, random_state=0)
+    X = data.X.copy()
+    X[:, 7] += 0.5 * X[:, 3]
+    posterior = np.eye(2)[data.labels]
+    assert not shares_nuisance(2, 60)
+    density = smp.reconstruct_density(
+        smp.MixtureFactors(
+            np.array([0.5, 0.5]),
+            [np.random.default_rng(n).dirichlet(np.full(8, 5.0), 2).T for n in range(60)],
+            smp.choose_binning(X, n_bins=8),
+        ),
+        method="histogram",
+    )
+    scores = PairScores.of(X, posterior, np.ones(600))
+    assert scores.pairs[judge_pairs(scores).p_value.argmin()].tolist() == [3, 7]
+    tests = pair_tests(density, X, np.ones(600), 1, np.random.default_rng(0))
+    assert np.isfinite(tests.p_value).all()
+
+
+def test_one_variable_has_no_pairs(model, dependent):
+    report = smp.check_independence(model.density_.marginal("a"), dependent[["a"]])
+    assert report.n_dependent == 0
+    assert report.to_dataset().sizes["variable"] == 1
+    assert "0 pairs" in repr(report)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp.codes.thinning import thinned
-from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs
+from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
 from tensorly_smp.randomness import RandomState, as_generator
 from tensorly_smp.representations import joined
 
@@ -16,6 +16,8 @@ from tensorly_smp.representations import joined
 MOST_DRAWS = 2500
 #: Pairs with a p-value above this by the simple bound are not looked at again.
 SURELY_INDEPENDENT = 0.2
+#: ... and of the others these many with the smallest; entries times components that scores are computed of at a time.
+MOST_DOUBTFUL, MOST_ENTRIES = 400, 20_000_000
 #: Dependence is gross where the strength, over all components, is at least this, and a p-value, times the number of
 #: pairs, below the second number.
 GROSS_STRENGTH, GROSS_P = 0.25, 1e-3
@@ -24,7 +26,7 @@ QUICK_ROWS, QUICK_VARIABLES, QUICK_ENTRIES = 2000, 30, 100_000
 _LEAST_ROWS, _SHOWN = 300, 3
 
 
-def tests_of_pairs(
+def pair_tests(
     density: Any, values: np.ndarray, weights: np.ndarray, n_replicates: int, rng: np.random.Generator
 ) -> PairTests:
     """Tests of all pairs of variables of a mixture of products, against draws from it.
@@ -40,20 +42,31 @@ def tests_of_pairs(
         Sets of draws.
     rng : Generator
     """
+    rank, n_variables = len(density.weights), values.shape[1]
+    most = max(MOST_ENTRIES // (rank * n_variables), _LEAST_ROWS)
+    if len(values) > most:  # of very many variables
+        rows = np.arange(most) * len(values) // most
+        values, weights = values[rows], weights[rows]
     posterior = density.posterior(values)
     scores = PairScores.of(values, posterior, weights)
     tests = judge_pairs(scores)
-    doubtful = np.flatnonzero(tests.p_value < SURELY_INDEPENDENT)
+    doubtful = np.argsort(tests.p_value, kind="stable")[:MOST_DOUBTFUL]
+    doubtful = np.sort(doubtful[tests.p_value[doubtful] < SURELY_INDEPENDENT])
     if not len(doubtful) or not n_replicates:
         return tests
-    null = NullScores(scores.pairs[doubtful], posterior.shape[1], values.shape[1])
+    pairs, columns = scores.pairs[doubtful], np.arange(n_variables)
+    is_shared = shares_nuisance(rank, n_variables)
+    if not is_shared:  # then only the variables of these pairs are needed
+        columns, places = np.unique(pairs, return_inverse=True)
+        pairs = places.reshape(pairs.shape)
+    null = NullScores(pairs, rank, len(columns), is_shared)
     missing = np.isnan(values)
     n_draws = min(len(values), MOST_DRAWS)
     for _ in range(n_replicates):
         draws, _labels = density.sample(n_draws, rng)
         if missing.any():
             draws[missing[rng.choice(len(values), n_draws)]] = np.nan
-        null.add(draws, density.posterior(draws))
+        null.add(draws[:, columns], density.posterior(draws))
     found = null.covariances(float(weights.sum()))
     return judge_pairs(scores, dict(zip(doubtful.tolist(), found, strict=True)))
 
@@ -89,7 +102,7 @@ def dependence_concerns(
     Parameters
     ----------
     values : ndarray (n_samples, n_variables)
-        Of the fit, NaN = missing. Those at :func:`quick_rows` are looked at.
+        Samples of the fit, NaN = missing; only the rows of :func:`quick_rows` are looked at.
     posterior : ndarray (n_samples, rank)
     weights : ndarray (n_samples,) or None
     discrete : sequence of int
@@ -98,7 +111,7 @@ def dependence_concerns(
     random_state : RandomState
         Chooses among many variables; a number by default, so that a fit draws no other random numbers for it.
     are_sources : bool
-        Whether the variables are sources of a linear map already, which then is no remedy.
+        True if the variables are sources of a linear map already, so that the message names no such map as a remedy.
 
     Notes
     -----

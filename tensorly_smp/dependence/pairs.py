@@ -33,13 +33,13 @@ class PairTests:
         Root of the sum of the squared correlations of all polynomials, less what chance adds to it: of a Gaussian
         about its correlation.
     statistic : ndarray (n_pairs, rank + 1)
-        Of every component, and of all together in the last column: a chi-squared variable under independence.
+        Test statistics by component, and for all together in the last column; chi-squared under independence.
     p_component : ndarray (n_pairs, rank + 1)
-        Their p-values; one where there is nothing to test.
+        P-values of `statistic`; one where there is nothing to test.
     p_correlation : ndarray (n_pairs, rank + 1)
-        Likewise, of the rank correlation alone.
+        P-values of the rank correlations alone, arranged in the same way.
     p_value : ndarray (n_pairs,)
-        Of the pair, from all of these together.
+        Combined p-value of the pair.
     n_samples : ndarray (n_pairs,)
         Weight of the samples that have both variables.
     """
@@ -91,7 +91,7 @@ def legendre(u: np.ndarray, degree: int) -> np.ndarray:
 def orthonormal(functions: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Functions (n_samples, rank, degree) made orthonormal, and of mean zero, in every component of the samples.
 
-    What the lower ones explain of a function vanishes, as of all but the first function of a variable of two values.
+    A function that the lower ones explain becomes zero: a variable of two values keeps its first function only.
     """
     found = np.empty_like(functions)
     totals = np.maximum(shares.sum(axis=0), np.finfo(float).tiny)
@@ -158,7 +158,7 @@ class PairScores:
 
     @classmethod
     def of(cls, values: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> PairScores:
-        """Of all pairs of the variables of samples (n_samples, n_variables), NaN = missing, of weights (n_samples,)."""
+        """Compute the scores of all pairs from samples (n_samples, n_variables), NaN = missing."""
         n_samples, n_variables = values.shape
         pairs, rank = all_pairs(n_variables), posterior.shape[1]
         j, k = pairs.T
@@ -171,10 +171,15 @@ class PairScores:
             # One product of matrices for all pairs: rows and columns are variables, and the polynomials of each.
             each = functions[:, :, r].transpose(1, 0, 2).reshape(n_samples, -1)
             table = ((each * share).T @ each).reshape(n_variables, DEGREE, n_variables, DEGREE)
-            sums[:, r] = table[j, :, k].reshape(len(pairs), -1)
+            sums[:, r] = table[j, :, k].reshape(len(pairs), DEGREE**2)
             sizes[:, r] = ((present * share).T @ present)[j, k]
             squares[:, r] = ((present * share * posterior[:, r, None]).T @ present)[j, k]
         return cls(pairs, sums, sizes, squares)
+
+
+def shares_nuisance(rank: int, n_variables: int) -> bool:
+    """Decide whether the densities of all variables, or those of the pair only, count as parameters of a pair."""
+    return rank - 1 + n_variables * rank * NUISANCE_DEGREE <= MOST_NUISANCE
 
 
 @dataclass(eq=False)
@@ -190,20 +195,18 @@ class NullScores:
     ----------
     pairs : ndarray of int (n_pairs, 2)
     rank, n_variables : int
-    is_shared : bool, optional
-        Whether the densities of all variables are taken into account, not only those of the pair; by default unless
-        they are many.
+    is_shared : bool
+        True to take the densities of all variables into account, not only those of the pair; see
+        :func:`shares_nuisance`.
     """
 
     pairs: np.ndarray
     rank: int
     n_variables: int
-    is_shared: bool | None = None
+    is_shared: bool = True
 
     def __post_init__(self) -> None:
         per_variable, n_scores = self.rank * NUISANCE_DEGREE, self.rank * DEGREE**2
-        if self.is_shared is None:
-            self.is_shared = self.rank - 1 + self.n_variables * per_variable <= MOST_NUISANCE
         n_nuisance = self.rank - 1 + (self.n_variables if self.is_shared else 2) * per_variable
         n_grams = 1 if self.is_shared else len(self.pairs)
         self.total = 0.0
@@ -259,8 +262,8 @@ def judge_pairs(scores: PairScores, covariances: Mapping[int, np.ndarray] | None
     ----------
     scores : PairScores
     covariances : mapping from pair to ndarray (rank, DEGREE^2, rank, DEGREE^2), optional
-        Of the sums of some pairs under independence. By default those for known, sharp posteriors: by independence, and
-        since the polynomials are orthonormal, the scores of a component are uncorrelated and have the variance
+        Covariances of the sums of some pairs under independence. By default those for known, sharp posteriors: since
+        the polynomials are orthonormal, the scores of a component are uncorrelated then and have the variance
         sum_m p_mr^2, which is an upper bound, as a rule, where the posteriors were fitted.
     """
     rank = scores.sums.shape[1]

@@ -28,17 +28,17 @@ class IndependenceReport:
     variables : tuple of hashable
         Names.
     tests : PairTests
-        Of every pair: rank correlation and strength by component, statistics and p-values.
+        Rank correlation and strength of every pair by component, with statistics and p-values.
     false_discovery_rate : ndarray (n_pairs,)
         Share of false discoveries to be expected among pairs up to this one (Benjamini and Hochberg 1995).
     level : float
         Rate at which a pair is called dependent.
     weights : ndarray (rank,)
-        Of the components.
+        Weights of the components.
     n_samples : float
         Samples that were tested (sum of their weights).
     are_sources : bool
-        Whether the variables are sources of an unmixed model, which bear the names of variables.
+        True if the variables are sources of an unmixed model, which bear the names of variables.
 
     Examples
     --------
@@ -74,13 +74,13 @@ class IndependenceReport:
         n_samples: float,
         are_sources: bool,
     ) -> IndependenceReport:
-        """From tests of all pairs."""
+        """Make a report from tests of all pairs."""
         rates = false_discovery_rates(tests.p_value)
         return cls(variables, tests, rates, level, weights, n_samples, are_sources)
 
     @property
     def is_dependent(self) -> np.ndarray:
-        """Whether every pair (n_pairs,) is called dependent."""
+        """Flags (n_pairs,) of the pairs that are called dependent."""
         return np.asarray(self.false_discovery_rate < self.level)
 
     @property

@@ -48,9 +48,9 @@ class MixedSamples:
     categories : ndarray (n_samples, n_discrete)
         Discrete variables, NaN where missing.
     edges : sequence of ndarray (n_discrete,)
-        Their bins.
+        Bins of the discrete variables.
     criterion : {"reml", "aic", "bic"}
-        Of the penalties of the densities.
+        Criterion by which the penalties of the densities are chosen.
     """
 
     values: np.ndarray
@@ -78,7 +78,7 @@ class Candidate:
     Attributes
     ----------
     name : str
-        Of the start.
+        Name of the start.
     unmixing : ndarray (n, n)
     posterior : ndarray (n_samples, rank)
     criterion : float
@@ -90,7 +90,7 @@ class Candidate:
         Log-likelihood after every update of the densities.
     is_converged : bool
     log_densities : ndarray (n_samples,)
-        Of every sample.
+        Log-density of every sample.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class UnmixingSearch:
-    """What a search has found.
+    """Result of :func:`search_unmixing`.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ def alternate(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: fl
 
 
 def is_clearly_better(first: np.ndarray, second: np.ndarray, weights: np.ndarray, difference: float) -> bool:
-    """Whether samples decide between two models that do not contain each other (Vuong 1989).
+    """Test whether samples prefer the first of two models that do not contain each other (Vuong 1989).
 
     Parameters
     ----------
@@ -190,12 +190,12 @@ def is_clearly_better(first: np.ndarray, second: np.ndarray, weights: np.ndarray
         Log-densities under the models.
     weights : ndarray (n_samples,)
     difference : float
-        Of the criteria of the two, log-likelihoods less numbers of parameters, in nats of all samples.
+        Difference of the criteria, log-likelihood less number of parameters, in nats summed over samples.
 
     Returns
     -------
     bool
-        Whether the first is better by more than two standard errors of the difference.
+        True if the first is better by more than two standard errors of the difference.
 
     References
     ----------
@@ -207,7 +207,7 @@ def is_clearly_better(first: np.ndarray, second: np.ndarray, weights: np.ndarray
 
 
 def clearest(samples: MixedSamples, candidates: Sequence[Candidate]) -> Candidate:
-    """Of the best candidate, and those that the samples do not tell from it, the one with the clearest clusters.
+    """Candidate with the clearest clusters among the best one and those that are not clearly worse.
 
     A source with two peaks describes two groups as well as two components do, whose posteriors then follow something
     else: the likelihood hardly tells, and the components are what a mixture is fitted for.

@@ -25,7 +25,7 @@ class SourceFit:
     posterior : ndarray (n_samples, rank)
     log_weights : ndarray (rank,)
     densities : list of LogDensities
-        Of the sources.
+        Log-densities of the sources.
     other : ndarray (n_samples, rank) or None
         Log-probabilities of the discrete variables of every sample in every component.
     log_likelihood : float
@@ -78,15 +78,15 @@ def fit_sources(
     categories : ndarray (n_samples, n_discrete)
         Values of the discrete variables, NaN where missing.
     edges : sequence of ndarray (n_discrete,)
-        Their bins.
+        Bins of the discrete variables.
     posterior : ndarray (n_samples, rank)
     weights : ndarray (n_samples,)
     criterion : {"reml", "aic", "bic"}
-        Of the penalties.
+        Criterion by which penalties are chosen.
     n_passes : int
         Passes of EM, at most.
     before : SourceFit, optional
-        Of nearly the same sources: its coordinates are taken, and its penalties are where the search begins.
+        Fit of nearly the same sources: its coordinates are kept, and penalties are searched near its own.
     """
     values, rank = np.concatenate([sources, categories], axis=1), posterior.shape[1]
     n = sources.shape[1]

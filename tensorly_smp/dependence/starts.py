@@ -42,7 +42,7 @@ def within_covariance(values: np.ndarray, posterior: np.ndarray, weights: np.nda
     values : ndarray (n_samples, n)
     posterior : ndarray (n_samples, rank)
     weights : ndarray (n_samples,)
-        Of the samples.
+        Sample weights.
     """
     shares = posterior * weights[:, None]
     totals = np.maximum(shares.sum(axis=0), np.finfo(float).tiny)

@@ -38,7 +38,7 @@ class UnmixedDensity:
     Attributes
     ----------
     sources : MixtureDensity
-        Of the sources and of the variables that are not mixed, which bear the names of the variables.
+        Density of the sources and of the variables that are not mixed, under the names of the variables.
     unmixing : ndarray (n_variables, n_variables)
         W; rows and columns of variables that are not mixed are those of the identity matrix.
     mixed : tuple of int
@@ -173,15 +173,15 @@ class UnmixedDensity:
         return self._one(variable).quantile_1d(q, variable, component)
 
     def marginal(self, variables: Sequence[Hashable] | Hashable) -> NoReturn:
-        """Refused: see the class."""
+        """Raise an error that says what to do instead; see the class."""
         raise InvalidInputError(_REFUSED.format("marginal", "Use pdf_1d for one variable, or sample and keep columns."))
 
     def conditional(self, given: Mapping[Hashable, float]) -> NoReturn:
-        """Refused: see the class."""
+        """Raise an error that says what to do instead; see the class."""
         raise InvalidInputError(_REFUSED.format("conditional", "Use a product model, or weight samples of this one."))
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> NoReturn:
-        """Refused: see the class."""
+        """Raise an error that says what to do instead; see the class."""
         raise InvalidInputError(_REFUSED.format("impute", "Use SmoothProductMixture(...).fit(X).impute(X)."))
 
     def _log_joint(self, values: np.ndarray) -> np.ndarray:

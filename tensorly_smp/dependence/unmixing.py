@@ -43,7 +43,7 @@ class LogDensities:
     def of(
         cls, basis: SplineBasis, coefficients: np.ndarray, low: float, high: float, coordinate: Coordinate
     ) -> LogDensities:
-        """From coefficients (n_basis, rank) of log-splines on an interval of the source."""
+        """Tabulate log-splines with coefficients (n_basis, rank) on an interval of the source."""
         ends = coordinate.forward(np.array([low, high]))
         edges = np.arange(basis.n_cells + 1) / basis.n_cells
         logs = basis.at_cells @ coefficients
@@ -92,9 +92,9 @@ class Shrinkage:
     Attributes
     ----------
     variances : ndarray (n,)
-        Of the variables within components.
+        Variances of the variables within components.
     n_samples : float
-        How many there are. The sources of these have variance w_n' diag(variances) w_n, and count with the Gaussian
+        Number of pseudo-samples. Their sources have variance w_n' diag(variances) w_n, and count with the Gaussian
         log-likelihood of the variance that the source has within components.
     ridge : float
         Precision of a Gaussian prior of every entry of the matrix off the diagonal, all variables and sources having
@@ -133,9 +133,9 @@ def maximize_unmixing(
         Centered.
     weights : ndarray (n_samples,)
     unmixing : ndarray (n, n)
-        To start from.
+        Matrix to start from.
     log_weights : ndarray (rank,)
-        Of the components.
+        Log-weights of the components.
     densities : list of LogDensities (n,)
     source_variances : ndarray (n,)
         Within components.
@@ -148,7 +148,7 @@ def maximize_unmixing(
     -------
     unmixing : ndarray (n, n)
     gain : float
-        Of the penalized log-likelihood, per unit of sample weight.
+        Gain of the penalized log-likelihood, per unit of sample weight.
     """
     total, n = float(weights.sum()), len(unmixing)
     first, base = values @ unmixing.T, log_weights + (0.0 if other is None else other)

@@ -28,7 +28,7 @@ def plot_independence(report: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     report : IndependenceReport or its Dataset
-        Of :func:`tensorly_smp.check_independence`.
+        Result of :func:`tensorly_smp.check_independence`.
     ax : Axes, optional
         By default those of a new figure.
 
