@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,6 +117,31 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         log_densities = np.asarray(self.score_samples(X))
         weights = checked_sample_weight(aligned(sample_weight, X), len(log_densities))
         return float(log_densities.mean() if weights is None else np.average(log_densities, weights=weights))
+
+    @property
+    def n_parameters_(self) -> float:
+        """Effective number of parameters: of smooth densities that of their smoothers, else bins that are not empty."""
+        check_is_fitted(self)
+        known = self.result_.attrs.get("n_parameters")
+        if known is not None:
+            return float(known)
+        filled = sum(int((factor > 0).any(axis=1).sum()) - 1 for factor in self.factors_.factors)
+        return float(self.factors_.rank * filled + self.factors_.rank - 1)
+
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
+        """Akaike's criterion of samples, -2 log-likelihood + 2 `n_parameters_`, in nats; lower is better."""
+        return self._criterion(X, sample_weight, lambda total: 2.0)
+
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Schwarz's criterion of samples, -2 log-likelihood + `n_parameters_` log(n_samples); lower is better."""
+        return self._criterion(X, sample_weight, lambda total: float(np.log(total)))
+
+    def _criterion(self, X: Any, sample_weight: Any, price: Callable[[float], float]) -> float:
+        log_densities = np.asarray(self.score_samples(X))
+        weights = checked_sample_weight(aligned(sample_weight, X), len(log_densities))
+        total = float(len(log_densities) if weights is None else weights.sum())
+        likelihood = float(log_densities.sum() if weights is None else weights @ log_densities)
+        return -2.0 * likelihood + price(total) * self.n_parameters_
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw samples and the components they come from.

@@ -15,12 +15,12 @@ from tensorly_smp.file_probes import probe_netcdf, probe_zarr
 from tensorly_smp.files import as_path, require_folder, written_whole
 
 if TYPE_CHECKING:
-    from tensorly_smp.estimator import SmoothProductMixture
+    from tensorly_smp.file_content import AnyMixture
 
 ZARR_SUFFIX = ".zarr"
 
 
-def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> None:
+def save_model(model: AnyMixture, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator: its ``result_`` and, as JSON, its parameters and the names of its variables.
 
     A path that ends in ".zarr" becomes a zarr store (a folder, of format 2), any other a netCDF-4 file. It is written
@@ -51,8 +51,8 @@ def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> Non
             raise InvalidInputError(f"The model cannot be written as {kind}: {error}.") from error
 
 
-def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
-    """Read a model that :meth:`tensorly_smp.SmoothProductMixture.save` wrote.
+def load(path: str | os.PathLike[str]) -> AnyMixture:
+    """Read a model that its method ``save`` wrote.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
 
     Returns
     -------
-    SmoothProductMixture
+    SmoothProductMixture or UnmixedProductMixture
         Fitted; predictions equal those of the saved model to the last bit. It has no ``labels_``: these belong to the
         samples of the fit, so ask for ``predict(X)``.
 

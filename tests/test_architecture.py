@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "tensorly_smp"
 
 # A stage imports itself and earlier ones.
-STAGES = ("codes", "marginals", "factors", "initializers", "identifiability", "likelihood", "densities")
+STAGES = ("codes", "marginals", "factors", "initializers", "identifiability", "likelihood", "densities", "dependence")
 # Beside the estimator, above all stages.
 TOP_FOLDERS = ("chunked", "plotting")
 # Imported by any stage; they import each other only. Who may import `labels` and `samples` is a rule of its own, below.
@@ -38,8 +38,11 @@ LABELS = {
     "codes.encoding",
     "densities.mixture_density",
     "densities.reconstruct",
+    "dependence.unmixed_density",
     "estimator",
     "fitted",
+    "independence",
+    "unmixed",
     "selection",
     "metrics",
     "plotting.calibration",

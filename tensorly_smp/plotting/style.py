@@ -243,3 +243,25 @@ def _as_array(axes: Sequence[Any]) -> np.ndarray:
     array = np.empty(len(axes), dtype=object)
     array[:] = axes
     return array
+
+
+def heat_map_of_variables(
+    ax: Axes, values: np.ndarray, rows: Sequence[str], columns: Sequence[str], most_written: int, label: str
+) -> None:
+    """Draw numbers from -1 to 1 (n_rows, n_columns) as colors, written out unless there are many; NaN is blank."""
+    image = ax.imshow(values, cmap="RdBu_r", vmin=-1.0, vmax=1.0, aspect="auto")
+    ax.set_xticks(np.arange(len(columns)), columns, rotation=45, ha="right", rotation_mode="anchor")
+    ax.set_yticks(np.arange(len(rows)), rows)
+    _root(ax).colorbar(image, ax=ax, label=label)
+    if max(values.shape) > most_written:
+        return
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            color = "white" if abs(value) > 0.6 else "black"
+            ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=color)
+
+
+def variable_map_size(n_variables: int) -> tuple[float, float]:
+    """Width and height of a heat map of so many variables, in inches, with room for their names."""
+    side = float(np.clip(0.55 * n_variables, 2.0, 9.0))
+    return side + 2.4, side + 1.4
