@@ -26,6 +26,8 @@ import numpy as np
 import tensorly as tl
 
 import tensorly_smp as smp
+from tensorly_smp.factors.problem import as_problem
+from tensorly_smp.factors.solver import decompose
 
 MODULES = {"numpy": "numpy", "pytorch": "torch", "jax": "jax"}
 FORMS = [("kl", "counted"), ("frobenius", "counted"), ("frobenius", "implicit")]
@@ -62,17 +64,14 @@ def make_samples(options: argparse.Namespace) -> tuple[smp.Codes, np.ndarray]:
 
 
 def solve(backend: str, codes: smp.Codes, sample_weight: np.ndarray, options: argparse.Namespace, **settings: Any):
+    settings = {"n_iter_max": options.sweeps, **settings}
+    names = [name for name in ("extrapolate", "dtype") if name in settings]
+    device = None if backend == "numpy" else options.device
+    solver = smp.SolverOptions(device=device, **{name: settings.pop(name) for name in names})
+    kind = {name: settings.pop(name) for name in ("loss", "form")}
     with tl.backend_context(backend):
-        return smp.coupled_simplex_parafac(
-            codes,
-            options.rank,
-            sample_weight=sample_weight,
-            init="random",
-            random_state=0,
-            tol=0.0,
-            device=None if backend == "numpy" else options.device,
-            **{"n_iter_max": options.sweeps, **settings},
-        )
+        problem = as_problem(codes, rank=options.rank, sample_weight=sample_weight, options=solver, **kind)
+        return decompose(problem, init="random", random_state=0, tol=None, options=solver, **settings)
 
 
 def installed(form: str) -> list[str]:
@@ -88,7 +87,7 @@ def agreement(codes: smp.Codes, sample_weight: np.ndarray, options: argparse.Nam
     yield f"\n{'':<39}{'without extrapolation':>25}{'with extrapolation':>25}"
     yield f"{'loss':<11}{'form':<10}{'dtype':<9}{'backend':<9}" + 2 * f"{'loss':>12}{'factors':>13}"
     for loss, form in FORMS:
-        kinds = [{"loss": loss, "histograms": form, "extrapolate": extrapolate} for extrapolate in (False, True)]
+        kinds = [{"loss": loss, "form": form, "extrapolate": extrapolate} for extrapolate in (False, True)]
         expected = [solve("numpy", codes, sample_weight, options, **kind) for kind in kinds]
         for dtype, backend in product(("float64", "float32"), installed(form)):
             if (dtype, backend) == ("float64", "numpy"):
@@ -135,7 +134,7 @@ def sweep_seconds(
 
         jax.clear_caches()  # what the first table has compiled
     ends = [time.perf_counter()]
-    settings = {"loss": loss, "histograms": form, "n_iter_max": max(options.sweeps, 8)}
+    settings = {"loss": loss, "form": form, "n_iter_max": max(options.sweeps, 8)}
     solve(backend, codes, sample_weight, options, callback=lambda *_: ends.append(time.perf_counter()), **settings)
     # The first two are the call and the loss of the start; extrapolations are compiled in the third sweep.
     return ends[2] - ends[0], float(np.diff(ends)[4:].min())

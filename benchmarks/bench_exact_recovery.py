@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.options import SolverOptions
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.metrics import factor_error
@@ -51,7 +52,8 @@ def main():
             for solver in solvers:
                 n_iter_max, n_truths, asked = MIRROR if solver == "mirror" else DEFAULT
                 truths = [make_truth(*size, seed) for seed in range(n_truths)]
-                runs = [recover(truth, loss=loss, solver=solver, n_iter_max=n_iter_max) for truth in truths]
+                options = SolverOptions(solver=solver)
+                runs = [recover(truth, loss=loss, options=options, n_iter_max=n_iter_max) for truth in truths]
                 error, sweeps, seconds = (max(run[i] for run in runs) for i in range(3))
                 ended = ", ".join(sorted({run[3] for run in runs}))
                 verdict = "yes" if error <= asked else "NO"

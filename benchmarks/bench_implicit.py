@@ -2,7 +2,7 @@
 
 (a) Twenty sweeps, implicit and counted, from the same start: largest difference of a factor entry and of the loss.
 (b) Seconds of the processor per sweep, medians, over numbers of variables and of samples, and the exponents of both.
-(c) Which form is faster on small problems, and which one `histograms="auto"` takes.
+(c) Which form is faster on small problems, and which one is taken.
 (d) A thousand variables, 166 million triples: start, sweeps and memory, in a process of its own.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_implicit.py [--parts abcd] [--variables 1000] [--output output]
@@ -28,6 +28,8 @@ import numpy as np
 import tensorly_smp as smp
 from tensorly_smp.factors.forms import couple_samples
 from tensorly_smp.factors.implicit import CoupledCodes
+from tensorly_smp.factors.problem import as_problem
+from tensorly_smp.factors.solver import decompose
 
 RANK, N_BINS = 10, 15
 #: n_init and n_screen of (d).
@@ -69,7 +71,8 @@ def make_codes(n_samples: int, n_variables: int, missing: float = 0.0, case: str
 
 def solve(codes: Any, **options: Any) -> smp.CoupledSolution:
     options = {"loss": "frobenius", "init": "random", "random_state": 0, **options}
-    return smp.coupled_simplex_parafac(codes, RANK, **options)
+    of_problem = {name: options.pop(name) for name in ("loss", "form", "sample_weight") if name in options}
+    return decompose(as_problem(codes, rank=RANK, **of_problem), **options)
 
 
 def sweep_seconds(codes: smp.Codes, n_sweeps: int, **options: Any) -> float:
@@ -94,7 +97,7 @@ def agreement(options: argparse.Namespace) -> Iterator[str]:
     ]:
         codes = make_codes(3000, 12, missing)
         same = {"sample_weight": sample_weight, "n_iter_max": 20, "tol": 0.0}
-        one, other = (solve(codes, histograms=form, **same) for form in ("implicit", "counted"))
+        one, other = (solve(codes, form=form, **same) for form in ("implicit", "counted"))
         loss = np.abs(one.trace.loss - other.trace.loss).max()
         pairs = zip(one.factors.factors, other.factors.factors, strict=True)
         factors = max(np.abs(a - b).max() for a, b in pairs)
@@ -113,7 +116,7 @@ def scaling(options: argparse.Namespace) -> Iterator[str]:
         }.items():
             if missing and name == "samples":
                 sizes = sizes[:3]
-            seconds = [sweep_seconds(make_codes(*size, missing), 6, histograms="implicit") for size in sizes]
+            seconds = [sweep_seconds(make_codes(*size, missing), 6, form="implicit") for size in sizes]
             counts = [size[1] if name == "variables" else size[0] for size in sizes]
             exponent = np.polyfit(np.log(counts), np.log(seconds), 1)[0]
             fixed = "10 000 samples" if name == "variables" else "200 variables"
@@ -140,7 +143,7 @@ def choices(options: argparse.Namespace) -> Iterator[str]:
         (20, 10_000, 0.2),
     ]:
         codes = make_codes(n_samples, n_variables, missing)
-        found = [1e3 * sweep_seconds(codes, 8, histograms=form) for form in ("counted", "implicit")]
+        found = [1e3 * sweep_seconds(codes, 8, form=form) for form in ("counted", "implicit")]
         tensors = couple_samples(codes, RANK, "frobenius", "count", "auto", None)
         taken = "implicit" if isinstance(tensors, CoupledCodes) else "counted"
         yield f"{n_variables:>9}{n_samples:>9}{missing:>9.0%}{found[0]:>10.1f}{found[1]:>10.1f}  {taken}"
@@ -175,7 +178,7 @@ def run_large(path: Path) -> None:
             codes,
             init="gevd",
             n_init=n_init,
-            n_screen=n_screen,
+            options=smp.SolverOptions(n_screen=n_screen),
             callback=lambda *_, times=times: times.append(time.process_time()),
         )
         total, wall = time.process_time() - began, time.perf_counter() - wall

@@ -33,11 +33,16 @@ RANDOM_STARTS: dict[str, dict[str, Any]] = {
     "Frobenius, random start": {"loss": "frobenius", "init": "random"},
 }
 DEFAULTS = {"KL": {"loss": "kl"}, "Frobenius": {"loss": "frobenius"}} | RANDOM_STARTS
+PLAIN = smp.SolverOptions(extrapolate=False)
 REFERENCES: dict[str, dict[str, Any]] = {
-    "KL, not extrapolated": {"loss": "kl", "extrapolate": False, "n_iter_max": 200},
-    "KL, mirror": {"loss": "kl", "solver": "mirror", "n_iter_max": 10},
-    "Frobenius, not extrapolated": {"loss": "frobenius", "extrapolate": False, "n_iter_max": 200},
-    "Frobenius, mirror": {"loss": "frobenius", "solver": "mirror", "n_iter_max": 10},
+    "KL, not extrapolated": {"loss": "kl", "options": PLAIN, "n_iter_max": 200},
+    "KL, mirror": {"loss": "kl", "options": smp.SolverOptions(solver="mirror"), "n_iter_max": 10},
+    "Frobenius, not extrapolated": {
+        "loss": "frobenius",
+        "options": PLAIN,
+        "n_iter_max": 200,
+    },
+    "Frobenius, mirror": {"loss": "frobenius", "options": smp.SolverOptions(solver="mirror"), "n_iter_max": 10},
 }
 COLUMNS = ["case", "solver", "seconds", "CPU s", "sweeps", "sweeps/CPU s", "final loss"]
 

@@ -25,7 +25,6 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from math import inf
 from statistics import median
@@ -130,8 +129,7 @@ def stages(repeats: int, n_samples: int) -> Iterator[Line]:
     codes = smp.encode_samples(X, binning)
     marginals = smp.count_marginals(codes)
     model = default_fit(X)
-    agree = in_memory(X, binning, None).agree
-    short = replace(model._decomposition(0), agree=agree).settings(codes.n_bins, n_samples)
+    short = model._decomposition(0).settings(codes.n_bins, n_samples)
     n_sweeps = short["n_iter_max"]
 
     def coupled(n_iter_max: int) -> Any:
@@ -140,7 +138,7 @@ def stages(repeats: int, n_samples: int) -> Iterator[Line]:
     works: dict[str, Work] = {
         "bins and codes": lambda: smp.encode_samples(X, smp.choose_binning(X, n_bins=N_BINS)),
         "histograms of 120 triples": lambda: smp.count_marginals(codes),
-        "starts, until they agree": lambda: coupled(0),
+        "starts": lambda: coupled(0),
         f"coupled CPD, KL, {n_sweeps} sweeps of every start": lambda: coupled(n_sweeps),
         "densities": lambda: spline_density(model.result_, model.factors_),
         "whole": lambda: default_fit(X),

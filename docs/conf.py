@@ -11,6 +11,8 @@ HERE = Path(__file__).parent
 UNLISTED = ("best_partition", "gevd_decomposition", "start_partition")
 # Classes that users get as results or as attributes of results: they have no public name, and a page all the same.
 PARTS = (
+    "dependence.pairs.PairTests",
+    "dependence.unmixed_density.UnmixedDensity",
     "identifiability.concerns.ComponentPair",
     "identifiability.evidence.ReportLine",
     "identifiability.jacobian.LocalIdentifiability",
@@ -19,6 +21,7 @@ PARTS = (
     "initializers.core.GevdDiagnostics",
     "likelihood.em.LikelihoodTrace",
     "plotting.accessor.ModelPlots",
+    "plotting.unmixing.UnmixedPlots",
 )
 
 project = "tensorly_smp"

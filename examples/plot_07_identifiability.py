@@ -68,8 +68,18 @@ print(questions)
 
 # %%
 # "Not guaranteed" is not "impossible": no theorem covers it, but the Jacobian has full rank, so that no other mixture
-# *nearby* has the same histograms.
-#
+# *nearby* has the same histograms. And this is about histograms of three questions at a time. A fit to whole samples,
+# which is the default, knows which five answers came from one person, and that is enough:
+
+print(smp.check_identifiability(n_bins=[2, 2, 2, 2, 2], rank=4, known="samples").summary())
+
+# %%
+# The most groups that whole samples of yes-or-no questions determine:
+
+most = {n: smp.max_identifiable_rank(n, 2, "joint") for n in range(3, 11)}
+print(pd.Series(most, name="groups").rename_axis("questions").to_frame().T.to_string())
+
+# %%
 # Groups that are alike
 # ---------------------
 # Sizes speak of almost every mixture. The one of the study may be among the others. If there is an idea of what the

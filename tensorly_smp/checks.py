@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from importlib import import_module
 from numbers import Integral
+from types import FrameType
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -39,6 +42,20 @@ def import_extra(module: str, extra: str, what: str) -> Any:
         raise MissingDependencyError(
             f'{what} needs {package}, which is not installed: pip install "tensorly_smp[{extra}]".'
         ) from error
+
+
+def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+    """Give a warning at the line outside of this package that led to it."""
+    package = __name__.partition(".")[0]
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        frame = frame.f_back
+        level += 1
+    if isinstance(message, Warning):
+        warnings.warn(message, stacklevel=level)
+    else:
+        warnings.warn(message, category, stacklevel=level)
 
 
 #: The most that sizes may be, so that a typing error is an error at once and does not take all time or memory;

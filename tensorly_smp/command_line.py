@@ -57,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
        57  found by algebra, for almost every model
        70  unique for almost every model, by Kruskal's condition
       256  unique for almost every model, by Chiantini and Ottaviani
+    50736  unique for almost every model if whole samples are fitted, by Allman, Matias and Rhodes
     0
     """
     options = _parsed(sys.argv[1:] if argv is None else argv)

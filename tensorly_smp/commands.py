@@ -22,7 +22,7 @@ from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.identifiability.report import check_identifiability
 from tensorly_smp.metrics import clustering_accuracy
-from tensorly_smp.representations import number_range
+from tensorly_smp.representations import number_range, number_text
 from tensorly_smp.selection import select_n_components
 from tensorly_smp.storage import ZARR_SUFFIX, load, require_format
 from tensorly_smp.summaries import fit_summary
@@ -35,6 +35,7 @@ BOUNDS = {
     "gevd": "found by algebra, for almost every model",
     "kruskal": "unique for almost every model, by Kruskal's condition",
     "generic": "unique for almost every model, by Chiantini and Ottaviani",
+    "joint": "unique for almost every model if whole samples are fitted, by Allman, Matias and Rhodes",
 }
 #: A component of fewer samples has no density to speak of.
 FEWEST_SAMPLES = 5
@@ -127,7 +128,7 @@ def check(options: argparse.Namespace) -> bool:
             _say_bounds(n_variables, n_bins)
             return False
         report = check_identifiability(n_variables=n_variables, n_bins=n_bins, rank=options.components)
-    say(repr(report).replace(": see pairs.", "."))  # an attribute that only Python has
+    say(repr(report))
     return not report.is_generically_unique
 
 
@@ -136,7 +137,7 @@ def _say_bounds(n_variables: int, n_bins: int | list[int]) -> None:
     sizes = number_range([n_bins] if isinstance(n_bins, int) else n_bins)
     say(f"Highest number of components of {n_variables} variables with {sizes} bins:")
     for name, bound in bounds.items():
-        say(f"{bound:>5}  {BOUNDS[name]}")
+        say(f"{number_text(bound):>5}  {BOUNDS[name]}")
 
 
 def predict(options: argparse.Namespace) -> bool:

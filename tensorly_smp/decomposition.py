@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.options import SolverOptions
+from tensorly_smp.factors.problem import as_problem
 from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.factors.solver import coupled_simplex_parafac, decompose
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.marginals.triples import cells_of_all_triples
@@ -20,20 +22,11 @@ from tensorly_smp.randomness import RandomState
 MOST_CELLS_FOR_KL = 2_000_000
 #: Variables up to which n_init="auto" may take several starts.
 MOST_VARIABLES_FOR_STARTS = 100
-#: Sweeps after which the likelihood takes over with refine="smooth"; fewer where they are over all triples of many
-#: variables, which are within a percent of their end then, and where the samples are many.
-START_SWEEPS, START_SWEEPS_OF_MANY, START_SWEEPS_OF_MANY_SAMPLES = 10, 5, 4
-#: From so many samples per component on, little depends on how a refinement starts. (What is left out then made none of
-#: 48 fits to 5000 samples, of five and ten components, worse or better by 0.005 nats a new sample, in the mean 0.00003
-#: better; about the same made 13 of 64 fits to 1000 samples worse by that, and 8 better.)
-MANY_PER_COMPONENT = 500.0
-#: Precision of the latter with the KL loss: the likelihood needs posteriors of them, no more. It halves the time.
-START_DTYPE = "float32"
-
-
-def are_many(total_weight: float, rank: int) -> bool:
-    """Whether there are so many samples that a refinement may start from less."""
-    return total_weight >= MANY_PER_COMPONENT * rank
+#: Sweeps after which the likelihood takes over with refine="smooth", if starts come from the coupled decomposition;
+#: fewer where they are over all triples of many variables, which are within a percent of their end then.
+START_SWEEPS, START_SWEEPS_OF_MANY = 10, 5
+#: Starts of n_init="auto".
+N_STARTS = 5
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,6 @@ class Decomposition:
     random_state: RandomState
     callback: Callback | None
     verbose: int
-    agree: Callable[..., MixtureFactors | None] | None = None
 
     @property
     def is_of_all_triples(self) -> bool:
@@ -63,36 +55,29 @@ class Decomposition:
         """Whether the histograms of all triples are too large for the KL loss."""
         return cells_of_all_triples(n_bins) > MOST_CELLS_FOR_KL
 
-    def settings(self, n_bins: Sequence[int], total_weight: float = 0.0) -> dict[str, Any]:
-        """Options of the solver for variables of so many bins, and so many samples."""
-        is_large, is_auto = self.is_large(n_bins), isinstance(self.n_init, str) and self.n_init == "auto"
-        loss = self.loss if self.loss != "auto" else ("frobenius" if is_large else "kl")
+    def settings(self, n_bins: Sequence[int]) -> dict[str, Any]:
+        """Options of the solver for variables of so many bins."""
+        is_large = self.is_large(n_bins)
         n_init: Any = self.n_init
-        if is_auto:
-            n_init = 5 if len(n_bins) <= MOST_VARIABLES_FOR_STARTS else 1
-        # A single start that was asked for is not followed by the passes that starts are compared by; one that others
-        # agree with can do without.
-        is_short = self.is_start and loss == "kl" and n_init != 1 and are_many(total_weight, self.rank)
-        sweeps = START_SWEEPS_OF_MANY_SAMPLES if is_short else START_SWEEPS_OF_MANY if is_large else START_SWEEPS
+        if isinstance(n_init, str) and n_init == "auto":
+            is_one = isinstance(self.init, MixtureFactors) or len(n_bins) > MOST_VARIABLES_FOR_STARTS
+            n_init = 1 if is_one else N_STARTS
+        sweeps = START_SWEEPS_OF_MANY if is_large else START_SWEEPS
         return dict(
-            loss=loss,
-            init=self.init,
+            loss=self.loss if self.loss != "auto" else ("frobenius" if is_large else "kl"),
+            init=self.init if not isinstance(self.init, str) or self.init != "auto" else "gevd",
             n_init=n_init,
-            agree=self.agree if is_auto and is_short else None,
             n_iter_max=min(self.max_iter, sweeps) if self.is_start else self.max_iter,
             tol=self.tol,
-            n_jobs=self.n_jobs,
             random_state=self.random_state,
             callback=self.callback,
             verbose=self.verbose,
-            dtype=START_DTYPE if is_short else None,
-            warn=not self.is_start,  # which is cut short on purpose
+            options=SolverOptions(n_jobs=self.n_jobs, warn=not self.is_start),  # which is cut short on purpose
         )
 
     def solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
         """The coupled CPD: to its end, or as far as a refinement needs it."""
-        total_weight = codes.n_samples if sample_weight is None else sample_weight.sum()
-        settings, every = self.settings(codes.n_bins, total_weight), self.is_of_all_triples
+        settings, every = self.settings(codes.n_bins), self.is_of_all_triples
         if every and self.is_large(codes.n_bins):
             if self.is_start:  # of which a part of many samples is as good
                 values, sample_weight = thinned(codes.values, sample_weight)
@@ -104,4 +89,5 @@ class Decomposition:
             return coupled_simplex_parafac(marginals, self.rank, **settings)
         values, sample_weight = thinned(codes.values, sample_weight)
         samples = Codes(values, codes.binning)
-        return coupled_simplex_parafac(marginals, self.rank, codes=samples, sample_weight=sample_weight, **settings)
+        of = dict(rank=self.rank, loss=settings.pop("loss"), options=settings["options"])
+        return decompose(as_problem(marginals, samples=samples, sample_weight=sample_weight, **of), **settings)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tensorly_smp.checks import warn
 from tensorly_smp.codes.bin_number import auto_n_bins
 from tensorly_smp.codes.binning import Binning, binning_of_values, resolve_n_bins
 from tensorly_smp.codes.categories import category_edges
@@ -42,7 +42,12 @@ class Discretization:
         return _warned(*binning_of_values(used, samples.variables, *options))
 
     def bins_of_starts(
-        self, samples: Samples, sample_weight: Any, variables: Variables, must_be_uniform: bool = False
+        self,
+        samples: Samples,
+        sample_weight: Any,
+        variables: Variables,
+        must_be_uniform: bool = False,
+        warns: bool = True,
     ) -> Binning:
         """Bins on which a refinement starts.
 
@@ -67,7 +72,8 @@ class Discretization:
         options = (numbers, self.binning, ranges, self.coverage, weights)
         chosen, found = binning_of_values(used, samples.variables, *options)
         # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
-        _warned(chosen, [each for each in found if not isinstance(each, OutlierWarning | MergedBinsWarning)])
+        if warns:
+            _warned(chosen, [each for each in found if not isinstance(each, OutlierWarning | MergedBinsWarning)])
         for n, edges in enumerate(chosen.edges):
             if must_be_uniform:
                 break
@@ -91,9 +97,9 @@ class Discretization:
 
 
 def _warned(binning: Binning, found: Sequence[TensorlySmpWarning]) -> Binning:
-    """The bins, after their warnings have been given; to be called by a method that fit calls."""
+    """The bins, after their warnings have been given."""
     for each in found:
-        warnings.warn(each, stacklevel=4)
+        warn(each)
     return binning
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from tensorly_smp.checks import checked_integer, checked_n_jobs, is_one_of, weights_warning
+from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_tolerance, is_one_of, weights_warning
 from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
@@ -31,12 +31,13 @@ from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fit_samples import ReadSamples
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.progress import checked_verbose, dask_progress, logger
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.refinement import Refinement
 from tensorly_smp.representations import shown
-from tensorly_smp.results import fine_probabilities, solution_to_dataset
+from tensorly_smp.results import fine_probabilities, solution_to_dataset, with_patterns
 from tensorly_smp.units import units_of, with_units
 from tensorly_smp.variables import Variables, repeated_value_warning
 
@@ -135,7 +136,8 @@ class SmoothProductMixture(FittedMixture):
     result_ : xarray.Dataset
         weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
         change and seconds (sweep), start_loss and start_status (start), start_trace (start, start_sweep), the loss of
-        each; triples (triple, mode) unless all were factorized; units (variable) where X has any; attributes of plain
+        each; triples (triple, mode) unless all were factorized; patterns (pattern, variable) of entries observed
+        together where no sample is complete; units (variable) where X has any; attributes of plain
         types. Components are sorted by decreasing weight. With ``refine="smooth"`` also the splines of the log
         densities, their penalties, which variables are discrete and the values of their bins (categories), the
         log-likelihood (em_pass) and what starts were compared by (start_criterion); weights and factors are the refined
@@ -177,7 +179,7 @@ class SmoothProductMixture(FittedMixture):
         coverage: float | None = None,
         triples: str | int | Iterable[Sequence[int]] = "all",
         loss: str = "auto",
-        init: str | MixtureFactors = "gevd",
+        init: str | MixtureFactors = "auto",
         n_init: int | str = "auto",
         refine: str | None = "smooth",
         density: str = "auto",
@@ -292,24 +294,26 @@ class SmoothProductMixture(FittedMixture):
             samples = data.encode(binning)
         sizes = _sizes(data, binning)
         logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
-        solution = samples.decompose(self._decomposition(verbose))
-        refinement = Refinement(self.refine, self.penalty, self.max_iter, self.tol, self.n_jobs, verbose)
-        dataset = refinement.dataset(solution, samples, variables)
+        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose))
+        dataset = refinement.dataset(samples, variables)
         dataset = dataset.assign_attrs(
             density=density,
             refine=str(self.refine).lower(),
             n_samples=data.n_samples,
             container=data.container,
         )
-        dataset = with_units(dataset, X, binning.variables)
+        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(few.values))
         self._set_fitted(dataset, binning.variables)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
             warnings.warn(empty, stacklevel=2)
         self.labels_ = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
-        triples = "all" if solution.triples is None else solution.triples
-        concerns = identifiability_concerns(self.factors_, triples, fine_probabilities(dataset, self.factors_))
+        triples = dataset["triples"].values if "triples" in dataset else "all"
+        fine = fine_probabilities(dataset, self.factors_)
+        known: KnownName = "triples" if self.refine is None else "samples"
+        patterns = dataset.get("patterns")
+        concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
         if concerns:
             warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
         return self
@@ -441,6 +445,7 @@ class SmoothProductMixture(FittedMixture):
         # The solver checks these too, but knows them by other names.
         for name, least in (("n_components", 1), ("max_iter", 0)):
             checked_integer(getattr(self, name), name, least)
+        checked_tolerance(self.tol)
         checked_n_jobs(self.n_jobs)
 
 

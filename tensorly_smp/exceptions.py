@@ -15,6 +15,7 @@ __all__ = [
     "ClippedMassWarning",
     "ConstantVariableWarning",
     "ConvergenceWarning",
+    "DependenceWarning",
     "EmptyComponentWarning",
     "FileFormatError",
     "IdentifiabilityWarning",
@@ -190,6 +191,17 @@ class NearDegenerateWarning(TensorlySmpWarning):
 
 class IdentifiabilityWarning(TensorlySmpWarning):
     """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique."""
+
+
+class DependenceWarning(TensorlySmpWarning):
+    """Variables depend on each other within components, which the model takes for independent.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> issubclass(smp.exceptions.DependenceWarning, smp.exceptions.TensorlySmpWarning)
+    True
+    """
 
 
 class SparseHistogramWarning(TensorlySmpWarning):

@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ from tensorly_smp.representations import listed, shown
 
 if TYPE_CHECKING:
     from tensorly_smp.estimator import SmoothProductMixture
+    from tensorly_smp.unmixed import UnmixedProductMixture
+
+    AnyMixture: TypeAlias = SmoothProductMixture | UnmixedProductMixture
 
 FORMAT_VERSION = 1
 
@@ -44,6 +47,11 @@ _REQUIRED_OF_SPLINES = {
     "bounds": (("variable", "end"), "f"),
     "discrete": (("variable",), "i"),
 }
+_REQUIRED_OF_UNMIXED = {
+    "unmixing": (("source", "variable"), "f"),
+    "mixing": (("variable", "source"), "f"),
+    "mixed": (("variable",), "i"),
+}
 #: Not in files of before there was such a thing, which are read all the same.
 _OPTIONAL = {
     "categories": (("variable", "bin"), "f"),
@@ -54,7 +62,7 @@ _OPTIONAL = {
 _CONTAINERS = ("array", "dataframe", "dataarray", "polars", "pyarrow")
 
 
-def dataset_of_model(model: SmoothProductMixture) -> xr.Dataset:
+def dataset_of_model(model: AnyMixture) -> xr.Dataset:
     """What the file holds.
 
     Raises
@@ -113,7 +121,7 @@ def _is_plain_text(text: str) -> bool:
         return False
 
 
-def _refuse_additions(model: SmoothProductMixture) -> None:
+def _refuse_additions(model: AnyMixture) -> None:
     """Refuse what was added to the Dataset of a fit, by name; attributes may be added."""
     dataset, known = model.result_, model._fitted_names
     added = [name for name in dataset.variables if name not in known]
@@ -131,7 +139,7 @@ def _refuse_additions(model: SmoothProductMixture) -> None:
         )
 
 
-def model_of_dataset(dataset: xr.Dataset, source: str) -> SmoothProductMixture:
+def model_of_dataset(dataset: xr.Dataset, source: str) -> AnyMixture:
     """The fitted model, whole.
 
     Parameters
@@ -146,8 +154,6 @@ def model_of_dataset(dataset: xr.Dataset, source: str) -> SmoothProductMixture:
     FileFormatError
         The Dataset is of another version, not what was written, or no model.
     """
-    from tensorly_smp.estimator import SmoothProductMixture
-
     version = dataset.attrs.get("format_version")
     if str(version) != str(FORMAT_VERSION):
         raise FileFormatError(
@@ -164,11 +170,11 @@ def model_of_dataset(dataset: xr.Dataset, source: str) -> SmoothProductMixture:
         for name in _FILE_ATTRIBUTES:
             del dataset.attrs[name]
         with np.errstate(all="raise", under="ignore"):
-            model = SmoothProductMixture(**parameters)
+            model = _unfitted(dataset, parameters)
             model._set_fitted(dataset, names)
             if not np.isfinite(model.density_.logpdf(_a_sample(model))).all():
                 raise ValueError("its density is not finite")
-        if model.binning == "given":
+        if getattr(model, "binning", None) == "given":
             model.set_params(binning=model.binning_)
         return model
     except Warning:  # of a program that turns them into errors
@@ -178,9 +184,25 @@ def model_of_dataset(dataset: xr.Dataset, source: str) -> SmoothProductMixture:
         raise FileFormatError(f"{source} is damaged or was edited: {type(error).__name__}, {reason}.") from error
 
 
+def _unfitted(dataset: xr.Dataset, parameters: dict[str, Any]) -> AnyMixture:
+    """The estimator that the Dataset is of; `estimator` is among its attributes if it is not the usual one."""
+    from tensorly_smp.estimator import SmoothProductMixture
+    from tensorly_smp.unmixed import ESTIMATOR, UnmixedProductMixture
+
+    name = dataset.attrs.get("estimator")
+    if name is None:
+        return SmoothProductMixture(**parameters)
+    if name != ESTIMATOR:
+        raise ValueError(f"it is of an estimator {str(name)[:40]!r}, expected {ESTIMATOR!r} or none")
+    if parameters["mixture"] is not None:
+        parameters = parameters | {"mixture": SmoothProductMixture(**parameters["mixture"])}
+    return UnmixedProductMixture(**parameters)
+
+
 def _check_variables(dataset: xr.Dataset) -> None:
     """Refuse what no fit makes, in words that say what it is."""
     required = _REQUIRED | (_REQUIRED_OF_SPLINES if dataset.attrs["density"] == "logspline" else {})
+    required |= _REQUIRED_OF_UNMIXED if "estimator" in dataset.attrs else {}
     for name, (dims, kind) in (required | {name: _OPTIONAL[name] for name in _OPTIONAL if name in dataset}).items():
         if name not in dataset:
             raise ValueError(f"it lacks {name}")
@@ -204,7 +226,7 @@ def _check_variables(dataset: xr.Dataset) -> None:
             raise ValueError(f"triples are not all increasing numbers below {n_variables}")
 
 
-def _a_sample(model: SmoothProductMixture) -> np.ndarray:
+def _a_sample(model: AnyMixture) -> np.ndarray:
     """Middles of bins, at which any density is positive, as an array (1, n_variables)."""
     return np.array([[float(centers[len(centers) // 2]) for centers in model.binning_.centers]])
 
@@ -248,16 +270,18 @@ def _attributes(attrs: Mapping[Any, Any]) -> list[list[Any]]:
     return plain
 
 
-def _saved_parameters(model: SmoothProductMixture) -> dict[str, Any]:
+def _saved_parameters(model: AnyMixture) -> dict[str, Any]:
     """Constructor parameters, without objects that only steer a fit."""
     parameters = model.get_params(deep=False)
-    if not isinstance(parameters["binning"], str):
+    if not isinstance(parameters.get("binning", ""), str):
         parameters["binning"] = "given"
-    if not isinstance(parameters["init"], str):
+    if not isinstance(parameters.get("init", ""), str):
         del parameters["init"]
     if not isinstance(parameters["random_state"], int | np.integer | None):
         del parameters["random_state"]
-    del parameters["callback"]
+    parameters.pop("callback", None)
+    if parameters.get("mixture") is not None:
+        parameters["mixture"] = _saved_parameters(parameters["mixture"])
     return parameters
 
 

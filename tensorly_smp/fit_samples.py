@@ -18,11 +18,10 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.labels import SampleLabels, aligned
-from tensorly_smp.likelihood.bin_likelihood import code_likelihood
 from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
-from tensorly_smp.likelihood.expectation import expectation, log_floored
+from tensorly_smp.likelihood.expectation import Expectation, expectation, log_floored
 from tensorly_smp.marginals.histograms import Marginals, count_chunk
 from tensorly_smp.samples import Samples, read_samples
 
@@ -30,13 +29,6 @@ from tensorly_smp.samples import Samples, read_samples
 MIXING = 0.01
 #: Pseudo-counts per bin of EM on the bins; see `refine_em`.
 EM_SMOOTHING = 0.1
-#: More samples than this are told from infinitely many by no digit of an adjusted Rand index.
-MOST_PAIRED = 1e17
-#: Starts whose clusters agree so well (adjusted Rand index) are one.
-SAME_CLUSTERS = 0.95
-#: Passes of EM on the bins, after each of which three may come to agree, and how well then. (Two are not enough: in one
-#: of 240 fits to 5000 samples and more, both led to a lower maximum, by 0.01 nats a new sample, and the third did not.)
-AGREEMENT_PASSES, SAME_AFTER_PASSES = 25, 0.98
 
 
 class FitSamples(Protocol):
@@ -167,40 +159,13 @@ class SamplesInMemory:
         """The bins."""
         return self.codes.binning
 
+    def expect(self, factors: MixtureFactors) -> Expectation:
+        """E-step with given factors, a little of the uniform distribution being mixed in."""
+        return expectation(one_hot(self.codes), *start_logarithms(factors), self.weights)
+
     def posteriors(self, starts: Sequence[MixtureFactors]) -> list[np.ndarray]:
         """Posteriors (n_samples, rank) for every start, a little of the uniform distribution being mixed in."""
-        hot = one_hot(self.codes)
-        return [expectation(hot, *start_logarithms(start)).posterior for start in starts]
-
-    def distinct(self, posteriors: Sequence[np.ndarray], same: float = SAME_CLUSTERS) -> list[int]:
-        """Positions of the first of all whose most probable components agree, to this adjusted Rand index."""
-        clusters, rank = [posterior.argmax(axis=1) for posterior in posteriors], posteriors[0].shape[1]
-        kept: list[int] = []
-        for i, found in enumerate(clusters):
-            tables = (contingency(clusters[j], found, rank, self.weights) for j in kept)
-            if all(adjusted_rand(table) < same for table in tables):
-                kept.append(i)
-        return kept
-
-    def agree(self, *starts: MixtureFactors) -> MixtureFactors | None:
-        """The likelier of two starts, if they have the same clusters; else None.
-
-        Of more starts, once they have come to the same clusters by a few passes of EM on the bins, the likeliest after
-        these passes: from where it began, another way might lead elsewhere.
-        """
-        likelihood = code_likelihood(self.codes, self.weights, EM_SMOOTHING)
-        points = [np.vstack([tables, weights]) for weights, tables in map(start_logarithms, starts)]
-        for number in range(1 + (AGREEMENT_PASSES if len(starts) > 2 else 0)):
-            found = [likelihood.e_step(logs) for logs in points]
-            same = SAME_AFTER_PASSES if number else SAME_CLUSTERS
-            if len(self.distinct([result.posterior for result in found], same)) == 1:
-                best = int(np.argmax([result.log_likelihood for result in found]))
-                if not number:
-                    return starts[best]
-                tables = np.split(np.exp(points[best][:-1]), likelihood.first_rows[1:])
-                return replace(starts[best], weights=np.exp(points[best][-1]), factors=tuple(tables))
-            points = [likelihood.maximize(result, logs) for result, logs in zip(found, points, strict=True)]
-        return None
+        return [self.expect(start).posterior for start in starts]
 
     def lay(self, cells: Cells) -> CellSamples:
         """The samples in cells."""
@@ -208,7 +173,7 @@ class SamplesInMemory:
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
         """The coupled CPD."""
-        return replace(decomposition, agree=self.few.agree).solution(self.codes, self.weights)
+        return decomposition.solution(self.codes, self.weights)
 
     def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
         """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""
@@ -224,46 +189,3 @@ def start_logarithms(start: MixtureFactors) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of the weights (rank,) and of the stacked factors (n_rows, rank) that a likelihood starts from."""
     model = start.to_numpy().smooth(MIXING, MIXING)
     return np.log(model.weights), log_floored(np.concatenate(model.factors))
-
-
-def contingency(first: np.ndarray, second: np.ndarray, rank: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """(Weighted) number of samples (rank, rank) in every pair of clusters, of numbers (n_samples,) below `rank`."""
-    return np.bincount(first * rank + second, weights, rank * rank).reshape(rank, rank)
-
-
-def adjusted_rand(table: np.ndarray) -> float:
-    """Adjusted Rand index of two clusterings, from the number of samples in every pair of clusters.
-
-    scikit-learn's takes the samples themselves, which cannot have weights, and its integers overflow beyond some
-    billions of them.
-
-    Parameters
-    ----------
-    table : ndarray (n_clusters, n_clusters)
-
-    Returns
-    -------
-    float
-        One if they agree, around zero by chance.
-
-    References
-    ----------
-    L. Hubert, P. Arabie, "Comparing partitions", Journal of Classification 2, 1985.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensorly_smp.fit_samples import adjusted_rand
-    >>> adjusted_rand(np.array([[0, 5], [3, 0]]))
-    1.0
-    """
-    counts = np.asarray(table, dtype=float)
-    if (total := counts.sum()) > MOST_PAIRED:  # whose square might overflow
-        counts = counts / total * MOST_PAIRED
-    together, of_rows, of_columns, every = (
-        float((n * np.maximum(n - 1.0, 0.0) / 2.0).sum())
-        for n in (counts, counts.sum(axis=1), counts.sum(axis=0), counts.sum())
-    )
-    by_chance = of_rows * of_columns / every if every else 0.0
-    most = (of_rows + of_columns) / 2.0
-    return 1.0 if most == by_chance else (together - by_chance) / (most - by_chance)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp.checks import checked_sample_weight
+from tensorly_smp.checks import checked_sample_weight, warn
 from tensorly_smp.chunked.lazily import LazySamples
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.densities.reconstruct import reconstruct_density
@@ -75,7 +74,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         self.factors_ = factors
         self.binning_ = factors.binning
         self.weights_ = factors.weights
-        self.n_iter_ = int(dataset.attrs["n_sweeps"])
+        self.n_iter_ = int(dataset.attrs.get("n_passes", dataset.attrs["n_sweeps"]))
         self.converged_ = StopReason[dataset.attrs["status"].upper()].is_converged
         self.n_features_in_ = factors.n_variables
         names = factors.binning.variables
@@ -122,6 +121,31 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         log_densities = np.asarray(self.score_samples(X))
         weights = checked_sample_weight(aligned(sample_weight, X), len(log_densities))
         return float(log_densities.mean() if weights is None else np.average(log_densities, weights=weights))
+
+    @property
+    def n_parameters_(self) -> float:
+        """Effective number of parameters: of smooth densities that of their smoothers, else bins that are not empty."""
+        check_is_fitted(self)
+        known = self.result_.attrs.get("n_parameters")
+        if known is not None:
+            return float(known)
+        filled = sum(int((factor > 0).any(axis=1).sum()) - 1 for factor in self.factors_.factors)
+        return float(self.factors_.rank * filled + self.factors_.rank - 1)
+
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
+        """Akaike's criterion of samples, -2 log-likelihood + 2 `n_parameters_`, in nats; lower is better."""
+        return self._criterion(X, sample_weight, lambda total: 2.0)
+
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Schwarz's criterion of samples, -2 log-likelihood + `n_parameters_` log(n_samples); lower is better."""
+        return self._criterion(X, sample_weight, lambda total: float(np.log(total)))
+
+    def _criterion(self, X: Any, sample_weight: Any, price: Callable[[float], float]) -> float:
+        log_densities = np.asarray(self.score_samples(X))
+        weights = checked_sample_weight(aligned(sample_weight, X), len(log_densities))
+        total = float(len(log_densities) if weights is None else weights.sum())
+        likelihood = float(log_densities.sum() if weights is None else weights @ log_densities)
+        return -2.0 * likelihood + price(total) * self.n_parameters_
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw samples and the components they come from.
@@ -181,11 +205,10 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     def _check_units(self, X: Any) -> None:
         """Warn where samples say that they are in other units than those of the fit."""
         if differing := differing_units(X, self.result_, self.binning_.variables):
-            warnings.warn(
+            warn(
                 f"Samples are in other units than those of the fit: variable(s) {joined(differing)}. Numbers are taken "
                 "as they are; convert them to the units of the fit, or correct the attribute.",
                 UnitsWarning,
-                stacklevel=4,
             )
 
     def _lazy(self, X: Any) -> LazySamples:

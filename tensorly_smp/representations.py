@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 #: Rows of a table, and entries of a list, that are shown.
 SHOWN = 12
 _LONGEST = 80
+# Integers are written out up to this one.
+_WRITTEN_DIGITS = 10**7
 
 
 def short_repr(record: Any) -> str:
@@ -114,6 +117,22 @@ def number_range(numbers: Iterable[int]) -> str:
     """
     distinct = sorted(set(numbers))
     return f"{distinct[0]}" if len(distinct) == 1 else f"{distinct[0]} to {distinct[-1]}"
+
+
+def number_text(number: int) -> str:
+    """An integer, in powers of ten if it is long: the number of states of a thousand variables is.
+
+    Examples
+    --------
+    >>> from tensorly_smp.representations import number_text
+    >>> number_text(256), number_text(15**1000)
+    ('256', '1.23e+1176')
+    """
+    if abs(number) < _WRITTEN_DIGITS:
+        return str(number)
+    exponent = int(log10(abs(number)))
+    mantissa = 10 ** (log10(abs(number)) - exponent)
+    return f"{'-' if number < 0 else ''}{mantissa:.2f}e+{exponent}"
 
 
 def html_summary(

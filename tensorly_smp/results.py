@@ -17,6 +17,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
+from tensorly_smp.identifiability.known import observed_patterns
 from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
 from tensorly_smp.likelihood.em import LikelihoodSolution
 from tensorly_smp.likelihood.smooth_em import SmoothFit
@@ -134,6 +135,27 @@ def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | No
     return MixtureFactors(np.array(dataset["weights"].values), columns, binning)
 
 
+def with_patterns(dataset: xr.Dataset, observed: np.ndarray) -> xr.Dataset:
+    """The Dataset of a fit to samples none of which is complete, with ``patterns`` (pattern, variable) of 0 and 1.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As of :func:`factors_to_dataset`.
+    observed : ndarray of bool (n_samples, n_variables)
+
+    Returns
+    -------
+    Dataset
+        The same one if a sample is complete. Patterns are those of :func:`observed_patterns`.
+    """
+    patterns = observed_patterns(observed)
+    if patterns is None:
+        return dataset
+    note = {"long_name": "variables that are observed together in some sample"}
+    return dataset.assign(patterns=(("pattern", "variable"), patterns.astype(np.int8), note))
+
+
 def with_likelihood_trace(dataset: xr.Dataset, solution: LikelihoodSolution) -> xr.Dataset:
     """The Dataset of a fit whose factors EM has refined, with the record of EM: ``log_likelihood`` (em_pass)."""
     trace = solution.trace
@@ -144,6 +166,26 @@ def with_likelihood_trace(dataset: xr.Dataset, solution: LikelihoodSolution) -> 
         status_explanation=solution.status.explanation,
         n_passes=trace.n_passes,
     )
+
+
+def with_candidates(
+    dataset: xr.Dataset, origins: Sequence[str], criteria: np.ndarray, agreement: np.ndarray, best: int
+) -> xr.Dataset:
+    """The Dataset of a fit with the record of the candidates (candidate) that it was chosen from."""
+    names = {
+        "start_criterion": "log-likelihood less effective parameters, in nats, as far as the candidate was followed",
+        "candidate_agreement": "adjusted Rand index of the clusters with those of the best candidate",
+        "candidate_origin": "how the candidate was found",
+    }
+    contents = {
+        "start_criterion": criteria,
+        "candidate_agreement": agreement,
+        "candidate_origin": np.array(origins),
+    }
+    dataset = dataset.assign(
+        {name: ("candidate", values, {"long_name": names[name]}) for name, values in contents.items()}
+    )
+    return dataset.assign_coords(candidate=np.arange(len(criteria))).assign_attrs(best_candidate=best)
 
 
 def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> xr.Dataset:

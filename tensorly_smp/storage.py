@@ -24,12 +24,12 @@ from tensorly_smp.files import (
 )
 
 if TYPE_CHECKING:
-    from tensorly_smp.estimator import SmoothProductMixture
+    from tensorly_smp.file_content import AnyMixture
 
 ZARR_SUFFIX = ".zarr"
 
 
-def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> None:
+def save_model(model: AnyMixture, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator: its ``result_`` and, as JSON, its parameters and the names of its variables.
 
     A path that ends in ".zarr" becomes a zarr store (a folder, of format 2), any other a netCDF-4 file. It is written
@@ -73,8 +73,8 @@ def save_model(model: SmoothProductMixture, path: str | os.PathLike[str]) -> Non
             ) from error
 
 
-def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
-    """Read a model that :meth:`tensorly_smp.SmoothProductMixture.save` wrote.
+def load(path: str | os.PathLike[str]) -> AnyMixture:
+    """Read a model that its method ``save`` wrote.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture:
 
     Returns
     -------
-    SmoothProductMixture
+    SmoothProductMixture or UnmixedProductMixture
         Fitted; predictions equal those of the saved model to the last bit. It has no ``labels_``: these belong to the
         samples of the fit, so ask for ``predict(X)``.
 
@@ -129,7 +129,7 @@ def require_format(target: Path) -> None:
     _require("zarr" if target.suffix == ZARR_SUFFIX else "h5netcdf")
 
 
-def _read(source: Path) -> SmoothProductMixture:
+def _read(source: Path) -> AnyMixture:
     """The model of a file or a zarr store that exists."""
     is_zarr = source.is_dir()
     _require("zarr" if is_zarr else "h5netcdf")

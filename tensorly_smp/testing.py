@@ -1,6 +1,6 @@
 """For tests of code that uses this package, and of this package's manners among its neighbors."""
 
-__all__ = ["EXPECTED_FAILED_CHECKS"]
+__all__ = ["EXPECTED_FAILED_CHECKS", "EXPECTED_FAILED_CHECKS_OF_UNMIXED"]
 
 _TWO_VARIABLES = (
     "fits two variables; at least three are needed, because the factors of a mixture of fewer are not determined"
@@ -25,4 +25,11 @@ EXPECTED_FAILED_CHECKS: dict[str, str] = dict.fromkeys(
         "check_sample_weights_shape",
     ),
     _TWO_VARIABLES,
+)
+
+_FEW_INTEGERS = "fits variables of few distinct integers, which are discrete: no linear map is of these"
+
+#: Likewise of :class:`tensorly_smp.UnmixedProductMixture`.
+EXPECTED_FAILED_CHECKS_OF_UNMIXED: dict[str, str] = EXPECTED_FAILED_CHECKS | dict.fromkeys(
+    ("check_estimators_dtypes", "check_sample_weight_equivalence_on_dense_data"), _FEW_INTEGERS
 )

@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 import tensorly as tl
 from hypothesis import HealthCheck, settings
+from rooms import solved
 
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solver import coupled_simplex_parafac
 
 # Every variable is in as many triples and has as many bins; there are fewer components.
 MODES = [(0, 1, 2), (3, 0, 1), (0, 2, 3), (1, 2, 3)]
@@ -42,7 +42,7 @@ def make_init():
 def solve(data, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return coupled_simplex_parafac(data, 3, **{"modes": MODES, "init": "random", "random_state": 0, **options})
+        return solved(data, 3, **{"modes": MODES, "init": "random", "random_state": 0, **options})
 
 
 def make_codes(missing, weighted):
@@ -62,4 +62,4 @@ def every_kind(device):
     codes, sample_weight = make_codes(0.4, True)
     more = {"modes": None, "device": device, "sample_weight": sample_weight, "n_iter_max": 5}
     for loss in EVERY_LOSS:
-        yield codes, {"loss": loss, "histograms": "counted", **more}
+        yield codes, {"loss": loss, "form": "counted", **more}

@@ -109,3 +109,41 @@ def dense_curvature(basis, coefficients):
 def dense_penalty(basis):
     """D'D."""
     return (basis.differences.T @ basis.differences).toarray()
+
+
+def joint_distribution(factors, margin, r):
+    """Product over the variables of a margin of the columns of component r, as a tensor."""
+    product = np.ones(())
+    for n in margin:
+        product = np.multiply.outer(product, factors[n][:, r])
+    return product
+
+
+def plain_jacobian(weights, factors, margins):
+    """Derivatives of joint distributions, cell by cell, by plain coordinates of the simplices.
+
+    The last weight, and the last entry of every column, give way to the others: (n_cells, n_parameters).
+    """
+    rank = len(weights)
+    columns = []
+    for r in range(rank - 1):
+        parts = [joint_distribution(factors, m, r) - joint_distribution(factors, m, rank - 1) for m in margins]
+        columns.append(np.concatenate([part.ravel() for part in parts]))
+    for n, factor in enumerate(factors):
+        for i in range(len(factor) - 1):
+            for r in range(rank):
+                moved = [f.copy() for f in factors]
+                moved[n][:, r] = 0.0
+                moved[n][i, r], moved[n][-1, r] = 1.0, -1.0
+                parts = [weights[r] * (n in m) * joint_distribution(moved, m, r) for m in margins]
+                columns.append(np.concatenate([part.ravel() for part in parts]))
+    n_cells = sum(int(np.prod([len(factors[n]) for n in m])) for m in margins)
+    return np.stack(columns, axis=1) if columns else np.zeros((n_cells, 0))
+
+
+def plain_free_directions(weights, factors, margins, tolerance=1e-9):
+    """Number of parameters less the rank of the plain Jacobian, columns scaled to unit length."""
+    jacobian = plain_jacobian(weights, factors, margins)
+    norms = np.linalg.norm(jacobian, axis=0)
+    values = np.linalg.svd(jacobian / np.where(norms > 0, norms, 1.0), compute_uv=False)
+    return jacobian.shape[1] - int((values > tolerance * max(1.0, values.max(initial=0.0))).sum())

@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "tensorly_smp"
 
 # A stage imports itself and earlier ones.
-STAGES = ("codes", "marginals", "factors", "initializers", "identifiability", "likelihood", "densities")
+STAGES = ("codes", "marginals", "factors", "initializers", "identifiability", "likelihood", "densities", "dependence")
 # Beside the estimator, above all stages.
 TOP_FOLDERS = ("chunked", "plotting")
 # Imported by any stage; they import each other only. Who may import `labels` and `samples` is a rule of its own, below.
@@ -31,7 +31,7 @@ FOUNDATIONS = (
 LAZY = {
     "factors.solver": {"initializers"},  # a start is chosen by its name
     "factors.solution": {"results"},  # to_dataset
-    "identifiability.question": {"results"},  # takes the Dataset of a fit
+    "identifiability.problem": {"results"},  # takes the Dataset of a fit
 }
 # The numerical code has never heard of labels. These modules take samples in from users, or give results out.
 LABELS = {
@@ -39,8 +39,11 @@ LABELS = {
     "codes.encoding",
     "densities.mixture_density",
     "densities.reconstruct",
+    "dependence.unmixed_density",
     "estimator",
     "fitted",
+    "independence",
+    "unmixed",
     "selection",
     "metrics",
     "plotting.calibration",

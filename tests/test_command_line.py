@@ -228,8 +228,9 @@ def test_check_sizes(capsys, sizes, status, verdict):
 def test_check_how_many_components_there_may_be(capsys):
     status, out, _ = run(capsys, "check", "--variables", 10, "--bins", 15)
     assert status == 0
-    numbers = [int(line.split()[0]) for line in out.splitlines()[1:]]
-    assert numbers == [smp.max_identifiable_rank(10, 15, name) for name in ("gevd", "kruskal", "generic")]
+    numbers = [line.split()[0] for line in out.splitlines()[1:]]
+    assert numbers[:3] == [str(smp.max_identifiable_rank(10, 15, name)) for name in ("gevd", "kruskal", "generic")]
+    assert float(numbers[3]) == pytest.approx(smp.max_identifiable_rank(10, 15, "joint"), rel=0.01)
 
 
 def test_check_a_file(capsys, fitted):
@@ -237,7 +238,7 @@ def test_check_a_file(capsys, fitted):
     status, out, err = run(capsys, "check", "fit.nc")
     report = fitted.identifiability_
     assert err == ""
-    assert out == f"{report!r}\n".replace(": see pairs.", ".")
+    assert out == f"{report!r}\n"
     assert status == (0 if fitted.identifiability_.is_generically_unique else 1)
 
 

@@ -123,6 +123,17 @@ def samples_in_chunks(page):
     assert np.argsort(page["scores"])[:2].tolist() == [6, 3]
 
 
+def dependent_variables(page):
+    assert set(page["sets"]) >= {"iris"}
+    for name, report in page["reports"].items():
+        assert report.n_dependent >= 2
+        assert page["left"][name].n_dependent <= 1
+    table = page["table"]
+    assert (table["unmixed"] > table["accuracy, product"] - 0.02).all()
+    assert (table["unmixed "] < table["BIC, product"]).all()
+    assert "pairs of sources" in page["said"][0]
+
+
 SHOWN = {
     "plot_01_first_steps": first_steps,
     "plot_02_toy_example": toy_example,
@@ -135,6 +146,7 @@ SHOWN = {
     "plot_09_xarray": xarray_workflow,
     "plot_10_tensorly": tensorly_workflow,
     "plot_11_dask": samples_in_chunks,
+    "plot_12_dependent_variables": dependent_variables,
 }
 
 

@@ -106,24 +106,3 @@ def test_starts_agree_that_have_the_same_clusters_or_come_to_have_them():
     # After passes it is where these have led, not where they began.
     found = samples.agree(vague, start, vague)
     assert smp.metrics.factor_error(found, start) < 0.1 < smp.metrics.factor_error(vague, start)
-
-
-@pytest.mark.parametrize(("n_samples", "n_init", "expected"), [(1500, "auto", 1), (1499, "auto", 5), (1500, 5, 5)])
-def test_of_many_samples_one_start_is_enough_where_two_agree(n_samples, n_init, expected):
-    X = smp.datasets.make_smooth_mixture("gaussian", n_samples, 5, 3, random_state=0).X
-    model = smp.SmoothProductMixture(3, n_init=n_init, random_state=0).fit(X)
-    assert model.result_.sizes["start"] == expected
-
-
-def test_where_two_starts_of_many_samples_disagree_there_are_all(monkeypatch):
-    monkeypatch.setattr("tensorly_smp.fit_samples.SamplesInMemory.agree", lambda *_: None)
-    X = smp.datasets.make_smooth_mixture("gaussian", 1500, 5, 3, random_state=0).X
-    assert smp.SmoothProductMixture(3, random_state=0).fit(X).result_.sizes["start"] == 5
-
-
-def test_one_start_is_where_the_starts_have_come_to_agree():
-    """From the first of them, as the algebra has it, the fit would end elsewhere, at an accuracy of 0.7."""
-    data = smp.datasets.make_smooth_mixture("gaussian", 3900, 4, 4, random_state=12)
-    model = smp.SmoothProductMixture(4, random_state=0).fit(data.X[:2400])
-    assert model.result_.sizes["start"] == 1
-    assert smp.metrics.clustering_accuracy(data.labels[2400:], model.predict(data.X[2400:])) > 0.94

@@ -425,7 +425,6 @@ def test_tensors(data, modes, match):
         ("rank", 1.5),
         ("rank", None),
         ("loss", "mse"),
-        ("solver", "newton"),
         ("init", "kmeans"),
         ("n_init", 0),
         ("weights", "none"),
@@ -433,10 +432,19 @@ def test_tensors(data, modes, match):
         ("n_iter_max", 1.5),
         ("tol", -1),
         ("tol", "small"),
-        ("n_inner", 0),
+        ("options", {"n_jobs": 2}),
+        ("options", smp.SolverOptions),
         ("random_state", "x"),
     ],
 )
 def test_options_of_the_solver(option, value):
     options = {"rank": 2, "modes": MODES, option: value}
     refused(smp.coupled_simplex_parafac, GOOD, match=option, **options)
+
+
+def test_rare_options_of_the_solver():
+    for option, value in (("n_inner", 0), ("n_screen", "x"), ("n_jobs", 0)):
+        refused(smp.SolverOptions, match=option, **{option: value})
+    refused(
+        smp.coupled_simplex_parafac, GOOD, 2, modes=MODES, options=smp.SolverOptions(solver="newton"), match="solver"
+    )

@@ -29,11 +29,11 @@ def test_sweeps_are_few_and_in_single_precision_for_starts_from_many_samples_onl
     assert are_many(MANY, RANK)
     assert not are_many(MANY - 1, RANK)
     short = settings(MANY)
-    assert (short["n_iter_max"], short["dtype"]) == (START_SWEEPS_OF_MANY_SAMPLES, "float32")
+    assert (short["n_iter_max"], short["options"].dtype) == (START_SWEEPS_OF_MANY_SAMPLES, "float32")
     for other in (settings(MANY - 1), settings(MANY, loss="frobenius")):
-        assert (other["n_iter_max"], other["dtype"]) == (START_SWEEPS, None)
+        assert (other["n_iter_max"], other["options"].dtype) == (START_SWEEPS, None)
     whole = settings(MANY, is_start=False)
-    assert (whole["n_iter_max"], whole["dtype"]) == (1000, None)
+    assert (whole["n_iter_max"], whole["options"].dtype) == (1000, None)
     assert settings(MANY, max_iter=2)["n_iter_max"] == 2
 
 

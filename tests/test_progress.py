@@ -94,7 +94,7 @@ def test_truth_values_are_verbosities(bars):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_bars_of_the_solver(bars, n_jobs):
-    options = dict(n_init=3, init="random", random_state=0, n_jobs=n_jobs)
+    options = dict(n_init=3, init="random", random_state=0, options=smp.SolverOptions(n_jobs=n_jobs))
     solution = smp.coupled_simplex_parafac(MARGINALS, 2, verbose=1, **options)
     assert ends(bars) == [("coupled CPD", 3, 3)]
     bars.clear()
@@ -108,7 +108,9 @@ def test_bars_of_the_solver(bars, n_jobs):
 
 
 def test_bar_of_the_solver_counts_those_that_go_on_again(bars):
-    solution = smp.coupled_simplex_parafac(MARGINALS, 2, n_init=4, n_screen=2, tol=1e-9, random_state=0, verbose=1)
+    solution = smp.coupled_simplex_parafac(
+        MARGINALS, 2, n_init=4, tol=1e-9, random_state=0, verbose=1, options=smp.SolverOptions(n_screen=2)
+    )
     on = 4 - sum(status is StopReason.SCREENED for status in solution.start_statuses)
     assert on == 2
     assert ends(bars) == [("coupled CPD", 4 + on, 4 + on)]

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 import tensorly_smp as smp
 from tensorly_smp.samples import read_samples
-from tensorly_smp.testing import EXPECTED_FAILED_CHECKS
+from tensorly_smp.testing import EXPECTED_FAILED_CHECKS, EXPECTED_FAILED_CHECKS_OF_UNMIXED
 
 SMALL = {"n_bins": 5, "n_init": 1, "max_iter": 30}
 PAGE = Path(__file__).parents[1] / "docs" / "neighbors.md"
@@ -54,6 +54,18 @@ def test_check_estimator():
     assert {each["check_name"] for each in results if each["status"] == "failed"} == set()
     assert {each["check_name"] for each in results if each["status"] == "xfail"} <= set(EXPECTED_FAILED_CHECKS)
     assert sum(each["status"] == "passed" for each in results) >= 35
+
+
+@pytest.mark.slow
+def test_check_estimator_of_unmixed_models():
+    results = check_estimator(
+        smp.UnmixedProductMixture(max_iter=5, random_state=0),
+        expected_failed_checks=EXPECTED_FAILED_CHECKS_OF_UNMIXED,
+        on_skip=None,
+        on_fail=None,
+    )
+    assert {each["check_name"] for each in results if each["status"] == "failed"} == set()
+    assert sum(each["status"] == "passed" for each in results) >= 30
 
 
 class Doubled(smp.SmoothProductMixture):

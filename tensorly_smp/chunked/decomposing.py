@@ -10,8 +10,9 @@ from tensorly_smp.chunked.coding import ChunkedCodes, count_chunks
 from tensorly_smp.decomposition import Decomposition
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.forms import bytes_of_histograms
+from tensorly_smp.factors.problem import as_problem
 from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.factors.solver import coupled_simplex_parafac, decompose
 from tensorly_smp.marginals.histograms import MAX_BYTES
 
 
@@ -23,7 +24,7 @@ def decompose_chunks(decomposition: Decomposition, codes: ChunkedCodes) -> Coupl
     SizeLimitError
         The histograms of all triples would be too large. Samples in memory need none with the Frobenius loss.
     """
-    settings = decomposition.settings(codes.n_bins, codes.samples.total_weight)
+    settings = decomposition.settings(codes.n_bins)
     rank = decomposition.rank
     is_large = decomposition.is_of_all_triples and decomposition.is_large(codes.n_bins)
     if is_large and decomposition.is_start:  # a part of many samples is as good a start, as in memory
@@ -34,8 +35,9 @@ def decompose_chunks(decomposition: Decomposition, codes: ChunkedCodes) -> Coupl
     if decomposition.is_of_all_triples and not is_large:
         return coupled_simplex_parafac(marginals, rank, **settings)
     # The algebraic start is of the samples: some triples make no block tensor, and that of all is large.
-    few = dict[str, Any](codes=codes.few, sample_weight=codes.few_weights)
-    solution = coupled_simplex_parafac(marginals, rank, **few, **settings)
+    some = dict[str, Any](samples=codes.few, sample_weight=codes.few_weights)
+    problem = as_problem(marginals, rank=rank, loss=settings.pop("loss"), options=settings["options"], **some)
+    solution = decompose(problem, **settings)
     is_complete = solution.triples is not None and len(solution.triples) == comb(codes.n_variables, 3)
     return replace(
         solution,

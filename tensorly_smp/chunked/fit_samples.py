@@ -1,8 +1,8 @@
-"""What the likelihood asks of the samples of a fit, where they are in chunks."""
+"""Samples of a fit that are in chunks, with the methods that the likelihood calls."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +54,7 @@ class SamplesInChunks:
 
     @property
     def are_few(self) -> bool:
-        """Whether these are all."""
+        """True if the subsample is all of the samples."""
         n_samples = self.codes.samples.n_samples
         return len(evenly_spaced(n_samples, len(self.codes.n_bins))) == n_samples
 
@@ -64,7 +64,7 @@ class SamplesInChunks:
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
         """The coupled CPD."""
-        return decompose_chunks(replace(decomposition, agree=self.few.agree), self.codes)
+        return decompose_chunks(decomposition, self.codes)
 
     def refine_em(self, factors: MixtureFactors, *, smoothing: float = 0.0, **options: Any) -> LikelihoodSolution:
         """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""

@@ -1,4 +1,4 @@
-"""Which row of stacked tables every entry picks, in a few bytes, and the E-step over all parts.
+"""Row of stacked tables that every entry picks, in a few bytes, and the E-step over all parts.
 
 An indicator matrix (:func:`tensorly_smp.codes.one_hot.one_hot`) takes 12 bytes an entry. What stays on the workers is
 the row alone, one or two bytes; the matrix of some samples at a time is made of it where it is used.
@@ -60,7 +60,7 @@ class Indicators:
 
 @dataclass(frozen=True, eq=False)
 class SharedIndicators:
-    """The same where an entry may be spread over several rows of its table.
+    """Rows and their shares, where an entry may be spread over several rows of its table.
 
     Attributes
     ----------
@@ -154,7 +154,9 @@ _Sums = tuple[float, np.ndarray, np.ndarray]
 
 
 def _sums_of_part(part: AnyIndicators, log_weights: np.ndarray, log_tables: np.ndarray) -> _Sums:
-    counts, component_counts, log_likelihood = np.zeros(log_tables.shape), np.zeros(len(log_weights)), 0.0
+    counts = np.zeros(log_tables.shape)
+    component_counts = np.zeros(len(log_weights))
+    log_likelihood = 0.0
     for rows in blocks(part.n_samples, part.n_tables * len(log_weights)):
         weights = None if part.weights is None else part.weights[rows]
         found = expectation(part.hot(rows), log_weights, log_tables, weights)

@@ -50,7 +50,7 @@ class ChunkedCellSamples(CellStatistics):
         )
 
     def given(self, posterior: ChunkedPosterior) -> Expectation:
-        """What the E-step that these posteriors are from has returned."""
+        """Result of the E-step that these posteriors are from."""
         return Expectation(posterior, np.nan, posterior.counts, posterior.component_counts)  # type: ignore[arg-type]
 
     def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:

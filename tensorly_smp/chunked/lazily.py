@@ -1,4 +1,4 @@
-"""What a fitted model says of chunked samples: objects of the same kind, computed chunk by chunk when they are."""
+"""Predictions for chunked samples: objects of the same kind, computed chunk by chunk when they are computed."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class LazySamples:
         )
 
     def _array(self, function: Function, n_columns: int | None, dtype: Any = np.float64) -> Any:
-        """Of a dask array (n_samples, n_variables); a dask array (n_samples,), or with that many columns."""
+        """Apply a function to a dask array (n_samples, n_variables); gives (n_samples,), or that many columns."""
         array = self.X
         if self._is_labelled:
             array = array.transpose(self.layout.labels.sample_dim, ...).data  # type: ignore[attr-defined]
@@ -138,7 +138,7 @@ class LazySamples:
         )
 
     def _frame(self, function: Function, meta: Any, kind: str) -> Any:
-        """Of the partitions of a dask DataFrame; a dask DataFrame or Series."""
+        """Apply a function to the partitions of a dask DataFrame; gives a dask DataFrame or Series."""
         import dask.dataframe as dd
 
         run = require_dask().delayed(_of_partition, pure=False)

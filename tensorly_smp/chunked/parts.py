@@ -56,7 +56,7 @@ class Parts:
 
     @classmethod
     def of(cls, pieces: Sequence[Any]) -> Parts:
-        """Of ``dask.delayed`` objects."""
+        """Make parts of ``dask.delayed`` objects."""
         return cls(tuple(piece.key for piece in pieces), _graph("pieces", {}, pieces))
 
     @property
@@ -150,7 +150,7 @@ class MadeParts:
     inputs: tuple[tuple[Any, ...], ...]
 
     def map(self, function: Callable[..., Any], *arguments: Any, each: Sequence[int] | None = None) -> Parts:
-        """As :meth:`Parts.map`, in one task for every piece."""
+        """Apply a function to every piece as :meth:`Parts.map` does, in one task for every piece."""
         delayed = require_dask().delayed
         name = f"{getattr(function, '__name__', 'map')}-{uuid.uuid4().hex}"
         call = delayed((self.make, _Call(function, arguments)), f"{name}-arguments", traverse=False)

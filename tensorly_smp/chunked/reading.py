@@ -38,7 +38,7 @@ MOST_PARTS = 512
 
 
 def is_chunked(X: Any) -> bool:
-    """Whether X is a dask array, a dask DataFrame, or a DataArray or Dataset of such arrays.
+    """Tell whether X is a dask array, a dask DataFrame, or a DataArray or Dataset of such arrays.
 
     Nothing can be where Dask has not been imported, so that it is not imported here.
 
@@ -64,7 +64,7 @@ def is_chunked(X: Any) -> bool:
 
 
 def is_chunked_frame(X: Any) -> bool:
-    """Whether X is a dask DataFrame."""
+    """Tell whether X is a dask DataFrame."""
     return _is_of(X, "dask.dataframe", "DataFrame")
 
 
@@ -96,7 +96,7 @@ def stacked(X: Any, sample_dim: Hashable | None = None) -> Any:
 
 
 def _is_of(X: Any, module: str, name: str) -> bool:
-    """Whether X is of a class of a module, which has been imported if there is an object of it."""
+    """`isinstance` check that does not import an optional module."""
     return module in sys.modules and isinstance(X, getattr(sys.modules[module], name))
 
 
@@ -117,7 +117,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How a chunked object is read: blocks along the samples, and what their columns are.
+    """Blocks of a chunked object along its samples, and the meaning of their columns.
 
     Attributes
     ----------
@@ -313,7 +313,8 @@ def read_chunks(
     sizes = layout.sizes
     if sizes is None:
         sizes = tuple(MadeParts(len, tuple((block,) for block in layout.blocks)).gather())
-    n_samples, n_variables = sum(sizes), len(layout.variables)
+    n_samples = sum(sizes)
+    n_variables = len(layout.variables)
     if not n_samples:
         raise InvalidInputError("X has 0 sample(s) while a minimum of 1 is required.")
     weights = _blocks_of_weights(sample_weight, sizes)
@@ -322,7 +323,8 @@ def read_chunks(
     offsets = np.cumsum([0, *(sum(sizes[i] for i in group) for group in groups)])
     survey = parts.map(_survey, n_samples, each=offsets[:-1].tolist()).reduce(merge_surveys)
     _require_usable(survey, layout.variables)
-    few, few_weights = survey.few, survey.few_weights
+    few = survey.few
+    few_weights = survey.few_weights
     if n_samples > len(few):
         few, few_weights = with_extremes(few, few_weights, survey.counted, survey.every)
     few.flags.writeable = False

@@ -11,7 +11,7 @@ from tensorly_smp.codes.thinning import evenly_spaced, ranges
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What is known of some of the samples.
+    """Summary of some of the samples, needed before a fit.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Survey:
 
 
 def survey_part(values: np.ndarray, weights: np.ndarray | None, first: int, n_samples: int) -> Survey:
-    """Of a part whose first sample has this position among all."""
+    """Survey a part whose first sample has this position among all."""
     rows = evenly_spaced(n_samples, values.shape[1])
     rows = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(values))] - first
     every = ranges(values)
@@ -67,7 +67,7 @@ def survey_part(values: np.ndarray, weights: np.ndarray | None, first: int, n_sa
 
 
 def merge_surveys(surveys: list[Survey]) -> Survey:
-    """What is known of all of their samples."""
+    """Merge surveys of several parts into one."""
     weighted = surveys[0].few_weights is not None
     return replace(
         surveys[0],

@@ -1,4 +1,4 @@
-"""How many bins a variable gets, by the number of its samples and the width of its spectrum: ``n_bins="auto"``.
+"""Number of bins of a variable, from the number of its samples and the width of its spectrum: ``n_bins="auto"``.
 
 The rule is the geometric mean of two simple answers, better than either: where the spectrum sinks into its noise (the
 minimum of an unbiased estimate of the integrated squared error, with the noise counted twice; Chiu, Annals of
@@ -23,7 +23,8 @@ from tensorly_smp.codes.energy import EnergySpectrum, observed_values
 from tensorly_smp.codes.weighted_values import counted_values
 
 #: Bins that the rule chooses from.
-FEWEST_BINS, MOST_BINS = 4, 30
+FEWEST_BINS = 4
+MOST_BINS = 30
 
 
 def auto_n_bins(

@@ -1,16 +1,15 @@
-"""How each variable is cut into intervals."""
+"""Cuts of each variable into intervals."""
 
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import MOST_BINS, checked_sample_weight, is_integer, is_one_of
+from tensorly_smp.checks import MOST_BINS, checked_sample_weight, is_integer, is_one_of, warn
 from tensorly_smp.codes.edges import (
     are_crowded,
     bounds_of,
@@ -80,7 +79,8 @@ class Binning:
 
     def __post_init__(self) -> None:
         try:
-            given, names = tuple(self.edges), plain_names(self.variables)
+            given = tuple(self.edges)
+            names = plain_names(self.variables)
             hash(names)
         except TypeError as error:
             raise InvalidTypeError(
@@ -257,7 +257,7 @@ def choose_binning(
     values, weights = of_positive_weight(samples.values, weights)
     binning, found = binning_of_values(values, samples.variables, n_bins, strategy, range, coverage, weights)
     for each in found:
-        warnings.warn(each, stacklevel=2)
+        warn(each)
     return binning
 
 
@@ -293,10 +293,14 @@ def binning_of_values(
     ranges = _resolve_ranges(range, names)
     share = _checked_coverage(coverage)
     _refuse_unobserved(values, names, ranges)
-    edges, constant, stretched, found = [], list[Hashable](), [], list[TensorlySmpWarning]()
+    edges = []
+    constant: list[Hashable] = []
+    stretched: list[Hashable] = []
+    found: list[TensorlySmpWarning] = []
     for column, name, count, given in zip(values.T, names, counts, ranges, strict=True):
         present = ~np.isnan(column)
-        observed, own = column[present], None if weights is None else weights[present]
+        observed = column[present]
+        own = None if weights is None else weights[present]
         low, high = bounds_of(observed, given, share, count, name, own)
         spaced = np.linspace(low, high, count + 1)
         edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count, own))

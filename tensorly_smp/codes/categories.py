@@ -29,14 +29,15 @@ def category_edges(values: np.ndarray, low: float | None = None, high: float | N
     array([0.5, 1.5, 3. , 5. ])
     """
     middles = values[:-1] + np.diff(values) / 2
-    first, last = 2 * values[0] - middles[0], 2 * values[-1] - middles[-1]
+    first = 2 * values[0] - middles[0]
+    last = 2 * values[-1] - middles[-1]
     first = first if low is None else max(low, first)
     last = last if high is None else min(high, last)
     return np.concatenate([[first], middles, [last]])
 
 
 def values_of_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """What a draw from every bin is: the value in it, or the nearest where there is none.
+    """Value that stands for every bin: the one in it, or the nearest where there is none.
 
     Parameters
     ----------
@@ -55,7 +56,8 @@ def values_of_bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     array([ 1.,  1., nan])
     """
     counts = np.bincount(np.searchsorted(edges[1:-1], values, side="right"), minlength=len(edges) - 1)
-    starts, centers = np.cumsum(counts) - counts, 0.5 * edges[1:] + 0.5 * edges[:-1]
+    starts = np.cumsum(counts) - counts
+    centers = 0.5 * edges[1:] + 0.5 * edges[:-1]
     below, above = (values[np.clip(starts - shift, 0, len(values) - 1)] for shift in (1, 0))
     # Halves, since differences of the largest numbers overflow. `above` is the first value in the bin where it has any.
     nearest = np.where(0.5 * above - 0.5 * centers < np.abs(0.5 * centers - 0.5 * below), above, below)

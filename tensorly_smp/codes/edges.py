@@ -41,17 +41,20 @@ def stretched_range(values: np.ndarray, weights: np.ndarray | None = None) -> tu
         return None
     # Floats of Python: their difference overflows without a warning.
     low, high = quantiles(observed, [0.01, 0.99], weights).tolist()
-    least, most = float(observed.min()), float(observed.max())
+    least = float(observed.min())
+    most = float(observed.max())
     return (low, high) if 0 < (high - low) * STRETCH < most - least <= _MAX / 2 else None
 
 
 def are_crowded(values: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None) -> bool:
-    """Whether nearly all values (n_samples,) share a few bins, though they are not just a few values; NaN = missing.
+    """Tell whether nearly all values (n_samples,) share a few bins, though they are many; NaN = missing.
 
     By the exponential of the entropy of the histogram: the number of bins that are in use.
     """
-    present, n_bins = ~np.isnan(values), len(edges) - 1
-    observed, weights = values[present], None if weights is None else weights[present]
+    present = ~np.isnan(values)
+    n_bins = len(edges) - 1
+    observed = values[present]
+    weights = None if weights is None else weights[present]
     counts = np.bincount(np.searchsorted(edges[1:-1], observed, side="right"), weights, n_bins)
     if counts.sum() < FEWEST_FOR_OUTLIERS:
         return False
@@ -61,8 +64,9 @@ def are_crowded(values: np.ndarray, edges: np.ndarray, weights: np.ndarray | Non
 
 
 def is_constant(observed: np.ndarray, n_bins: int) -> bool:
-    """Whether all values agree to the rounding that `n_bins` edges between them would suffer."""
-    low, high = float(observed.min()), float(observed.max())
+    """Tell whether all values agree to the rounding that `n_bins` edges between them would suffer."""
+    low = float(observed.min())
+    high = float(observed.max())
     # halves, since high - low may overflow
     return high / 2 - low / 2 <= 2 * n_bins * _EPS * max(abs(low), abs(high))
 
@@ -76,7 +80,8 @@ def bounds_of(
     weights: np.ndarray | None = None,
 ) -> tuple[float, float]:
     """First and last edge of one variable, from its observed values and their weights (n_observed,)."""
-    low, high = float(observed.min()), float(observed.max())
+    low = float(observed.min())
+    high = float(observed.max())
     if is_constant(observed, n_bins):
         low, high = _around(low, high, n_bins)
     elif coverage < 1 and None in given:
@@ -175,7 +180,7 @@ def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
 
 
 def have_equal_widths(edges: np.ndarray) -> bool:
-    """Whether the bins are equally wide, but for rounding."""
+    """Tell whether the bins are equally wide, but for rounding."""
     widths = np.diff(edges)
     mean = (edges[-1] - edges[0]) / len(widths)
     tolerance = max(1e-9 * mean, 4 * _EPS * np.abs(edges).max())

@@ -228,8 +228,10 @@ def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     if np.abs(edges - (edges[0] + width * np.arange(n_bins + 1))).max() > width / 4:
         return np.searchsorted(edges[1:-1], values, side="right")
     # Evenly spaced: a guess by arithmetic is off by one bin at most, and comparing with the edges themselves mends it.
-    lower, upper = edges[:-1].copy(), edges[1:].copy()
-    lower[0], upper[-1] = -np.inf, np.inf
+    lower = edges[:-1].copy()
+    upper = edges[1:].copy()
+    lower[0] = -np.inf
+    upper[-1] = np.inf
     codes = np.empty(len(values), dtype=np.intp)
     for start in range(0, len(values), _BLOCK):
         block = values[start : start + _BLOCK]

@@ -1,4 +1,4 @@
-"""How much of a variable's spectrum bins of a given width lose: the Nyquist check of sinc reconstruction.
+"""Nyquist check of sinc reconstruction: the share of a variable's spectrum that bins of a given width lose.
 
 Proposition 1 of Kargas and Sidiropoulos (AISTATS 2019): a density whose characteristic function phi vanishes beyond
 pi/T is recovered exactly from its distribution function sampled T apart. What lies beyond is lost, and folded back
@@ -29,7 +29,9 @@ SIGNIFICANCE = 3.0
 FEWEST_SAMPLES = 20
 #: Frequencies count up to this multiple of pi/T; a spectrum that falls like t^-4 (Laplace) has 4 % of its tail beyond.
 HIGHEST = 3
-_FEWEST_STEPS, _MOST_STEPS = 16, 256  # up to pi/T; of more, neighbors differ by nothing
+# up to pi/T; of more, neighbors differ by nothing
+_FEWEST_STEPS = 16
+_MOST_STEPS = 256
 _LEAST_SPREAD = 1e-6  # in widths; values closer together are a single one, around which the bins were put
 
 

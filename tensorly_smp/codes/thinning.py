@@ -8,7 +8,8 @@ import numpy as np
 #: standard error).
 MOST_ROWS = 100_000
 #: Of more variables than 500, only so many that they have this number of entries, or ten thousand: 0.5 % at most.
-MOST_ENTRIES, LEAST_ROWS = 50_000_000, 10_000
+MOST_ENTRIES = 50_000_000
+LEAST_ROWS = 10_000
 
 
 def evenly_spaced(n_samples: int, n_variables: int) -> np.ndarray:
@@ -78,7 +79,8 @@ def ranges(values: np.ndarray) -> np.ndarray:
     found = np.full((2, values.shape[1]), np.nan)
     if len(values):
         # fmin and fmax pass over NaN, and say nothing where there is nothing else.
-        found[0], found[1] = np.fmin.reduce(values), np.fmax.reduce(values)
+        found[0] = np.fmin.reduce(values)
+        found[1] = np.fmax.reduce(values)
     return found
 
 

@@ -38,7 +38,8 @@ def quantiles(values: np.ndarray, shares: Sequence[float], weights: np.ndarray |
     if weights is None:
         return np.asarray(np.quantile(values, shares))
     order = np.argsort(values, kind="stable")
-    ordered, reached = values[order], np.cumsum(weights[order])
+    ordered = values[order]
+    reached = np.cumsum(weights[order])
     if reached[-1] < len(values):
         reached = reached / reached[-1] * len(values)
     positions = np.asarray(shares) * (reached[-1] - 1.0)  # among the repeated values, counted from 0

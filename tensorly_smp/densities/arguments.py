@@ -64,7 +64,7 @@ def finite(values: np.ndarray, message: str) -> np.ndarray:
 
 
 def is_all(component: Component) -> bool:
-    """Whether every component is asked for; an array is not compared with the word."""
+    """Tell whether every component is asked for; an array is not compared with the word."""
     return isinstance(component, str) and component == "all"
 
 

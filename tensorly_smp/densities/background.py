@@ -63,7 +63,8 @@ class StudentBackground:
 
     def tail_moments(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
         """First and second moment about `center`, each (rank,), of what lies below `low` and above `high`."""
-        below, above = (low - self.center) / self.scale, (high - self.center) / self.scale
+        below = (low - self.center) / self.scale
+        above = (high - self.center) / self.scale
         # The first moment of z above c is (1/2)(1 + c^2/4)^(-3/2), an even function of c.
         first = 4.0 * (np.hypot(2.0, above) ** -3.0 - np.hypot(2.0, below) ** -3.0)
         second = _upper_second_moment(above) + _upper_second_moment(-below)

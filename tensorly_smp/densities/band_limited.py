@@ -82,7 +82,8 @@ def sinc_conditionals(
     True
     """
     n_bins = len(probabilities)
-    origin, unit = edges[0], edges[-1] / n_bins - edges[0] / n_bins
+    origin = edges[0]
+    unit = edges[-1] / n_bins - edges[0] / n_bins
     raw = band_limited_basis(n_bins) @ probabilities
     clipped_mass = trapezoid_weights(len(raw)) @ np.maximum(-raw, 0.0)
     values = project_above(raw, polygon_share * frequency_polygon(probabilities))
@@ -102,7 +103,8 @@ def grid_points(n_bins: int) -> np.ndarray:
 @lru_cache(maxsize=8)
 def _impulse(n_bins: int) -> np.ndarray:
     """S'(u) at all differences u between a grid point and an upper bin edge, in order."""
-    first, last = -n_bins * POINTS_PER_BIN - MARGIN_POINTS, (n_bins - 1) * POINTS_PER_BIN + MARGIN_POINTS
+    first = -n_bins * POINTS_PER_BIN - MARGIN_POINTS
+    last = (n_bins - 1) * POINTS_PER_BIN + MARGIN_POINTS
     impulse = sinc_step_derivative(np.arange(first, last + 1) / POINTS_PER_BIN)
     impulse.setflags(write=False)
     return impulse

@@ -32,7 +32,7 @@ NO_BOUNDS = (-np.inf, np.inf)
 
 
 class ConditionalDensities(Protocol):
-    """What :class:`~tensorly_smp.densities.mixture_density.MixtureDensity` needs to know of one variable.
+    """Interface to one variable that :class:`~tensorly_smp.densities.mixture_density.MixtureDensity` needs.
 
     New axes are last: for x of shape (...), values of all components have shape (..., rank).
     """
@@ -191,7 +191,8 @@ class GridConditionals:
         bounds : (float, float)
             As for the class.
         """
-        below, above = background.below(knots), background.above(knots)
+        below = background.below(knots)
+        above = background.above(knots)
         widths = np.diff(knots)[:, None]
         # Difference of the smaller of the two tails, so that little cancels; in a very narrow cell all of it does, but
         # there the density is constant.
@@ -230,8 +231,10 @@ class GridConditionals:
     def cdf(self, x: np.ndarray) -> np.ndarray:
         """Distribution functions (..., rank) at x (...), which may be infinite."""
         t, cell, step, outside = self._locate(x)
-        left, right = self.left[cell], self.right[cell]
-        start, end = self._cumulative[cell], self._cumulative[cell + 1]
+        left = self.left[cell]
+        right = self.right[cell]
+        start = self._cumulative[cell]
+        end = self._cumulative[cell + 1]
         width = (self.knots[cell + 1] - self.knots[cell])[..., None]
         step = step[..., None]
         rest = width - step
@@ -252,20 +255,25 @@ class GridConditionals:
     def quantile(self, q: np.ndarray, component: int) -> np.ndarray:
         """Value (...) of one component below which a share q (...) lies, 0 < q < 1."""
         q = np.asarray(q, dtype=np.float64)
-        cumulative, cell = self._cumulative[:, component], self._cell_of(q, component)
+        cumulative = self._cumulative[:, component]
+        cell = self._cell_of(q, component)
         width = self.knots[cell + 1] - self.knots[cell]
-        left, right = self.left[cell, component], self.right[cell, component]
+        left = self.left[cell, component]
+        right = self.right[cell, component]
         # Root of left y + (right - left)/(2 width) y^2 = mass, in the form that does not cancel; densities are relative
         # to the larger end of the cell, so that the square of a high one does not overflow.
         top = np.maximum(left, right)
-        start, end = left / top, right / top
+        start = left / top
+        end = right / top
         mass = np.clip(q - cumulative[cell], 0.0, 0.5 * width * (left + right)) / np.maximum(width * top, _TINY)
         root = np.sqrt(np.maximum(start * start + 2.0 * (end - start) * mass, 0.0))
         t = np.asarray(self.knots[cell] + width * np.minimum(2.0 * mass / (start + root), 1.0))
-        low, high = q < cumulative[0], q > cumulative[-1]
+        low = q < cumulative[0]
+        high = q > cumulative[-1]
         share = np.broadcast_to(self.share, (self.rank,))[component]
         reach = _reach(self.origin, self.unit, self.bounds)
-        below, above = self.background.below(reach)[0, component], self.background.above(reach)[1, component]
+        below = self.background.below(reach)[0, component]
+        above = self.background.above(reach)[1, component]
         t[low] = self.background.lower_quantile(np.maximum(q[low], _LEAST_PROBABILITY) / share + below, component)
         t[high] = self.background.upper_quantile((1.0 - q[high]) / share + above, component)
         with np.errstate(over="ignore"):
@@ -284,8 +292,11 @@ class GridConditionals:
         _, cell, _, outside = self._locate(x)
         category = self.categories[cell]
         steps = self._cumulative.copy()
-        steps[0], steps[-1] = 0.0, 1.0  # draws are never outside the grid
-        is_single, x = ~np.isnan(category), np.asarray(x, dtype=np.float64)
+        # draws are never outside the grid
+        steps[0] = 0.0
+        steps[-1] = 1.0
+        is_single = ~np.isnan(category)
+        x = np.asarray(x, dtype=np.float64)
         values[is_single] = steps[(cell + (x >= category))[is_single]]
         beyond = outside & ~is_single
         values[beyond] = np.where(x[beyond] < self._at(self.knots[0]), 0.0, 1.0)[:, None]
@@ -352,7 +363,7 @@ class GridConditionals:
         return self.share * np.maximum(below, 0.0), self.share * np.maximum(above, 0.0)
 
     def _beyond(self, x: np.ndarray) -> np.ndarray:
-        """Whether points lie beyond a bound."""
+        """Tell which points lie beyond a bound."""
         low, high = self.bounds
         return np.asarray((np.asarray(x) < low) | (np.asarray(x) > high))
 

@@ -28,7 +28,8 @@ def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarra
     mean, variance : ndarray (rank,)
         The variance is positive: it includes the spread inside the bins.
     """
-    centers, widths = 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)
+    centers = 0.5 * (edges[1:] + edges[:-1])
+    widths = np.diff(edges)
     mean = centers @ probabilities
     # (n_bins, rank); about the mean, so that nothing cancels
     spread = (centers[:, None] - mean) ** 2 + widths[:, None] ** 2 / 12.0
@@ -100,12 +101,14 @@ def _cut(
     """Bins inside the bounds, those at the ends with what those beyond had: several values where these had others."""
     inside = np.clip(edges, *bounds)
     kept = np.flatnonzero(np.diff(inside) > 0)
-    first, last = kept[0], kept[-1]
+    first = kept[0]
+    last = kept[-1]
     cut = np.array(probabilities[first : last + 1])
     cut[0] += probabilities[:first].sum(axis=0)
     cut[-1] += probabilities[last + 1 :].sum(axis=0)
     if categories is not None:
-        below, above = categories[:first] != categories[first], categories[last + 1 :] != categories[last]
+        below = categories[:first] != categories[first]
+        above = categories[last + 1 :] != categories[last]
         categories = np.array(categories[first : last + 1])
         categories[[0, -1]] = np.where([below.any(), above.any()], np.nan, categories[[0, -1]])
     return inside[first : last + 2], cut, categories

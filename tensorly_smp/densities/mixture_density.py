@@ -302,7 +302,8 @@ class MixtureDensity:
             raise InvalidInputError(
                 f"q ranges from {shares.min():.6g} to {shares.max():.6g}; expected shares strictly between 0 and 1."
             )
-        conditionals, flat = self._of(variable), shares.ravel()
+        conditionals = self._of(variable)
+        flat = shares.ravel()
         if component is None:
             return conditionals.settled(mixture_quantile(conditionals, self.weights, flat)).reshape(shares.shape)
         chosen = range(self.rank) if is_all(component) else [component_number(component, self.rank)]

@@ -95,7 +95,8 @@ def impute(
 
 def draw_values(conditionals: ConditionalDensities, components: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """One value of a variable for every component asked for (n_samples,), by inversion."""
-    shares, values = rng.random(len(components)), np.empty(len(components))
+    shares = rng.random(len(components))
+    values = np.empty(len(components))
     for r in np.unique(components):
         chosen = components == r
         values[chosen] = conditionals.draw(shares[chosen], int(r))

@@ -29,11 +29,13 @@ def mixture_quantile(conditionals: ConditionalDensities, weights: np.ndarray, q:
     # The mixture's quantile lies between those of its components. Newton's method inside that bracket, in turns with
     # bisection, so that a poor step costs little and the end is certain.
     quantiles = np.stack([conditionals.quantile(q, r) for r in range(len(weights)) if weights[r] > 0])
-    low, high = quantiles.min(axis=0), quantiles.max(axis=0)
+    low = quantiles.min(axis=0)
+    high = quantiles.max(axis=0)
     x = 0.5 * low + 0.5 * high
     for step in range(_MAX_STEPS):
         excess = conditionals.cdf(x) @ weights - q
-        low, high = np.where(excess <= 0, x, low), np.where(excess >= 0, x, high)
+        low = np.where(excess <= 0, x, low)
+        high = np.where(excess >= 0, x, high)
         following = 0.5 * low + 0.5 * high
         if step % 2:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # far out the density is zero

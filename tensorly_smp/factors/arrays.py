@@ -1,8 +1,8 @@
 """The few array operations that the solver needs beyond operators and TensorLy's own, on any TensorLy backend.
 
-Arrays of the backend are computed with in this folder only. What needs NumPy or SciPy proper (histograms, generalized
-eigenvalues, densities) starts with a copy that :func:`to_numpy` has made, or the check of the tensors that are given to
-:func:`tensorly_smp.gevd_parafac` and :func:`tensorly_smp.coupled_simplex_parafac`. Where the backends differ, the
+Tensors of a user are checked where they are (:mod:`tensorly_smp.marginals.tensors`); otherwise arrays of the backend
+are computed with in this folder only. What needs NumPy or SciPy proper (histograms, generalized eigenvalues, densities)
+starts with a copy that :func:`tensorly_smp.marginals.tensors.to_numpy` has made. Where the backends differ, the
 functions here say how; for the whole solver compiled, see :mod:`tensorly_smp.factors.compilation`.
 """
 
@@ -22,18 +22,11 @@ CACHED = 50_000
 Tensor = Any
 
 
-def to_numpy(tensor: Tensor) -> np.ndarray:
-    """Float64 NumPy copy of a tensor of any backend, the active one or not."""
-    if hasattr(tensor, "detach"):  # PyTorch's, which NumPy alone cannot read from a GPU, nor without a warning
-        tensor = tensor.detach().cpu().numpy()
-    return np.array(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor, dtype=np.float64)
-
-
 def as_tensor(array: np.ndarray, context: dict[str, Any]) -> Tensor:
     """Array in the backend, dtype and device of ``context``; the array itself where it is that already."""
     if tl.get_backend() == "numpy":
         return np.asarray(array, dtype=context["dtype"])
-    return on_device(np.asarray(array), context, context["dtype"])
+    return on_device(array, context, context["dtype"])
 
 
 def index_tensor(index: np.ndarray, context: dict[str, Any]) -> Tensor:
@@ -43,16 +36,22 @@ def index_tensor(index: np.ndarray, context: dict[str, Any]) -> Tensor:
     return on_device(index.astype(np.int32), context)
 
 
-def on_device(array: np.ndarray, context: dict[str, Any], dtype: Any = None) -> Tensor:
-    """The array on the device of ``context``, in its own dtype or another one."""
+def on_device(array: Any, context: dict[str, Any], dtype: Any = None) -> Tensor:
+    """The array, of NumPy or the backend, on the device of ``context``, in its own dtype or another one."""
     # TensorLy's function knows no device in JAX, and in PyTorch goes there by way of the default one.
     if tl.get_backend() == "jax":
         import jax
 
-        return jax.device_put(np.asarray(array, dtype=dtype), context.get("device"))
+        if isinstance(array, jax.Array):
+            array = array if dtype is None else array.astype(dtype)
+        else:
+            array = np.asarray(array, dtype=dtype)
+        return jax.device_put(array, context.get("device"))
     if tl.get_backend() == "pytorch":
         import torch
 
+        if isinstance(array, torch.Tensor):
+            return array.to(dtype=dtype, device=context.get("device"))
         return torch.tensor(array, dtype=dtype, device=context.get("device"))
     return tl.tensor(array, dtype=dtype)
 
@@ -125,6 +124,11 @@ def floor(tensor: Tensor) -> float:
     return 1e-60 if tensor.dtype == tl.backend.float64 else 1e-12
 
 
+def resolution(tensor: Tensor) -> float:
+    """Distance from one to the next larger number."""
+    return float(np.finfo(np.float64 if tensor.dtype == tl.backend.float64 else np.float32).eps)
+
+
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
     """Quotient; in NumPy it overwrites the denominator, since a new array of this size costs page faults."""
     if tl.get_backend() == "numpy":
@@ -157,7 +161,7 @@ def project_simplex(tensor: Tensor, axis: int) -> Tensor:
 
 
 def _project_simplex_numpy(array: np.ndarray, axis: int) -> np.ndarray:
-    """The same with half the calls: the matrices are so small that these are what takes time."""
+    """NumPy's twin with half the calls: the matrices are so small that calls are what takes time."""
     shifted = array - array.max(axis=axis, keepdims=True)
     theta = np.sort(-shifted, axis=axis).cumsum(axis=axis)
     theta += 1.0

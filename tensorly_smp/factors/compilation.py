@@ -71,6 +71,15 @@ def choose(condition: Tensor, one: Any, other: Any) -> Any:
     return one if bool(condition) else other
 
 
+def if_needed(condition: Tensor, function: Callable[[], Tensor], otherwise: Tensor) -> Tensor:
+    """``function() if condition else otherwise``, the function being called where it is needed only."""
+    if tl.get_backend() == "jax":
+        from jax import lax
+
+        return lax.cond(condition, function, lambda: otherwise)
+    return function() if bool(condition) else otherwise
+
+
 def repeat(n: int, body: Callable[[Carry], Carry], carry: Carry) -> Carry:
     """The body n times; JAX compiles it once, not n copies of it."""
     if tl.get_backend() == "jax":

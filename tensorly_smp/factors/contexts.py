@@ -1,4 +1,4 @@
-"""Where arrays live and how precise they are: dtype and device, as the user asks for them or as the data have them."""
+"""Dtype and device of arrays, as the user asks for them or as the data have them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _checked_device(device: Any) -> Any:
 
 
 def _device_classes() -> tuple[type, ...]:
-    """Of the active backend."""
+    """Classes of devices of the active backend."""
     if tl.get_backend() == "jax":
         import jax
 

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 import tensorly as tl
 
-from tensorly_smp.codes.binning import Binning
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.arrays import Tensor, as_tensor, index_tensor, to_numpy
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.factors.arrays import Tensor, as_tensor, index_tensor, tiny
 from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.marginals.histograms import Marginals
-from tensorly_smp.representations import reason, shown
+from tensorly_smp.marginals.tensors import is_single_tensor, read_tensors, to_numpy
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
 SMALLEST_OMEGA = 1e-30
@@ -43,12 +42,12 @@ class Unfolding:
 
     @property
     def arrays(self) -> tuple[Tensor, ...]:
-        """All but the variable, in the order in which they are given."""
+        """All arrays in the order of the fields."""
         return self.values, self.rows_a, self.rows_b, self.pairs_a, self.pairs_b, self.omega
 
     @cached_property
     def filled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of NumPy's values: positions, flattened, of the cells in which samples fell, and what is in these."""
+        """Cells of NumPy's values in which samples fell: flat positions, and contents."""
         flat = self.values.ravel()
         cells = np.flatnonzero(flat)
         return cells, flat[cells]
@@ -67,11 +66,13 @@ class CoupledTensors:
         One per variable: all triples that contain it.
     cover : tuple of Unfolding
         Every triple once.
-    omega_total : float
-        Sum of the weights.
-    self_information : float
+    omega : ndarray (n_tensors,)
+        Weights of the tensors, one on average.
+    totals : ndarray (n_tensors,)
+        Sums of their entries, by which they are divided.
+    negative_entropy : float
         sum of omega X log X, the part of the KL loss that no factor changes.
-    energy : float
+    squared_norm : float
         sum of omega X^2, the same for the Frobenius loss.
     univariate_marginals : tuple of ndarray (n_bins[n],)
         Share of samples per bin of each variable.
@@ -87,9 +88,10 @@ class CoupledTensors:
     offsets: np.ndarray
     blocks: tuple[Unfolding, ...]
     cover: tuple[Unfolding, ...]
-    omega_total: float
-    self_information: float
-    energy: float
+    omega: np.ndarray
+    totals: np.ndarray
+    negative_entropy: float
+    squared_norm: float
     univariate_marginals: tuple[np.ndarray, ...]
     context: dict[str, Any]
     n_samples: int
@@ -124,52 +126,16 @@ def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None
 
 
 def couple_tensors(
-    tensors: Sequence[Tensor],
-    modes: Sequence[Sequence[int]],
-    weights: str,
-    dtype: Any = None,
-    device: Any = None,
+    data: Any, modes: Sequence[Sequence[int]] | None, weights: str, dtype: Any = None, device: Any = None
 ) -> CoupledTensors:
-    """Coupled tensors of a list of third-order arrays of the active backend; each is divided by its sum.
+    """Coupled tensors of third-order arrays of the active backend, which stay on their device; see `read_tensors`.
 
-    The dtype and the device are by default those of the first.
+    Each is divided by its sum. The dtype and the device are by default those of the first.
     """
-    tensors = list(tensors)
-    arrays = [_checked_tensor(tensor, position) for position, tensor in enumerate(tensors)]
-    mode_array = _checked_modes(modes, len(arrays))
-    n_bins = _checked_sizes(arrays, mode_array)
-    with np.errstate(over="ignore"):
-        totals = np.array([a.sum() for a in arrays])
-        overflow = not np.isfinite(totals.sum())
-    if overflow:
-        raise InvalidInputError("The tensors sum to more than the largest number; divide them all by the same number.")
-    if (totals <= 0).any():
-        raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
-    context = checked_context(dtype, device, tensors[0])
-    return _couple(_Shares(arrays, totals), mode_array, _omega(totals, weights), n_bins, context, 0)
-
-
-def tensors_to_marginals(tensors: Sequence[Tensor], modes: Sequence[Sequence[int]]) -> Marginals:
-    """Checked tensors as Marginals of unknown sample size, each mode sorted to j < k < l."""
-    counts, triples = [], []
-    for tensor, mode in zip(tensors, modes, strict=True):
-        order = np.argsort(mode)
-        counts.append(to_numpy(tensor).transpose(order))
-        triples.append([int(mode[axis]) for axis in order])
-    sizes = {
-        n: size
-        for triple, count in zip(triples, counts, strict=True)
-        for n, size in zip(triple, count.shape, strict=True)
-    }
-    if single := [n for n, size in sizes.items() if size < 2]:
-        raise InvalidInputError(
-            f"The tensors have a single entry along mode(s) {single}, as modes= numbers them, which tells components "
-            "not "
-            'apart; expected at least 2 for an algebraic start. Take init="random".'
-        )
-    totals = np.array([count.sum() for count in counts])
-    binning = Binning.from_n_bins([sizes[n] for n in sorted(sizes)])
-    return Marginals(tuple(counts), np.array(triples), totals, binning, 0)
+    tensors, mode_array, n_bins, totals = read_tensors(data, modes)
+    first = data if is_single_tensor(data) else data[0]
+    context = checked_context(dtype, device, first)
+    return _couple(_Shares(tensors, totals), mode_array, _omega(totals, weights), n_bins, context, 0)
 
 
 def _omega(totals: np.ndarray, weights: str) -> np.ndarray:
@@ -184,81 +150,18 @@ def _omega(totals: np.ndarray, weights: str) -> np.ndarray:
 def check_weights(weights: Any) -> None:
     """Refuse a name of weights that is none."""
     if not isinstance(weights, str) or weights not in ("count", "uniform"):
-        raise InvalidInputError(f'weights is {shown(weights)}; expected "count" or "uniform".')
-
-
-def _checked_tensor(tensor: Tensor, position: int) -> np.ndarray:
-    if not tl.is_tensor(tensor) and not isinstance(tensor, np.ndarray | list | tuple):
-        raise InvalidTypeError(
-            f"Tensor {position} is {type(tensor).__name__}; expected an array of the active TensorLy backend "
-            f'("{tl.get_backend()}"; see tensorly.set_backend).'
-        )
-    try:
-        array = np.asarray(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidTypeError(f"Tensor {position} is not numeric: {reason(error)}.") from error
-    if array.dtype.kind not in "biuf":
-        raise InvalidTypeError(f"Tensor {position} is of type {array.dtype}; expected real numbers.")
-    if np.ma.is_masked(tensor):
-        raise InvalidInputError(f"Tensor {position} has masked entries; expected all of them to be known.")
-    array = array.astype(np.float64)
-    if array.ndim != 3 or array.size == 0:
-        raise InvalidInputError(f"Tensor {position} has shape {array.shape}; expected three non-empty modes.")
-    if np.isnan(array).any():
-        raise InvalidInputError(
-            f"Tensor {position} has NaN entries, and incomplete tensors are not supported; expected every entry to be "
-            "known. Sum the tensor over a mode or take slices without NaN; of samples with missing entries, count the "
-            "histograms by count_marginals."
-        )
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise InvalidInputError(
-            f"Tensor {position} has entries that are negative or infinite; expected counts or probabilities."
-        )
-    return array
-
-
-def _checked_modes(modes: Sequence[Sequence[int]], n_tensors: int) -> np.ndarray:
-    try:
-        array = np.asarray(modes)
-    except ValueError as error:
-        raise InvalidInputError(f"modes must name three variables per tensor: {reason(error)}.") from error
-    if array.shape != (n_tensors, 3) or n_tensors == 0:
-        raise InvalidInputError(f"modes has shape {array.shape}; expected ({n_tensors}, 3): one triple per tensor.")
-    if array.dtype.kind not in "iu":
-        raise InvalidTypeError(f"modes are of type {array.dtype}; expected integer variable indices.")
-    repeated = [tuple(mode) for mode in array.tolist() if len(set(mode)) < 3]
-    if repeated:
-        raise InvalidInputError(f"modes {repeated[0]} repeat a variable; the three of a tensor must differ.")
-    used = np.unique(array).tolist()
-    if used != list(range(len(used))):
-        missing = sorted(set(range(len(used))) - set(used))
-        raise InvalidInputError(
-            f"modes name variables from {used[0]} to {used[-1]}; expected all from 0 to the largest, but {missing} are "
-            "in no tensor. Number the variables without gaps."
-        )
-    return array.astype(np.intp)
-
-
-def _checked_sizes(arrays: list[np.ndarray], modes: np.ndarray) -> tuple[int, ...]:
-    sizes: dict[int, int] = {}
-    for position, (array, mode) in enumerate(zip(arrays, modes.tolist(), strict=True)):
-        for n, size in zip(mode, array.shape, strict=True):
-            if sizes.setdefault(n, size) != size:
-                raise InvalidInputError(
-                    f"Tensor {position} has {size} entries along variable {n}, an earlier one {sizes[n]}."
-                )
-    return tuple(sizes[n] for n in range(len(sizes)))
+        raise InvalidInputError(f'weights is {weights!r}; expected "count" or "uniform".')
 
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
     """Tensors divided by their sums, one at a time, so that there is no second copy of them all."""
 
-    counts: list[np.ndarray]
+    counts: Sequence[Tensor]
     totals: np.ndarray
 
-    def __getitem__(self, position: int) -> np.ndarray:
-        return self.counts[position] / self.totals[position]
+    def __getitem__(self, position: int) -> Tensor:
+        return self.counts[position] / float(self.totals[position])
 
 
 def _couple(
@@ -283,19 +186,21 @@ def _couple(
         return _unfold(n, [(tensors[t], modes[t], omega[t]) for t in members], len(leading[n]), offsets, context)
 
     unfolded = [unfold(n) for n in range(len(n_bins))]
-    information, energy = 0.0, 0.0
+    entropy = 0.0
+    squares = 0.0
     for t, weight in enumerate(omega.tolist()):
         share = tensors[t]
-        information += weight * _x_log_x(share)
-        energy += weight * float((share**2).sum())
+        entropy += weight * _x_log_x(share)
+        squares += weight * float((share * share).sum())
     return CoupledTensors(
         n_bins=n_bins,
         offsets=offsets,
         blocks=tuple(block for block, _ in unfolded),
         cover=tuple(part for _, part in unfolded if part is not None),
-        omega_total=float(omega.sum()),
-        self_information=information,
-        energy=energy,
+        omega=omega,
+        totals=tensors.totals,
+        negative_entropy=entropy,
+        squared_norm=squares,
         univariate_marginals=tuple(_univariate_marginal(block) for block, _ in unfolded),
         context=context,
         n_samples=n_samples,
@@ -303,9 +208,12 @@ def _couple(
     )
 
 
-def _x_log_x(tensor: np.ndarray) -> float:
-    positive = tensor[tensor > 0]
-    return float(positive @ np.log(positive))
+def _x_log_x(tensor: Tensor) -> float:
+    if isinstance(tensor, np.ndarray):
+        positive = tensor[tensor > 0]
+        return float(positive @ np.log(positive))
+    # Where it is zero the logarithm is of a number so small that the product is.
+    return float((tensor * tl.log(tl.clip(tensor, tiny(tensor)))).sum())
 
 
 def _univariate_marginal(block: Unfolding) -> np.ndarray:
@@ -315,39 +223,65 @@ def _univariate_marginal(block: Unfolding) -> np.ndarray:
 
 def _unfold(
     n: int,
-    members: list[tuple[np.ndarray, np.ndarray, float]],
+    members: list[tuple[Tensor, np.ndarray, float]],
     n_leading: int,
     offsets: np.ndarray,
     context: dict[str, Any],
 ) -> tuple[Unfolding, Unfolding | None]:
     """Unfoldings of all tensors, and of the first ones alone, in the same memory where the backend lets them be."""
-    values, rows_a, rows_b, pairs = [], [], [], []
+    values = []
+    rows_a = []
+    rows_b = []
+    pairs = []
     for tensor, mode, omega in members:
         axis = mode.tolist().index(n)
         a, b = (int(m) for m in mode if m != n)
-        unfolded = omega * np.moveaxis(tensor, axis, 0)
-        size_b = unfolded.shape[2]
-        unfolded = unfolded.reshape(len(unfolded), -1)
-        filled = np.flatnonzero(unfolded.any(axis=0))
-        values.append(unfolded.take(filled, axis=1))
+        size_b = tensor.shape[2 if axis < 2 else 1]
+        unfolded, filled = _filled_columns(omega * tensor, axis)
+        values.append(unfolded)
         rows_a.append(offsets[a] + filled // size_b)
         rows_b.append(offsets[b] + filled % size_b)
         pairs.append((a, b))
-    matrix = np.concatenate(values, axis=1)
+    is_numpy = isinstance(values[0], np.ndarray)
+    matrix = np.concatenate(values, axis=1) if is_numpy else tl.concatenate(values, axis=1)
     if tl.get_backend() == "numpy":
         matrix = as_tensor(matrix, context)
-    rows, sides = [np.concatenate(rows_a), np.concatenate(rows_b)], np.array(pairs).T
+    rows = [np.concatenate(rows_a), np.concatenate(rows_b)]
+    sides = np.array(pairs).T
     weights = np.array([omega for *_, omega in members])
 
     def of_first(number: int) -> Unfolding:
-        n_columns = sum(part.shape[1] for part in values[:number])
-        more, part = _n_more_columns(n_columns), matrix[:, :n_columns]
-        part = as_tensor(np.pad(part, ((0, 0), (0, more))) if more else part, context)
+        n_columns = sum(len(part) for part in rows_a[:number])
+        more = _n_more_columns(n_columns)
+        part = as_tensor(_padded(matrix[:, :n_columns], more), context)
         row_a, row_b = (index_tensor(np.pad(row[:n_columns], (0, more)), context) for row in rows)
         pair_a, pair_b = (index_tensor(side[:number], context) for side in sides)
         return Unfolding(n, part, row_a, row_b, pair_a, pair_b, as_tensor(weights[:number], context))
 
     return of_first(len(members)), of_first(n_leading) if n_leading else None
+
+
+def _filled_columns(tensor: Tensor, axis: int) -> tuple[Tensor, np.ndarray]:
+    """Unfolding along an axis without the columns in which no sample fell, and the numbers of those that are left.
+
+    Of a tensor that is on a device of its own all are left: which are empty would have to come to the host.
+    """
+    size = int(tensor.shape[axis])
+    if not isinstance(tensor, np.ndarray):
+        unfolded = tl.moveaxis(tensor, axis, 0).reshape((size, -1))
+        return unfolded, np.arange(unfolded.shape[1])
+    unfolded = np.moveaxis(tensor, axis, 0).reshape(size, -1)
+    filled = np.flatnonzero(unfolded.any(axis=0))
+    return unfolded.take(filled, axis=1), filled
+
+
+def _padded(matrix: Tensor, n_more: int) -> Tensor:
+    """The matrix with so many columns of zeros more."""
+    if not n_more:
+        return matrix
+    if isinstance(matrix, np.ndarray):
+        return np.pad(matrix, ((0, 0), (0, n_more)))
+    return tl.concatenate([matrix, 0.0 * matrix[:, :1].repeat(n_more, 1)], axis=1)
 
 
 def _n_more_columns(n_columns: int) -> int:

@@ -24,14 +24,17 @@ class SquaredExtrapolation:
         self.history.append(before)
         if len(self.history) < 2:
             return None
-        a, b, c = (*self.history, after)
+        a, b = self.history
+        c = after
         self.history = []
-        first, second = b - a, c - 2.0 * b + a
+        first = b - a
+        second = c - 2.0 * b + a
         step = (float((first**2).sum()) / max(float((second**2).sum()), 1e-300)) ** 0.5
         if step <= 1.0:
             return None
         if step >= self.largest_step:
-            step, self.largest_step = self.largest_step, 2.0 * self.largest_step
+            step = self.largest_step
+            self.largest_step = 2.0 * self.largest_step
         return a + 2.0 * step * first + step * step * second
 
     def reject(self) -> None:

@@ -21,7 +21,11 @@ FORMS = ("auto", "counted", "implicit")
 MOST_BYTES = 1e9
 #: Nanoseconds of a sweep, see ``benchmarks/bench_implicit.py``. Counted: per column of an unfolding and component, and
 #: for each of its bins. Implicit: per entry and component, per Gram entry of a pattern, and per variable.
-COLUMN, COLUMN_BIN, ENTRY, PATTERN, VARIABLE = 4.1, 0.06, 6.5, 2.0, 8e4
+COLUMN = 4.1
+COLUMN_BIN = 0.06
+ENTRY = 6.5
+PATTERN = 2.0
+VARIABLE = 8e4
 
 
 def couple_samples(
@@ -101,7 +105,7 @@ def bytes_of_histograms(n_bins: tuple[int, ...]) -> float:
 
 
 def _is_better_implicit(codes: Codes, rank: int) -> bool:
-    """Whether the histograms would be too large, or a sweep over them slower than one over the samples."""
+    """Tell whether histograms would be too large, or a sweep over them slower than one over the samples."""
     if bytes_of_histograms(codes.n_bins) > MOST_BYTES:
         return True
     sizes = np.array(codes.n_bins, dtype=float)

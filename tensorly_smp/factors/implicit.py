@@ -30,7 +30,7 @@ from tensorly_smp.exceptions import SparseHistogramWarning
 from tensorly_smp.factors.arrays import as_tensor
 from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.factors.coupled import require_coverage
-from tensorly_smp.factors.losses import Level, QuadraticBlock
+from tensorly_smp.factors.losses import LossOffset, QuadraticBlock
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.steps import BlockSteps, Steps
 from tensorly_smp.factors.symmetric_sums import PairSums, PatternGrams, pair_weights
@@ -64,9 +64,9 @@ class CoupledCodes:
         Sums of `weights` over the samples with both entries, if there are many patterns.
     univariate_marginals : tuple of ndarray (n_bins[n],)
         Share of samples per bin, in the triples of each variable.
-    energy : float
+    squared_norm : float
         Sum over triples of omega ||X||^2, the part of the loss that no factor changes.
-    energy_error : float
+    squared_norm_error : float
         Its standard error; 0 where it is exact.
     context : dict
         dtype of the factors.
@@ -74,7 +74,7 @@ class CoupledCodes:
     triples : ndarray of int (n_triples, 3) or None
         None for all.
     drawn : ndarray of int (n_drawn, 3)
-        Triples of which the energy is known: all, or some at random.
+        Triples of which the squared norm is known: all, or some at random.
     """
 
     n_bins: tuple[int, ...]
@@ -84,28 +84,28 @@ class CoupledCodes:
     pattern_weights: np.ndarray
     pair_weights: np.ndarray | None
     univariate_marginals: tuple[np.ndarray, ...]
-    energy: float
-    energy_error: float
+    squared_norm: float
+    squared_norm_error: float
     context: dict[str, Any]
     n_samples: int
     triples: np.ndarray | None
     drawn: np.ndarray
 
     @property
-    def level(self) -> Level:
-        """What makes the value of a block the loss: never below zero where the energy is exact."""
-        least = -np.inf if self.energy_error else 0.0
-        return Level(self.energy, resolution=self.energy, error=self.energy_error, least=least)
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss, never below zero where it is exact."""
+        least = -np.inf if self.squared_norm_error else 0.0
+        return LossOffset(self.squared_norm, resolution=self.squared_norm, error=self.squared_norm_error, least=least)
 
     def steps(self, solver: BlockSolver) -> Steps:
         """The steps of one start."""
         return BlockSteps(ImplicitLoss(self), solver)
 
     def calibrated(self, model: MixtureFactors) -> CoupledCodes:
-        """With the energy estimated anew, if it is not exact, by means of a model that is near the data.
+        """With the squared norm estimated anew, if it is not exact, by means of a model that is near the data.
 
-        The loss of the model is the mean over the triples drawn, times their number; its difference from the energy is
-        known exactly. The closer the model, the smaller the error, as that of any mean of small numbers.
+        The loss of the model is the mean over the triples drawn, times their number; its difference from the squared
+        norm is known exactly. The closer the model, the smaller the error, as that of any mean of small numbers.
         """
         sample = TripleSample(self.columns, self.weights, self.n_bins, self.drawn)
         if sample.is_all:
@@ -113,9 +113,9 @@ class CoupledCodes:
         known = model.to_numpy()
         loss, error = _estimated_sum(sample, known)
         weights, *factors = (as_tensor(a, self.context) for a in (known.weights, *known.factors))
-        with_error = replace(self, energy_error=error)  # so that no loss is cut off at zero
-        value = with_error.steps(ProjectedGradient()).begin(weights, factors)[0] - self.energy
-        return replace(with_error, energy=loss - value)
+        with_error = replace(self, squared_norm_error=error)  # so that no loss is cut off at zero
+        value = with_error.steps(ProjectedGradient()).begin(weights, factors)[0] - self.squared_norm
+        return replace(with_error, squared_norm=loss - value)
 
 
 def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any] | None = None) -> CoupledCodes:
@@ -131,7 +131,9 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     weights = np.ones(codes.n_samples) if weights is None else weights / weights.max()
     used = np.flatnonzero((n_observed >= 3) & (weights > 0))
     if len(used) < codes.n_samples:
-        observed, n_observed, weights = observed[used], n_observed[used], weights[used]
+        observed = observed[used]
+        n_observed = n_observed[used]
+        weights = weights[used]
     check_constant(codes)
     columns = _columns(codes, used, observed)
     sample = TripleSample.draw(columns, weights, codes.n_bins)
@@ -148,7 +150,7 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     in_pairs[used] = weights * (n_observed - 1) * (n_observed - 2)
     weights = weights / mean_total
     patterns, pattern_weights = distinct_patterns(observed, weights)
-    energy, error = _estimated_sum(replace(sample, weights=weights))
+    squared_norm, error = _estimated_sum(replace(sample, weights=weights))
     return CoupledCodes(
         n_bins=codes.n_bins,
         columns=columns,
@@ -157,8 +159,8 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
         pattern_weights=pattern_weights,
         pair_weights=pair_weights(patterns, pattern_weights),
         univariate_marginals=tuple(univariate_marginals(codes, in_pairs)),
-        energy=energy,
-        energy_error=error,
+        squared_norm=squared_norm,
+        squared_norm_error=error,
         context=context,
         n_samples=len(used),
         triples=sample.triples[is_counted] if sample.is_all and not is_counted.all() else None,
@@ -214,7 +216,7 @@ class ImplicitLoss:
 
     def __init__(self, coupled: CoupledCodes) -> None:
         self.coupled = coupled
-        self.level = coupled.level
+        self.offset = coupled.offset
         self._pairs = PairSums(coupled.columns, coupled.weights, max(coupled.n_bins), coupled.context)
         self._grams = PatternGrams(coupled.patterns, coupled.pattern_weights, coupled.pair_weights, coupled.context)
         self._factors: list[np.ndarray] = []
@@ -241,7 +243,7 @@ class ImplicitLoss:
 
     def total(self, block: QuadraticBlock, weights: np.ndarray) -> float:
         """The loss, given the weight block of the current factors and the weights (1, rank)."""
-        return self.level.loss(block.value(weights))
+        return self.offset.loss(block.value(weights))
 
     def _follow(self, factors: list[np.ndarray]) -> None:
         """Bring the sums to these factors."""
@@ -250,7 +252,9 @@ class ImplicitLoss:
         if not self._factors or len(changed) > len(factors) // 2:
             self._third = self._pairs.compute(factors)
             self._grams.compute(factors)
-            self._factors, self._open, self._n_updates = list(factors), None, 0
+            self._factors = list(factors)
+            self._open = None
+            self._n_updates = 0
             return
         if self._open is not None:
             self._put_in(*self._open, factors[self._open[0]])

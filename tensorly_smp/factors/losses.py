@@ -75,7 +75,8 @@ class KLWeightBlock:
     def value(self, x: Tensor) -> Tensor:
         """Loss up to a constant."""
         # The gradient at the same point is nearly always wanted next, and each model is in the cache now.
-        total, gradient = 0.0, 0.0
+        total = 0.0
+        gradient = 0.0
         for u, q, model in self._models(x):
             total = total - _log_product(u, model)
             gradient = gradient + self._gradient(u, q, model)
@@ -143,8 +144,8 @@ class QuadraticBlock:
 
 
 @dataclass(frozen=True)
-class Level:
-    """What makes the value of a block the loss.
+class LossOffset:
+    """Constant that turns the value of a block into the loss.
 
     Attributes
     ----------
@@ -174,8 +175,8 @@ class Loss(Protocol):
     name: str
 
     @property
-    def level(self) -> Level:
-        """What makes the value of a block the loss."""
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss."""
 
     def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> Block:
         """The loss in the factor of variable n."""
@@ -194,8 +195,8 @@ class ExplicitLoss(ABC):
 
     @property
     @abstractmethod
-    def level(self) -> Level:
-        """What makes the value of a block the loss."""
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss."""
 
     def __init__(self, tensors: CoupledTensors) -> None:
         self.tensors = tensors
@@ -210,7 +211,7 @@ class ExplicitLoss(ABC):
 
     def total(self, block: Block, weights: Tensor) -> float:
         """The loss, given the weight block of the current factors and the weights (1, rank)."""
-        return self.level.loss(block.value(weights))
+        return self.offset.loss(block.value(weights))
 
     @staticmethod
     @abstractmethod
@@ -229,10 +230,10 @@ class KLLoss(ExplicitLoss):
     name = "kl"
 
     @property
-    def level(self) -> Level:
-        """What makes the value of a block the loss."""
-        information = self.tensors.self_information
-        return Level(information, resolution=self.tensors.omega_total + abs(information))
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss."""
+        entropy = self.tensors.negative_entropy
+        return LossOffset(entropy, resolution=float(self.tensors.omega.sum()) + abs(entropy))
 
     @staticmethod
     def block_of_factor(unfolding: Unfolding, factors: Sequence[Tensor], weights: Tensor) -> KLFactorBlock:
@@ -252,9 +253,9 @@ class FrobeniusLoss(ExplicitLoss):
     name = "frobenius"
 
     @property
-    def level(self) -> Level:
-        """What makes the value of a block the loss."""
-        return Level(self.tensors.energy, resolution=self.tensors.energy, least=0.0)
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss."""
+        return LossOffset(self.tensors.squared_norm, resolution=self.tensors.squared_norm, least=0.0)
 
     @staticmethod
     def block_of_factor(unfolding: Unfolding, factors: Sequence[Tensor], weights: Tensor) -> QuadraticBlock:
@@ -266,8 +267,10 @@ class FrobeniusLoss(ExplicitLoss):
     @staticmethod
     def block_of_weights(cover: tuple[Unfolding, ...], factors: Sequence[Tensor]) -> QuadraticBlock:
         """The loss in the weights, from unfoldings that hold every triple once."""
-        stacked, grams = tl.concatenate(factors), _grams(factors)
-        linear, gram = 0.0, 0.0
+        stacked = tl.concatenate(factors)
+        grams = _grams(factors)
+        linear = 0.0
+        gram = 0.0
         for u in cover:
             a = factors[u.variable]
             linear = linear + tl.sum(a * (u.values @ khatri_rao(u, stacked)), axis=0)

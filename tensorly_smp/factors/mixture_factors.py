@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,9 @@ from tensorly.cp_tensor import CPTensor
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.arrays import Tensor, to_numpy
+from tensorly_smp.factors.arrays import Tensor
 from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.marginals.tensors import to_numpy
 from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.representations import html_weights, listed, number_range, reason, shown
 
@@ -30,6 +31,8 @@ SUM_TOLERANCE = 1e-4
 @dataclass(frozen=True, repr=False, eq=False)
 class MixtureFactors:
     """Weights w and conditional probabilities A_n[i, r] = Pr(variable n in bin i | component r).
+
+    Iterating gives the factors of the variables.
 
     Attributes
     ----------
@@ -64,7 +67,8 @@ class MixtureFactors:
         try:
             object.__setattr__(self, "weights", _as_tensor(self.weights))
             object.__setattr__(self, "factors", tuple(_as_tensor(a) for a in self.factors))
-            weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
+            weights = to_numpy(self.weights)
+            factors = [to_numpy(a) for a in self.factors]
         except (TypeError, ValueError, ArithmeticError) as error:
             raise InvalidTypeError(f"weights and factors must be arrays of numbers: {reason(error)}.") from error
         if weights.ndim != 1 or any(a.ndim != 2 or a.shape[1] != len(weights) for a in factors) or not len(factors):
@@ -83,6 +87,16 @@ class MixtureFactors:
         if self.binning is not None and self.binning.n_bins != self.n_bins:
             raise InvalidInputError(f"Factors with {self.n_bins} rows and a binning with {self.binning.n_bins} bins.")
 
+    # Where TensorLy asks a CPTensor for its factors, it expects a list of matrices.
+    def __len__(self) -> int:
+        return len(self.factors)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.factors)
+
+    def __getitem__(self, n: int) -> Tensor:
+        return self.factors[n]
+
     @property
     def rank(self) -> int:
         """Number of components."""
@@ -99,14 +113,15 @@ class MixtureFactors:
         return tuple(int(a.shape[0]) for a in self.factors)
 
     def to_numpy(self) -> MixtureFactors:
-        """The same factors as float64 NumPy arrays, sums exact to rounding; these themselves if they are that."""
+        """Factors as float64 NumPy arrays with sums exact to rounding; the object itself if it has these."""
         arrays = (self.weights, *self.factors)
         if all(
             isinstance(a, np.ndarray) and a.dtype == np.float64 and np.abs(a.sum(axis=0) - 1).max() < 1e-12
             for a in arrays
         ):
             return self
-        weights, factors = to_numpy(self.weights), [to_numpy(a) for a in self.factors]
+        weights = to_numpy(self.weights)
+        factors = [to_numpy(a) for a in self.factors]
         return MixtureFactors(weights / weights.sum(), tuple(a / a.sum(axis=0) for a in factors), self.binning)
 
     def to_cp_tensor(self) -> CPTensor:
@@ -252,7 +267,7 @@ class MixtureFactors:
         return joint_to_posterior(self.log_joint(codes), to_numpy(self.weights))
 
     def info(self) -> dict[str, Any]:
-        """What is known about where these factors come from, as plain values; more in algebraic starts."""
+        """Origin of the factors as plain values; empty but for algebraic starts."""
         return {}
 
     def __repr__(self) -> str:

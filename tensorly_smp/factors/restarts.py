@@ -96,7 +96,8 @@ class Restarts:
 
         A column whose bins hold no sample would otherwise be zero after a multiplicative step.
         """
-        context, model = self.tensors.context, start.to_numpy()
+        context = self.tensors.context
+        model = start.to_numpy()
         weights, *factors = (as_tensor(a, context) for a in (model.weights, *model.factors))
         return State(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors])
 

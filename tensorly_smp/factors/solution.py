@@ -1,7 +1,8 @@
-"""What the solver returns: factors, why it stopped, and the record of every sweep."""
+"""Result of the solver: factors, the reason of its end, and the record of every sweep."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp.exceptions import InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.arrays import Tensor
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.representations import html_summary, short_repr
 
@@ -40,6 +42,10 @@ class StopReason(Enum):
         "to run all to their end: n_screen=None",
     )
     CALLBACK = ("the callback asked to stop", "nothing to do if that was meant")
+    NONFINITE = (
+        "the loss was not a finite number any more; the result is the last one that was",
+        "take double precision (dtype), or another start",
+    )
     INTERRUPTED = ("the keyboard interrupted the iteration", "start again from these factors: init=solution.factors")
 
     def __init__(self, explanation: str, remedy: str) -> None:
@@ -48,7 +54,7 @@ class StopReason(Enum):
 
     @property
     def is_converged(self) -> bool:
-        """Whether the iteration ended by itself."""
+        """True if the iteration ended by itself."""
         return self in (StopReason.CONVERGED, StopReason.EXACT)
 
     def __str__(self) -> str:
@@ -127,6 +133,15 @@ class CoupledSolution:
         Record of every start, in their order.
     triples : ndarray of int (n_triples, 3) or None
         Variables of the histograms that were factorized, j < k < l; None if not recorded.
+    totals : ndarray (n_tensors,) or None
+        Sums of the tensors before they were divided by them, in their order; None without histograms.
+    squared_norm : float
+        Weighted sum of the squared entries of all tensors, each divided by its sum.
+
+    Notes
+    -----
+    A solution is unpacked as TensorLy's CPTensor is, ``weights, factors = solution``, so that every function of
+    TensorLy's that takes a CPTensor takes it too; with ``copy=True`` where it would overwrite its argument otherwise.
 
     Examples
     --------
@@ -151,15 +166,78 @@ class CoupledSolution:
     start_factors: tuple[MixtureFactors, ...] = ()
     start_traces: tuple[SweepTrace, ...] = ()
     triples: np.ndarray | None = None
+    totals: np.ndarray | None = None
+    squared_norm: float = float("nan")
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.factors.weights
+        yield list(self.factors.factors)
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Any:
+        return tuple(self)[index]
+
+    @property
+    def weights(self) -> Tensor:
+        """Weights of the components (rank,), in the backend's arrays."""
+        return self.factors.weights
+
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return self.factors.rank
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of bins of every variable, as the shape of a CPTensor is."""
+        return self.factors.n_bins
+
+    def cp_copy(self) -> CPTensor:
+        """CPTensor with copies of the arrays, as TensorLy's method of this name."""
+        return self.to_cp_tensor().cp_copy()
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Error at the start and after every sweep, (n_sweeps + 1,).
+
+        With the Frobenius loss the relative one, ||X - model|| / ||X|| as TensorLy's decompositions return it, over all
+        tensors, each divided by its sum; with the KL loss the loss itself.
+        """
+        if self.loss_name != "frobenius" or not self.squared_norm > 0:
+            return self.trace.loss
+        return np.sqrt(np.maximum(self.trace.loss, 0.0) / self.squared_norm)
 
     @property
     def loss(self) -> float:
         """Final loss."""
         return float(self.trace.loss[-1])
 
-    def to_cp_tensor(self) -> CPTensor:
-        """TensorLy's CPTensor (weights, factors), in the backend's arrays."""
-        return self.factors.to_cp_tensor()
+    def to_cp_tensor(self, scale: bool = False) -> CPTensor:
+        """TensorLy's CPTensor (weights, factors), in the backend's arrays.
+
+        Parameters
+        ----------
+        scale : bool, default False
+            Multiply the weights by the sum of the tensors, so that the model is of the counts that were handed in.
+
+        Raises
+        ------
+        InvalidInputError
+            The tensors have different sums, or none has been recorded.
+        """
+        cp_tensor = self.factors.to_cp_tensor()
+        if not scale:
+            return cp_tensor
+        if self.totals is None:
+            raise InvalidInputError("scale=True without histograms; expected the solution of tensors or Marginals.")
+        if np.ptp(self.totals) > 1e-6 * self.totals.max():
+            raise InvalidInputError(
+                f"scale=True with tensors that sum to {self.totals.min():.6g} to {self.totals.max():.6g}; expected the "
+                "same sum. Multiply the weights by that of a tensor: solution.totals has them all."
+            )
+        return CPTensor((cp_tensor.weights * float(self.totals[0]), cp_tensor.factors))
 
     def to_dataset(self) -> xr.Dataset:
         """Weights, factors, edges and trace as one labelled xarray.Dataset."""

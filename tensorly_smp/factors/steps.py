@@ -1,4 +1,4 @@
-"""What a sweep is made of: the loss with the weights' step, and the step of one factor.
+"""Parts of a sweep: the loss with the weights' step, and the step of one factor.
 
 Blocks are solved as they are, or, on JAX, in compiled functions: one for the weights and one for the factors, which all
 variables share whose unfoldings have the same shape. A whole sweep as one function, for ten variables of 15 bins, takes
@@ -14,14 +14,15 @@ from typing import Any, Protocol
 from tensorly_smp.factors.arrays import Tensor
 from tensorly_smp.factors.compilation import compiled
 from tensorly_smp.factors.coupled import Unfolding
-from tensorly_smp.factors.losses import ExplicitLoss, Level, Loss
+from tensorly_smp.factors.losses import ExplicitLoss, Loss, LossOffset
+from tensorly_smp.factors.multipliers import Lift, stuck_entries
 from tensorly_smp.factors.updates import BlockSolver
 
 
 class Steps(Protocol):
     """The steps of one start alone: they may remember where it is."""
 
-    level: Level
+    offset: LossOffset
 
     def begin(self, weights: Tensor, factors: list[Tensor]) -> tuple[float, Callable[[], Tensor]]:
         """Loss of an iterate, and a function that gives its improved weights: both need the same pass over the data."""
@@ -29,19 +30,23 @@ class Steps(Protocol):
     def improve(self, n: int, factors: list[Tensor], weights: Tensor) -> Tensor:
         """Improved factor of variable n."""
 
+    def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
+        """Function that lifts entries which the solver cannot bring back though it should; None without any."""
+
 
 class BlockSteps:
     """A solver at work on the blocks of a loss."""
 
     def __init__(self, loss: Loss, solver: BlockSolver) -> None:
         self.loss = loss
-        self.level = loss.level
+        self.offset = loss.offset
         self.solver = solver
         self.memory: dict[int, Any] = {}
 
     def begin(self, weights: Tensor, factors: list[Tensor]) -> tuple[float, Callable[[], Tensor]]:
         """Loss, and how to improve the weights."""
-        block, row = self.loss.weight_block(factors), weights[None, :]
+        block = self.loss.weight_block(factors)
+        row = weights[None, :]
         loss = self.loss.total(block, row)
 
         def improved() -> Tensor:
@@ -56,9 +61,13 @@ class BlockSteps:
         moved, self.memory[n] = self.solver(block, factors[n], self.memory.get(n))
         return moved
 
+    def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
+        """Function that lifts entries which the solver cannot bring back though it should; None without any."""
+        return stuck_entries(self.loss, weights, factors) if self.solver.can_be_stuck else None
+
 
 class CompiledSteps:
-    """The same of unfoldings, compiled on JAX.
+    """A solver at work on the blocks of unfoldings, compiled on JAX.
 
     The weights are improved along with the loss, in one compiled function, which is wasted where an extrapolation is
     taken back.
@@ -66,14 +75,15 @@ class CompiledSteps:
 
     def __init__(self, loss: ExplicitLoss, solver: BlockSolver) -> None:
         self.loss = loss
-        self.level = loss.level
+        self.offset = loss.offset
         self.solver = solver
         self.memory: dict[int, Any] = {}
 
     def begin(self, weights: Tensor, factors: list[Tensor]) -> tuple[float, Callable[[], Tensor]]:
         """Loss, and the improved weights."""
         cover = self.loss.tensors.cover
-        variables, arrays = tuple(u.variable for u in cover), tuple(u.arrays for u in cover)
+        variables = tuple(u.variable for u in cover)
+        arrays = tuple(u.arrays for u in cover)
         value, moved, memory = _improved_weights(
             type(self.loss), self.solver, variables, arrays, tuple(factors), weights, self.memory.get(-1)
         )
@@ -82,7 +92,7 @@ class CompiledSteps:
             self.memory[-1] = memory
             return moved
 
-        return self.level.loss(value), improved
+        return self.offset.loss(value), improved
 
     def improve(self, n: int, factors: list[Tensor], weights: Tensor) -> Tensor:
         """Improved factor of variable n."""
@@ -91,6 +101,10 @@ class CompiledSteps:
             type(self.loss), self.solver, arrays, tuple(factors), factors[n], weights, self.memory.get(n)
         )
         return moved
+
+    def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
+        """Function that lifts entries which the solver cannot bring back though it should; None without any."""
+        return stuck_entries(self.loss, weights, factors) if self.solver.can_be_stuck else None
 
 
 @compiled(static=(0, 1, 2))
@@ -104,7 +118,8 @@ def _improved_weights(
     memory: Any,
 ) -> tuple[Tensor, Tensor, Any]:
     unfoldings = tuple(Unfolding(n, *arrays) for n, arrays in zip(variables, cover, strict=True))
-    block, row = kind.block_of_weights(unfoldings, factors), weights[None, :]
+    block = kind.block_of_weights(unfoldings, factors)
+    row = weights[None, :]
     value = block.value(row)
     moved, memory = solver(block, row, memory)
     return value, moved[0], memory

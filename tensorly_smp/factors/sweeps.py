@@ -10,9 +10,11 @@ import numpy as np
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.arrays import Tensor, floor, index_tensor, normalize, project_simplex, take
 from tensorly_smp.factors.compilation import compiled
 from tensorly_smp.factors.extrapolation import SquaredExtrapolation
+from tensorly_smp.factors.multipliers import LIFTS
 from tensorly_smp.factors.solution import StopReason, SweepTrace
 from tensorly_smp.factors.steps import Steps
 
@@ -24,18 +26,22 @@ Callback = Callable[[CPTensor, float], bool | None]
 class StoppingRule:
     """Relative decrease of the loss in each of the last two sweeps (one may be short by chance), or a sweep count."""
 
-    tol: float
+    tol: float | None
     n_iter_max: int
 
-    def reason(self, losses: list[float], rounding: float, level_error: float = 0.0) -> StopReason | None:
+    def reason(self, losses: list[float], rounding: float, offset_error: float = 0.0) -> StopReason | None:
         """Why to stop after these losses, or None.
 
         Below ``rounding`` no loss can be told from zero. Losses that are known but for a constant, with an error, are
         not compared with zero, and their decrease is not held against less than that error.
         """
-        if losses[-1] <= rounding and not level_error:
+        if losses[-1] <= rounding and not offset_error:
             return StopReason.EXACT
-        if len(losses) > 2 and losses[-3] - losses[-1] <= 2 * self.tol * max(abs(losses[-1]), level_error):
+        if (
+            self.tol is not None
+            and len(losses) > 2
+            and (losses[-3] - losses[-1] <= 2 * self.tol * max(abs(losses[-1]), offset_error))
+        ):
             return StopReason.CONVERGED
         if len(losses) > self.n_iter_max:
             return StopReason.MAX_SWEEPS
@@ -119,28 +125,39 @@ class Sweeper:
 
     def run(self, start: State, callback: Callback | None = None) -> tuple[State, SweepTrace, StopReason]:
         """Last accepted state, the record, and why it ended."""
-        state, previous = start, start
+        state = start
+        previous = start
+        accepted = start
         fallback: State | None = None
         losses: list[float] = []
         changes: list[float] = []
         seconds: list[float] = []
         began = time.perf_counter()
         status = StopReason.INTERRUPTED
-        rounding = self.steps.level.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
-        accepted = start
+        rounding = self.steps.offset.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
         try:
             while True:
                 value, improved_weights = self.steps.begin(state.weights, state.factors)
                 if fallback is not None and self.extrapolation is not None and not value <= losses[-1]:
                     self.extrapolation.reject()
-                    state, fallback = fallback, None
+                    state = fallback
+                    fallback = None
                     continue
                 fallback = None
+                if not np.isfinite(value):
+                    status = StopReason.NONFINITE
+                    break
                 accepted = state
                 losses.append(value)
                 changes.append(state.change(previous) if len(losses) > 1 else np.nan)
                 seconds.append(time.perf_counter() - began)
                 status_now = self._status(state, losses, rounding, callback)
+                if status_now is StopReason.CONVERGED and len(losses) <= self.rule.n_iter_max:
+                    freed = self._freed(state, value)
+                    if freed is not None:
+                        previous = state
+                        state = freed
+                        continue
                 if status_now is not None:
                     status = status_now
                     break
@@ -149,12 +166,25 @@ class Sweeper:
                 if self.extrapolation is not None:
                     proposal = self.extrapolation.propose(previous, state)
                     if proposal is not None:
-                        fallback, state = state, proposal
+                        fallback = state
+                        state = proposal
         except KeyboardInterrupt:
             if not seconds:
                 raise
-        n = len(seconds)  # the interrupt may have come between two of the three
-        return accepted, SweepTrace(np.array(losses[:n]), np.array(changes[:n]), np.array(seconds)), status
+        return accepted, _record(losses, changes, seconds), status
+
+    def _freed(self, state: State, loss: float) -> State | None:
+        """A state of lower loss, one sweep on from where entries that were stuck have been lifted; None without any."""
+        lift = self.steps.stuck(state.weights, state.factors)
+        if lift is None:
+            return None
+        for height in LIFTS:
+            weights, factors = lift(height)
+            _, improved_weights = self.steps.begin(weights, factors)
+            moved = self._sweep(improved_weights(), factors)
+            if self.steps.begin(moved.weights, moved.factors)[0] < loss:
+                return moved
+        return None
 
     def _status(
         self, state: State, losses: list[float], rounding: float, callback: Callback | None
@@ -162,10 +192,20 @@ class Sweeper:
         # bool(): a comparison of NumPy numbers is not the object True.
         if callback is not None and bool(callback(CPTensor((state.weights, list(state.factors))), losses[-1])):
             return StopReason.CALLBACK
-        return self.rule.reason(losses, rounding, self.steps.level.error)
+        return self.rule.reason(losses, rounding, self.steps.offset.error)
 
     def _sweep(self, weights: Tensor, factors: list[Tensor]) -> State:
         factors = list(factors)
         for n in range(len(factors)):
             factors[n] = self.steps.improve(n, factors, weights)
         return State(weights, factors)
+
+
+def _record(losses: list[float], changes: list[float], seconds: list[float]) -> SweepTrace:
+    if not seconds:
+        raise InvalidInputError(
+            "The loss of a start is not a finite number. Expected data that double precision can hold; divide tensors "
+            "by their sum, or take other weights."
+        )
+    n = len(seconds)  # the interrupt may have come between two of the three
+    return SweepTrace(np.array(losses[:n]), np.array(changes[:n]), np.array(seconds))

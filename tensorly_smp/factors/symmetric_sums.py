@@ -55,12 +55,14 @@ class PairSums:
 
     def remove(self, n: int, factor: np.ndarray) -> np.ndarray:
         """Take a variable out of the sums; returns the weighted sum of e2 without it over the samples in each bin."""
-        table, index = _table(factor), self.columns[n]
+        table = _table(factor)
+        index = self.columns[n]
         return sum(part.remove(table, index) for part in self.parts)[: factor.shape[0]]
 
     def insert(self, n: int, factor: np.ndarray) -> None:
         """Put a variable into the sums."""
-        table, index = _table(factor), self.columns[n]
+        table = _table(factor)
+        index = self.columns[n]
         for part in self.parts:
             part.insert(table, index)
 
@@ -209,9 +211,11 @@ class PatternGrams:
         """Sum of G_k * G_l over pairs of other variables and the patterns with variable n, (rank, rank)."""
         weights = as_tensor(self.patterns[n], self.context) * self.weights
         if self.pair_weights is None:
-            first, second = weights @ self.first, weights @ self.second
+            first = weights @ self.first
+            second = weights @ self.second
         else:
-            first, second = self.pair_weights[n] @ self.grams, self.pair_weights[n] @ self.squares
+            first = self.pair_weights[n] @ self.grams
+            second = self.pair_weights[n] @ self.squares
         # ((p1 - G_n)^2 - (p2 - G_n^2)) / 2, summed over the patterns.
         pairs = 0.5 * (weighted_squares(weights, self.first) - second)
         return self._square(pairs - self.grams[n] * first + self.variable_weights[n] * self.squares[n])
@@ -222,7 +226,8 @@ class PatternGrams:
         start = 0
         for chunk in self._chunks():
             part = slice(start, start + chunk.shape[0])
-            p1, p2 = self.first[part], chunk @ self.squares
+            p1 = self.first[part]
+            p2 = chunk @ self.squares
             total = total + self.weights[part] @ (p1 * (p1 * p1 - 3.0 * p2)) / 6.0
             start = part.stop
         return self._square(total)

@@ -53,7 +53,7 @@ class TripleSample:
 
     @property
     def is_all(self) -> bool:
-        """Whether no triple is left out, so that sums are exact."""
+        """True if no triple is left out, so that sums are exact."""
         return len(self.triples) == self.n_possible
 
     def totals(self) -> np.ndarray:

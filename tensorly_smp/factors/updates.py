@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import tensorly as tl
 
-from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex, tiny
-from tensorly_smp.factors.compilation import choose, repeat, while_loop
+from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex, resolution, tiny
+from tensorly_smp.factors.compilation import choose, if_needed, repeat, while_loop
 from tensorly_smp.factors.losses import Block
 
 ARMIJO_SHARE = 1e-4
 MOST_HALVINGS = 40
+#: Values closer than so many units in the last place, relatively, are equal but for rounding.
+ROUNDING = 8.0
 #: In default steps, which change no entry by more than a factor; where no step hurts, doubling would end in infinity.
 LONGEST_STEP = 1e25
 
 
 class BlockSolver(Protocol):
     """Lowers a block; hashable, and equal to another one that does the same, for it is compiled on JAX."""
+
+    @property
+    def can_be_stuck(self) -> bool:
+        """True if entries that have become very small hardly come back."""
 
     def __call__(self, block: Block, x: Tensor, memory: Any = None) -> tuple[Tensor, Any]:
         """Improved x, on the simplex, and what to remember until the next call for the same block (None at first)."""
@@ -30,6 +36,7 @@ class Multiplicative:
     """x <- normalize(x * -gradient): the EM step of the KL loss, monotone and without a step size."""
 
     n_inner: int = 2
+    can_be_stuck: ClassVar[bool] = True
 
     def __call__(self, block: Block, x: Tensor, memory: Any = None) -> tuple[Tensor, None]:
         """Improved x; there is nothing to remember."""
@@ -39,7 +46,7 @@ class Multiplicative:
 
 
 class _Point(NamedTuple):
-    """Where mirror descent is: x, the block's value there, the last accepted step, and how many there have been."""
+    """State of mirror descent: x, the block's value there, the last accepted step, and their number."""
 
     x: Tensor
     value: Tensor
@@ -65,9 +72,13 @@ class MirrorDescent:
     x <- normalize(x * exp(-step * gradient)). The step starts at twice the last accepted one of the same block and is
     halved until the value falls by ``ARMIJO_SHARE`` of what the gradient promises. Where no step does, the block is
     left as it was, and the step forgotten (zero).
+
+    Values that differ by no more than their rounding say nothing. Then a step is accepted if the block still falls
+    along it at its end: blocks are convex, so that f(moved) <= f(x) + <gradient(moved), moved - x>.
     """
 
     n_inner: int = 5
+    can_be_stuck: ClassVar[bool] = False  # it stays the paper's algorithm
 
     def __call__(self, block: Block, x: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Improved x, and the last accepted step."""
@@ -90,9 +101,13 @@ class MirrorDescent:
         def trial(step: Tensor, n_tried: Tensor) -> _Trial:
             moved = tl.clip(normalize(point.x * tl.exp(-step * slope), block.axis), floor(point.x))
             value = block.value(moved)
-            promised = tl.sum(gradient * (moved - point.x))
-            return _Trial(step, moved, value, value <= point.value + ARMIJO_SHARE * promised, n_tried)
+            predicted = tl.sum(gradient * (moved - point.x))
+            is_lower = value <= point.value + ARMIJO_SHARE * predicted
+            is_level = ~is_lower & (abs(value - point.value) <= rounding * abs(point.value))
+            falls = if_needed(is_level, lambda: _falls(block, point.x, moved), is_level)
+            return _Trial(step, moved, value, is_lower | falls, n_tried)
 
+        rounding = ROUNDING * resolution(point.x)
         default = 0.5 / (tl.max(slope) + tiny(slope))
         longer = 2.0 * choose(point.step > 0, point.step, default)
         longest = LONGEST_STEP * choose(default < 1e5, default, 1e5 + 0.0 * default)
@@ -102,7 +117,7 @@ class MirrorDescent:
             lambda tried: trial(tried.step / 2.0, tried.n_tried + 1.0),
             first,
         )
-        has_moved = last.is_accepted & (last.value < point.value)
+        has_moved = last.is_accepted & (tl.max(tl.abs(last.x - point.x)) > 0)
         return _Point(
             x=choose(has_moved, last.x, point.x),
             value=choose(has_moved, last.value, point.value),
@@ -110,6 +125,14 @@ class MirrorDescent:
             n_steps=point.n_steps + 1.0,
             has_moved=has_moved,
         )
+
+
+def _falls(block: Block, start: Tensor, end: Tensor) -> Tensor:
+    """Tell whether the value of a block still falls at the end of a step."""
+    gradient = block.gradient(end)
+    # Lines of a step add up to nothing, but for rounding; so may a constant be taken from the gradient.
+    level = tl.sum(gradient * end, axis=block.axis, keepdims=True)
+    return tl.sum((gradient - level) * (end - start)) <= 0
 
 
 def _line_minimum(x: Tensor, axis: int) -> Tensor:
@@ -134,6 +157,7 @@ class ProjectedGradient:
     """
 
     n_inner: int = 8
+    can_be_stuck: ClassVar[bool] = False
 
     def __call__(self, block: Any, x: Tensor, memory: Any = None) -> tuple[Tensor, None]:
         """Improved x, of a QuadraticBlock; there is nothing to remember."""
@@ -156,7 +180,7 @@ class ProjectedGradient:
 
 
 def _descend(block: Any, x: np.ndarray, n_inner: int) -> np.ndarray:
-    """The same of a factor in NumPy, compiled: the matrices are so small that calls are what takes time."""
+    """Compiled twin for a factor in NumPy: the matrices are so small that calls are what takes time."""
     moved = np.empty_like(x, order="C")
     arrays = (np.ascontiguousarray(array, dtype=x.dtype) for array in (block.linear, block.gram, x))
     block.compiled.descend(*arrays, block.curvature, n_inner, moved)

@@ -1,1 +1,1 @@
-"""When are the factors unique?"""
+"""Sizes or a model, and the distributions that are known, go in; a report on uniqueness comes out."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
+from math import log, prod
 from numbers import Integral
 from typing import Any, Literal, cast, get_args
 
@@ -10,14 +12,18 @@ import numpy as np
 
 from tensorly_smp.checks import checked_integer, is_one_of
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
+from tensorly_smp.marginals.partition import Partition, as_partition, pencil_partition
 from tensorly_smp.representations import shown
 
-Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic"]
+Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"]
+#: Criteria for histograms of triples; "joint" is the one for whole samples.
+TRIPLE_CRITERIA: tuple[Criterion, ...] = ("gevd", "generic", "kruskal", "paper-gevd", "paper-generic")
 
 # Bits of the subset-sum tables: beyond, partitions come from a greedy rule.
 _TABLE_BITS = 2 * 10**8
 _MAX_BINS = 2**30
+# Variables up to which all groupings into three are tried for "joint", and candidates per group size beyond.
+_GROUPED_VARIABLES, _THIRD_SIZES = 9, 8
 
 
 def max_identifiable_rank(
@@ -26,9 +32,10 @@ def max_identifiable_rank(
     criterion: Criterion = "gevd",
     partition: Partition | Sequence[Sequence[int]] | None = None,
 ) -> int:
-    """Highest rank R up to which a criterion makes almost every mixture identifiable from its triples.
+    """Highest rank R up to which a criterion makes almost every mixture identifiable.
 
-    By default the criterion is that of the algebraic start; "kruskal" and "generic" may allow more.
+    By default the criterion is that of the algebraic start from triples; "kruskal" and "generic" may allow more, and
+    "joint" allows what whole samples determine.
 
     Parameters
     ----------
@@ -36,13 +43,15 @@ def max_identifiable_rank(
         N, at least 3.
     n_bins : int or sequence of int (n_variables,)
         Bins of every variable, at least 2.
-    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic"}
+    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"}
         "gevd" (Leurgans): the algebraic decomposition works, R <= min(s1, s2) and s3 >= 2, where s_i is the sum of
         I_n - 1 over set i of the partition, plus one. Use it to know whether ``init="gevd"`` can succeed.
         "generic" (Chiantini and Ottaviani 2012, Theorem 1.1): R <= 2^(a + b - 2) with 2^a and 2^b the largest powers of
         two within the two *smallest* of s1, s2, s3. Unique for almost every model, but there is no algebra to find it.
         "kruskal": 2 R + 2 <= sum_i min(s_i, R), Kruskal's condition at the k-ranks of almost every model.
         "paper-gevd", "paper-generic": the figures as printed by Kargas and Sidiropoulos (2019), see Notes.
+        "joint" (Allman, Matias and Rhodes 2009): Kruskal's condition for the joint distribution of all variables,
+        2 R + 2 <= sum_i min(k_i, R), where k_i is the product of I_n over group i: the number of states of the group.
     partition : Partition or three collections of variable indices, optional
         Three disjoint sets; the third is the pencil mode of "gevd". Default: the best partition for the criterion.
 
@@ -74,7 +83,7 @@ def max_identifiable_rank(
 
     The best partition is exact for equal numbers of bins and wherever a subset-sum table fits (for "gevd", N times the
     sum of I_n up to 2e8; else, N times its square). Beyond, variables are shared out greedily, largest first, and the
-    figure is a lower bound.
+    figure is a lower bound. For "joint" it is exact for equal numbers of bins, and for up to nine variables.
 
     Examples
     --------
@@ -83,6 +92,11 @@ def max_identifiable_rank(
     (57, 45)
     >>> smp.max_identifiable_rank(3, [4, 5, 6], "kruskal")
     6
+
+    Latent classes of nine binary items, from triples and from whole samples:
+
+    >>> smp.max_identifiable_rank(9, 2, "kruskal"), smp.max_identifiable_rank(9, 2, "joint")
+    (5, 16)
     """
     sizes = _checked_sizes(n_variables, n_bins)
     criterion = _checked_criterion(criterion)
@@ -93,6 +107,8 @@ def max_identifiable_rank(
         return _PAPER_RULES[criterion][1](chosen.stacked_sizes(sizes))
     if chosen is None:
         chosen = best_partition(n_variables, sizes, criterion)
+    if criterion == "joint":
+        return int(_kruskal_rule(np.array([group_states(chosen, sizes)], dtype=object))[0])
     return int(_RANK_RULES[criterion](np.array([chosen.effective_sizes(sizes)]))[0])
 
 
@@ -103,7 +119,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     ----------
     n_variables, n_bins
         As for :func:`max_identifiable_rank`, whose Notes say when it is exact.
-    criterion : {"gevd", "generic", "kruskal"}
+    criterion : {"gevd", "generic", "kruskal", "joint"}
         For "gevd", the third set is a single variable with the fewest bins.
 
     Returns
@@ -113,7 +129,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     Raises
     ------
     InvalidInputError
-        If sizes are out of range or the criterion is not one of the three.
+        If sizes are out of range or the criterion is none of these.
 
     Examples
     --------
@@ -124,13 +140,15 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     criterion = _checked_criterion(criterion)
     if criterion in _PAPER_RULES:
         raise InvalidInputError(
-            f"{shown(criterion)} prescribes its partition; expected 'gevd', 'generic' or 'kruskal'."
+            f"{shown(criterion)} prescribes its partition; expected 'gevd', 'generic', 'kruskal' or 'joint'."
         )
+    if criterion == "joint":
+        return _best_grouping(sizes)
     gains = [size - 1 for size in sizes]
     rule = _RANK_RULES[criterion]
     equal = len(set(gains)) == 1
     if criterion == "gevd":
-        return default_partition(n_variables) if equal else _pencil_partition(gains)
+        return pencil_partition(sizes)
     if not equal and len(gains) * (sum(gains) + 1) ** 2 <= _TABLE_BITS:
         return _best_of_all_partitions(gains, rule)
     candidates = _greedy_partitions(gains, criterion)
@@ -147,7 +165,7 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
         At least 3.
     rank : int
         Number of components, at least 1.
-    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic"}
+    criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"}
         As for :func:`max_identifiable_rank`.
 
     Returns
@@ -183,6 +201,27 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def group_states(partition: Partition, n_bins: Sequence[int]) -> tuple[int, int, int]:
+    """Number of states of each group of variables: products of bins, exact however large.
+
+    Parameters
+    ----------
+    partition : Partition
+    n_bins : sequence of int
+
+    Returns
+    -------
+    tuple of three int
+
+    Examples
+    --------
+    >>> group_states(Partition((0, 1), (2,), (3, 4)), [2, 3, 4, 5, 6])
+    (6, 4, 30)
+    """
+    first, second, third = (prod(int(n_bins[n]) for n in group) for group in partition)
+    return first, second, third
 
 
 # Each rule maps effective sizes (n_partitions, 3) to ranks (n_partitions,).
@@ -244,33 +283,30 @@ _PAPER_RULES: dict[str, tuple[Callable[[int, int], int], Callable[[tuple[int, in
 }
 
 
-def _pencil_partition(gains: list[int]) -> Partition:
-    """Best for "gevd": the variable with the fewest bins is the pencil, the rest is split in halves.
-
-    Exchanging the pencil for a variable with more bins could only shrink the halves.
-    """
-    order = sorted(range(len(gains)), key=lambda n: gains[n])
-    pencil, others = order[0], order[1:]
-    half = sum(gains[n] for n in others) // 2
-    if len(others) * (2 * half + 1) <= _TABLE_BITS:
-        first = _subset_nearest(others, gains, half)
+def _best_grouping(sizes: list[int]) -> Partition:
+    """Best for "joint", where sizes are products of bins."""
+    n_variables = len(sizes)
+    order = sorted(range(n_variables), key=lambda n: (sizes[n], n))
+    candidates: list[list[list[int]]] = []
+    if len(set(sizes)) > 1 and n_variables <= _GROUPED_VARIABLES:
+        for labels in product(range(3), repeat=n_variables - 1):  # the first variable is in the first group
+            groups = [[n for n, label in enumerate((0, *labels)) if label == g] for g in range(3)]
+            if all(groups):
+                candidates.append(groups)
     else:
-        first = _deal(others, gains, 2)[0]
-    return Partition(tuple(first), tuple(sorted(set(others) - set(first))), (pencil,))
-
-
-def _subset_nearest(items: list[int], gains: list[int], target: int) -> list[int]:
-    """Subset with the largest sum that is at most `target`: bit s of a table is set if s is a reachable sum."""
-    tables = [1]
-    for n in items:
-        tables.append((tables[-1] | tables[-1] << gains[n]) & ((1 << (target + 1)) - 1))
-    total = tables[-1].bit_length() - 1
-    subset = []
-    for n, before in zip(reversed(items), reversed(tables[:-1]), strict=True):
-        if not before >> total & 1:
-            subset.append(n)
-            total -= gains[n]
-    return sorted(subset)
+        # Two groups of about as many states decide, and a third, small one; or three groups of about as many.
+        lengths = [log(size) for size in sizes]
+        for size in range(1, min(n_variables // 3, _THIRD_SIZES) + 1):
+            third, rest = order[:size], order[size:]
+            first, second = _deal(rest, lengths, 2)
+            candidates.append([first, second, third])
+            if len(first) > len(second) + 1:
+                first, second = second, first
+            candidates.append([first + second[:1], second[1:], third] if len(second) > 1 else [first, second, third])
+        candidates.append(_deal(order, lengths, 3))
+    found = [Partition(*(tuple(sorted(group)) for group in groups)) for groups in candidates]
+    states = np.array([group_states(partition, sizes) for partition in found], dtype=object)
+    return found[int(np.argmax(_kruskal_rule(states)))]
 
 
 def _best_of_all_partitions(gains: list[int], rule: Callable[[np.ndarray], np.ndarray]) -> Partition:
@@ -311,10 +347,10 @@ def _greedy_partitions(gains: list[int], criterion: str) -> list[Partition]:
     return [Partition(*(tuple(sorted(group)) for group in sets)) for sets in candidates if all(sets)]
 
 
-def _deal(order: list[int], gains: list[int], n_sets: int) -> list[list[int]]:
+def _deal(order: list[int], gains: Sequence[float], n_sets: int) -> list[list[int]]:
     """Largest first, each to the set with the smallest sum so far."""
     sets: list[list[int]] = [[] for _ in range(n_sets)]
-    sums = [0] * n_sets
+    sums = [0.0] * n_sets
     for n in reversed(order):
         smallest = sums.index(min(sums))
         sets[smallest].append(n)

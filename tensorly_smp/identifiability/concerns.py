@@ -1,4 +1,4 @@
-"""What speaks against a model: too many parameters, or components that are hardly told apart."""
+"""Doubts about a model: too many parameters, variables that nothing links, components that are hardly told apart."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.empty import EMPTY_WEIGHT
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
+from tensorly_smp.identifiability.known import Known, KnownName, n_independent_cells
 from tensorly_smp.identifiability.stacked import TOLERANCE, complete_partitions
 from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.representations import shown
@@ -116,47 +117,15 @@ def n_parameters(n_bins: Sequence[int], rank: int) -> int:
     return rank - 1 + rank * sum(int(size) - 1 for size in n_bins)
 
 
-def n_independent_cells(n_bins: Sequence[int], triples: np.ndarray | None = None) -> int:
-    """Numbers that the histograms of the triples determine.
-
-    Two triples agree on the pair and on the variables that they share. What is left over are I_n - 1 probabilities for
-    every variable, and products of these for every known pair and every known triple.
-
-    Parameters
-    ----------
-    n_bins : sequence of int
-    triples : ndarray of int (n_triples, 3), optional
-        Default: all.
-    """
-    gains = [int(size) - 1 for size in n_bins]
-    if triples is None:
-        return sum(symmetric_sums(gains))
-    known = [tuple(triple) for triple in triples.tolist()]
-    pairs = {pair for j, k, l in known for pair in ((j, k), (j, l), (k, l))}
-    singles = {n for triple in known for n in triple}
-    return (
-        sum(gains[n] for n in singles)
-        + sum(gains[j] * gains[k] for j, k in pairs)
-        + sum(gains[j] * gains[k] * gains[l] for j, k, l in known)
-    )
-
-
-def symmetric_sums(values: Iterable[int]) -> tuple[int, int, int]:
-    """Elementary symmetric polynomials: sums of the values, of products of two, of products of three."""
-    e1 = e2 = e3 = 0
-    for value in values:
-        e3 += int(value) * e2
-        e2 += int(value) * e1
-        e1 += int(value)
-    return e1, e2, e3
-
-
 def identifiability_concerns(
     factors: MixtureFactors,
     triples: str | int | Iterable[Sequence[int]] = "all",
     fine: Sequence[np.ndarray] | None = None,
+    *,
+    known: KnownName = "triples",
+    patterns: Any = None,
 ) -> list[str]:
-    """What a fit should warn of, in milliseconds; no proof of anything, and no Jacobian.
+    """Sentences that a fit should warn with, found in milliseconds: no proofs, and no Jacobian.
 
     Parameters
     ----------
@@ -168,13 +137,17 @@ def identifiability_concerns(
     fine : sequence of ndarray (n_cells, rank), optional
         Probabilities of the cells of every variable by which components are to be compared, where densities have been
         fitted to more than the bins; by default those of the bins. Columns sum to one; numbers of cells may differ.
+    known : {"triples", "samples"}
+        With "samples", the sizes are judged by what whole samples determine, in the fine cells if these are given.
+    patterns : array_like of bool (n_patterns, n_variables), optional
+        With "samples", variables that are observed together; default: all.
 
     Returns
     -------
     list of str
         A sentence each; empty if there is nothing to say. The rank is above what the numbers of variables and bins
-        allow, no triple links some variables with the others, or two components (of more than 1e-6 weight) are nearly
-        equal in all but at most two variables.
+        allow, no triple or sample links some variables with the others, or two components (of more than 1e-6 weight)
+        are nearly equal in all but at most two variables.
 
     Raises
     ------
@@ -204,7 +177,13 @@ def identifiability_concerns(
         chosen = resolve_triples(triples, model.n_variables)
     elif triples != "all" and isinstance(triples, str):
         raise InvalidInputError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
-    concerns = [*_size_concerns(model.n_bins, model.rank, chosen), *_group_concerns(variable_names(model), chosen)]
+    if known == "samples":
+        joint = Known.of_samples(model.n_variables, patterns)
+        sizes = model.n_bins if fine is None else [len(cells) for cells in fine]
+        concerns = [*_joint_concerns(sizes, model.rank, joint), *_link_concerns(variable_names(model), joint.patterns)]
+    else:
+        links = () if chosen is None else [tuple(triple) for triple in chosen.tolist()]
+        concerns = [*_size_concerns(model.n_bins, model.rank, chosen), *_link_concerns(variable_names(model), links)]
     kept = model.weights >= EMPTY_WEIGHT
     numbers = np.flatnonzero(kept)
     pairs = [pair for pair in _alike(model, kept, fine) if pair.is_near_degenerate]
@@ -227,12 +206,12 @@ def _alike(model: MixtureFactors, kept: np.ndarray, fine: Sequence[np.ndarray] |
     return nearly_parallel_pairs([np.sqrt(a[:, kept]) for a in fine], PARALLEL_AFFINITY)
 
 
-def _group_concerns(names: Sequence[Hashable], triples: np.ndarray | None) -> list[str]:
-    """Groups of variables that no triple links: components of one are matched to those of another by weight alone."""
-    if triples is None:
+def _link_concerns(names: Sequence[Hashable], known: Sequence[tuple[int, ...]]) -> list[str]:
+    """Groups of variables never known together: components of one are matched to those of another by weight alone."""
+    if not known or any(len(some) == len(names) for some in known):
         return []
-    first, others = np.repeat(triples[:, 0], 2), triples[:, 1:].ravel()
-    links = coo_array((np.ones(len(first)), (first, others)), shape=(len(names),) * 2)
+    pairs = np.array([(some[0], other) for some in known for other in some[1:]]).reshape(-1, 2)
+    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(names),) * 2)
     n_groups, group = connected_components(links, directed=False)
     if n_groups == 1:
         return []
@@ -245,8 +224,20 @@ def _group_concerns(names: Sequence[Hashable], triples: np.ndarray | None) -> li
     ]
 
 
-def describe_pair(pair: ComponentPair, names: Sequence[Hashable], numbers: Sequence[int] | np.ndarray) -> str:
-    """Sentence about two components; `numbers` are those of the components, `names` those of the variables."""
+def describe_pair(
+    pair: ComponentPair, names: Sequence[Hashable], numbers: Sequence[int] | np.ndarray, advise: bool = True
+) -> str:
+    """Sentence about two components, with or without what to do about them.
+
+    Parameters
+    ----------
+    pair : ComponentPair
+    names : sequence of hashable
+        Those of the variables.
+    numbers : sequence of int
+        Those of the components.
+    advise : bool
+    """
     apart = [clip_names([names[n]]) for n in range(pair.n_variables) if n not in pair.near]
     r, s = (int(numbers[c]) for c in pair.components)
     alike = "equal" if len(pair.equal) == len(pair.near) else "nearly equal"
@@ -257,7 +248,9 @@ def describe_pair(pair: ComponentPair, names: Sequence[Hashable], numbers: Seque
     else:
         where = f"{len(pair.near)} of {pair.n_variables} variables ({clip_names([names[n] for n in pair.near])})"
     advice = ""
-    if pair.is_degenerate:
+    if not advise:
+        pass
+    elif pair.is_degenerate:
         advice = ": no histogram can tell what belongs to which. Use fewer components"
     elif pair.is_near_degenerate:
         advice = ": from samples they are hardly told apart. Use fewer components"
@@ -305,4 +298,27 @@ def _size_concerns(n_bins: Sequence[int], rank: int, triples: np.ndarray | None)
     return [
         f"{rank} components are more than {bound}, the highest number that is known to be unique for almost every "
         "model of these numbers of variables and bins. Use fewer components or more bins, or see check_identifiability."
+    ]
+
+
+def _joint_concerns(sizes: Sequence[int], rank: int, known: Known) -> list[str]:
+    """At most one sentence about what whole samples determine."""
+    largest = known.patterns[0]
+    # Quick, and a lower bound: the smallest number of bins for every variable.
+    if len(largest) >= 3 and rank <= max_identifiable_rank(len(largest), min(sizes), "joint"):
+        return []
+    wanted, found = n_parameters(sizes, rank), known.n_independent_cells(sizes)
+    if wanted > found:
+        return [
+            f"The model has {wanted} free parameters, more than the {found} independent probabilities of whole "
+            f"samples: at least {wanted - found} directions stay free. Use fewer components or more variables."
+        ]
+    patterns = [[sizes[n] for n in pattern] for pattern in known.patterns[:_SHOWN] if len(pattern) >= 3]
+    bound = max((max_identifiable_rank(len(inside), inside, "joint") for inside in patterns), default=1)
+    if rank <= bound:
+        return []
+    return [
+        f"{rank} components are more than {bound}, the highest number that is known to be unique for almost every "
+        "model of whole samples of these numbers of variables and bins. Use fewer components or more variables, or see "
+        "check_identifiability."
     ]

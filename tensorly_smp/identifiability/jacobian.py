@@ -1,10 +1,14 @@
-"""Local identifiability: does every small change of weights and factors change some triple?
+"""Local identifiability: does every small change of weights and factors change what is known?
 
-The map from (w, A_1, ..., A_N) to the histograms X_jkl = sum_r w_r A_j[:, r] o A_k[:, r] o A_l[:, r] has a Jacobian J.
-If its columns are independent, the parameters are isolated: no other model nearby gives the same triples. The
-parameters live on simplices, so only changes that keep the sums count: each column of A_n, and w, moves in an
-orthonormal basis of the vectors that sum to zero. That choice makes the singular values the same whatever the order of
-bins, components or variables.
+The map from (w, A_1, ..., A_N) to known joint distributions X_S = sum_r w_r (o_{n in S} A_n[:, r]), S the triples or
+the whole samples, has a Jacobian J. If its columns are independent, the parameters are isolated: no other model nearby
+gives the same distributions.
+
+Coordinates are chosen so that rounding decides as little as possible. The parameters live on simplices: a column of A_n
+moves in an orthonormal basis of the vectors that sum to zero. A weight moves along its whole component, and the sum of
+all weights stays one. Columns of J are divided by their weight, which a component of positive weight cannot become free
+by, and scaled to unit length, which leaves the rank as it is. The singular values are then the same whatever the order
+of bins, components or variables, and whatever the weights.
 """
 
 from __future__ import annotations
@@ -12,41 +16,60 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from math import comb
 from typing import Any, Literal
 
 import numpy as np
+from scipy.linalg import eigh
 
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
-from tensorly_smp.marginals.triples import cells_of_all_triples
+from tensorly_smp.identifiability.known import Known
+from tensorly_smp.identifiability.sweeps import Rows, joint_change, joint_jacobian, triples_change
 from tensorly_smp.representations import short_repr, shown
 
 Method = Literal["auto", "svd", "gram"]
 
 # Largest number of parameters: J'J is dense, 8000 x 8000 doubles are 0.5 GB.
 _MAX_PARAMETERS = 8000
-# "auto" takes the singular values of J itself up to this many operations.
-_SVD_OPERATIONS = 5 * 10**8
+# "auto" takes the singular values of J itself up to this many operations; small ones of a Gram matrix are computed
+# again from J up to the second number.
+_SVD_OPERATIONS, _AGAIN_OPERATIONS = 10**9, 2 * 10**11
+# Singular values that count as zero, relative to the largest. Zeros come out below 1e-13 in J. In the second step of
+# "gram" they come out below 1e-12, as its eigenvectors are off by eps / 1e-6 or so and have singular values of at most
+# 1e-3 there; below 4e-12 where the logarithms of 900 cosines have added up their rounding.
+_ZERO = float(np.finfo(float).eps ** (2 / 3))
+_ZERO_AGAIN = 10 * _ZERO
+# Eigenvalues of J'J, relative to the largest, that rounding may have made.
+_SUSPECT = 1e-6
+_SMALLEST_WEIGHT = float(np.finfo(float).eps)
+# Histograms of triples are swept one by one up to this number, and all at once beyond.
+_LISTED_TRIPLES = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class LocalIdentifiability:
-    """Rank of the Jacobian of the map from weights and factors to triples.
+    """Rank of the Jacobian of the map from weights and factors to known distributions.
 
     Attributes
     ----------
     singular_values : ndarray (n_parameters,)
-        Of the Jacobian in simplex coordinates, largest first; zeros where there are fewer cells than parameters.
+        Those of the Jacobian with columns of unit length, largest first; zeros where there are fewer cells than
+        parameters.
     tolerance : float
         Singular values at most this large count as zero.
     method : str
-        "svd": singular values of the Jacobian, zero means below 1e-13 or so of the largest.
-        "gram": square roots of the eigenvalues of J'J, which lose half of the digits: zero means below 1e-7 to 1e-6 of
-        the largest, and smaller singular values are not told from zero.
+        "svd": singular values of the Jacobian itself. "gram": square roots of the eigenvalues of J'J, of which all are
+        far above rounding. "gram, small ones again": eigenvalues near rounding were replaced by singular values of J
+        on their eigenvectors.
+    is_settled : bool
+        False if small eigenvalues of J'J could not be looked at again at a bearable cost; the model may then be
+        locally unique although singular values are below the tolerance.
     """
 
     singular_values: np.ndarray
     tolerance: float
     method: str
+    is_settled: bool = True
 
     __repr__ = short_repr
 
@@ -62,12 +85,12 @@ class LocalIdentifiability:
 
     @property
     def n_free_directions(self) -> int:
-        """Directions in which the parameters can move without changing any triple, to first order."""
+        """Directions in which the parameters can move without changing what is known, to first order."""
         return self.n_parameters - self.rank
 
     @property
     def smallest_singular_value(self) -> float:
-        """How much the triples change, at least, per unit change of the parameters (2-norms); 1.0 if there are none."""
+        """Smallest singular value; 1.0 if there are no parameters."""
         return float(self.singular_values[-1]) if self.n_parameters else 1.0
 
 
@@ -76,8 +99,10 @@ def local_identifiability(
     factors: Sequence[Any],
     triples: Any = "all",
     method: Method = "auto",
+    *,
+    known: Known | None = None,
 ) -> LocalIdentifiability:
-    """Rank of the Jacobian of the map from weights and factors to triples, at one point.
+    """Rank of the Jacobian of the map from weights and factors to known distributions, at one point.
 
     Parameters
     ----------
@@ -88,9 +113,11 @@ def local_identifiability(
     triples : "all" or array_like of int (n_triples, 3)
         Which triples are known; each of three different variables.
     method : {"auto", "svd", "gram"}
-        "svd" forms J and takes its singular values. "gram" forms J'J block by block from the R x R Gram matrices of the
-        factors, at a cost that does not grow with the number of cells: N = 10, I = 15, R = 10 (1409 parameters) takes
-        about a second. "auto" takes "svd" where it is as cheap.
+        "svd" forms J, rotated into few rows, and takes its singular values. "gram" forms J'J block by block from the
+        R x R Gram matrices of the factors, at a cost that does not grow with the number of cells: N = 10, I = 15,
+        R = 10 (1409 parameters) takes about a second. "auto" takes "svd" where it is as cheap.
+    known : Known, optional
+        The known distributions, in place of `triples`.
 
     Returns
     -------
@@ -108,9 +135,11 @@ def local_identifiability(
     -----
     Full rank almost everywhere is necessary for uniqueness, and makes the model locally unique; it does not exclude a
     second model elsewhere. Full rank at one point proves it for almost every point of the same sizes; a lower one at a
-    random point is, with probability one, that of almost every point. The zero tolerance is relative to the largest
-    singular value, or to one, the size of probabilities, if that is larger: 10 max(shape) eps for "svd", sqrt(10
-    n_parameters eps) for "gram".
+    random point is, with probability one, that of almost every point. Singular values of at most 3.7e-11 of the largest
+    count as zero, of "gram" ten times that.
+
+    The joint distribution of all N variables needs no more memory than that of three: the Gram matrix of products is
+    the entrywise product of Gram matrices.
 
     Examples
     --------
@@ -122,117 +151,282 @@ def local_identifiability(
     (25, 27, 2)
     """
     weights, factors = _checked_model(weights, factors)
-    n_bins = [len(factor) for factor in factors]
-    rank = len(weights)
-    n_parameters = rank - 1 + rank * sum(size - 1 for size in n_bins)
+    n_variables, rank = len(factors), len(weights)
+    n_parameters = rank - 1 + rank * sum(len(factor) - 1 for factor in factors)
     if n_parameters > _MAX_PARAMETERS:
         raise SizeLimitError(
             f"The model has {n_parameters} free parameters; the Jacobian is looked at up to {_MAX_PARAMETERS}. "
             "Pass fewer variables or fewer bins."
         )
-    chosen = None if isinstance(triples, str) and triples == "all" else _checked_triples(triples, len(factors))
-    if method == "auto":
-        # From the sizes: listing the triples of hundreds of variables would take longer than all the rest.
-        n_cells = cells_of_all_triples(n_bins) if chosen is None else np.prod(np.array(n_bins)[chosen], axis=1).sum()
-        method = "svd" if n_cells * n_parameters**2 <= _SVD_OPERATIONS else "gram"
-    eps = np.finfo(float).eps
-    if method == "svd":
-        jacobian = dense_jacobian(weights, factors, chosen)
-        values = np.zeros(n_parameters)
-        found = np.linalg.svd(jacobian, compute_uv=False)[:n_parameters]
-        values[: len(found)] = found
-        relative = 10 * max(jacobian.shape, default=1) * eps
-    elif method == "gram":
-        eigenvalues = np.linalg.eigvalsh(jacobian_gram(weights, factors, chosen))[::-1]
-        values = np.sqrt(np.maximum(eigenvalues, 0.0))
-        relative = np.sqrt(10 * n_parameters * eps)
-    else:
+    if known is None:
+        is_all = isinstance(triples, str) and triples == "all"
+        known = Known.of_triples(n_variables, None if is_all else _checked_triples(triples, n_variables))
+    if method not in ("auto", "svd", "gram"):
         raise InvalidInputError(f"method is {shown(method)}; expected 'auto', 'svd' or 'gram'.")
-    return LocalIdentifiability(values, float(relative * values.max(initial=1.0)), method)
+    jacobian = ScaledJacobian(weights, factors, known)
+    if method == "auto":
+        method = "svd" if jacobian.operations() <= _SVD_OPERATIONS else "gram"
+    return jacobian.by_svd() if method == "svd" else jacobian.by_gram()
 
 
-def jacobian_gram(weights: np.ndarray, factors: Sequence[np.ndarray], triples: np.ndarray | None = None) -> np.ndarray:
-    """J'J of the map from weights and factors to triples, in simplex coordinates, without forming J.
+class ScaledJacobian:
+    """The Jacobian at one model, columns scaled to unit length, as a matrix or as J'J.
 
-    Parameters
-    ----------
-    weights : ndarray (rank,)
-    factors : sequence of ndarray (n_bins[n], rank)
-    triples : ndarray of int (n_triples, 3), optional
-        Default: all.
-
-    Returns
-    -------
-    ndarray (n_parameters, n_parameters)
-        Order: weights, then A_1, A_2, ...; within a factor by basis vector, then by component.
-
-    Notes
-    -----
-    With G_n = A_n'A_n, T_n = B_n'A_n the factor in the basis B_n of vectors that sum to zero, and sums over the chosen
-    triples (for all of them, e2 and e3 are elementary symmetric polynomials of the G_n, entry by entry):
-
-    - block (w, w): sum of G_j * G_k * G_l = e3
-    - block (w, n): w_s T_n[b, r] E_n[r, s], E_n the sum of G_k * G_l over the partners of n = e2
-    - block (n, n): identity times w_r w_s E_n[r, s]
-    - block (n, m): w_r w_s T_n[b, s] T_m[c, r] P_nm[r, s], P_nm the sum of G_l over the third variables = e1
-    """
-    rank = len(weights)
-    grams = np.stack([factor.T @ factor for factor in factors])
-    third, pairs, singles = _gram_sums(grams, triples)
-    tangents = [zero_sum_basis(len(factor)).T @ factor for factor in factors]
-    weight_basis = zero_sum_basis(rank)
-    offsets = np.cumsum([rank - 1] + [tangent.size for tangent in tangents])
-    spans = [slice(0, rank - 1)] + [slice(a, b) for a, b in pairwise(offsets)]
-    gram = np.zeros((offsets[-1], offsets[-1]))
-    gram[spans[0], spans[0]] = weight_basis.T @ third @ weight_basis
-    outer = np.outer(weights, weights)
-    for n, tangent in enumerate(tangents):
-        here = spans[n + 1]
-        # r weight direction, (b, s) basis vector and component of the factor
-        cross = np.einsum("br,rs,s->rbs", tangent, pairs[n], weights).reshape(rank, tangent.size)
-        gram[spans[0], here] = weight_basis.T @ cross
-        gram[here, spans[0]] = gram[spans[0], here].T
-        gram[here, here] = np.kron(np.eye(len(tangent)), outer * pairs[n])
-        for m in range(n):
-            there = spans[m + 1]
-            # (b, r) of factor n, (c, s) of factor m
-            block = np.einsum("bs,cr,rs->brcs", tangent, tangents[m], outer * singles(n, m), optimize=True)
-            gram[here, there] = block.reshape(tangent.size, tangents[m].size)
-            gram[there, here] = gram[here, there].T
-    return gram
-
-
-def dense_jacobian(weights: np.ndarray, factors: Sequence[np.ndarray], triples: np.ndarray | None = None) -> np.ndarray:
-    """The Jacobian itself, in the coordinates of :func:`jacobian_gram`; rows are the cells, triple by triple.
+    Columns: rank - 1 directions of the weights, then A_1, A_2, ..., within a factor by basis vector, then by component.
 
     Parameters
     ----------
     weights : ndarray (rank,)
     factors : sequence of ndarray (n_bins[n], rank)
-    triples : ndarray of int (n_triples, 3), optional
-        Default: all.
-
-    Returns
-    -------
-    ndarray (n_cells, n_parameters)
+    known : Known
     """
-    rank = len(weights)
-    bases = [zero_sum_basis(len(factor)) for factor in factors]
-    offsets = np.cumsum([rank - 1] + [basis.shape[1] * rank for basis in bases])
-    rows = []
-    for triple in _listed(triples, len(factors)):
-        j, k, l = triple
-        cells = len(factors[j]) * len(factors[k]) * len(factors[l])
-        block = np.zeros((cells, offsets[-1]))
-        # a b c bins of the three variables, r component, d basis vector
-        joint = np.einsum("ar,br,cr->abcr", factors[j], factors[k], factors[l])
-        block[:, : rank - 1] = joint.reshape(cells, rank) @ zero_sum_basis(rank)
-        for n, rule in zip(triple, ("ad,br,cr->abcdr", "ar,bd,cr->abcdr", "ar,br,cd->abcdr"), strict=True):
-            parts = [bases[v] if v == n else factors[v] for v in triple]
-            change = np.einsum(rule, *parts) * weights
-            block[:, offsets[n] : offsets[n + 1]] = change.reshape(cells, bases[n].shape[1] * rank)
-        rows.append(block)
-    return np.concatenate(rows)
+
+    def __init__(self, weights: np.ndarray, factors: Sequence[np.ndarray], known: Known) -> None:
+        self.known, self.rank = known, len(weights)
+        self.bases = [zero_sum_basis(len(factor)) for factor in factors]
+        norms = [np.linalg.norm(factor, axis=0) for factor in factors]
+        self._sums: GramSums
+        if known.margins is None:
+            # Left-out variables count as one, so that the columns have to keep their sums.
+            self.factors = list(factors)
+            self._sums = TripleSums(factors)
+            self._levels = np.zeros((1, self.rank))
+        else:
+            # A joint distribution of many variables has lengths like 1e-300: unit columns, and logarithms of lengths.
+            self.factors = [factor / norm for factor, norm in zip(factors, norms, strict=True)]
+            lengths = np.log(np.stack(norms))
+            levels = np.array([lengths[list(margin)].sum(axis=0) for margin in known.margins])
+            self._levels = levels - levels.max(axis=1, keepdims=True)
+            self._sums = MarginSums(self.factors, known.margins, self._levels)
+        self.total = self._sums.total()
+        self.pairs = [self._sums.without(n) for n in range(len(factors))]
+        live = weights > _SMALLEST_WEIGHT
+        self.sizes = np.sqrt(np.diag(self.total))
+        # (n_variables, rank); infinite where a column of J is zero: nothing is known, or the component is empty
+        self.scales = np.array([np.sqrt(np.diag(pair)) for pair in self.pairs])
+        self.scales[:, ~live] = np.inf
+        self.scales[self.scales == 0] = np.inf
+        # The probabilities of all cells of a component sum to one, and those of its scaled column to this.
+        masses = np.exp(-(lengths := self._log_masses()) + lengths.min())
+        self.weight_basis = orthogonal_basis(masses)
+        counts = [self.rank - 1] + [basis.shape[1] * self.rank for basis in self.bases]
+        self.spans = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]).tolist())]
+        self.n_parameters = self.spans[-1].stop
+
+    def _log_masses(self) -> np.ndarray:
+        """Logarithms of how much longer a component is than its column, up to a common constant (rank,)."""
+        if self.known.margins is None:
+            return np.log(self.sizes)
+        # Every margin sums to one: sizes are relative to the largest component of each, so the first decides.
+        first = self.known.margins[0]
+        sums = np.log(np.array([self.factors[n].sum(axis=0) for n in first])).sum(axis=0)
+        return np.log(self.sizes) - self._levels[0] - sums
+
+    def operations(self) -> float:
+        """Multiplications that the matrix itself takes, roughly."""
+        margins = self.known.margins
+        n_variables = len(self.bases)
+        if margins is None:
+            if comb(n_variables, 3) > _LISTED_TRIPLES:
+                return float("inf")
+            margins = tuple(combinations(range(n_variables), 3))
+        total = 0.0
+        for margin in margins:
+            rows, columns = 1, self.rank
+            for n in margin:
+                rows *= len(self.bases[n])
+                columns += self.rank * self.bases[n].shape[1]
+                total += 2.0 * rows * columns**2 if rows > columns else rows * columns
+                rows = min(rows, columns)
+            total += 2.0 * rows * self.n_parameters**2
+        return total
+
+    def matrix(self) -> np.ndarray:
+        """The Jacobian up to a rotation of its rows, ndarray (n_rows, n_parameters)."""
+        margins = self.known.margins or tuple(combinations(range(len(self.bases)), 3))
+        rows = Rows(self.n_parameters)
+        for margin, level in zip(margins, np.broadcast_to(self._levels, (len(margins), self.rank)), strict=True):
+            joint, moved = joint_jacobian([self.factors[n] for n in margin], [self.bases[n] for n in margin])
+            length = np.exp(level)
+            block = np.zeros((len(joint), self.n_parameters))
+            block[:, self.spans[0]] = (joint * (length / self.sizes)) @ self.weight_basis
+            ends = np.cumsum([0, *(self.bases[n].shape[1] for n in margin)]).tolist()
+            for n, (start, stop) in zip(margin, pairwise(ends), strict=True):
+                part = moved[:, :, start:stop] * (length / self.scales[n])[:, None]
+                block[:, self.spans[n + 1]] = part.transpose(0, 2, 1).reshape(len(joint), self.rank * (stop - start))
+            rows.add(block)
+        return rows.matrix()
+
+    def change(self, directions: np.ndarray) -> np.ndarray:
+        """J times some directions (n_parameters, n_directions), up to a rotation of its rows."""
+        n_directions = directions.shape[1]
+        start = self.weight_basis @ directions[self.spans[0]] / self.sizes[:, None]
+        changes = []
+        for basis, scale, span in zip(self.bases, self.scales, self.spans[1:], strict=True):
+            parts = directions[span].reshape(basis.shape[1], self.rank, n_directions)
+            changes.append(np.einsum("ib,brq->irq", basis, parts / scale[:, None]))
+        margins = self.known.margins
+        if margins is None:
+            n_variables = len(self.bases)
+            if comb(n_variables, 3) > _LISTED_TRIPLES:
+                return triples_change(self.factors, changes, start)
+            margins = tuple(combinations(range(n_variables), 3))
+        rows = Rows(n_directions)
+        for margin, level in zip(margins, np.broadcast_to(self._levels, (len(margins), self.rank)), strict=True):
+            inside, moved = [self.factors[n] for n in margin], [changes[n] for n in margin]
+            inside[0], moved[0] = inside[0] * np.exp(level), moved[0] * np.exp(level)[:, None]
+            rows.add(joint_change(inside, moved, start))
+        return rows.matrix()
+
+    def gram(self) -> np.ndarray:
+        """J'J, ndarray (n_parameters, n_parameters), without J.
+
+        With A_n the factors, T_n = B_n'A_n in the basis B_n of vectors that sum to zero, and sums over the known
+        distributions, before the columns are scaled:
+
+        - block (w, w): the sum of products of all Gram matrices of a distribution
+        - block (w, n): T_n[b, r] E_n[r, s], E_n the sum of those without that of n
+        - block (n, n): identity times E_n[r, s]
+        - block (n, m): T_n[b, s] T_m[c, r] P_nm[r, s], P_nm the sum of those without n and m
+        """
+        gram = np.zeros((self.n_parameters, self.n_parameters))
+        tangents = [basis.T @ factor for basis, factor in zip(self.bases, self.factors, strict=True)]
+        first = self.spans[0]
+        scaled = self.total / np.outer(self.sizes, self.sizes)
+        gram[first, first] = self.weight_basis.T @ scaled @ self.weight_basis
+        for n, (tangent, scale) in enumerate(zip(tangents, self.scales, strict=True)):
+            here = self.spans[n + 1]
+            # r weight direction, (b, s) basis vector and component of the factor
+            cross = np.einsum("br,rs->rbs", tangent, self.pairs[n] / self.sizes[:, None] / scale)
+            gram[first, here] = self.weight_basis.T @ cross.reshape(self.rank, tangent.size)
+            gram[here, first] = gram[first, here].T
+            gram[here, here] = np.kron(np.eye(len(tangent)), self.pairs[n] / scale[:, None] / scale)
+            for m in range(n):
+                there = self.spans[m + 1]
+                products = self._sums.without(n, m) / scale[:, None] / self.scales[m]
+                # (b, r) of factor n, (c, s) of factor m
+                block = np.einsum("bs,cr,rs->brcs", tangent, tangents[m], products, optimize=True)
+                gram[here, there] = block.reshape(tangent.size, tangents[m].size)
+                gram[there, here] = gram[here, there].T
+        return gram
+
+    def by_svd(self) -> LocalIdentifiability:
+        """Singular values of the matrix."""
+        values = np.zeros(self.n_parameters)
+        found = np.linalg.svd(self.matrix(), compute_uv=False)[: self.n_parameters]
+        values[: len(found)] = found
+        return LocalIdentifiability(values, _ZERO * float(values.max(initial=1.0)), "svd")
+
+    def by_gram(self) -> LocalIdentifiability:
+        """Square roots of the eigenvalues of J'J; those near rounding from J on their eigenvectors."""
+        gram = self.gram()
+        eigenvalues = np.linalg.eigvalsh(gram)[::-1]
+        values = np.sqrt(np.maximum(eigenvalues, 0.0))
+        largest = float(values.max(initial=1.0))
+        suspect = int((values < np.sqrt(_SUSPECT) * largest).sum())
+        if not suspect:
+            return LocalIdentifiability(values, _ZERO * largest, "gram")
+        if self._again_operations(suspect) > _AGAIN_OPERATIONS:
+            lost = np.sqrt(10 * self.n_parameters * np.finfo(float).eps)
+            return LocalIdentifiability(values, float(lost * largest), "gram", is_settled=False)
+        _, vectors = eigh(gram, subset_by_index=[0, suspect - 1], driver="evr")
+        again = np.zeros(suspect)
+        found = np.linalg.svd(self.change(vectors), compute_uv=False)
+        again[: len(found)] = found
+        values = np.sort(np.concatenate([values[: self.n_parameters - suspect], again]))[::-1]
+        return LocalIdentifiability(values, _ZERO_AGAIN * largest, "gram, small ones again")
+
+    def _again_operations(self, n_directions: int) -> float:
+        """Multiplications that :meth:`change` takes, roughly."""
+        sizes, columns = [len(basis) for basis in self.bases], self.rank * (1 + n_directions)
+        margins = self.known.margins
+        if margins is None and comb(len(sizes), 3) > _LISTED_TRIPLES:
+            return sum(6.0 * size * columns**3 for size in sizes)
+        total = 0.0
+        for margin in margins or combinations(range(len(sizes)), 3):
+            rows = 1
+            for n in margin:
+                rows *= sizes[n]
+                total += 4.0 * rows * columns
+                if rows > columns and n != margin[-1]:
+                    total += 2.0 * rows * columns**2
+                    rows = columns
+            total += 4.0 * rows * n_directions**2
+        return total
+
+
+class GramSums:
+    """Sums over the known distributions of products of Gram matrices, as :meth:`ScaledJacobian.gram` needs them."""
+
+    def total(self) -> np.ndarray:
+        """Products over all variables of a distribution, (rank, rank)."""
+        raise NotImplementedError
+
+    def without(self, *left_out: int) -> np.ndarray:
+        """Products over all but one or two variables, over the distributions that have these, (rank, rank)."""
+        raise NotImplementedError
+
+
+class TripleSums(GramSums):
+    """Sums over all triples: elementary symmetric polynomials of the Gram matrices, entry by entry."""
+
+    def __init__(self, factors: Sequence[np.ndarray]) -> None:
+        self.grams = np.stack([factor.T @ factor for factor in factors])
+        # A running sum of non-negative terms, where Newton's identities would cancel digits.
+        self.e1, self.e2, self.e3 = (np.zeros_like(self.grams[0]) for _ in range(3))
+        for gram in self.grams:
+            self.e3 = self.e3 + gram * self.e2
+            self.e2 = self.e2 + gram * self.e1
+            self.e1 = self.e1 + gram
+
+    def total(self) -> np.ndarray:
+        """Products of three."""
+        return self.e3
+
+    def without(self, *left_out: int) -> np.ndarray:
+        """Products of two, or of one."""
+        rest = self.e1 - self.grams[list(left_out)].sum(axis=0)
+        return rest if len(left_out) == 2 else self.e2 - self.grams[left_out[0]] * rest
+
+
+class MarginSums(GramSums):
+    """Sums over listed distributions, in logarithms: products of many cosines underflow, and zeros are counted apart.
+
+    Parameters
+    ----------
+    units : sequence of ndarray (n_bins[n], rank)
+        Factors with columns of unit length.
+    margins : sequence of tuple of int
+    levels : ndarray (n_margins, rank)
+        Logarithms of the length of every component in every distribution.
+    """
+
+    def __init__(self, units: Sequence[np.ndarray], margins: Sequence[tuple[int, ...]], levels: np.ndarray) -> None:
+        # Factors are non-negative, and so are their cosines; rounding makes no negative ones.
+        cosines = np.stack([np.minimum(unit.T @ unit, 1.0) for unit in units])
+        self.zeros = cosines <= 0
+        self.logs = np.log(np.where(self.zeros, 1.0, cosines))
+        self.members = np.zeros((len(margins), len(units)), dtype=bool)
+        for i, margin in enumerate(margins):
+            self.members[i, list(margin)] = True
+        # m margin, r s components
+        self.margin_logs = np.stack([self.logs[list(margin)].sum(axis=0) for margin in margins])
+        self.margin_zeros = np.stack([self.zeros[list(margin)].sum(axis=0) for margin in margins])
+        self.margin_logs += levels[:, :, None] + levels[:, None, :]
+
+    def total(self) -> np.ndarray:
+        """Products over all variables of a distribution."""
+        return self._summed(np.ones(len(self.members), dtype=bool), ())
+
+    def without(self, *left_out: int) -> np.ndarray:
+        """Products over all but one or two variables."""
+        return self._summed(np.logical_and.reduce(self.members[:, list(left_out)], axis=1), left_out)
+
+    def _summed(self, chosen: np.ndarray, left_out: Sequence[int]) -> np.ndarray:
+        logs = self.margin_logs[chosen] - self.logs[list(left_out)].sum(axis=0)
+        zeros = self.margin_zeros[chosen] - self.zeros[list(left_out)].sum(axis=0)
+        summed: np.ndarray = np.where(zeros == 0, np.exp(logs), 0.0).sum(axis=0)
+        return summed
 
 
 def zero_sum_basis(size: int) -> np.ndarray:
@@ -243,31 +437,13 @@ def zero_sum_basis(size: int) -> np.ndarray:
     return basis / np.sqrt(steps * (steps + 1.0))
 
 
-def _gram_sums(grams: np.ndarray, triples: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Sums of Gram products: over triples, over the pairs that complete n, over the thirds that complete (n, m)."""
-    n_variables = len(grams)
-    if triples is None:
-        # A running sum of non-negative terms, where Newton's identities would cancel digits.
-        e1, e2, e3 = (np.zeros_like(grams[0]) for _ in range(3))
-        for gram in grams:
-            e3 = e3 + gram * e2
-            e2 = e2 + gram * e1
-            e1 = e1 + gram
-        return e3, e2 - grams * (e1 - grams), lambda n, m: e1 - grams[n] - grams[m]
-    total = np.zeros_like(grams[0])
-    pairs = np.zeros_like(grams)
-    singles = np.zeros((n_variables, *grams.shape))
-    for j, k, l in triples:
-        total += grams[j] * grams[k] * grams[l]
-        for n, a, b in ((j, k, l), (k, j, l), (l, j, k)):
-            pairs[n] += grams[a] * grams[b]
-            singles[a, b] += grams[n]
-            singles[b, a] += grams[n]
-    return total, pairs, lambda n, m: singles[n, m]
-
-
-def _listed(triples: np.ndarray | None, n_variables: int) -> Any:
-    return combinations(range(n_variables), 3) if triples is None else triples
+def orthogonal_basis(vector: np.ndarray) -> np.ndarray:
+    """Orthonormal basis (size, size - 1) of the vectors that are orthogonal to one that is not zero (Householder)."""
+    unit = vector / np.linalg.norm(vector)
+    mirror = unit.copy()
+    mirror[-1] += np.copysign(1.0, unit[-1])
+    mirror /= np.linalg.norm(mirror)
+    return (np.eye(len(unit)) - 2 * np.outer(mirror, mirror))[:, :-1]
 
 
 def _checked_model(weights: Any, factors: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:

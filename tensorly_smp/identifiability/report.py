@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.identifiability.concerns import PARALLEL_COSINE, ComponentPair, describe_pair
-from tensorly_smp.identifiability.evidence import (
-    GENERIC,
-    OPEN,
-    UNIQUE,
-    Evidence,
-    ReportLine,
-    free_directions,
-    gather,
-)
+from tensorly_smp.identifiability.criteria import Evidence, gather
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
-from tensorly_smp.identifiability.question import Question, read_question
+from tensorly_smp.identifiability.known import Known
+from tensorly_smp.identifiability.problem import Problem, read_problem
 from tensorly_smp.identifiability.stacked import StackedFactor
+from tensorly_smp.identifiability.verdict import GENERIC, OPEN, UNIQUE, ReportLine
+from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.representations import html_summary, shown
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 _SHOWN_PAIRS = 5
+#: Characters of a line of the printed report, and of the columns of its table, two blanks apart.
+_WIDTH = 100
+_COLUMNS = {"Criterion": 25, "Found": 29, "Required": 16, "Verdict": 17, "Ref.": 5}
+_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IdentifiabilityReport:
-    """Whether weights and factors are the only ones that give their histograms, and why; prints as a table.
+    """Verdict on the uniqueness of weights and factors, with every criterion and its reference; prints as a table.
 
     Attributes
     ----------
@@ -48,28 +48,33 @@ class IdentifiabilityReport:
         nothing by itself.
     notes : tuple of str
         What the numbers mean for this model: cause of free directions, nearly parallel components, what was left out.
+    known : Known
+        The distributions that are known: triples or whole samples; ``known.name`` is "triples" or "samples".
     partition : Partition
         The three sets of variables whose stacked factors were looked at.
     stacked : tuple of StackedFactor
         Ranks, k-ranks and condition numbers of the three stacked factors.
+    grouping : Partition or None
+        For whole samples, the three groups of variables whose joint distributions were looked at.
+    products : tuple of StackedFactor
+        For whole samples, ranks, k-ranks and condition numbers of the Khatri-Rao products of the three groups.
     max_ranks : dict
-        Highest rank by criterion: "gevd", "kruskal", "generic", "paper-gevd", "paper-generic".
+        Highest rank by criterion: "gevd", "kruskal", "generic", "paper-gevd", "paper-generic", and for whole samples
+        "joint".
     pairs : tuple of ComponentPair
         Components with nearly parallel columns, those parallel in most variables first.
     local : LocalIdentifiability or None
         Singular values of the Jacobian; None if there are too many parameters.
     n_free_directions : int or None
-        Directions in which the model can move, to first order, without changing a histogram. Without a Jacobian, a
+        Directions in which the model can move, to first order, without changing what is known. Without a Jacobian, a
         lower bound if it is positive, 0 if uniqueness is proved, else None.
     rank : int
     n_bins : tuple of int
     variables : tuple of hashable
         Names of the variables.
-    n_triples : int
-        Known triples.
     n_parameters : int
     from_sizes : bool
-        Whether only sizes were given, so that verdicts are about almost every model.
+        True if only sizes were given, so that verdicts are about almost every model.
 
     Examples
     --------
@@ -82,8 +87,11 @@ class IdentifiabilityReport:
     verdict: str
     lines: tuple[ReportLine, ...]
     notes: tuple[str, ...]
+    known: Known
     partition: Partition
     stacked: tuple[StackedFactor, StackedFactor, StackedFactor]
+    grouping: Partition | None
+    products: tuple[StackedFactor, ...]
     max_ranks: dict[str, int]
     pairs: tuple[ComponentPair, ...]
     local: LocalIdentifiability | None
@@ -91,12 +99,11 @@ class IdentifiabilityReport:
     rank: int
     n_bins: tuple[int, ...]
     variables: tuple[Hashable, ...]
-    n_triples: int
     n_parameters: int
     from_sizes: bool
 
     def __getitem__(self, key: str) -> ReportLine:
-        """The line with this key, such as ``report["kruskal"]``."""
+        """Return the line with this key, such as ``report["kruskal"]``."""
         for line in self.lines:
             if line.key == key:
                 return line
@@ -105,53 +112,105 @@ class IdentifiabilityReport:
         )
 
     @property
+    def n_triples(self) -> int:
+        """Number of known triples, those inside whole samples included."""
+        return self.known.n_triples
+
+    @property
     def is_unique(self) -> bool:
-        """Proved for this very model."""
+        """True if uniqueness is proved for this very model."""
         return self.verdict == UNIQUE
 
     @property
     def is_generically_unique(self) -> bool:
-        """Proved for this very model, or for almost every model of its sizes."""
+        """True if uniqueness is proved for this very model, or for almost every model of its sizes."""
         return self.verdict in (UNIQUE, GENERIC)
 
     @property
     def is_locally_unique(self) -> bool | None:
-        """No other model nearby has the same histograms, by first order; None if that was not looked at."""
+        """True if no other model nearby has the same distributions, to first order; None if not looked at."""
         return None if self.n_free_directions is None else self.n_free_directions == 0
 
     @property
     def is_near_degenerate(self) -> bool:
-        """Two components are nearly parallel in all but at most two variables."""
+        """True if two components are nearly parallel in all but at most two variables."""
         return any(pair.is_near_degenerate for pair in self.pairs)
 
     def summary(self) -> str:
-        """One sentence, without a full stop."""
+        """Return the verdict and its reason in one sentence, without a full stop."""
         reasons = [line for line in self.lines if line.verdict == self.verdict]
+        subject = f"{self._subject()}, {self.known.describe()}"
         if not reasons or self.verdict == OPEN:
-            return f"{self._subject()}: {self.verdict}"
+            return f"{subject}: {self.verdict}"
         name, value, required, _ = _cells(reasons[0])
-        return f"{self._subject()}: {self.verdict} ({name}: {value}; required {required})"
+        return f"{subject}: {self.verdict} ({name}: {value}; required {required})"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the table of criteria.
+
+        Returns
+        -------
+        DataFrame
+            A row per line, by its key; columns criterion, found, required, verdict, reference, all strings.
+
+        Examples
+        --------
+        >>> import tensorly_smp as smp
+        >>> table = smp.check_identifiability(9, 2, 14, known="samples").to_dataframe()
+        >>> table.loc["joint-bound", ["found", "required", "verdict"]].tolist()
+        ['rank 14', '<= 16', 'unique for almost every model']
+        """
+        import pandas as pd
+
+        rows = {line.key: (line.name, line.value, line.required, line.verdict, line.reference) for line in self.lines}
+        names = ["criterion", "found", "required", "verdict", "reference"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("key")
+
+    def to_markdown(self) -> str:
+        """Return the table of criteria in Markdown, for a report or an issue.
+
+        Examples
+        --------
+        >>> import tensorly_smp as smp
+        >>> print(smp.check_identifiability(3, 2, 3).to_markdown().splitlines()[0])
+        | criterion | found | required | verdict | reference |
+        """
+        table = self.to_dataframe()
+        rows = [list(table.columns), ["---"] * table.shape[1], *table.to_numpy().tolist()]
+        return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows)
+
+    def to_latex(self) -> str:
+        """Return the table of criteria in LaTeX, by pandas; needs the package booktabs in the document.
+
+        Raises
+        ------
+        MissingDependencyError
+            If Jinja2, which pandas writes LaTeX with, is not installed.
+        """
+        try:
+            return self.to_dataframe().to_latex(index=False, escape=True)
+        except ImportError as error:
+            raise MissingDependencyError("to_latex needs Jinja2: pip install jinja2.") from error
 
     def to_dataset(self) -> xr.Dataset:
-        """The report as an xarray.Dataset of plain types, which files can hold.
+        """Return the report as an xarray.Dataset of plain types, which files can hold.
 
         Returns
         -------
         Dataset
             ``value``, ``required`` and ``verdict`` (line), ``stacked_rank``, ``k_rank``, ``k_rank_is_exact`` and
             ``condition`` (set), ``max_rank`` (criterion), ``partition`` (variable; number of the set, -1 for none),
-            ``n_bins`` (variable), ``n_nearly_parallel`` (component, other_component; number of variables; only
-            of given factors), ``singular_values`` (parameter; only with a Jacobian). Attributes: verdict, summary,
-            notes, rank, n_triples, n_parameters, from_sizes, and n_free_directions (-1 if unknown).
+            ``n_bins`` (variable), ``reference`` (line), ``n_nearly_parallel`` (component, other_component; number of
+            variables; only of given factors), ``singular_values`` (parameter; only with a Jacobian); for whole samples
+            ``product_rank``, ``product_k_rank``, ``product_condition`` (set) and ``grouping`` (variable). Attributes:
+            verdict, summary, notes, known, rank, n_triples, n_parameters, from_sizes, and n_free_directions (-1 if
+            unknown). Numbers beyond those of 64 bits are the largest of these.
         """
         import xarray as xr
 
-        sets = np.full(len(self.n_bins), -1)
-        for s, group in enumerate(self.partition):
-            sets[list(group)] = s
         texts = {
             name: ("line", np.array([getattr(line, name) for line in self.lines]))
-            for name in ("name", "value", "required", "verdict")
+            for name in ("name", "value", "required", "verdict", "reference")
         }
         data: dict[str, Any] = {
             **texts,
@@ -159,10 +218,17 @@ class IdentifiabilityReport:
             "k_rank": ("set", np.array([int(stack.k_rank) for stack in self.stacked])),
             "k_rank_is_exact": ("set", np.array([int(stack.k_rank.is_exact) for stack in self.stacked])),
             "condition": ("set", np.array([stack.condition for stack in self.stacked])),
-            "max_rank": ("criterion", np.array(list(self.max_ranks.values()))),
-            "partition": ("variable", sets),
+            "max_rank": ("criterion", np.array([min(rank, _LARGEST) for rank in self.max_ranks.values()])),
+            "partition": ("variable", self._set_numbers(self.partition)),
             "n_bins": ("variable", np.array(self.n_bins)),
         }
+        if self.grouping is not None:
+            data |= {
+                "product_rank": ("set", np.array([stack.rank for stack in self.products])),
+                "product_k_rank": ("set", np.array([int(stack.k_rank) for stack in self.products])),
+                "product_condition": ("set", np.array([stack.condition for stack in self.products])),
+                "grouping": ("variable", self._set_numbers(self.grouping)),
+            }
         coords: dict[str, Any] = {
             "line": np.array([line.key for line in self.lines]),
             "set": np.arange(3),
@@ -178,39 +244,45 @@ class IdentifiabilityReport:
             "verdict": self.verdict,
             "summary": self.summary(),
             "notes": "\n".join(self.notes),
+            "known": self.known.name,
             "rank": self.rank,
-            "n_triples": self.n_triples,
-            "n_parameters": min(self.n_parameters, 2**63 - 1),
+            "n_triples": min(self.n_triples, _LARGEST),
+            "n_parameters": min(self.n_parameters, _LARGEST),
             "from_sizes": int(self.from_sizes),
-            "n_free_directions": -1 if self.n_free_directions is None else self.n_free_directions,
+            "n_free_directions": -1 if self.n_free_directions is None else min(self.n_free_directions, _LARGEST),
         }
         return xr.Dataset(data, coords, attrs)
 
     def __repr__(self) -> str:
-        rows = [("Criterion", "Found", "Required", "Verdict"), *map(_cells, self.lines)]
-        widths = [max(len(row[c]) for row in rows) for c in range(4)]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        text.insert(1, "  ".join("-" * width for width in widths))
-        head = [f"Identifiability of {self._subject()}, {self._triples()}", f"Verdict: {self.verdict}", ""]
-        notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
-        return "\n".join([*head, *text, *notes])
+        sources = list(dict.fromkeys(line.reference for line in self.lines))
+        rows = [[*_cells(line), f"[{sources.index(line.reference) + 1}]"] for line in self.lines]
+        text = [*_row(list(_COLUMNS)), "  ".join("-" * width for width in _COLUMNS.values())]
+        for row in rows:
+            text += _row(row)
+        head = [*_wrapped(self._title()), f"Verdict: {self.verdict}", ""]
+        notes = ["", *(line for note in self.notes for line in _wrapped(note, "- "))] if self.notes else []
+        found = [line for s, source in enumerate(sources, 1) for line in _wrapped(source, f"[{s}] ")]
+        return "\n".join([*head, *text, *notes, "", *found])
 
     def _repr_html_(self) -> str:
-        title = f"Identifiability of {self._subject()}, {self._triples()}"
-        rows = [_cells(line) for line in self.lines]
-        header = ("Criterion", "Found", "Required", "Verdict")
-        return html_summary(title, [("Verdict", self.verdict)], header, rows, self.notes, limit=len(rows))
+        rows = [(*_cells(line), line.reference) for line in self.lines]
+        header = ("Criterion", "Found", "Required", "Verdict", "Reference")
+        return html_summary(self._title(), [("Verdict", self.verdict)], header, rows, self.notes, limit=len(rows))
+
+    def _title(self) -> str:
+        return f"Identifiability of {self._subject()}, {self.known.describe()}"
+
+    def _set_numbers(self, partition: Partition) -> np.ndarray:
+        """Number of the set of every variable, -1 for none."""
+        sets = np.full(len(self.n_bins), -1)
+        for s, group in enumerate(partition):
+            sets[list(group)] = s
+        return sets
 
     def _subject(self) -> str:
         sizes = f"{min(self.n_bins)}" if len(set(self.n_bins)) == 1 else f"{min(self.n_bins)} to {max(self.n_bins)}"
         plural = "" if self.rank == 1 else "s"
         return f"{self.rank} component{plural} of {len(self.n_bins)} variables with {sizes} bins"
-
-    def _triples(self) -> str:
-        possible = comb(len(self.n_bins), 3)
-        if self.n_triples == possible:
-            return "the triple known" if possible == 1 else f"all {possible} triples known"
-        return f"{self.n_triples} of {possible} triples known"
 
     def _pair_counts(self) -> np.ndarray:
         counts = np.diag(np.full(self.rank, len(self.n_bins)))
@@ -221,37 +293,48 @@ class IdentifiabilityReport:
 
 
 def check_identifiability(
-    subject: CoupledSolution | MixtureFactors | xr.Dataset | None = None,
-    *,
-    n_variables: int | None = None,
+    subject: CoupledSolution | MixtureFactors | Marginals | xr.Dataset | int | None = None,
     n_bins: int | Sequence[int] | None = None,
     rank: int | None = None,
+    *,
+    n_variables: int | None = None,
+    known: Literal["triples", "samples"] | None = None,
     partition: Partition | Sequence[Sequence[int]] | None = None,
     triples: str | int | Iterable[Sequence[int]] | None = None,
+    patterns: Any = None,
     parallel_cosine: float = PARALLEL_COSINE,
     max_parameters: int = 3000,
     random_state: RandomState = 0,
 ) -> IdentifiabilityReport:
-    """Say whether weights and factors are the only ones that give their histograms.
+    """Say whether weights and factors are the only ones that give what is known of the distribution.
 
     Either a model is given, and the report is about this very model, or sizes only, before any data, and the report is
     about almost every model of these sizes.
 
     Parameters
     ----------
-    subject : CoupledSolution, MixtureFactors or Dataset, optional
-        A fit, or true factors. A Dataset as made by ``solution.to_dataset()``, or an estimator's ``result_``.
-    n_variables : int, optional
-        Without a subject: N, at least 3. Not needed if `n_bins` has one entry per variable.
+    subject : SmoothProductMixture, CoupledSolution, MixtureFactors, Marginals, Dataset or int, optional
+        A fit, or true factors; a Dataset as made by ``solution.to_dataset()``, or an estimator's ``result_``. Marginals
+        give sizes and triples, and want the rank. An integer is the number of variables:
+        ``check_identifiability(4, 3, 5)`` is about five components of four variables with three bins.
     n_bins : int or sequence of int (n_variables,), optional
         Without a subject: at least 2.
     rank : int, optional
         Without a subject: number of components.
+    n_variables : int, optional
+        Without a subject: N, at least 3. Not needed if `n_bins` has one entry per variable.
+    known : {"triples", "samples"}, optional
+        What is known of the distribution: histograms of triples of variables, or the joint distribution of whole
+        samples, which determines more. Default: what made the subject, that is "samples" after a fit with
+        ``refine="em"`` or ``"smooth"``, else "triples".
     partition : Partition or three collections of variable indices, optional
-        Whose stacked factors to look at. By default the partition that proves most.
+        Whose stacked factors to look at, and whose joint distributions. By default those that prove most.
     triples : None, "all", int or list of (j, k, l)
-        The triples whose histograms are known; an int draws so many. None (default): those that a solution or the
-        Dataset of a fit was made from, else all.
+        With ``known="triples"``, those whose histograms are known; an int draws so many. None (default): those that a
+        solution or the Dataset of a fit was made from, else all.
+    patterns : array_like of bool (n_patterns, n_variables), optional
+        With ``known="samples"``, the variables that are observed together. Default: those recorded by a fit to samples
+        with missing entries, else all.
     parallel_cosine : float
         Two columns are called nearly parallel if their cosine is above it.
     max_parameters : int
@@ -267,7 +350,7 @@ def check_identifiability(
     Raises
     ------
     InvalidInputError
-        Sizes out of range, both a subject and sizes, a Dataset that is no result.
+        Sizes out of range, both a subject and sizes, a Dataset that is no result, triples together with whole samples.
     InvalidTypeError
         Any other kind of subject, sizes that are not integers.
 
@@ -278,19 +361,28 @@ def check_identifiability(
 
     Notes
     -----
-    "unique": Kruskal's condition, or that of Leurgans, which is a special case, holds at these very factors; up to the
-    order of the components.
+    "unique": Kruskal's condition, or that of Leurgans, which is a special case, holds at these very factors; or zeros
+    of the factors leave no choice. Always up to the order of the components, and among models with as many components.
     "unique for almost every model": the rank is within a bound that holds for all models of these sizes but a set of
-    measure zero, and no factor by itself shows that the model is special.
+    measure zero. That proves nothing of the model at hand, and is withdrawn where ranks of its factors are unusual.
     "not identifiable: k free directions": the Jacobian has k columns too many, so that to first order the model can
-    move in k directions without any change of a histogram; or two components differ in at most two variables, a
+    move in k directions without any change of what is known; or two components differ in at most two variables, a
     component has no weight, or there are more parameters than probabilities.
     "not guaranteed": none of these; with a Jacobian of full rank the model is then still the only one nearby.
 
-    The model is seen without its signs: a direction counts as free even if it leads out of the non-negative factors.
+    Where lines disagree the order of evidence decides: a proof at these factors, a proof of non-uniqueness, a rank
+    computed with rounding, a statement about almost every model. Lines that are outranked lose their verdict.
+
+    Directions are counted for factors of any sign: one counts as free even if it leads out of the non-negative factors,
+    unless zeros are found to force the factors.
     Verdicts do not depend on the order of components, bins and variables; with more than 8 variables, or some triples
     only, and components that are alike in many variables, not all partitions are tried, so that a proof may be missed.
 
+    A fit with ``refine="smooth"`` is judged by its densities as well, by their products over three groups of variables.
+    They count as independent if no unit combination of them is shorter than 1 / sqrt(n_samples), or 1e-3 if that is
+    larger: fitted densities are always independent to rounding.
+
+    References are printed with every line. E. S. Allman, C. Matias and J. A. Rhodes, 2009, for whole samples.
     J. B. Kruskal, 1977. S. E. Leurgans, R. T. Ross and R. B. Abel, 1993. L. Chiantini and G. Ottaviani, 2012.
     N. Kargas and N. D. Sidiropoulos, AISTATS 2019, whose bounds are shown as printed.
 
@@ -302,56 +394,96 @@ def check_identifiability(
     'not identifiable: 4 free directions'
     >>> report["counting"].value, report["counting"].required
     ('11 parameters', '<= 7 probabilities')
-    >>> smp.check_identifiability(n_variables=10, n_bins=15, rank=5).verdict
+
+    Fourteen latent classes of nine binary items, from triples and from whole samples:
+
+    >>> smp.check_identifiability(9, 2, 14).verdict
+    'not identifiable: 10 free directions'
+    >>> smp.check_identifiability(9, 2, 14, known="samples").verdict
     'unique for almost every model'
     """
-    question = read_question(
-        subject, n_variables, n_bins, rank, partition, triples, parallel_cosine, max_parameters, random_state
+    problem = read_problem(
+        subject,
+        n_variables,
+        n_bins,
+        rank,
+        known,
+        partition,
+        triples,
+        patterns,
+        parallel_cosine,
+        max_parameters,
+        random_state,
     )
-    return _assemble(question, gather(question))
+    return _assemble(problem, gather(problem))
 
 
 _SCOPE = (
-    "All this is about exact histograms: whether other factors have the same ones. It says neither how many components "
-    "there are nor how far sampling noise moves them."
+    "All this is about exact distributions: whether other factors have the same ones. It says neither how many "
+    "components there are nor how far sampling noise moves them."
 )
 
 
-def _assemble(question: Question, evidence: Evidence) -> IdentifiabilityReport:
-    stacked = evidence.at_factors
+def _assemble(problem: Problem, evidence: Evidence) -> IdentifiabilityReport:
+    stacked, grouped = evidence.at_factors, evidence.at_groups
     return IdentifiabilityReport(
         verdict=evidence.verdict,
         lines=evidence.lines,
-        notes=(*evidence.notes, *_pair_notes(question, evidence.pairs), *([] if question.is_generic else [_SCOPE])),
+        notes=(*evidence.notes, *_pair_notes(problem, evidence), *([] if problem.is_generic else [_SCOPE])),
+        known=problem.known,
         partition=stacked.partition,
         stacked=stacked.stacked,
+        grouping=None if grouped is None else grouped.partition,
+        products=() if grouped is None else grouped.stacked,
         max_ranks=evidence.max_ranks,
         pairs=evidence.pairs,
         local=evidence.local,
-        n_free_directions=free_directions(evidence),
-        rank=question.rank,
-        n_bins=question.n_bins,
-        variables=question.names,
-        n_triples=question.n_triples,
-        n_parameters=question.n_parameters,
-        from_sizes=question.is_generic,
+        n_free_directions=evidence.n_free_directions,
+        rank=problem.rank,
+        n_bins=problem.n_bins,
+        variables=problem.names,
+        n_parameters=problem.n_parameters,
+        from_sizes=problem.is_generic,
     )
 
 
-def _pair_notes(question: Question, pairs: Sequence[ComponentPair]) -> list[str]:
+def _pair_notes(problem: Problem, evidence: Evidence) -> list[str]:
     """Pairs that are alike in most variables, by name, and how many more there are."""
-    shown = [pair for pair in pairs if pair.is_near_degenerate or 2 * len(pair.near) >= len(question.n_bins)]
+    pairs = evidence.pairs
+    shown = [pair for pair in pairs if pair.is_near_degenerate or 2 * len(pair.near) >= len(problem.n_bins)]
     shown = shown[:_SHOWN_PAIRS]
-    notes = [describe_pair(pair, question.names, range(question.rank)) for pair in shown]
+    is_unique = evidence.verdict == UNIQUE
+    notes = [
+        describe_pair(pair, problem.names, range(problem.rank), not (is_unique and pair.is_degenerate))
+        for pair in shown
+    ]
     more = len(pairs) - len(shown)
     if more:
-        others = "more pair" if shown else "pair"
-        notes.append(f"{more} {others}{'s' * (more > 1)} of components nearly parallel in some variable: see pairs.")
+        others = "more " if shown else ""
+        are = "pairs of components are" if more > 1 else "pair of components is"
+        notes.append(f"{more} {others}{are} nearly parallel in some variable.")
     return notes
 
 
 def _cells(line: ReportLine) -> tuple[str, str, str, str]:
     return line.name, line.value, line.required or "-", line.verdict or "-"
+
+
+def _row(cells: Sequence[str]) -> list[str]:
+    """A row of the printed table, cells wrapped to their columns."""
+    columns = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, _COLUMNS.values(), strict=True)]
+    lines = []
+    for i in range(max(map(len, columns))):
+        parts = [
+            (column[i] if i < len(column) else "").ljust(width)
+            for column, width in zip(columns, _COLUMNS.values(), strict=True)
+        ]
+        lines.append("  ".join(parts).rstrip())
+    return lines
+
+
+def _wrapped(text: str, bullet: str = "") -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet)) or [bullet]
 
 
 def _coordinate(names: Sequence[Hashable]) -> np.ndarray:

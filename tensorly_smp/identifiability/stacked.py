@@ -1,15 +1,24 @@
-"""Factors stacked over the sets of a partition: their ranks, and the partition at which they prove most."""
+"""Factors of sets of variables, stacked for triples or multiplied for whole samples; the three sets that prove most.
+
+The histograms of all triples with one variable of each set, side by side, are one tensor whose factors are the factors
+of the sets stacked over each other. The joint distribution of all variables is one tensor whose factors are the
+Khatri-Rao products of the factors of the sets. What is known of the uniqueness of one three-way decomposition holds for
+both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
+from math import prod
 
 import numpy as np
 
-from tensorly_smp.identifiability.bounds import best_partition, max_identifiable_rank
+from tensorly_smp.identifiability.bounds import Criterion, best_partition, max_identifiable_rank
+from tensorly_smp.identifiability.known import Known
 from tensorly_smp.identifiability.kruskal import KruskalRank, kruskal_rank
+from tensorly_smp.identifiability.sweeps import compressed, product_core
 from tensorly_smp.marginals.partition import Partition
 
 # Unit columns count as dependent at a singular value of this; that of kruskal_rank in double precision.
@@ -20,11 +29,15 @@ _REPORTED_COMBINATIONS, _TRIED_COMBINATIONS = 20_000, 500
 _EXHAUSTIVE_VARIABLES, _SAMPLED_PARTITIONS = 8, 60
 # Squares of singular values: of a Gram matrix, which has lost half of the digits.
 _GRAM_TOLERANCE = 1e-12
+# Smallest eigenvalue of a Gram matrix, relative to the largest, that no rounding could have made.
+_CLEAR_GRAM = 1e-6
+# Patterns of missing entries that a grouping is looked for in.
+_TRIED_PATTERNS = 20
 
 
 @dataclass(frozen=True)
 class StackedFactor:
-    """The factors of one set of variables, stacked over each other, columns scaled to unit 2-norm.
+    """The factors of one set of variables, stacked over each other or multiplied, columns scaled to unit 2-norm.
 
     Attributes
     ----------
@@ -50,24 +63,75 @@ class FactorStacks:
     Parameters
     ----------
     factors : sequence of ndarray (n_bins[n], rank)
+    tolerance : float
+        Singular values of unit columns at most this large count as zero.
     """
 
-    def __init__(self, factors: Sequence[np.ndarray]) -> None:
+    def __init__(self, factors: Sequence[np.ndarray], tolerance: float = TOLERANCE) -> None:
         # The triangular factor of a QR decomposition has the same dependent columns in at most `rank` rows.
-        self.cores: list[np.ndarray] = [_triangle(factor) for factor in factors]
-        self._known: dict[tuple[frozenset[int], int], StackedFactor] = {}
+        self.cores: list[np.ndarray] = [compressed(factor) for factor in factors]
+        self.n_bins = [len(factor) for factor in factors]
+        self.rank: int = factors[0].shape[1]
+        self.tolerance = tolerance
+        self._described: dict[tuple[frozenset[int], int], StackedFactor] = {}
 
     def describe(self, variables: Sequence[int], max_combinations: int = _TRIED_COMBINATIONS) -> StackedFactor:
         """Ranks and conditioning of the factors of these variables."""
         key = frozenset(variables), max_combinations
-        if key not in self._known:
-            core = _triangle(np.concatenate([self.cores[n] for n in sorted(variables)]))
-            values = np.linalg.svd(core / np.linalg.norm(core, axis=0), compute_uv=False)
-            rank = int((values > TOLERANCE).sum())
-            condition = float(values[0] / values[-1]) if rank == core.shape[1] else np.inf
-            k_rank = kruskal_rank(core, TOLERANCE, max_combinations)
-            self._known[key] = StackedFactor(tuple(variables), rank, k_rank, condition)
-        return self._known[key]
+        if key not in self._described:
+            self._described[key] = self._describe(tuple(variables), max_combinations)
+        return self._described[key]
+
+    def usual_rank(self, variables: Sequence[int]) -> int:
+        """Rank and k-rank that almost every model of these sizes has."""
+        return min(self.rank, _effective_size(self.n_bins, variables))
+
+    def _describe(self, variables: tuple[int, ...], max_combinations: int) -> StackedFactor:
+        core = self._core(variables)
+        values = np.linalg.svd(core / np.linalg.norm(core, axis=0), compute_uv=False)
+        rank = int((values > self.tolerance).sum())
+        condition = float(values[0] / values[-1]) if rank == self.rank else np.inf
+        return StackedFactor(variables, rank, kruskal_rank(core, self.tolerance, max_combinations), condition)
+
+    def _core(self, variables: Sequence[int]) -> np.ndarray:
+        return compressed(np.concatenate([self.cores[n] for n in sorted(variables)]))
+
+
+class FactorProducts(FactorStacks):
+    """Khatri-Rao products of the factors of one model: conditional distributions of groups of variables.
+
+    The Gram matrix of the columns of a product is the entrywise product of those of its factors, rank x rank whatever
+    the number of states. Where that is far from singular nothing else is needed; otherwise the product itself is
+    rotated into `rank` rows, factor by factor.
+    """
+
+    def __init__(self, factors: Sequence[np.ndarray], tolerance: float = TOLERANCE) -> None:
+        super().__init__(factors, tolerance)
+        cosines = np.minimum(unit_grams(factors), 1.0)
+        # Products of many cosines underflow; a logarithm of -inf stands for orthogonal columns.
+        self._logs = np.log(np.where(cosines > 0, cosines, 1.0))
+        self._logs[cosines <= 0] = -np.inf
+
+    def usual_rank(self, variables: Sequence[int]) -> int:
+        """Rank and k-rank that almost every model of these sizes has."""
+        return min(self.rank, prod(self.n_bins[n] for n in variables))
+
+    def _describe(self, variables: tuple[int, ...], max_combinations: int) -> StackedFactor:
+        if self.usual_rank(variables) == self.rank:
+            values = np.linalg.eigvalsh(np.exp(self._logs[list(variables)].sum(axis=0)))
+            if values[0] > _CLEAR_GRAM * values[-1]:
+                condition = float(np.sqrt(values[-1] / values[0]))
+                return StackedFactor(variables, self.rank, KruskalRank(self.rank), condition)
+        found = super()._describe(variables, max_combinations)
+        if found.k_rank.is_exact or len(variables) == 1:
+            return found
+        # Every factor adds its k-rank less one to that of a product (Sidiropoulos and Bro, 2000).
+        k_ranks = [self.describe((n,), max_combinations).k_rank for n in variables]
+        least = min(1 + sum(int(k_rank) - 1 for k_rank in k_ranks), self.rank) if min(k_ranks) else 0
+        return replace(found, k_rank=KruskalRank(least, least == found.rank)) if least > found.k_rank else found
+
+    def _core(self, variables: Sequence[int]) -> np.ndarray:
+        return product_core([self.cores[n] for n in sorted(variables)])
 
 
 class GenericStacks:
@@ -89,17 +153,30 @@ class GenericStacks:
 
     def describe(self, variables: Sequence[int], max_combinations: int = 0) -> StackedFactor:
         """Ranks and conditioning of the factors of these variables."""
-        rank = min(self.rank, 1 + sum(self.n_bins[n] - 1 for n in variables))
+        rank = min(self.rank, self._size(variables))
         if rank < self.rank:
             condition = np.inf
         else:
             condition = np.nan if self.drawn is None else self.drawn.describe(variables, 0).condition
         return StackedFactor(tuple(variables), rank, KruskalRank(rank), condition)
 
+    def _size(self, variables: Sequence[int]) -> int:
+        return _effective_size(self.n_bins, variables)
+
+
+class GenericProducts(GenericStacks):
+    """Khatri-Rao products of almost every model of the given sizes: rank and k-rank are as high as the states allow.
+
+    Allman, Matias and Rhodes (2009): k-ranks below that are zeros of polynomials, and there are models without.
+    """
+
+    def _size(self, variables: Sequence[int]) -> int:
+        return prod(self.n_bins[n] for n in variables)
+
 
 @dataclass(frozen=True)
 class StackedModel:
-    """What the three stacked factors of a partition say about uniqueness.
+    """Three sets of variables, and what their factors say about uniqueness.
 
     Attributes
     ----------
@@ -107,7 +184,7 @@ class StackedModel:
     stacked : tuple of StackedFactor
         In the order of the three sets.
     missing_blocks : int
-        Blocks of the block tensor whose triple is not known.
+        Combinations of one variable of each set, or sets together, whose distribution is not known.
     undetermined : tuple of int
         Variables outside the partition that do not follow from those inside.
     """
@@ -120,7 +197,7 @@ class StackedModel:
 
     @property
     def is_complete(self) -> bool:
-        """Whether uniqueness of the block tensor's decomposition is that of the whole model."""
+        """True if the uniqueness of this decomposition is that of the whole model."""
         return not self.missing_blocks and not self.undetermined
 
     @property
@@ -158,9 +235,10 @@ class PartitionSearch:
     stacks : FactorStacks or GenericStacks
     factors : sequence of ndarray, optional
         Where known, variables outside a partition are looked at too.
-    triples : ndarray of int (n_triples, 3), optional
-        The known ones; default: all.
+    known : Known
     """
+
+    criteria: tuple[Criterion, ...] = ("gevd", "kruskal")
 
     def __init__(
         self,
@@ -168,18 +246,17 @@ class PartitionSearch:
         rank: int,
         stacks: FactorStacks | GenericStacks,
         factors: Sequence[np.ndarray] | None,
-        triples: np.ndarray | None,
+        known: Known,
     ) -> None:
-        self.n_bins, self.rank, self.stacks, self.triples = n_bins, rank, stacks, triples
+        self.n_bins, self.rank, self.stacks, self.known, self.triples = n_bins, rank, stacks, known, known.triples
         self.cosines = None if factors is None else unit_grams(factors)
-        self.known = None if triples is None else {tuple(triple) for triple in triples.tolist()}
+        self._listed = None if known.triples is None else {tuple(triple) for triple in known.triples.tolist()}
         self._complete: list[Partition] | None = None
 
     def model(self, partition: Partition, max_combinations: int = _TRIED_COMBINATIONS) -> StackedModel:
-        """What is known at one partition."""
+        """Ranks of the factors of the three sets, and the variables that they leave open."""
         first, second, third = (self.stacks.describe(group, max_combinations) for group in partition)
-        missing = missing_blocks(partition, self.known)
-        undetermined = self.undetermined(partition)
+        missing, undetermined = self._missing(partition), self.undetermined(partition)
         return StackedModel(partition, (first, second, third), self.rank, missing, undetermined)
 
     def best(self, given: Partition | None = None, may_search: bool = True) -> StackedModel:
@@ -203,6 +280,9 @@ class PartitionSearch:
             self._complete = complete_partitions(self.triples, len(self.n_bins))
         return self._complete or []
 
+    def _missing(self, partition: Partition) -> int:
+        return missing_blocks(partition, self._listed)
+
     def undetermined(self, partition: Partition) -> tuple[int, ...]:
         """Variables outside the partition that do not follow from those inside."""
         inside = {n for group in partition for n in group}
@@ -212,7 +292,7 @@ class PartitionSearch:
         return undetermined_variables(inside, self.cosines, self.triples)
 
     def _most_telling(self, models: Iterable[StackedModel]) -> StackedModel:
-        goal = (self.rank <= self._bound("gevd"), True)
+        goal = self._goal()
         best: StackedModel | None = None
         for model in models:
             if best is None or model.merit > best.merit:
@@ -222,26 +302,34 @@ class PartitionSearch:
         assert best is not None  # a partition always exists
         return best
 
+    def _goal(self) -> tuple[bool, bool]:
+        """Merits beyond which no partition is looked for: Leurgans' condition only where sizes allow it."""
+        return self.rank <= self._bound("gevd"), True
+
     def _candidates(self, may_search: bool) -> Iterator[Partition]:
-        n_variables = len(self.n_bins)
         if self.triples is not None:
             yield from self.complete_partitions()
             return
-        yield best_partition(n_variables, self.n_bins, "gevd")
-        yield best_partition(n_variables, self.n_bins, "kruskal")
-        possible = self.rank <= max(self._bound("gevd"), self._bound("kruskal"))
-        if may_search and possible and isinstance(self.stacks, FactorStacks):
-            if n_variables <= _EXHAUSTIVE_VARIABLES:
-                yield from all_partitions(n_variables)
-            else:
-                yield from self._sampled_partitions()
+        yield from self._partitions_of(range(len(self.n_bins)), may_search)
 
-    def _sampled_partitions(self) -> Iterator[Partition]:
+    def _partitions_of(self, variables: Sequence[int], may_search: bool) -> Iterator[Partition]:
+        """Partitions of some of the variables: the best by sizes, then all or a sample."""
+        sizes = [self.n_bins[n] for n in variables]
+        for criterion in self.criteria:
+            yield _renumbered(best_partition(len(sizes), sizes, criterion), variables)
+        possible = self.rank <= max(max_identifiable_rank(len(sizes), sizes, c) for c in self.criteria)
+        if may_search and possible and isinstance(self.stacks, FactorStacks):
+            if len(variables) <= _EXHAUSTIVE_VARIABLES:
+                yield from (_renumbered(partition, variables) for partition in all_partitions(len(variables)))
+            else:
+                yield from self._sampled_partitions(variables)
+
+    def _sampled_partitions(self, variables: Sequence[int]) -> Iterator[Partition]:
         """Random partitions of the variables in an order that does not depend on how they were numbered."""
         assert isinstance(self.stacks, FactorStacks)
-        values = [np.linalg.svd(core, compute_uv=False) for core in self.stacks.cores]
-        keys = [(size, tuple(np.round(-v, 9))) for size, v in zip(self.n_bins, values, strict=True)]
-        order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
+        values = {n: np.linalg.svd(self.stacks.cores[n], compute_uv=False) for n in variables}
+        keys = {n: (self.n_bins[n], tuple(np.round(-v, 9))) for n, v in values.items()}
+        order = np.array(sorted(keys, key=keys.__getitem__))
         rng = np.random.default_rng(0)
         for draw in range(_SAMPLED_PARTITIONS):
             mixed = rng.permutation(order).tolist()
@@ -251,8 +339,52 @@ class PartitionSearch:
             first, second, third = mixed[:half], mixed[half:-last], mixed[-last:]
             yield Partition(tuple(sorted(first)), tuple(sorted(second)), tuple(sorted(third)))
 
-    def _bound(self, criterion: str) -> int:
-        return max_identifiable_rank(len(self.n_bins), self.n_bins, criterion)  # type: ignore[arg-type]
+    def _bound(self, criterion: Criterion) -> int:
+        return max_identifiable_rank(len(self.n_bins), self.n_bins, criterion)
+
+
+class GroupingSearch(PartitionSearch):
+    """Groupings of the variables of one model into three, compared by what the products of their factors prove.
+
+    Parameters are those of :class:`PartitionSearch`, with FactorProducts or GenericProducts as `stacks`.
+    """
+
+    criteria = ("joint",)
+
+    def _goal(self) -> tuple[bool, bool]:
+        return False, True
+
+    def _missing(self, partition: Partition) -> int:
+        inside = {n for group in partition for n in group}
+        return int(not any(inside <= set(pattern) for pattern in self.known.patterns))
+
+    def undetermined(self, partition: Partition) -> tuple[int, ...]:
+        """Variables outside the grouping that do not follow from those inside.
+
+        With w and the factors of a set of variables known, the joint distribution of another variable and of those of
+        the set that are observed with it is linear in its factor: unique if the product of theirs has independent
+        columns.
+        """
+        return self.undetermined_beyond({n for group in partition for n in group})
+
+    def undetermined_beyond(self, inside: set[int]) -> tuple[int, ...]:
+        """Variables that do not follow from a set whose factors are unique."""
+        inside, outside = set(inside), set(range(len(self.n_bins))) - inside
+        while outside:
+            found = {n for n in outside if self._follows(n, inside)}
+            if not found:
+                break
+            inside |= found
+            outside -= found
+        return tuple(sorted(outside))
+
+    def _follows(self, n: int, inside: set[int]) -> bool:
+        shared = (tuple(sorted(inside.intersection(p))) for p in self.known.patterns if n in p)
+        return any(some and self.stacks.describe(some).rank == self.rank for some in shared)
+
+    def _candidates(self, may_search: bool) -> Iterator[Partition]:
+        for pattern in [p for p in self.known.patterns if len(p) >= 3][:_TRIED_PATTERNS]:
+            yield from self._partitions_of(pattern, may_search)
 
 
 def all_partitions(n_variables: int) -> Iterator[Partition]:
@@ -297,7 +429,7 @@ def complete_partitions(triples: np.ndarray, n_variables: int, n_seeds: int = 20
 
 
 def missing_blocks(partition: Partition, known: set[tuple[int, ...]] | None) -> int:
-    """Blocks of the block tensor whose triple is not known; None knows all."""
+    """Number of blocks of the block tensor whose triple is not known; None knows all."""
     if known is None:
         return 0
     return sum(tuple(sorted(block)) not in known for block in product(*partition))
@@ -340,9 +472,14 @@ def undetermined_variables(inside: set[int], cosines: np.ndarray, triples: np.nd
     return tuple(sorted(outside))
 
 
-def _triangle(matrix: np.ndarray) -> np.ndarray:
-    triangle: np.ndarray = np.linalg.qr(matrix, mode="r")  # type: ignore[assignment]
-    return triangle
+def _effective_size(n_bins: Sequence[int], variables: Sequence[int]) -> int:
+    return 1 + sum(n_bins[n] - 1 for n in variables)
+
+
+def _renumbered(partition: Partition, variables: Sequence[int]) -> Partition:
+    """A partition of positions in a list of variables, as one of the variables."""
+    first, second, third = (tuple(variables[n] for n in group) for group in partition)
+    return Partition(first, second, third)
 
 
 def unit_grams(factors: Sequence[np.ndarray]) -> np.ndarray:

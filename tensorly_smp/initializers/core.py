@@ -25,7 +25,7 @@ DEGENERATE_COSINE = -0.85
 
 @dataclass(frozen=True, eq=False)
 class GevdDiagnostics:
-    """How far an algebraic decomposition can be trusted.
+    """Diagnostics that tell how far an algebraic decomposition can be trusted.
 
     Attributes
     ----------

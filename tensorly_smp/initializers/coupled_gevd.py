@@ -24,10 +24,11 @@ from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.core import SINGULAR_RATIO, GevdDiagnostics, decompose_core
-from tensorly_smp.initializers.merging import merge_bins, merge_data, spread_bins, sum_groups
+from tensorly_smp.initializers.merging import coarse_bins, coarsen, refine, sum_groups
 from tensorly_smp.initializers.pair_block import PairBlock, compress_codes, compress_marginals
+from tensorly_smp.marginals.block_tensor import as_marginals, counted_partition
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
-from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
+from tensorly_smp.marginals.partition import Partition, as_partition, default_partition, pencil_partition
 from tensorly_smp.randomness import RandomState, as_generator
 from tensorly_smp.representations import shown
 
@@ -37,7 +38,8 @@ START_BINS = 6
 SMOOTHING = 0.02
 #: Relative decrease of the sum of squares below which its last steps end. Sampling noise is most of that sum, spread
 #: over a thousand entries: a ten-thousandth of it is less than what one parameter more would fit of the noise.
-EXACT_TOL, SAMPLED_TOL = 1e-8, 1e-4
+EXACT_TOL = 1e-8
+SAMPLED_TOL = 1e-4
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -81,10 +83,11 @@ class GevdStart(MixtureFactors):
 
 
 def gevd_start(
-    data: Marginals | Codes,
+    data: Marginals | Codes | Any,
     rank: int,
     partition: Partition | Sequence[Any] | None = None,
     *,
+    modes: Sequence[Sequence[int]] | None = None,
     n_partitions: int = 1,
     n_bins: int | None = None,
     sample_weight: Any = None,
@@ -94,13 +97,17 @@ def gevd_start(
 
     Parameters
     ----------
-    data : Marginals or Codes
-        Codes need no histograms and no block tensor, so that a thousand variables are possible.
+    data : Marginals, Codes, tensor or sequence of tensor
+        Codes need no histograms and no block tensor, so that a thousand variables are possible. Tensors are taken for
+        exact histograms, see :meth:`Marginals.from_tensors`.
     rank : int
         At most the smaller of the effective sizes of the first two sets, see ``max_identifiable_rank``.
     partition : Partition or three collections of variable indices, optional
-        Covering all variables; by default :func:`default_partition` for exact histograms, and for samples a random one
-        (:func:`start_partition`).
+        Covering all variables; by default the one that allows the highest rank for exact histograms
+        (``max_identifiable_rank(..., "gevd")``), and for samples a random one (:func:`start_partition`). Where not all
+        of its blocks have been counted, another one whose blocks have.
+    modes : sequence of (j, k, l), optional
+        For tensors: the variables along the three modes of each.
     n_partitions : int, default 1
         Without a given partition: further ones are drawn at random, and the start that explains the data best is kept
         (of Marginals the composite likelihood, of Codes the likelihood).
@@ -144,8 +151,9 @@ def gevd_start(
     >>> bool(smp.metrics.factor_error(start, truth) < 1e-8)
     True
     """
-    if not isinstance(data, Marginals | Codes):
-        raise InvalidTypeError(f"data is {type(data).__name__}; expected Marginals or Codes.")
+    if isinstance(data, Codes) and modes is not None:
+        raise InvalidInputError("data is Codes; give modes with tensors only.")
+    data = data if isinstance(data, Codes) else as_marginals(data, modes)
     rank = checked_integer(rank, "rank", 1)
     _check_n_bins(n_bins)
     n_partitions = checked_integer(n_partitions, "n_partitions")
@@ -153,22 +161,27 @@ def gevd_start(
         raise InvalidInputError(f"n_partitions is {n_partitions}; expected 1 with a partition, at least 1 without.")
     data, sample_weight = _counted_samples(data, sample_weight)
     rng = as_generator(random_state)
-    best, highest = None, -np.inf
+    best = None
+    highest = -np.inf
     for position in range(n_partitions):
-        parts = partition
-        if parts is None:
-            parts = default_partition(data.n_variables)
-            if position or not _is_exact(data):
-                parts = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
+        if partition is not None:
+            parts = as_partition(partition, data.n_variables)
+        elif position or not _is_exact(data):
+            parts = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
+        else:
+            parts = pencil_partition(data.n_bins)
+        if partition is None and isinstance(data, Marginals):
+            parts = counted_partition(data, parts, rank, rng)
         try:
-            start = _decompose_partition(data, sample_weight, rank, as_partition(parts, data.n_variables), n_bins, rng)
+            start = _decompose_partition(data, sample_weight, rank, parts, n_bins, rng)
         except AlgebraicStartError:
             if best is None and position == n_partitions - 1:
                 raise
             continue
         likelihood = _log_likelihood(start, data, sample_weight) if n_partitions > 1 else 0.0
         if best is None or likelihood > highest:
-            best, highest = start, likelihood
+            best = start
+            highest = likelihood
     assert best is not None  # else the last partition has raised
     return best
 
@@ -217,7 +230,7 @@ def _decompose_partition(
         raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
     shares = univariate_marginals(data, sample_weight)
     groups = _merged_bins(data, shares, parts, rank, n_bins)
-    coarse = data if groups is None else merge_data(data, groups)
+    coarse = data if groups is None else coarsen(data, groups)
     _check_rank(parts, coarse.n_bins, rank)
     try:
         block = (
@@ -236,7 +249,7 @@ def _decompose_partition(
         factors = [(1 - SMOOTHING) * a + SMOOTHING * s[:, None] for a, s in zip(factors, coarse_shares, strict=True)]
         weights = 0.9 * weights + 0.1 / rank
     if groups is not None:
-        factors = [spread_bins(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
+        factors = [refine(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
     return GevdStart(weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
 
 
@@ -259,6 +272,7 @@ def start_partition(n_variables: int, n_bins: int, rank: int, random_state: Rand
     -------
     Partition
     """
+    default_partition(n_variables)  # an error with fewer than three
     order = as_generator(random_state).permutation(n_variables).tolist()
     for n_third in range(max(1, n_variables // 5), 0, -1):
         n_first = (n_variables - n_third) // 2
@@ -287,7 +301,7 @@ def _merged_bins(
     """Merged bin of every bin of each variable; None where bins are not to be merged."""
     if n_bins is None and _is_exact(data):
         return None
-    groups = [merge_bins(share, START_BINS if n_bins is None else n_bins) for share in shares]
+    groups = [coarse_bins(share, START_BINS if n_bins is None else n_bins) for share in shares]
     sizes = [int(group.max()) + 1 for group in groups]
     return None if n_bins is None and min(partition.effective_sizes(sizes)[:2]) < rank else groups
 
@@ -314,12 +328,16 @@ def _decompose(
         )
     if rank == 1:
         core_left = core_right = np.ones((1, 1))
-        third, diagnostics = block.slices[:, :, 0], _trivial_diagnostics()
+        third = block.slices[:, :, 0]
+        diagnostics = _trivial_diagnostics()
     else:
         base = np.zeros(len(block.slices))
         base[: block.n_bins[block.partition.third[0]]] = 1.0
         core = decompose_core(block.slices, base, tol=tol, complex_pairs="keep", random_state=rng)
-        core_left, core_right, third, diagnostics = core.left, core.right, core.third, core.diagnostics
+        core_left = core.left
+        core_right = core.right
+        third = core.third
+        diagnostics = core.diagnostics
     stacked = (
         block.left @ core_left / block.left_scale[:, None],
         block.right @ core_right / block.right_scale[:, None],

@@ -15,7 +15,9 @@ import numpy as np
 Factors: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 _N_CONJUGATE_GRADIENTS = 20
-_NEXT, _LAST = [1, 2, 0], [2, 0, 1]  # the other two modes
+# the other two modes
+_NEXT = [1, 2, 0]
+_LAST = [2, 0, 1]
 
 
 def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float = 1e-8) -> tuple[Factors, float, int]:
@@ -63,7 +65,9 @@ def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float
         else:
             break
         gain = loss - trial_loss
-        current, difference, loss = trial, trial_difference, trial_loss
+        current = trial
+        difference = trial_difference
+        loss = trial_loss
         damping = max(damping / 5, 1e-12)
         n_steps += 1
         if gain < tol * loss:
@@ -72,7 +76,7 @@ def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float
 
 
 def _balanced(factors: Factors) -> Factors:
-    """Same components, equal norms of their columns."""
+    """Scale the columns of every component to equal norms, leaving the component as it is."""
     norms = np.stack([np.linalg.norm(factor, axis=0) for factor in factors])
     common = np.cbrt(np.prod(norms, axis=0))
     scales = common / np.where(norms == 0, 1.0, norms)
@@ -129,7 +133,8 @@ def _solve(factors: np.ndarray, grams: np.ndarray, gradient: np.ndarray, shift: 
         step = step + length * search
         rest = rest - length * image
         ahead = rest @ inverses
-        previous, energy = energy, np.vdot(rest, ahead)
+        previous = energy
+        energy = np.vdot(rest, ahead)
         if energy < tol * start_energy:
             break
         search = ahead + energy / previous * search

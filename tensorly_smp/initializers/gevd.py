@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -12,7 +11,7 @@ import scipy.linalg
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp.checks import checked_integer, unmasked_array
+from tensorly_smp.checks import checked_integer, unmasked_array, warn
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
 from tensorly_smp.initializers.core import (
     DEGENERATE_COSINE,
@@ -148,7 +147,7 @@ def gevd_parafac(
     context = tl.context(tensor) if tl.is_tensor(tensor) and np.issubdtype(array.dtype, np.floating) else {}
     _refuse_overflow(found.weights, array.dtype if context else np.dtype(np.float64))
     if degenerate := degeneracy_warning(*found.factors):
-        warnings.warn(degenerate, stacklevel=2)
+        warn(degenerate)
     return CPTensor((tl.tensor(found.weights, **context), [tl.tensor(factor, **context) for factor in found.factors]))
 
 
@@ -247,7 +246,8 @@ def unit_columns(factors: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray
         norms = np.linalg.norm(factor, axis=0)
         peak = np.take_along_axis(factor, np.abs(factor).argmax(axis=0)[None], axis=0)[0]
         sign = np.where(peak < 0, -1.0, 1.0)
-        weights, signs = weights * norms, signs * sign
+        weights = weights * norms
+        signs = signs * sign
         scaled.append(factor * sign / np.where(norms == 0, 1.0, norms))
     norms = np.linalg.norm(factors[2], axis=0)
     weights = weights * norms

@@ -184,7 +184,9 @@ def _diagonalize_all(slices: np.ndarray, vectors: np.ndarray, n_sweeps_max: int,
         else:
             return vectors, sweep
         gain = loss - trial_loss
-        vectors, rotated, loss = trial, trial_rotated, trial_loss
+        vectors = trial
+        rotated = trial_rotated
+        loss = trial_loss
         if gain < tol * loss:
             return vectors, sweep + 1
     return vectors, n_sweeps_max

@@ -11,12 +11,12 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
 
 
-def merged_sizes(data: Marginals | Codes, n_bins: int, weights: np.ndarray | None = None) -> tuple[int, ...]:
+def coarse_sizes(data: Marginals | Codes, n_bins: int, weights: np.ndarray | None = None) -> tuple[int, ...]:
     """Bins per variable that :func:`gevd_start` decomposes with this ``n_bins``; weights are those of codes."""
-    return tuple(int(merge_bins(share, n_bins).max()) + 1 for share in univariate_marginals(data, weights))
+    return tuple(int(coarse_bins(share, n_bins).max()) + 1 for share in univariate_marginals(data, weights))
 
 
-def merge_bins(share: np.ndarray, n_bins: int) -> np.ndarray:
+def coarse_bins(share: np.ndarray, n_bins: int) -> np.ndarray:
     """Merged bin of every bin: consecutive bins, about equally many samples each; empty bins join a neighbor."""
     target = min(n_bins, int(np.count_nonzero(share)))
     # Bins that hold more than an equal part count as one part, so that the others share what they leave.
@@ -40,7 +40,7 @@ def sum_groups(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     return np.bincount(group, values, minlength=int(group.max()) + 1)
 
 
-def spread_bins(column: np.ndarray, share: np.ndarray, group: np.ndarray) -> np.ndarray:
+def refine(column: np.ndarray, share: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Merged bins back to bins, in proportion to the overall histogram."""
     total = sum_groups(share, group)
     within = share / np.where(total == 0, 1.0, total)[group] + 1e-6  # not zero where by chance no sample fell
@@ -48,7 +48,7 @@ def spread_bins(column: np.ndarray, share: np.ndarray, group: np.ndarray) -> np.
     return column[group] * within[:, None]
 
 
-def merge_data(data: Marginals | Codes, groups: list[np.ndarray]) -> Marginals | Codes:
+def coarsen(data: Marginals | Codes, groups: list[np.ndarray]) -> Marginals | Codes:
     """The data at merged bins; ``groups`` has the merged bin of every bin of each variable."""
     sizes = [int(group.max()) + 1 for group in groups]
     binning = Binning.from_n_bins(sizes, data.binning.variables)

@@ -26,7 +26,7 @@ DENSE_PAIR = 600
 
 @dataclass(frozen=True)
 class PairBlock:
-    """What the two sources of a start, histograms and codes, have in common."""
+    """Compressed pair block and slices, from histograms or from codes."""
 
     n_bins: tuple[int, ...]
     partition: Partition
@@ -46,7 +46,8 @@ def compress_marginals(marginals: Marginals, partition: Partition, rank: int) ->
     left_scale = _cell_scale(pair.sum(axis=1) / len(partition.second))
     right_scale = _cell_scale(pair.sum(axis=0) / len(partition.first))
     left, values, right = np.linalg.svd(left_scale[:, None] * pair * right_scale, full_matrices=False)
-    left, right = left[:, :rank], right[:rank].T
+    left = left[:, :rank]
+    right = right[:rank].T
     # i j cells of the first two modes, k third mode, a b compressed
     slices = np.einsum(
         "ijk,ia,jb->kab", tensor, left_scale[:, None] * left, right_scale[:, None] * right, optimize=True
@@ -63,7 +64,8 @@ def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.nd
     observed = (codes.values >= 0).mean(axis=0) if weights is None else weights @ (codes.values >= 0) / n_samples
     first, second = (_one_hot(codes, group, observed) for group in partition.sets[:2])
     left_scale, right_scale = (_cell_scale(_column_sums(hot, weights) / n_samples) for hot in (first, second))
-    first, second = first @ scipy.sparse.diags_array(left_scale), second @ scipy.sparse.diags_array(right_scale)
+    first = first @ scipy.sparse.diags_array(left_scale)
+    second = second @ scipy.sparse.diags_array(right_scale)
     if weights is not None:  # all that follows is sums over samples of one times the other
         second = scipy.sparse.diags_array(weights) @ second
     shape = (first.shape[1], second.shape[1])
@@ -82,9 +84,13 @@ def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.nd
         # The noise of the samples is far above this tolerance; to rounding would take twice as long.
         left, values, right = svds(operator, k=n_values, v0=start, tol=1e-2)
         order = np.argsort(-values)
-        left, values, right = left[:, order], values[order], right[order]
-    left, right = left[:, :rank], right[:rank].T
-    first_scores, second_scores = first @ left, second @ right
+        left = left[:, order]
+        values = values[order]
+        right = right[order]
+    left = left[:, :rank]
+    right = right[:rank].T
+    first_scores = first @ left
+    second_scores = second @ right
     slices = []
     n_bins = codes.n_bins
     for n in partition.third:

@@ -14,7 +14,8 @@ from tensorly_smp.marginals.partition import Partition, default_partition
 
 #: How often samples are shuffled: 19 times, so that chance exceeds all of them in one case of twenty; once where only
 #: the leading singular values are computed, since those of a large block hardly vary.
-N_SHUFFLES, N_SHUFFLES_LARGE = 19, 1
+N_SHUFFLES = 19
+N_SHUFFLES_LARGE = 1
 #: Bins per variable, of about equally many samples: the fewer, the less noise in the singular values.
 PAIR_BINS = 6
 
@@ -96,7 +97,7 @@ def pair_singular_values(codes: Codes, n_values: int) -> PairValues:
 
 
 def pair_values_of(values: np.ndarray, n_values: int) -> PairValues:
-    """The same of samples that have not been put in bins: in six, or as many as there have to be for so many values.
+    """Singular values of samples without bins: they are put in six, or as many as so many values need.
 
     Parameters
     ----------
@@ -134,7 +135,8 @@ def _values(codes: Codes, partition: Partition, n_values: int) -> np.ndarray:
 
 def _shuffled(codes: Codes, partition: Partition, seed: int) -> Codes:
     """Codes whose second set of variables is of other samples than the first."""
-    mixed, second = codes.values.copy(), list(partition.second)
+    mixed = codes.values.copy()
+    second = list(partition.second)
     order = np.random.default_rng(seed).permutation(len(mixed))
     mixed[:, second] = mixed[order][:, second]
     return Codes(mixed, codes.binning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +14,11 @@ from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.empty import empty_component_warning
-from tensorly_smp.factors.extrapolation import SquaredExtrapolation
+from tensorly_smp.factors.iteration import Coordinates, iterate
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.likelihood.bin_likelihood import BinLikelihood, checked_number, code_likelihood
-from tensorly_smp.likelihood.expectation import log_floored
+from tensorly_smp.likelihood.expectation import Expectation, log_floored
 from tensorly_smp.progress import checked_verbose, logger, progress_bar
 from tensorly_smp.representations import html_summary, short_repr, shown
 
@@ -104,76 +103,6 @@ class LikelihoodSolution:
             ("what to do", self.status.remedy),
         ]
         return html_summary("LikelihoodSolution", pairs) + self.factors._repr_html_()
-
-
-class _Iteration:
-    """The passes of EM from one start, recorded and stopped."""
-
-    def __init__(self, likelihood: BinLikelihood, tol: float, n_iter_max: int, extrapolate: bool) -> None:
-        self.likelihood = likelihood
-        self.tol = tol
-        self.n_iter_max = n_iter_max
-        self.extrapolation = SquaredExtrapolation() if extrapolate else None
-
-    def run(
-        self, logs: np.ndarray, callback: Callable[[np.ndarray, float], bool | None] | None
-    ) -> tuple[np.ndarray, LikelihoodTrace, StopReason]:
-        """Last accepted logarithms, the record, and why it ended."""
-        accepted, fallback = logs, None
-        n_accepted = 0
-        record: list[tuple[float, float, float]] = []
-        status = StopReason.INTERRUPTED
-        began = time.perf_counter()
-        try:
-            while True:
-                # The E-step that the next step needs anyway tells how good the point is.
-                result, log_likelihood, penalized = self.likelihood.expect(logs)
-                if record and not penalized >= record[-1][1]:
-                    if fallback is None:  # EM itself climbs, but for rounding
-                        status = StopReason.CONVERGED
-                        break
-                    self._reject()
-                    logs, fallback = fallback, None
-                    continue
-                record.append((log_likelihood, penalized, time.perf_counter() - began))
-                accepted, n_accepted, fallback = logs, len(record), None
-                status_now = self._status(logs, [entry[1] for entry in record[-3:]], len(record) - 1, callback)
-                if status_now is not None:
-                    status = status_now
-                    break
-                logs = self.likelihood.maximize(result, accepted)
-                proposal = self._proposal(accepted, logs, record)
-                if proposal is not None:
-                    fallback, logs = logs, proposal
-        except KeyboardInterrupt:
-            if not n_accepted:
-                raise
-        # An interrupt may have come between the record of a point and its acceptance.
-        return accepted, LikelihoodTrace(*np.array(record[:n_accepted]).T), status
-
-    def _status(
-        self, logs: np.ndarray, values: list[float], n_passes: int, callback: Callable[..., bool | None] | None
-    ) -> StopReason | None:
-        if callback is not None and bool(callback(logs, values[-1])):
-            return StopReason.CALLBACK
-        if len(values) > 2 and values[-1] - values[-3] <= 2 * self.tol:
-            return StopReason.CONVERGED
-        return StopReason.MAX_SWEEPS if n_passes >= self.n_iter_max else None
-
-    def _proposal(
-        self, before: np.ndarray, after: np.ndarray, record: list[tuple[float, float, float]]
-    ) -> np.ndarray | None:
-        if self.extrapolation is None:
-            return None
-        if len(record) < 2 or record[-1][1] - record[-2][1] > _FAST_GAIN:
-            self.extrapolation.history = []  # the three iterates are consecutive ones
-            return None
-        proposal = self.extrapolation.propose(before, after)
-        return None if proposal is None else self.likelihood.feasible(proposal)
-
-    def _reject(self) -> None:
-        if self.extrapolation is not None:
-            self.extrapolation.reject()
 
 
 def refine_em(
@@ -336,12 +265,38 @@ def raise_likelihood(
         tables = np.split(np.exp(logs[:-1]), likelihood.first_rows[1:])
         return MixtureFactors(np.exp(logs[-1]), tuple(tables), binning)
 
-    def call(logs: np.ndarray, penalized: float) -> bool | None:
-        return None if callback is None else callback(as_factors(logs), penalized)
+    log_likelihoods: list[float] = []
 
-    iteration = _Iteration(likelihood, tol, n_iter_max, bool(extrapolate))
+    def evaluate(logs: np.ndarray) -> tuple[Expectation, float]:
+        result, _, penalized = likelihood.expect(logs)
+        return result, penalized
+
     with progress_bar(verbose, "EM", unit="pass") as bar:
-        logs, trace, status = iteration.run(logs, bar.counting(call, "log_likelihood"))
+
+        def record(logs: np.ndarray, result: Expectation, penalized: float) -> bool | None:
+            log_likelihoods.append(result.log_likelihood / likelihood.n_samples)
+            bar.advance(log_likelihood=penalized)
+            return None if callback is None else callback(as_factors(logs), penalized)
+
+        reached = iterate(
+            logs,
+            evaluate,
+            lambda logs, result: likelihood.maximize(result, logs),
+            tol=tol,
+            n_iter_max=n_iter_max,
+            coordinates=Coordinates(lambda logs: logs, lambda vector, _: likelihood.feasible(vector))
+            if extrapolate
+            else None,
+            fast_gain=_FAST_GAIN,
+            callback=record,
+        )
+    # An interrupt may have come between a pass and its record.
+    n_kept = min(len(log_likelihoods), len(reached.values))
+    log_likelihoods = log_likelihoods[:n_kept] or [reached.detail.log_likelihood / likelihood.n_samples]
+    trace = LikelihoodTrace(
+        np.array(log_likelihoods), reached.values[: len(log_likelihoods)], reached.seconds[: len(log_likelihoods)]
+    )
+    logs, status = reached.position, reached.status
     solution = LikelihoodSolution(as_factors(logs), trace, status)
     logger.info(
         "EM: log-likelihood %.6g per sample after %d passes, %s; %.2f s",

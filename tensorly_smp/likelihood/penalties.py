@@ -52,7 +52,7 @@ def choose_penalties(
     criterion: str = "reml",
     start: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The penalty of every density that a criterion likes best, and the coefficients with it.
+    """Choose the penalty of every density by a criterion, and return the coefficients that go with it.
 
     Parameters
     ----------
@@ -106,9 +106,10 @@ def choose_penalties(
     data, compiled = basis.transposed @ shares, compiled_for(basis, n_densities)
     for columns in chunks(n_densities):
         fit = LogSplineFit.at(basis, data[:, columns], grid[-1, columns], coefficients[:, columns])
-        chosen[columns], coefficients[:, columns] = _best_of_path(
-            fit, totals[columns], grid[::-1, columns], CRITERIA[criterion], compiled
+        values, coefficients[:, columns] = _criterion_along(
+            fit, totals[columns], grid[:, columns], CRITERIA[criterion], compiled
         )
+        chosen[columns] = np.exp(_peak(np.log(grid[:, columns]), values))
     return chosen, coefficients
 
 
@@ -123,18 +124,24 @@ def largest_penalties(basis: SplineBasis, shares: np.ndarray) -> np.ndarray:
     return variance**3 * 40.0**5 / (6.0 * LEAST_FREEDOM * length)
 
 
-def _best_of_path(
+def _criterion_along(
     fit: LogSplineFit,
     totals: np.ndarray,
     penalties: np.ndarray,
     criterion_of: Criterion,
     compiled: ModuleType | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Best of decreasing penalties (n_candidates, n_densities), and coefficients: from next to a Gaussian on."""
-    chosen, best, coefficients = penalties[0].copy(), np.full(len(totals), -np.inf), fit.coefficients.copy()
+    """Criterion (n_candidates, n_densities) of increasing penalties, from the largest down, and the best coefficients.
+
+    It is minus infinity where a penalty was not tried.
+    """
+    values = np.full(penalties.shape, -np.inf)
+    best, coefficients = np.full(len(totals), -np.inf), fit.coefficients.copy()
     going = np.ones(len(totals), dtype=bool)
-    for number, penalty in enumerate(penalties):
-        tried = np.flatnonzero(going & (penalty < penalties[number - 1])) if number else np.arange(len(totals))
+    last = len(penalties) - 1
+    for number in range(last, -1, -1):
+        penalty = penalties[number]
+        tried = np.flatnonzero(going & (penalty < penalties[number + 1])) if number < last else np.arange(len(totals))
         if not len(tried):
             continue
         part = maximize(
@@ -142,11 +149,39 @@ def _best_of_path(
         )
         fit.put(tried, part)
         value = criterion_of(part, totals[tried], compiled)
+        values[number, tried] = value
         better = value > best[tried]
-        best[tried[better]], chosen[tried[better]] = value[better], penalty[tried[better]]
+        best[tried[better]] = value[better]
         coefficients[:, tried[better]] = part.coefficients[:, better]
         going[tried] = value > best[tried] - HOPELESS
-    return chosen, coefficients
+    return values, coefficients
+
+
+def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Where the parabola through the best value and its neighbors is highest; at the best where there is none.
+
+    Parameters
+    ----------
+    places : ndarray (n_places, n_columns)
+        Increasing.
+    values : ndarray (n_places, n_columns)
+        Minus infinity where not known.
+    """
+    column = np.arange(values.shape[1])
+    best = values.argmax(axis=0)
+    below, above = np.maximum(best - 1, 0), np.minimum(best + 1, len(values) - 1)
+    left, right = places[best, column] - places[below, column], places[above, column] - places[best, column]
+    known = (left > 0) & (right > 0) & np.isfinite(values[below, column]) & np.isfinite(values[above, column])
+    found = places[best, column].copy()
+    column, best, below, above = column[known], best[known], below[known], above[known]
+    left, right = left[known], right[known]
+    rise = (values[best, column] - values[below, column]) / left
+    fall = (values[above, column] - values[best, column]) / right
+    slope, curvature = (rise * right + fall * left) / (left + right), 2.0 * (fall - rise) / (left + right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = np.where(curvature < 0, -slope / curvature, 0.0)
+    found[known] += np.clip(step, -0.5 * left, 0.5 * right)
+    return found
 
 
 def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tensorly_smp.checks import checked_integer
-from tensorly_smp.factors.extrapolation import SquaredExtrapolation
+from tensorly_smp.factors.iteration import Coordinates, Iteration, iterate
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.likelihood.cell_samples import CellStatistics, SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
@@ -17,8 +18,11 @@ from tensorly_smp.likelihood.expectation import Expectation
 
 #: Penalties are chosen anew after each of these rounds of passes.
 N_ROUNDS = 3
-#: ... unless fewer than this share of them change.
-FEW_CHANGES = 0.02
+#: ... unless fewer than this share of them change by more than this, as a logarithm.
+FEW_CHANGES, LEAST_CHANGE = 0.02, 1.0
+
+#: Called before every pass with the mixture, the E-step there and the penalized log-likelihood; returning True stops.
+Callback = Callable[[SmoothMixture, Expectation, float], bool | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,8 @@ class SmoothFit:
     cells : Cells
     penalty : ndarray (n_smooth, rank)
         rho of every density, per sample of its component.
+    total_penalty : ndarray (n_smooth * rank,)
+        The same times the number of samples of the component: what the objective has, and what `near` takes.
     log_likelihood : float
         Of the observed entries, weighted sum over samples, in nats; of densities that are constant in every cell, so
         that fits on other cells compare.
@@ -50,6 +56,7 @@ class SmoothFit:
     mixture: SmoothMixture
     cells: Cells
     penalty: np.ndarray
+    total_penalty: np.ndarray
     log_likelihood: float
     n_parameters: float
     posterior: np.ndarray
@@ -79,7 +86,7 @@ def smooth_em(
     n_rounds: int = N_ROUNDS,
     n_iter_max: int = 100,
     tol: float = 1e-5,
-    callback: Callable[[], None] | None = None,
+    callback: Callback | None = None,
 ) -> SmoothFit:
     """Alternate posteriors and penalized log-spline densities until the penalized likelihood rises no further.
 
@@ -107,10 +114,11 @@ def smooth_em(
         Passes over the samples, of all rounds together, not counting extrapolations that are taken back. With 0 the
         densities are those of the posteriors given.
     tol : float
-        A round ends when a pass raises the penalized log-likelihood by less than this, in nats per sample.
+        A round ends when two passes raise the penalized log-likelihood by less than this each, in nats per sample.
     callback : callable, optional
-        ``callback()`` before every pass. A KeyboardInterrupt, from there or from the keyboard, ends the fit with what
-        it has reached.
+        ``callback(mixture, expected, value)`` before every pass: SmoothMixture, Expectation and penalized
+        log-likelihood; returning True stops. A KeyboardInterrupt, from there or from the keyboard, ends the fit with
+        what it has reached.
 
     Returns
     -------
@@ -126,106 +134,60 @@ def smooth_em(
     M. Levine, D. R. Hunter, D. Chauveau, "Maximum smoothed likelihood for multivariate mixtures", Biometrika 98, 2011.
     """
     n_rounds, n_iter_max = checked_integer(n_rounds, "n_rounds", 1), checked_integer(n_iter_max, "n_iter_max", 0)
+    coordinates = Coordinates(
+        pack=SmoothMixture.pack, unpack=lambda vector, like: samples.normalized(like.unpack(vector))
+    )
     penalty, mixture = samples.choose(samples.given(posterior), criterion, near, candidates)
-    point = _Point.start(samples, mixture, penalty)
-    status = StopReason.CONVERGED
+    reached: Iteration[SmoothMixture, Expectation] | None = None
+    values, rounds = np.empty(0), np.empty(0, dtype=int)
+    n_left, status = n_iter_max, StopReason.CONVERGED
     try:
         for number in range(n_rounds):
-            if number:
-                penalty, mixture = samples.choose(point.expected, criterion, (point.penalty, point.mixture))
-                if np.count_nonzero(np.abs(np.log(penalty / point.penalty)) > 1.0) <= FEW_CHANGES * penalty.size:
+            chosen = penalty
+            if reached is not None:
+                chosen, mixture = samples.choose(reached.detail, criterion, (penalty, reached.position))
+                if np.count_nonzero(np.abs(np.log(chosen / penalty)) > LEAST_CHANGE) <= FEW_CHANGES * penalty.size:
                     break
-                point = _Point.start(samples, mixture, penalty, point.trace)
-            converged = False
-            if point.n_passes < n_iter_max:
-                for reached, converged in _passes(samples, point, tol, callback):
-                    point = reached
-                    if converged or point.n_passes >= n_iter_max:
-                        break
-            if not converged:
-                status = StopReason.MAX_SWEEPS
+            reached = iterate(
+                mixture,
+                partial(samples.expect, penalty=chosen),
+                partial(_advance, samples, chosen),
+                tol=tol * samples.total_weight,
+                n_iter_max=n_left,
+                coordinates=coordinates,
+                callback=callback,
+            )
+            penalty = chosen
+            values = np.concatenate([values, reached.values])
+            rounds = np.concatenate([rounds, np.full(len(reached.values), number)])
+            n_left -= reached.n_steps
+            status = reached.status
+            if status is not StopReason.CONVERGED:
                 break
     except KeyboardInterrupt:
+        if reached is None:
+            raise
         status = StopReason.INTERRUPTED
-    mixture, expected = point.mixture, point.expected
-    rounds, values = zip(*point.trace, strict=True)
-    rho = point.penalty / samples.shares(expected.counts)[1]
+    assert reached is not None  # there is at least one round
+    mixture, expected = reached.position, reached.detail
+    rho = penalty / samples.shares(expected.counts)[1]
     return SmoothFit(
         mixture=mixture,
         cells=samples.cells,
         penalty=rho.reshape(len(samples.cells.smooth), mixture.rank),
+        total_penalty=penalty,
         log_likelihood=expected.log_likelihood - samples.log_volume,
         n_parameters=samples.freedom(mixture, rho),
         posterior=expected.posterior,
-        trace=(np.array(values) - samples.log_volume) / samples.total_weight,
-        rounds=np.array(rounds),
+        trace=(values - samples.log_volume) / samples.total_weight,
+        rounds=rounds,
         status=status,
         total_weight=samples.total_weight,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """Where the fit is: replaced as a whole, so that an interrupt finds everything of the same pass.
-
-    The trace has a pair (round, value) for every start of a round and every pass.
-    """
-
-    mixture: SmoothMixture
-    penalty: np.ndarray
-    expected: Expectation
-    trace: tuple[tuple[int, float], ...]
-
-    @classmethod
-    def start(
-        cls,
-        samples: CellStatistics,
-        mixture: SmoothMixture,
-        penalty: np.ndarray,
-        trace: tuple[tuple[int, float], ...] = (),
-    ) -> _Point:
-        """Of the round after those of the trace."""
-        expected, value = samples.expect(mixture, penalty)
-        return cls(mixture, penalty, expected, (*trace, (trace[-1][0] + 1 if trace else 0, value)))
-
-    def moved(self, mixture: SmoothMixture, expected: Expectation, value: float) -> _Point:
-        """After a pass."""
-        return _Point(mixture, self.penalty, expected, (*self.trace, (self.trace[-1][0], value)))
-
-    @property
-    def value(self) -> float:
-        """Penalized log-likelihood."""
-        return self.trace[-1][1]
-
-    @property
-    def n_passes(self) -> int:
-        """So far, of all rounds."""
-        return len(self.trace) - self.trace[-1][0] - 1
-
-
-def _passes(
-    samples: CellStatistics, point: _Point, tol: float, callback: Callable[[], None] | None
-) -> Iterator[tuple[_Point, bool]]:
-    """Passes with fixed penalties: after each where it has led, and whether that is the end.
-
-    Extrapolated over pairs of passes. What turns out lower is taken back, so that the trace never falls.
-    """
-    squared = SquaredExtrapolation()
-    while True:
-        if callback is not None:
-            callback()
-        proposed = after = samples.maximize(point.expected, point.mixture, point.penalty)
-        vector = squared.propose(point.mixture.pack(), after.pack())
-        if vector is not None:
-            proposed = samples.normalized(point.mixture.unpack(vector))
-        found, reached = samples.expect(proposed, point.penalty)
-        if vector is not None and not reached >= point.value:
-            squared.reject()
-            proposed = after
-            found, reached = samples.expect(proposed, point.penalty)
-        if not reached >= point.value:  # EM itself climbs, but for rounding
-            yield point, True
-            return
-        gain = reached - point.value
-        point = point.moved(proposed, found, reached)
-        yield point, gain <= tol * samples.total_weight
+def _advance(
+    samples: CellStatistics, penalty: np.ndarray, mixture: SmoothMixture, expected: Expectation
+) -> SmoothMixture:
+    """M-step with these penalties."""
+    return samples.maximize(expected, mixture, penalty)

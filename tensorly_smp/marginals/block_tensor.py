@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition
 
 if TYPE_CHECKING:
     import xarray as xr
 
+#: Random partitions that are looked at for one whose blocks have been counted.
+MOST_PARTITIONS_TRIED = 200
 
-def block_tensor(marginals: Marginals, partition: Partition | Sequence[Iterable[int]] | None = None) -> xr.DataArray:
+
+def block_tensor(
+    marginals: Marginals | Any,
+    partition: Partition | Sequence[Iterable[int]] | None = None,
+    *,
+    modes: Sequence[Sequence[int]] | None = None,
+) -> xr.DataArray:
     """Block tensor Y of the paper: block (j, k, l) is the histogram X_jkl, j in S1, k in S2, l in S3.
 
     Its CPD is [[w; A_1, A_2, A_3]] with the factors of the variables of each set stacked (Kargas & Sidiropoulos,
@@ -23,10 +32,13 @@ def block_tensor(marginals: Marginals, partition: Partition | Sequence[Iterable[
 
     Parameters
     ----------
-    marginals : Marginals
+    marginals : Marginals, tensor or sequence of tensor
         With a histogram for every block.
     partition : Partition or three collections of variable indices, optional
-        Disjoint and not empty; by default :func:`default_partition`.
+        Disjoint and not empty; by default :func:`default_partition`, or another one of all variables whose blocks have
+        been counted.
+    modes : sequence of (j, k, l), optional
+        For tensors, see :meth:`Marginals.from_tensors`.
 
     Returns
     -------
@@ -53,10 +65,11 @@ def block_tensor(marginals: Marginals, partition: Partition | Sequence[Iterable[
     import pandas as pd
     import xarray as xr
 
-    if not isinstance(marginals, Marginals):
-        raise InvalidTypeError(f"marginals is {type(marginals).__name__}; expected Marginals, as of count_marginals.")
-    sets = default_partition(marginals.n_variables) if partition is None else partition
-    parts = as_partition(sets, marginals.n_variables)
+    marginals = as_marginals(marginals, modes)
+    if partition is None:
+        parts = counted_partition(marginals, default_partition(marginals.n_variables))
+    else:
+        parts = as_partition(partition, marginals.n_variables)
     coords: dict[Any, Any] = {}
     for dim, group in zip(("first", "second", "third"), parts, strict=True):
         labels = [(marginals.binning.variables[n], i) for n in group for i in range(marginals.n_bins[n])]
@@ -69,6 +82,56 @@ def block_tensor(marginals: Marginals, partition: Partition | Sequence[Iterable[
         name="block_tensor",
         attrs={"long_name": "joint probability of three bins"},
     )
+
+
+def as_marginals(data: Any, modes: Sequence[Sequence[int]] | None = None) -> Marginals:
+    """Marginals as they are, and tensors as exact histograms."""
+    if not isinstance(data, Marginals):
+        return Marginals.from_tensors(data, modes)
+    if modes is not None:
+        raise InvalidInputError("data is Marginals, which has its modes; give modes with tensors only.")
+    return data
+
+
+def counted_partition(
+    marginals: Marginals, wanted: Partition, rank: int = 1, rng: np.random.Generator | None = None
+) -> Partition:
+    """The wanted partition, or a random one of all variables, all of whose blocks have been counted.
+
+    Parameters
+    ----------
+    marginals : Marginals
+    wanted : Partition
+    rank : int
+        One whose first two sets allow this rank is taken first.
+    rng : Generator, optional
+        By default the same partitions are tried every time.
+
+    Returns
+    -------
+    Partition
+        The wanted one where none is found.
+    """
+    counted = {tuple(t) for t in marginals.triples[marginals.totals > 0].tolist()}
+    found: Partition | None = None
+    for partition in _candidates(wanted, marginals.n_bins, np.random.default_rng(0) if rng is None else rng):
+        if not all(tuple(sorted(block)) in counted for block in product(*partition)):
+            continue
+        if min(partition.effective_sizes(marginals.n_bins)[:2]) >= rank:
+            return partition
+        found = found or partition
+    return found or wanted
+
+
+def _candidates(wanted: Partition, n_bins: Sequence[int], rng: np.random.Generator) -> Iterator[Partition]:
+    yield wanted
+    n_variables = sum(map(len, wanted))
+    for _ in range(MOST_PARTITIONS_TRIED):
+        groups = rng.integers(3, size=n_variables)
+        sets = [tuple(np.flatnonzero(groups == g).tolist()) for g in range(3)]
+        if all(sets):
+            # The order of the sets is free: the one with the fewest bins is the pencil.
+            yield Partition(*sorted(sets, key=lambda group: -sum(n_bins[n] - 1 for n in group)))
 
 
 def stack_blocks(marginals: Marginals, partition: Partition) -> np.ndarray:

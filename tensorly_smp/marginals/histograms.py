@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import comb
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tensorly_smp.exceptions import (
     SizeLimitError,
     SparseHistogramWarning,
 )
+from tensorly_smp.marginals.tensors import read_tensors, to_numpy
 from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.randomness import RandomState
 from tensorly_smp.representations import html_summary, listed, number_range, shown
@@ -66,6 +68,56 @@ class Marginals:
     totals: np.ndarray
     binning: Binning
     n_samples: int
+
+    @classmethod
+    def from_tensors(
+        cls, tensors: Any, modes: Sequence[Sequence[int]] | None = None, variables: Sequence[Hashable] | None = None
+    ) -> Marginals:
+        """Third-order tensors of counts or probabilities, as if they were exact histograms.
+
+        Parameters
+        ----------
+        tensors : tensor or sequence of tensor
+            Of the active TensorLy backend, or array_like.
+        modes : sequence of (j, k, l), optional
+            Variables along the three modes of each, numbered from 0; may be left out for a single tensor. Tensors of
+            the same three variables are added up.
+        variables : sequence of hashable, optional
+            Their names.
+
+        Returns
+        -------
+        Marginals
+            Of no samples, in NumPy; each tensor has its modes in the order of the variables.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            Tensors, modes or names that cannot be used.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tensorly_smp as smp
+        >>> smp.Marginals.from_tensors([np.ones((2, 3, 4)), np.ones((5, 3, 2))], modes=[(0, 1, 2), (3, 1, 0)])
+        Marginals(2 triples of 4 variables, 2 to 5 bins, 0 samples)
+        """
+        arrays, mode_array, n_bins, _ = read_tensors(tensors, modes)
+        if single := [n for n, size in enumerate(n_bins) if size < 2]:
+            raise InvalidInputError(
+                f"The tensors have a single entry along mode(s) {single}, as modes= numbers them, which tells no "
+                'components apart; expected at least 2. An algebraic start needs as many: take init="random".'
+            )
+        orders = np.argsort(mode_array, axis=1)
+        triples = np.take_along_axis(mode_array, orders, axis=1)
+        summed: dict[tuple[int, ...], np.ndarray] = {}
+        for array, order, triple in zip(arrays, orders, triples.tolist(), strict=True):
+            count = to_numpy(array).transpose(order)
+            summed[tuple(triple)] = summed.get(tuple(triple), 0.0) + count
+        index = sorted(summed)
+        counts = tuple(summed[triple] for triple in index)
+        totals = np.array([count.sum() for count in counts])
+        return cls(counts, np.array(index), totals, Binning.from_n_bins(n_bins, variables), 0)
 
     @property
     def n_triples(self) -> int:
@@ -241,10 +293,12 @@ def _count(
         chunk[chunk < 0] = -max(sizes)
         chunk_weights = None if weights is None else weights[start : start + CHUNK_SIZE]
         incomplete = chunk.min() < 0
-        pair, pair_code = (-1, -1), chunk[0]
+        pair = (-1, -1)
+        pair_code = chunk[0]
         for position, (j, k, m) in enumerate(triples):
             if (j, k) != pair:  # lexicographic order: each pair is computed once
-                pair, pair_code = (j, k), chunk[j] * n_bins[k] + chunk[k]
+                pair = (j, k)
+                pair_code = chunk[j] * n_bins[k] + chunk[k]
             cell = pair_code * n_bins[m] + chunk[m]
             if incomplete:
                 cell[cell < 0] = sizes[position]

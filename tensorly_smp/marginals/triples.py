@@ -1,4 +1,4 @@
-"""Which variable triples are counted."""
+"""Lists of variable triples: all, a number of random ones, or given ones."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def resolve_triples(
 
 
 def _checked_sample(n_triples: int, n_variables: int, random_state: RandomState) -> np.ndarray:
-    fewest, most = -(-n_variables // 3), comb(n_variables, 3)
+    fewest = -(-n_variables // 3)
+    most = comb(n_variables, 3)
     if not fewest <= n_triples <= most:
         raise InvalidInputError(
             f"{n_triples} triples of {n_variables} variables; expected {fewest} (so that every variable is in one) to "

@@ -8,18 +8,22 @@ from tensorly_smp.plotting.calibration import plot_calibration
 from tensorly_smp.plotting.conditionals import plot_conditionals
 from tensorly_smp.plotting.factors import plot_factors
 from tensorly_smp.plotting.identifiability import plot_identifiability
+from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.pairs import plot_pairs
 from tensorly_smp.plotting.selection import plot_selection
 from tensorly_smp.plotting.spectrum import plot_singular_values
 from tensorly_smp.plotting.traces import plot_loss
+from tensorly_smp.plotting.unmixing import plot_unmixing
 
 __all__ = [
     "plot_calibration",
     "plot_conditionals",
     "plot_factors",
     "plot_identifiability",
+    "plot_independence",
     "plot_loss",
     "plot_pairs",
     "plot_selection",
     "plot_singular_values",
+    "plot_unmixing",
 ]

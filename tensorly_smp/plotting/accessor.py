@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorly_smp.independence import check_independence
 from tensorly_smp.plotting.calibration import plot_calibration
 from tensorly_smp.plotting.conditionals import plot_conditionals
 from tensorly_smp.plotting.factors import plot_factors
 from tensorly_smp.plotting.identifiability import plot_identifiability
+from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.pairs import plot_pairs
 from tensorly_smp.plotting.spectrum import plot_singular_values
 from tensorly_smp.plotting.traces import plot_loss
@@ -73,6 +75,13 @@ class ModelPlots:
     def identifiability(self, axes: Any = None) -> np.ndarray:
         """Report on uniqueness: :func:`~tensorly_smp.plotting.plot_identifiability`."""
         return plot_identifiability(self._model.identifiability_, axes)
+
+    def independence(self, X: Any, ax: Axes | None = None, **options: Any) -> Axes:
+        """Dependence of variables within components: :func:`~tensorly_smp.plotting.plot_independence`.
+
+        Options are those of :func:`~tensorly_smp.check_independence`, by default with ``random_state=0``.
+        """
+        return plot_independence(check_independence(self._model, X, **({"random_state": 0} | options)), ax)
 
     def calibration(self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None) -> Axes:
         """Calibration of the posteriors of X, of known classes: :func:`~tensorly_smp.plotting.plot_calibration`."""

@@ -85,7 +85,8 @@ def plot_conditionals(
     """
     subject = read_subject(model_or_dataset)
     positions = subject.positions(variables)
-    values, units = subject.values(X), subject.units(X)
+    values = subject.values(X)
+    units = subject.units(X)
     subject.density  # noqa: B018  # errors before there is a figure
     per_page = count_axes(axes, PER_PAGE)
     shown, n_pages = page_of(positions, page, per_page)

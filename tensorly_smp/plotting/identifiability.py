@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.identifiability.evidence import GENERIC, UNIQUE
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
+from tensorly_smp.identifiability.verdict import GENERIC, UNIQUE
 from tensorly_smp.plotting.style import BLUE, ORANGE, integer_ticks, log_ticks, panels, plain_frame
 from tensorly_smp.plotting.subject import MIXTURES, read_subject
 
@@ -21,6 +21,7 @@ CRITERIA = {
     "gevd": "algebra (GEVD)",
     "kruskal": "Kruskal",
     "generic": "generic",
+    "joint": "whole samples",
     "paper-gevd": "paper: algebra",
     "paper-generic": "paper: generic",
 }
@@ -38,11 +39,11 @@ def plot_identifiability(report: Any, axes: Any = None) -> np.ndarray:
 
     Up to four panels, as far as the report has them. The highest rank that every criterion allows, beside the line of
     the number of components: blue bars reach it, and one is enough; the paper's own figures are gray. Rank and k-rank
-    of the three stacked factors, with their condition numbers: best are as many as components; the columns of a set
-    with fewer are dependent, which the other sets can make up for. What stands against uniqueness is orange, unless the
-    model is unique in spite of it: the panel then says why that is enough. The
-    singular values of the Jacobian: zeros, marked, are directions in which the model can move without any change of its
-    histograms. And in how many variables every two components are nearly parallel.
+    of the factors of three sets of variables, stacked or, where whole samples are known, multiplied, with their
+    condition numbers: best are as many as components; the columns of a set with fewer are dependent, which the other
+    sets can make up for. What stands against uniqueness is orange, unless the model is unique in spite of it: the panel
+    then says why that is enough. The singular values of the Jacobian: zeros, marked, are directions in which the model
+    can move without any change of what is known. And in how many variables every two components are nearly parallel.
 
     Parameters
     ----------
@@ -107,7 +108,8 @@ def _read_report(report: Any) -> xr.Dataset:
 
 def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
     """Highest rank by every criterion."""
-    rank, names = int(dataset.attrs["rank"]), [str(name) for name in dataset["criterion"].values]
+    rank = int(dataset.attrs["rank"])
+    names = [str(name) for name in dataset["criterion"].values]
     is_proved = dataset.attrs["verdict"] in PROVED
     highest = dataset["max_rank"].values.astype(float)
     at = np.arange(len(names))[::-1]
@@ -137,30 +139,37 @@ def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
 
 
 def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
-    """Rank and k-rank of the stacked factors."""
-    rank, at = int(dataset.attrs["rank"]), np.arange(3)
+    """Rank and k-rank of the factors of three sets of variables: stacked, or multiplied where samples are known."""
+    rank = int(dataset.attrs["rank"])
+    at = np.arange(3)
     is_proved = dataset.attrs["verdict"] in PROVED
-    ax.bar(at - 0.2, dataset["stacked_rank"].values, 0.38, color=LIGHT_BLUE, zorder=2, label="rank")
-    ax.bar(at + 0.2, dataset["k_rank"].values, 0.38, color=BLUE, zorder=2, label="k-rank")
-    for place, condition in zip(at, dataset["condition"].values, strict=True):
+    is_joint = "product_rank" in dataset
+    ranks, k_ranks, conditions, sets = (
+        ("product_rank", "product_k_rank", "product_condition", "grouping")
+        if is_joint
+        else ("stacked_rank", "k_rank", "condition", "partition")
+    )
+    ax.bar(at - 0.2, dataset[ranks].values, 0.38, color=LIGHT_BLUE, zorder=2, label="rank")
+    ax.bar(at + 0.2, dataset[k_ranks].values, 0.38, color=BLUE, zorder=2, label="k-rank")
+    for place, condition in zip(at, dataset[conditions].values, strict=True):
         known = _condition_text(float(condition))
         color = ORANGE if condition > POOR_CONDITION and not is_proved else "black"
         ax.annotate(known, (place, 1.0), (0, 2), xycoords=ax.get_xaxis_transform(), textcoords="offset points",
                     ha="center", fontsize="small", color=color)  # fmt: skip
     ax.axhline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3)
-    sizes = [int((dataset["partition"].values == s).sum()) for s in range(3)] if "partition" in dataset else []
+    sizes = [int((dataset[sets].values == s).sum()) for s in range(3)] if sets in dataset else []
     gap = "\n" if max(sizes, default=0) > 9 else " "  # names of neighbors would touch
     names = [f"set {s + 1}\n({size}{gap}variable{'' if size == 1 else 's'})" for s, size in enumerate(sizes)]
     ax.set_xticks(at, names, fontsize="small")
-    ax.set_xlabel(_concern(dataset["condition"].values, is_proved), fontsize="small")
-    ax.set_ylabel("of the stacked factors")
+    ax.set_xlabel(_concern(dataset[conditions].values, is_proved), fontsize="small")
+    ax.set_ylabel(f"of the {'multiplied' if is_joint else 'stacked'} factors")
     ax.set_ylim(0, 1.25 * rank)
     integer_ticks(ax.yaxis, 5)
     ax.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
 
 
 def _concern(conditions: np.ndarray, is_proved: bool) -> str:
-    """What the condition numbers (3,) mean that are too large, in at most two lines."""
+    """Meaning of condition numbers (3,) that are too large, in at most two lines."""
     lines = []
     if np.isinf(conditions).any():
         reason = "the other sets make up for it" if is_proved else "fewer independent ones than components"
@@ -198,7 +207,7 @@ def _draw_jacobian(ax: Axes, dataset: xr.Dataset) -> None:
 
 
 def _draw_parallel(ax: Axes, dataset: xr.Dataset) -> None:
-    """How many variables two components are nearly parallel in; none is best."""
+    """Bars of the number of variables in which two components are nearly parallel; none is best."""
     counts = dataset["n_nearly_parallel"].values.astype(float)
     n_variables = dataset.sizes["variable"]
     np.fill_diagonal(counts, np.nan)

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 #: Points of a curve, besides the places where it jumps.
 N_POINTS = 400
 #: Tails of a component beyond these quantiles set no limits of an axis, but for a share of the width in between.
-TAIL, BEYOND = 0.01, 0.35
+TAIL = 0.01
+BEYOND = 0.35
 #: No axis goes farther beyond the quartiles than so many times their distance, unless a tenth would be cut there.
-MOST_MIDDLES, OUTER = 4.0, 0.1
+MOST_MIDDLES = 4.0
+OUTER = 0.1
 #: Shares of the quantiles that `_reach` looks at.
 QUANTILES = np.array([TAIL, OUTER, 0.25, 0.75, 1.0 - OUTER, 1.0 - TAIL])
 #: Of densities that go on beyond the bins, what is lower than this share of the panel is not seen; white after it.
-SEEN, AFTER = 0.005, 0.02
+SEEN = 0.005
+AFTER = 0.02
 #: An axis this many times longer than the mixture needs leaves out a component that lies alone there.
 FAR = 5.0
 #: A larger share of the values outside of the limits is noted in the panel.
@@ -38,7 +41,8 @@ MOST_BARS = 60
 #: A share of distinct values below this means that values are rounded: the bars of data are then whole steps wide.
 TIED = 0.8
 #: Bars of data: at least, and at most.
-FEWEST_BARS, MOST_DATA_BARS = 8, 40
+FEWEST_BARS = 8
+MOST_DATA_BARS = 40
 #: A curve that is this many times higher than those of all other components together leaves the panel.
 TOWERING = 6.0
 
@@ -73,10 +77,13 @@ class Levels:
         places = np.searchsorted(below, QUANTILES * below[-1]).clip(max=len(below) - 1)
         _, outer, lower, upper, outer_above, _ = self.centers[places].tolist()
         middles = MOST_MIDDLES * max(upper - lower, self.gap)  # all of them may be one value
-        low, high = min(lower - middles, outer), max(upper + middles, outer_above)
+        low = min(lower - middles, outer)
+        high = max(upper + middles, outer_above)
         kept = np.flatnonzero((self.centers >= low) & (self.centers <= high))
-        first, last = kept[0], kept[-1]
-        start, end = self.edges[first], self.edges[last + 1]
+        first = kept[0]
+        last = kept[-1]
+        start = self.edges[first]
+        end = self.edges[last + 1]
         if first > 0:  # no farther out than in, since the next level is left out
             start = max(start, 2.0 * self.centers[first] - self.edges[first + 1])
         if last < len(self.centers) - 1:
@@ -117,7 +124,8 @@ def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | N
     edges = subject.edges(n)
     if not subject.discrete[n] or subject.factors is None or edges is None:
         return None
-    factor, dataset = np.asarray(subject.factors.factors[n]), subject.dataset
+    factor = np.asarray(subject.factors.factors[n])
+    dataset = subject.dataset
     categories = None
     if dataset is not None and "categories" in dataset:
         categories = dataset["categories"].transpose("variable", "bin").values[n, : len(factor)]
@@ -125,26 +133,31 @@ def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | N
 
 
 def span(subject: Subject, n: int) -> tuple[float, float]:
-    """Where something is to be seen of a continuous variable: inside the bins, and of the bulk of some component.
+    """Range to be shown of a continuous variable: inside the bins, and around the bulk of some component.
 
     Log-splines go on beyond the bins, which may be those of the central 98 % of the samples: with them, as far as there
     is something to be seen. Long tails are cut, and a component far from all others, for whose sake they would be a
     spike at the edge.
     """
-    conditionals, edges = subject.density.conditionals[n], subject.edges(n)
+    conditionals = subject.density.conditionals[n]
+    edges = subject.edges(n)
     low, high = (-np.inf, np.inf) if edges is None else (float(edges[0]), float(edges[-1]))
     used = np.flatnonzero(subject.weights > 0).tolist()
     quantiles = np.array([conditionals.quantile(QUANTILES, r) for r in used])
     ends = np.array([_reach(each) for each in quantiles])
-    first, last = float(ends[:, 0].min()), float(ends[:, 1].max())
+    first = float(ends[:, 0].min())
+    last = float(ends[:, 1].max())
     if subject.dataset is not None and subject.dataset.attrs.get("density") == "logspline":
         seen = _seen(conditionals, used, first, last)
-        low, high = min(low, seen[0]), max(high, seen[1])
-    low, high = max(low, first), min(high, last)
+        low = min(low, seen[0])
+        high = max(high, seen[1])
+    low = max(low, first)
+    high = min(high, last)
     needed = _reach(mixture_quantile(conditionals, subject.weights, QUANTILES))
     # Components that are wide on the long axis are to be seen there, however small; what is narrow and far is not.
     wide = quantiles[quantiles[:, 3] - quantiles[:, 2] > 0.1 / FAR * (high - low)]
-    first, last = min(needed[0], wide[:, 2].min(initial=np.inf)), max(needed[1], wide[:, 3].max(initial=-np.inf))
+    first = min(needed[0], wide[:, 2].min(initial=np.inf))
+    last = max(needed[1], wide[:, 3].max(initial=-np.inf))
     if high - low > FAR * (last - first) > 0:
         return max(low, float(first)), min(high, float(last))
     return low, high
@@ -153,7 +166,8 @@ def span(subject: Subject, n: int) -> tuple[float, float]:
 def _reach(quantiles: np.ndarray) -> tuple[float, float]:
     """Limits of an axis, from the quantiles (6,) at QUANTILES."""
     tail, outer, lower, upper, outer_above, tail_above = quantiles.tolist()
-    beyond, middles = BEYOND * (tail_above - tail), MOST_MIDDLES * (upper - lower)
+    beyond = BEYOND * (tail_above - tail)
+    middles = MOST_MIDDLES * (upper - lower)
     return (
         max(tail - beyond, min(lower - middles, outer)),
         min(tail_above + beyond, max(upper + middles, outer_above)),
@@ -161,7 +175,7 @@ def _reach(quantiles: np.ndarray) -> tuple[float, float]:
 
 
 def _seen(conditionals: Any, components: list[int], low: float, high: float) -> tuple[float, float]:
-    """Where between low and high one of these components is to be seen, and a little more, within the bounds."""
+    """Range between low and high where one of these components is to be seen, and a little more, within bounds."""
     x = curve_points(conditionals, low, high)
     densities = conditionals.pdf(x)[:, components]
     seen = x[(densities > SEEN * _top(densities)).any(axis=1)]
@@ -171,7 +185,7 @@ def _seen(conditionals: Any, components: list[int], low: float, high: float) -> 
 
 
 def curve_points(conditionals: Any, low: float, high: float) -> np.ndarray:
-    """Where densities are evaluated: evenly, and on both sides of the places where they may jump."""
+    """Points to evaluate densities at: evenly spaced, and on both sides of the places where they may jump."""
     even = np.linspace(low, high, N_POINTS)
     if not hasattr(conditionals, "knots"):
         return even
@@ -192,9 +206,9 @@ def draw_variable(
 
 
 def note_left_out(ax: Axes, subject: Subject, n: int, values: np.ndarray | None) -> None:
-    """How much of a variable lies outside of the limits, of samples (n_samples, n_variables) or else of the mixture.
+    """Note on the share of a variable outside of the limits, of samples or else of the mixture.
 
-    And how much is missing, if anything.
+    It also tells how much is missing, if anything.
     """
     texts = []
     outside = _share_outside(subject, n, values, *ax.get_xlim())
@@ -272,7 +286,8 @@ def data_edges(observed: np.ndarray, low: float, high: float) -> np.ndarray:
         if step > 1e-3 * width:
             width = ceil(width / step) * step
             start = distinct[0] - 0.5 * step
-            first, last = np.floor((low - start) / width), np.ceil((high - start) / width)
+            first = np.floor((low - start) / width)
+            last = np.ceil((high - start) / width)
             return np.asarray(start + width * np.arange(first, last + 1.0))
     return np.linspace(low, high, n_bars + 1)
 

@@ -43,7 +43,8 @@ def _fitting(names: Sequence[Any], width: int) -> list[str]:
     whole = [re.sub(r"\s+", " ", str(name)).strip() or repr(name) for name in names]
     short = [_cut(name, width) for name in whole]
     if repeated_names(short):
-        start, end = _n_common(whole), _n_common([name[::-1] for name in whole])
+        start = _n_common(whole)
+        end = _n_common([name[::-1] for name in whole])
         short = [_window(name, start, len(name) - end, width) for name in whole]
     if repeated_names(short):
         marks = [f" [{n}]" for n in range(len(whole))]

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Variables that are shown unless some are named, and that may be named.
-SHOWN, MOST = 4, 8
+SHOWN = 4
+MOST = 8
 #: Contours hold these shares of a component; with more components than this, only the first.
-SHARES, MANY_COMPONENTS = (0.8, 0.4), 6
+SHARES = (0.8, 0.4)
+MANY_COMPONENTS = 6
 #: Points along each variable where densities are evaluated.
 N_GRID = 90
 #: Tails of a component that the grid leaves out.
@@ -98,7 +100,8 @@ def plot_pairs(
     if n_named < 2 or (named is not None and n_named > MOST):
         raise InvalidInputError(f"{n_named} variable(s) for pairs; expected 2 to {MOST}.")
     positions = most_telling(subject, SHOWN) if named is None else named
-    values, units = subject.values(X), subject.units(X)
+    values = subject.values(X)
+    units = subject.units(X)
     side = len(positions)
     places = panels(axes, side * side, (2.3, 2.1), side).reshape(side, side)
     width = NAME_WIDTH if axes is None else characters(places.ravel(), NAME_WIDTH)
@@ -137,7 +140,7 @@ def plot_pairs(
 
 
 def _explanation(subject: Subject, is_chosen: bool, side: int, values: np.ndarray | None) -> list[str]:
-    """What a reader has to know: which variables these are, what contours hold, which samples are drawn."""
+    """Caption for a reader: which variables these are, what contours hold, which samples are drawn."""
     lines = []
     if is_chosen and side < len(subject.names):
         lines.append(f"The {side} of {len(subject.names)} variables that tell the components apart best")
@@ -238,7 +241,8 @@ def _profile(
         x = np.stack([levels.edges[:-1] + tiny, levels.edges[1:] - tiny], axis=1).ravel()
         density = np.repeat(levels.probabilities[:, component] / np.diff(levels.edges), 2)
         # Contours close at the ends.
-        x, density = np.concatenate([[levels.edges[0]], x, [levels.edges[-1]]]), np.concatenate([[0.0], density, [0.0]])
+        x = np.concatenate([[levels.edges[0]], x, [levels.edges[-1]]])
+        density = np.concatenate([[0.0], density, [0.0]])
     else:
         conditionals = subject.density.conditionals[n]
         low, high = np.clip(conditionals.quantile(np.array([TAIL, 1.0 - TAIL]), component), *limits).tolist()

@@ -58,7 +58,8 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     """
     require_dataset(dataset, ("criterion", "bic", "icl", "failure"), ("best", "criterion_name"), "select_n_components")
     ax = single_axes(ax)
-    numbers, decisive = dataset["n_components"].values, str(dataset.attrs["criterion_name"])
+    numbers = dataset["n_components"].values
+    decisive = str(dataset.attrs["criterion_name"])
     for name, line in (("bic", "--"), ("icl", ":")):
         if name != decisive:
             above = _above_least(dataset[name].values)

@@ -80,10 +80,11 @@ def plot_singular_values(model_or_dataset: Any, ax: Axes | None = None, X: Any =
 
 
 def _draw_samples(dataset: xr.Dataset, ax: Axes | None, n_components: int | None) -> Axes:
-    """Those of samples, and of shuffled ones."""
+    """Singular values of samples, and of shuffled ones."""
     names = ("singular_values", "shuffled_singular_values")
     ax = single_axes(ax)
-    order, (found, shuffled) = dataset["order"].values, (dataset[name].values for name in names)
+    order = dataset["order"].values
+    (found, shuffled) = (dataset[name].values for name in names)
     level = shuffled[1] if len(shuffled) > 1 else np.nan
     above = (found > level) & (order > 1)
     ax.plot(order[1:], found[1:], color=BLUE, marker="o", markerfacecolor="white", label="singular values")
@@ -98,7 +99,7 @@ def _draw_samples(dataset: xr.Dataset, ax: Axes | None, n_components: int | None
 
 
 def _draw_model(subject: Subject, ax: Axes | None) -> Axes:
-    """Those of the factors of a model, as many as it has components."""
+    """Singular values of the factors of a model, as many as it has components."""
     values = model_singular_values(subject)
     ax = single_axes(ax)
     order = np.arange(1, len(values) + 1)
@@ -167,7 +168,7 @@ def model_singular_values(subject: Subject) -> np.ndarray:
 
 
 def _of_samples(subject: Subject, X: Any) -> xr.Dataset:
-    """Those of samples, in the form of select_n_components."""
+    """Singular values of samples, in the form of select_n_components."""
     values = subject.values(X)
     assert values is not None
     values = values[~np.isnan(values).all(axis=1)]

@@ -1,4 +1,4 @@
-"""What all pictures share: axes, colors of components, the error without matplotlib."""
+"""Common parts of all pictures: axes, colors of components, the error without matplotlib."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Distinguishable with any kind of color vision (Okabe and Ito); without their yellow, which is lost on white.
-BLUE, ORANGE, GRAY = "#0072B2", "#E69F00", "0.45"
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+GRAY = "0.45"
 COLORS = (BLUE, ORANGE, "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 # Components beyond the seventh have the colors again, and another line.
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1, 1, 1)))
@@ -60,7 +62,7 @@ def weight_text(weight: float) -> str:
 
 
 def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axes:
-    """These, or those of a new figure of this width and height in inches."""
+    """Return the given Axes, or new ones of a figure of this width and height in inches."""
     plt = pyplot()
     if ax is None:
         return plt.figure(figsize=size, layout="constrained").add_subplot()
@@ -101,7 +103,7 @@ def panels(
 
 
 def count_axes(axes: Any, default: int) -> int:
-    """How many axes are given, or the default."""
+    """Number of axes that are given, or the default."""
     return default if axes is None else len(_checked_axes(axes))
 
 
@@ -160,14 +162,16 @@ def component_legend(
     # matplotlib fills column after column, and gives what is left over to the first ones.
     rows = [range(start, min(start + n_columns, len(labels))) for start in range(0, len(labels), n_columns)]
     order = [row[column] for column in range(n_columns) for row in rows if column < len(row)]
-    handles, labels = [handles[place] for place in order], [labels[place] for place in order]
+    handles = [handles[place] for place in order]
+    labels = [labels[place] for place in order]
     _root(ax).legend(handles, labels, loc="outside lower center", ncols=n_columns, frameon=False, **options)
 
 
 def _room_above(ax: Axes, labels: Sequence[str]) -> int:
     """Raise the upper limit to have room for a legend with these labels, and return its number of columns."""
     box = ax.get_window_extent()
-    width, height = box.width / _root(ax).dpi, box.height / _root(ax).dpi
+    width = box.width / _root(ax).dpi
+    height = box.height / _root(ax).dpi
     n_columns = int(np.clip(15 * width / (max(map(len, labels)) + 4), 1, len(labels)))  # about 15 characters an inch
     lines = 1 + ceil(len(labels) / n_columns)
     share = min((0.17 * lines + 0.1) / height, MOST_OF_PANEL)
@@ -239,3 +243,25 @@ def _as_array(axes: Sequence[Any]) -> np.ndarray:
     array = np.empty(len(axes), dtype=object)
     array[:] = axes
     return array
+
+
+def heat_map_of_variables(
+    ax: Axes, values: np.ndarray, rows: Sequence[str], columns: Sequence[str], most_written: int, label: str
+) -> None:
+    """Draw numbers from -1 to 1 (n_rows, n_columns) as colors, written out unless there are many; NaN is blank."""
+    image = ax.imshow(values, cmap="RdBu_r", vmin=-1.0, vmax=1.0, aspect="auto")
+    ax.set_xticks(np.arange(len(columns)), columns, rotation=45, ha="right", rotation_mode="anchor")
+    ax.set_yticks(np.arange(len(rows)), rows)
+    _root(ax).colorbar(image, ax=ax, label=label)
+    if max(values.shape) > most_written:
+        return
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            color = "white" if abs(value) > 0.6 else "black"
+            ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=color)
+
+
+def variable_map_size(n_variables: int) -> tuple[float, float]:
+    """Width and height of a heat map of so many variables, in inches, with room for their names."""
+    side = float(np.clip(0.55 * n_variables, 2.0, 9.0))
+    return side + 2.4, side + 1.4

@@ -1,4 +1,4 @@
-"""What can be drawn: a fitted model, its Dataset, factors or a density, read into one form."""
+"""Everything that can be drawn (a fitted model, its Dataset, factors or a density), read into one form."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Subject:
 
     @cached_property
     def discrete(self) -> np.ndarray:
-        """Whether each variable (n_variables,) keeps a histogram because it is discrete."""
+        """Mask (n_variables,) of the variables that keep a histogram because they are discrete."""
         if self.dataset is None or "discrete" not in self.dataset:
             return np.zeros(len(self.names), dtype=bool)
         return np.asarray(self.dataset["discrete"].values, dtype=bool)
@@ -86,7 +86,7 @@ class Subject:
         return self.factors.binning.edges[n]
 
     def positions(self, variables: Any) -> list[int]:
-        """Of these variables, given by name; of all of them for None."""
+        """Positions of variables, given by name; of all of them for None."""
         if variables is None:
             return list(range(len(self.names)))
         return variable_positions(variables, self.names)

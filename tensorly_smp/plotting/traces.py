@@ -1,4 +1,4 @@
-"""How the fit went: loss by sweep, final losses of all starts, likelihood of the refinement."""
+"""Course of a fit: loss by sweep, final losses of all starts, likelihood of the refinement."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _draw_criteria(ax: Axes, dataset: xr.Dataset) -> None:
 
 
 def _repeats(starts: list[int]) -> str:
-    """Which starts were not compared, in two lines."""
+    """Note on the starts that were not compared, in two lines."""
     if len(starts) == 1:
         return f"start {starts[0]} has the same clusters\nas another"
     listed = ", ".join(map(str, starts[:MOST_LISTED])) + (", …" if len(starts) > MOST_LISTED else "")
@@ -180,14 +180,16 @@ def _scale(ax: Axes, values: np.ndarray) -> None:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return
-    low, high = float(finite.min()), float(finite.max())
+    low = float(finite.min())
+    high = float(finite.max())
     if low > 0 and high > WIDE * low:
         log_ticks(ax.yaxis, finite)
         return
     least = LEAST_SPAN * max(abs(low), abs(high))
     if high - low < least:
         middle = 0.5 * (low + high)
-        low, high = middle - 0.5 * least, middle + 0.5 * least
+        low = middle - 0.5 * least
+        high = middle + 0.5 * least
     if high > low:
         margin = 0.08 * (high - low)
         ax.set_ylim(low - margin, high + margin)

@@ -20,10 +20,10 @@ from tensorly_smp.factors.arrays import (
     take,
     take_into,
     tiny,
-    to_numpy,
     weighted_squares,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.marginals.tensors import to_numpy
 
 
 def project_line(values):

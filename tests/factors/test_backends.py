@@ -101,10 +101,10 @@ def test_marginals_give_factors_of_the_backend(backend):
 @pytest.mark.parametrize(("missing", "weighted"), [(0.0, False), (0.05, True), (0.4, True)])
 def test_codes_without_histograms(dtype, missing, weighted):
     codes, sample_weight = make_codes(missing, weighted)
-    options = {"loss": "frobenius", "histograms": "implicit", "sample_weight": sample_weight, **FEW_SWEEPS}
+    options = {"loss": "frobenius", "form": "implicit", "sample_weight": sample_weight, **FEW_SWEEPS}
     solution = solve(codes, dtype=dtype, **options)
     expected = solve(codes, **options)
-    counted = solve(codes, **{**options, "histograms": "counted"})
+    counted = solve(codes, **{**options, "form": "counted"})
     assert solution.start_info["histograms"] == "implicit"
     assert_of_backend(solution.factors, dtype)
     assert_same_sweeps(solution, expected, dtype)
@@ -116,7 +116,7 @@ def test_codes_without_histograms(dtype, missing, weighted):
 )
 def test_codes_without_histograms_to_the_end(dtype, solver):
     codes, sample_weight = make_codes(0.4, True)
-    options = {"loss": "frobenius", "histograms": "implicit", "sample_weight": sample_weight, "solver": solver}
+    options = {"loss": "frobenius", "form": "implicit", "sample_weight": sample_weight, "solver": solver}
     options |= {"modes": None, "n_iter_max": 12, "tol": 1e-4}  # extrapolated, sums computed anew
     solution = solve(codes, dtype=dtype, **options)
     expected = solve(codes, **options)
@@ -131,7 +131,7 @@ def test_codes_without_histograms_to_the_end(dtype, solver):
 def test_marginals_and_codes_in_single_precision(backend, loss):
     codes, _ = make_codes(0.05, False)
     options = {"loss": loss, **FEW_SWEEPS}
-    for data, more in [(count_marginals(codes), {}), (codes, {"histograms": "counted"})]:
+    for data, more in [(count_marginals(codes), {}), (codes, {"form": "counted"})]:
         solution = solve(data, dtype="float32", **options, **more)
         with tl.backend_context("numpy"):
             expected = solve(data, **options, **more)
@@ -148,7 +148,7 @@ def test_codes_are_counted_on_other_backends(backend, monkeypatch):
     if backend == "numpy":
         return
     with pytest.raises(InvalidInputError, match=rf'backend "{backend}".*Expected histograms="counted"'):
-        solve(codes, histograms="implicit", **options)
+        solve(codes, form="implicit", **options)
     monkeypatch.setattr("tensorly_smp.factors.forms.MOST_BYTES", 1000.0)
     with pytest.raises(SizeLimitError, match=r'histograms="implicit" with tensorly.set_backend\("numpy"\)'):
         solve(codes, **options)

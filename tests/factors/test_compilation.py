@@ -99,7 +99,7 @@ def test_scalars_alone_come_to_the_host_in_a_sweep(backend, monkeypatch, loss):
         sizes.clear()
         return len(found) == 8
 
-    options = {"modes": None, "loss": loss, "histograms": "counted", "sample_weight": sample_weight, "tol": 0.0}
+    options = {"modes": None, "loss": loss, "form": "counted", "sample_weight": sample_weight, "tol": 0.0}
     solve(codes, callback=callback, **options)
     assert len(found) == 8
     assert set(chain(*found[1:])) == {1}
@@ -122,9 +122,7 @@ def test_jax_compiles_a_step_once_for_all_variables_sweeps_and_starts(monkeypatc
     codes, _ = make_codes(0.0, False)
     with tl.backend_context("jax"):
         for _ in range(2):
-            solution = solve(
-                codes, modes=None, loss=loss, histograms="counted", n_init=3, n_iter_max=6, tol=0.0, n_inner=3
-            )
+            solution = solve(codes, modes=None, loss=loss, form="counted", n_init=3, n_iter_max=6, tol=0.0, n_inner=3)
             assert solution.trace.n_sweeps == 6
     # Python code runs while it is compiled, and then no more: the weights, the factors. (No other test has n_inner=3.)
     assert sorted(shapes) == [(1, 3), (4, 3)]

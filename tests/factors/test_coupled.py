@@ -71,7 +71,7 @@ def test_cover_holds_every_triple_once():
     coupled = couple_tensors(make_tensors(np.random.default_rng(0)), MODES, "count")
     triples = [sorted((u.variable, a, b)) for u in coupled.cover for a, b in zip(u.pairs_a, u.pairs_b, strict=True)]
     assert sorted(triples) == sorted(sorted(mode) for mode in MODES)
-    np.testing.assert_allclose(sum(u.values.sum() for u in coupled.cover), coupled.omega_total)
+    np.testing.assert_allclose(sum(u.values.sum() for u in coupled.cover), coupled.omega.sum())
     for part in coupled.cover:  # no second copy
         assert np.shares_memory(part.values, coupled.blocks[part.variable].values)
 
@@ -82,10 +82,10 @@ def test_constants_of_the_losses():
     totals = np.array([t.sum() for t in tensors])
     omega = totals / totals.mean()
     shares = [t / t.sum() for t in tensors]
-    np.testing.assert_allclose(coupled.omega_total, 3.0)
-    np.testing.assert_allclose(coupled.energy, sum(o * (x**2).sum() for o, x in zip(omega, shares, strict=True)))
+    np.testing.assert_allclose(coupled.omega.sum(), 3.0)
+    np.testing.assert_allclose(coupled.squared_norm, sum(o * (x**2).sum() for o, x in zip(omega, shares, strict=True)))
     logs = sum(o * (x[x > 0] * np.log(x[x > 0])).sum() for o, x in zip(omega, shares, strict=True))
-    np.testing.assert_allclose(coupled.self_information, logs)
+    np.testing.assert_allclose(coupled.negative_entropy, logs)
 
 
 def test_univariate_marginals_are_the_overall_histograms():
@@ -112,7 +112,7 @@ def test_triples_without_samples_are_left_out():
     values[1::2, 1] = -1
     with pytest.warns(UserWarning, match="no complete sample"):
         marginals = count_marginals(Codes.from_array(values, n_bins=3))
-    assert couple_marginals(marginals, "count").omega_total == 2.0
+    assert couple_marginals(marginals, "count").omega.sum() == 2.0
 
 
 def test_tensors_are_not_modified():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from backend_problems import tensor
 
-from tensorly_smp.factors.arrays import to_numpy
 from tensorly_smp.factors.extrapolation import SquaredExtrapolation
+from tensorly_smp.marginals.tensors import to_numpy
 
 
 def test_extrapolation_of_a_geometric_sequence_is_its_limit(backend, dtype):

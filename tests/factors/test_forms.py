@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from rooms import solved
 
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
@@ -63,7 +64,7 @@ def test_uniform_weights():
     with pytest.raises(InvalidInputError, match='weights is "uniform" with missing entries'):
         form_of(incomplete, weights="uniform", form="implicit")
     options = {"loss": "frobenius", "init": "random", "random_state": 0, "weights": "uniform", "tol": 1e-4}
-    losses = [coupled_simplex_parafac(complete, 2, histograms=form, **options).loss for form in ("implicit", "counted")]
+    losses = [solved(complete, 2, form=form, **options).loss for form in ("implicit", "counted")]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-9)
 
 
@@ -82,20 +83,19 @@ def test_kl_counts_and_is_that_of_the_histograms():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"histograms": "none"}, InvalidInputError, "histograms is 'none'; expected one of"),
-        ({"histograms": None}, InvalidInputError, "histograms is None"),
-        ({"histograms": "implicit", "loss": "kl"}, InvalidInputError, 'expected loss="frobenius"'),
+        ({"form": "none"}, InvalidInputError, "form is 'none'; expected one of"),
+        ({"form": None}, InvalidInputError, "form is None"),
+        ({"form": "implicit", "loss": "kl"}, InvalidInputError, 'expected loss="frobenius"'),
         ({"weights": "counts"}, InvalidInputError, "weights is 'counts'"),
         ({"weights": 1}, InvalidInputError, "weights is 1"),
-        ({"modes": [(0, 1, 2)]}, InvalidInputError, "data are codes already"),
-        ({"codes": make_codes()}, InvalidInputError, "data are codes already"),
+        ({"modes": [(0, 1, 2)]}, InvalidInputError, "data is Codes, which has its variables"),
+        ({"variables": ["a"] * 5}, InvalidInputError, "data is Codes, which has its variables"),
         ({"data": [np.ones((2, 2, 2))], "modes": [(0, 1, 2)], "sample_weight": [1.0]}, InvalidInputError, "for Codes"),
-        ({"data": [np.ones((2, 2, 2))], "modes": [(0, 1, 2)], "histograms": "counted"}, InvalidInputError, "for Codes"),
         ({"data": count_marginals(make_codes()), "sample_weight": np.ones(500)}, InvalidInputError, "count_marginals"),
-        ({"data": make_codes().values}, InvalidTypeError, "expected Marginals, Codes, or"),
+        ({"data": 5}, InvalidTypeError, "expected Marginals, Codes, a third-order tensor"),
     ],
 )
 def test_bad_arguments_are_named(options, error, message):
     options = {"data": make_codes(), "loss": "frobenius", **options}
     with pytest.raises(error, match=message):
-        coupled_simplex_parafac(options.pop("data"), 2, **options)
+        solved(options.pop("data"), 2, **options)

@@ -12,6 +12,7 @@ from backend_problems import tensor
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import count_triple, coupled_loss, pair_sums, triple_sums
+from rooms import solved
 
 from tensorly_smp import kernels
 from tensorly_smp.codes.encoding import Codes
@@ -24,15 +25,15 @@ from tensorly_smp.exceptions import (
     SparseHistogramWarning,
 )
 from tensorly_smp.factors import triple_sample
-from tensorly_smp.factors.arrays import CACHED, to_numpy
+from tensorly_smp.factors.arrays import CACHED
 from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.factors.coupled import couple_marginals
 from tensorly_smp.factors.implicit import MOST_UPDATES, ImplicitLoss, couple_codes
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
-from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.tensors import to_numpy
 
 SEEDS = st.integers(0, 2**31)
 N_BINS = (3, 5, 2, 4, 3, 6)
@@ -69,8 +70,8 @@ def quiet(function, *arguments, **options):
 
 
 def solve(codes, rank=3, **options):
-    options = {"loss": "frobenius", "histograms": "implicit", "init": "random", "random_state": 0, **options}
-    return quiet(coupled_simplex_parafac, codes, rank, **options)
+    options = {"loss": "frobenius", "form": "implicit", "init": "random", "random_state": 0, **options}
+    return quiet(solved, codes, rank, **options)
 
 
 def arrays(solution):
@@ -200,9 +201,9 @@ def test_twenty_sweeps_are_those_of_counted_histograms(missing, weighted, solver
     codes = Codes.from_array(make_codes(rng, 400, N_BINS, missing), n_bins=N_BINS)
     sample_weight = rng.random(400) * 3 if weighted else None
     options = {"init": make_start(2), "n_iter_max": 20, "tol": 0.0, "solver": solver}
-    expected = solve(count_marginals(codes, "all", sample_weight), histograms="auto", **options)
+    expected = solve(count_marginals(codes, "all", sample_weight), form="auto", **options)
     for form in ("implicit", "counted"):
-        solution = solve(codes, histograms=form, sample_weight=sample_weight, **options)
+        solution = solve(codes, form=form, sample_weight=sample_weight, **options)
         assert solution.start_info["histograms"] == form
         np.testing.assert_allclose(solution.trace.loss, expected.trace.loss, rtol=1e-10)
         np.testing.assert_allclose(solution.trace.change, expected.trace.change, atol=1e-9)
@@ -214,7 +215,7 @@ def test_twenty_sweeps_are_those_of_counted_histograms(missing, weighted, solver
 
 def test_random_starts_and_endings_are_those_of_counted_histograms():
     codes = Codes.from_array(make_codes(np.random.default_rng(1), 400, N_BINS, 0.2), n_bins=N_BINS)
-    implicit, counted = (solve(codes, n_init=3, tol=1e-5, histograms=form) for form in ("implicit", "counted"))
+    implicit, counted = (solve(codes, n_init=3, tol=1e-5, form=form) for form in ("implicit", "counted"))
     np.testing.assert_allclose(implicit.start_losses, counted.start_losses, rtol=1e-6)
     assert implicit.start_statuses == counted.start_statuses
     assert implicit.best_start == counted.best_start
@@ -223,7 +224,7 @@ def test_random_starts_and_endings_are_those_of_counted_histograms():
 def test_algebraic_starts_are_the_same_in_both_forms():
     codes = Codes.from_array(make_codes(np.random.default_rng(1), 400, N_BINS, 0.1), n_bins=N_BINS)
     options = {"init": "gevd", "n_init": 2, "n_iter_max": 3}
-    implicit, counted = (solve(codes, 2, histograms=form, **options) for form in ("implicit", "counted"))
+    implicit, counted = (solve(codes, 2, form=form, **options) for form in ("implicit", "counted"))
     np.testing.assert_allclose(implicit.start_losses, counted.start_losses, rtol=1e-9)
     assert "gevd_partition" in implicit.start_info
 
@@ -238,10 +239,10 @@ def test_patterns_without_a_sample_in_some_triples():
         coupled = couple_codes(codes)
     with pytest.warns(SparseHistogramWarning):
         expected = couple_marginals(count_marginals(codes), "count")
-    np.testing.assert_allclose(coupled.energy, expected.energy, rtol=1e-12)
+    np.testing.assert_allclose(coupled.squared_norm, expected.squared_norm, rtol=1e-12)
     assert coupled.triples.tolist() == expected.triples.tolist()
     assert solve(codes, n_iter_max=1).triples.tolist() == expected.triples.tolist()
-    assert solve(codes, n_iter_max=1, histograms="counted").triples.tolist() == expected.triples.tolist()
+    assert solve(codes, n_iter_max=1, form="counted").triples.tolist() == expected.triples.tolist()
 
 
 def test_samples_of_weight_zero_do_not_matter_and_of_weight_two_count_twice():
@@ -334,7 +335,7 @@ def test_samples_are_left_alone():
 def test_which_form_it_was_is_kept_in_the_dataset():
     codes = Codes.from_array(make_codes(np.random.default_rng(1), 100, N_BINS, 0.0), n_bins=N_BINS)
     for form in ("implicit", "counted"):
-        assert solve(codes, n_iter_max=1, histograms=form).to_dataset().attrs["histograms"] == form
+        assert solve(codes, n_iter_max=1, form=form).to_dataset().attrs["histograms"] == form
 
 
 # --- the level of the loss where it is estimated
@@ -357,10 +358,10 @@ def test_estimates_of_the_level_are_right_on_average(missing, weighted):
     # All triples in every possible place of a part of seven.
     parts = [np.roll(exact.drawn, -i, axis=0)[:7] for i in range(len(exact.drawn))]
     estimates = [replace(exact, drawn=part).calibrated(model) for part in parts]
-    np.testing.assert_allclose(np.mean([e.energy for e in estimates]), exact.energy, rtol=1e-10)
-    assert all(e.energy_error > 0 for e in estimates)
-    deviation = np.std([e.energy for e in estimates])
-    assert 0.3 < np.mean([e.energy_error for e in estimates]) / deviation < 3
+    np.testing.assert_allclose(np.mean([e.squared_norm for e in estimates]), exact.squared_norm, rtol=1e-10)
+    assert all(e.squared_norm_error > 0 for e in estimates)
+    deviation = np.std([e.squared_norm for e in estimates])
+    assert 0.3 < np.mean([e.squared_norm_error for e in estimates]) / deviation < 3
 
 
 def test_a_model_near_the_data_makes_the_estimate_better():
@@ -368,15 +369,15 @@ def test_a_model_near_the_data_makes_the_estimate_better():
     codes = Codes.from_array(make_codes(rng, 2000, N_BINS, 0.0), n_bins=N_BINS)
     near = solve(codes, 2).factors
     coupled = replace(couple_codes(codes), drawn=couple_codes(codes).drawn[::2])
-    errors = [coupled.calibrated(model).energy_error for model in (make_start(0, rank=2), near)]
+    errors = [coupled.calibrated(model).squared_norm_error for model in (make_start(0, rank=2), near)]
     assert errors[1] < errors[0] / 20
-    assert abs(coupled.calibrated(near).energy - couple_codes(codes).energy) < 5 * errors[1]
+    assert abs(coupled.calibrated(near).squared_norm - couple_codes(codes).squared_norm) < 5 * errors[1]
 
 
 def test_estimated_level_moves_all_losses_by_the_same_amount_and_leaves_the_sweeps(few_triples_counted):
     codes = Codes.from_array(make_codes(np.random.default_rng(1), 400, N_BINS, 0.2), n_bins=N_BINS)
     options = {"n_init": 3, "n_iter_max": 20, "tol": 0.0}
-    implicit, counted = (solve(codes, histograms=form, **options) for form in ("implicit", "counted"))
+    implicit, counted = (solve(codes, form=form, **options) for form in ("implicit", "counted"))
     shift = implicit.loss - counted.loss
     assert shift != 0
     np.testing.assert_allclose(implicit.trace.loss - counted.trace.loss, shift, atol=1e-11)
@@ -430,7 +431,7 @@ def test_variable_in_no_complete_triple(form):
     values[:, 3] = -1
     values[0] = [0, -1, -1, 0, -1, -1]
     with pytest.raises(InvalidInputError, match=r"Variables \['x3'\] have no sample that is complete"):
-        solve(Codes.from_array(values, n_bins=N_BINS), histograms=form)
+        solve(Codes.from_array(values, n_bins=N_BINS), form=form)
 
 
 @pytest.mark.parametrize("form", ["implicit", "counted"])
@@ -438,7 +439,7 @@ def test_no_sample_with_three_entries(form):
     values = np.full((20, 4), -1)
     values[:, :2] = 0
     with pytest.raises(InvalidInputError, match="have no sample that is complete"):
-        solve(Codes.from_array(values, n_bins=3), histograms=form)
+        solve(Codes.from_array(values, n_bins=3), form=form)
 
 
 @pytest.mark.parametrize("form", ["implicit", "counted"])
@@ -455,16 +456,16 @@ def test_no_sample_with_three_entries(form):
 def test_bad_sample_weights(form, sample_weight, error, message):
     codes = Codes.from_array(make_codes(np.random.default_rng(0), 50, N_BINS, 0.0), n_bins=N_BINS)
     with pytest.raises(error, match=message):
-        solve(codes, sample_weight=sample_weight, histograms=form, init="gevd")
+        solve(codes, sample_weight=sample_weight, form=form, init="gevd")
 
 
 @pytest.mark.parametrize("form", ["implicit", "counted"])
 def test_two_variables_and_more_components_than_samples(form):
     with pytest.raises(InvalidInputError, match="at least three are needed"):
-        solve(Codes.from_array([[0, 1], [1, 0]]), histograms=form)
+        solve(Codes.from_array([[0, 1], [1, 0]]), form=form)
     values = make_codes(np.random.default_rng(0), 10, N_BINS, 0.0)
     with pytest.raises(InvalidInputError, match="11 components with 10 samples"):
-        solve(Codes.from_array(values, n_bins=N_BINS), 11, histograms=form)
+        solve(Codes.from_array(values, n_bins=N_BINS), 11, form=form)
 
 
 @pytest.mark.parametrize("rank", [1, 9])

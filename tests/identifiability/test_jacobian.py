@@ -4,14 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import plain_free_directions, plain_jacobian
 
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
+from tensorly_smp.identifiability import jacobian
 from tensorly_smp.identifiability.jacobian import (
-    dense_jacobian,
-    jacobian_gram,
+    ScaledJacobian,
     local_identifiability,
+    orthogonal_basis,
     zero_sum_basis,
 )
+from tensorly_smp.identifiability.known import Known
 
 
 def random_model(n_bins, rank, seed=0):
@@ -20,60 +23,76 @@ def random_model(n_bins, rank, seed=0):
     return weights, [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
 
 
-def all_cells(weights, factors, triples):
-    return np.concatenate(
-        [
-            sum(
-                weights[r] * np.multiply.outer(np.multiply.outer(factors[j][:, r], factors[k][:, r]), factors[l][:, r])
-                for r in range(len(weights))
-            ).ravel()
-            for j, k, l in triples
-        ]
-    )
-
-
-def jacobian_by_differences(weights, factors, triples):
-    """Central differences: exact to rounding, since the map is linear in the weights and in every single column."""
-    step = 1e-5
-    columns = []
-
-    def slope(change_weights, change_factors):
-        ends = [
-            all_cells(
-                weights + sign * step * change_weights,
-                [a + sign * step * b for a, b in zip(factors, change_factors, strict=True)],
-                triples,
-            )
-            for sign in (1, -1)
-        ]
-        return (ends[0] - ends[1]) / (2 * step)
-
-    still = [np.zeros_like(factor) for factor in factors]
-    for direction in zero_sum_basis(len(weights)).T:
-        columns.append(slope(direction, still))
-    for n, factor in enumerate(factors):
-        for direction in zero_sum_basis(len(factor)).T:
-            for r in range(len(weights)):
-                changes = [change.copy() for change in still]
-                changes[n][:, r] = direction
-                columns.append(slope(np.zeros_like(weights), changes))
-    return np.stack(columns, axis=1) if columns else np.zeros((len(all_cells(weights, factors, triples)), 0))
+def margins_of(known):
+    return known.margins or tuple(combinations(range(known.n_variables), 3))
 
 
 sizes = st.lists(st.integers(1, 4), min_size=3, max_size=5)
 
 
-@settings(deadline=None, max_examples=15)
-@given(sizes, st.integers(1, 4), st.integers(0, 100), st.data())
-def test_gram_and_dense_jacobian_agree_with_differences(n_bins, rank, seed, data):
-    weights, factors = random_model(n_bins, rank, seed)
+@st.composite
+def problems(draw):
+    """Models with every kind of degeneracy, and what is known of their distributions."""
+    n_bins, rank = draw(sizes), draw(st.integers(1, 4))
+    weights, factors = random_model(n_bins, rank, draw(st.integers(0, 100)))
+    kind = draw(st.sampled_from(["generic", "equal", "mean", "empty", "constant", "zeros"]))
+    variables = draw(st.lists(st.integers(0, len(n_bins) - 1), unique=True))
+    for n in variables:
+        if kind == "equal" and rank > 1:
+            factors[n][:, 1] = factors[n][:, 0]
+        elif kind == "mean" and rank > 2:
+            factors[n][:, 2] = (factors[n][:, 0] + factors[n][:, 1]) / 2
+        elif kind == "constant":
+            factors[n][:] = factors[n][:, :1]
+        elif kind == "zeros":
+            factors[n][:] = np.eye(n_bins[n])[:, np.arange(rank) % n_bins[n]]
+    if kind == "empty" and rank > 1:
+        weights = np.append(weights[1:] / weights[1:].sum(), 0.0)
     every = list(combinations(range(len(n_bins)), 3))
-    chosen = data.draw(st.none() | st.lists(st.sampled_from(every), min_size=1, unique=True))
-    triples = None if chosen is None else np.array(chosen)
-    expected = jacobian_by_differences(weights, factors, every if chosen is None else chosen)
-    dense = dense_jacobian(weights, factors, triples)
-    np.testing.assert_allclose(dense, expected, atol=1e-9)
-    np.testing.assert_allclose(jacobian_gram(weights, factors, triples), dense.T @ dense, atol=1e-12)
+    known = draw(st.sampled_from(["triples", "some triples", "samples", "patterns"]))
+    if known == "some triples":
+        chosen = draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
+        return weights, factors, Known.of_triples(len(n_bins), np.array(chosen))
+    if known == "patterns":
+        observed = np.array(draw(st.lists(st.lists(st.booleans(), min_size=len(n_bins), max_size=len(n_bins)),
+                                          min_size=1, max_size=4)))  # fmt: skip
+        observed[0] |= ~observed.any(axis=0)
+        return weights, factors, Known.of_samples(len(n_bins), observed)
+    return weights, factors, (Known.of_triples if known == "triples" else Known.of_samples)(len(n_bins))
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems())
+def test_free_directions_are_those_of_the_plain_jacobian(problem):
+    weights, factors, known = problem
+    expected = plain_free_directions(weights, factors, margins_of(known))
+    for method in ("svd", "gram"):
+        found = local_identifiability(weights, factors, method=method, known=known)
+        assert found.n_free_directions == expected
+        # Nowhere near the threshold, so that no other order of summation decides otherwise.
+        zeros = found.singular_values[found.singular_values <= found.tolerance]
+        assert zeros.max(initial=0.0) < 0.1 * found.tolerance
+
+
+@settings(deadline=None, max_examples=40)
+@given(problems())
+def test_gram_matrix_and_matrix_and_changes_agree(problem):
+    scaled = ScaledJacobian(*problem)
+    gram, matrix = scaled.gram(), scaled.matrix()
+    np.testing.assert_allclose(matrix.T @ matrix, gram, atol=1e-12)
+    if scaled.n_parameters:
+        change = scaled.change(np.eye(scaled.n_parameters))
+        np.testing.assert_allclose(change.T @ change, gram, atol=1e-12)
+
+
+def test_triples_one_by_one_or_all_at_once(monkeypatch):
+    weights, factors = random_model([3, 2, 4, 2, 3], 3)
+    scaled = ScaledJacobian(weights, factors, Known.of_triples(5))
+    directions = np.random.default_rng(0).normal(size=(scaled.n_parameters, 4))
+    listed = scaled.change(directions)
+    monkeypatch.setattr(jacobian, "_LISTED_TRIPLES", 0)
+    at_once = scaled.change(directions)
+    np.testing.assert_allclose(at_once.T @ at_once, listed.T @ listed, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["svd", "gram"])
@@ -87,27 +106,79 @@ def test_known_ranks(n_variables, n_bins, rank, found, n_parameters, method):
     assert report.n_free_directions == n_parameters - found
 
 
+@pytest.mark.parametrize(("n_variables", "rank", "free"), [(3, 2, 0), (4, 3, 1), (5, 5, 0), (9, 14, 0), (3, 3, 4)])
+def test_whole_samples_of_binary_items(n_variables, rank, free):
+    model = random_model([2] * n_variables, rank)
+    assert local_identifiability(*model, known=Known.of_samples(n_variables)).n_free_directions == free
+
+
 @settings(deadline=None, max_examples=30)
-@given(sizes, st.integers(1, 4), st.integers(0, 100))
-def test_order_of_components_bins_and_variables_does_not_matter(n_bins, rank, seed):
+@given(sizes, st.integers(1, 4), st.integers(0, 100), st.sampled_from([Known.of_triples, Known.of_samples]))
+def test_order_of_components_bins_and_variables_does_not_matter(n_bins, rank, seed, known):
     weights, factors = random_model(n_bins, rank, seed)
     rng = np.random.default_rng(seed)
     components = rng.permutation(rank)
     shuffled = [factor[rng.permutation(len(factor))][:, components] for factor in factors]
     shuffled = [shuffled[n] for n in rng.permutation(len(n_bins))]
-    before = local_identifiability(weights, factors)
-    after = local_identifiability(weights[components], shuffled)
-    np.testing.assert_allclose(after.singular_values, before.singular_values, atol=1e-12)
+    known = known(len(n_bins))
+    before = local_identifiability(weights, factors, known=known)
+    after = local_identifiability(weights[components], shuffled, known=known)
+    np.testing.assert_allclose(after.singular_values, before.singular_values, atol=1e-10)
     assert after.rank == before.rank
 
 
 @settings(deadline=None, max_examples=30)
-@given(sizes, st.integers(1, 4), st.integers(0, 100))
-def test_both_methods_agree(n_bins, rank, seed):
-    model = random_model(n_bins, rank, seed)
-    svd, gram = (local_identifiability(*model, method=method) for method in ("svd", "gram"))
-    np.testing.assert_allclose(gram.singular_values, svd.singular_values, atol=1e-6)
+@given(sizes, st.integers(1, 4), st.integers(0, 100), st.sampled_from([Known.of_triples, Known.of_samples]))
+def test_both_methods_agree(n_bins, rank, seed, known):
+    model, known = random_model(n_bins, rank, seed), known(len(n_bins))
+    svd, gram = (local_identifiability(*model, method=method, known=known) for method in ("svd", "gram"))
+    np.testing.assert_allclose(gram.singular_values, svd.singular_values, atol=1e-8)
     assert gram.rank == svd.rank
+
+
+@pytest.mark.parametrize("known", [Known.of_triples(10), Known.of_samples(10)])
+def test_a_small_weight_frees_nothing(known):
+    _, factors = random_model([12] * 10, 8)
+    weights = np.array([1e-6, *np.full(7, (1 - 1e-6) / 7)])
+    found = local_identifiability(weights, factors, known=known)
+    assert found.method == "gram"
+    assert found.n_free_directions == 0
+    assert found.smallest_singular_value > 0.01
+
+
+@pytest.mark.parametrize("known", [Known.of_triples(10), Known.of_samples(10)])
+def test_small_eigenvalues_are_looked_at_again(known):
+    weights, factors = random_model([12] * 10, 8)
+    for n in range(2, 10):
+        factors[n][:, 1] = factors[n][:, 0]
+    found = local_identifiability(weights, factors, known=known)
+    assert (found.method, found.is_settled) == ("gram, small ones again", True)
+    assert found.n_free_directions == 2
+    assert found.singular_values[-2] < 1e-2 * found.tolerance
+    # Not quite equal in a third variable: nothing is free, which a Gram matrix cannot tell.
+    factors[2][:, 1] = 0.99999 * factors[2][:, 0] + 0.00001 * factors[2][:, 1][::-1]
+    found = local_identifiability(weights, factors, known=known)
+    assert found.n_free_directions == 0
+    assert found.singular_values[-1] > 100 * found.tolerance
+
+
+def test_too_many_small_eigenvalues_stay_open(monkeypatch):
+    monkeypatch.setattr(jacobian, "_AGAIN_OPERATIONS", 0)
+    weights, factors = random_model([4] * 4, 3)
+    for factor in factors:
+        factor[:, 1] = factor[:, 0]
+    found = local_identifiability(weights, factors, method="gram")
+    assert not found.is_settled
+    assert found.n_free_directions == 13
+
+
+def test_hundreds_of_variables_underflow_nowhere():
+    weights, factors = random_model([2] * 400, 3)
+    known = Known.of_samples(400)
+    assert local_identifiability(weights, factors, known=known).n_free_directions == 0
+    for factor in factors[:-2]:
+        factor[:, 1] = factor[:, 0]
+    assert local_identifiability(weights, factors, known=known).n_free_directions == 2
 
 
 @pytest.mark.parametrize("method", ["svd", "gram"])
@@ -135,8 +206,9 @@ def test_unseen_variable_is_free():
     assert report.n_free_directions == 2 * 2
 
 
-def test_affordable_at_the_papers_size():
-    report = local_identifiability(*random_model([15] * 10, 10))
+@pytest.mark.parametrize("known", [Known.of_triples(10), Known.of_samples(10)])
+def test_affordable_at_the_papers_size(known):
+    report = local_identifiability(*random_model([15] * 10, 10), known=known)
     assert report.method == "gram"
     assert (report.rank, report.n_parameters) == (1409, 1409)
 
@@ -147,10 +219,20 @@ def test_one_component_of_constants_has_no_parameters():
     assert report.smallest_singular_value == 1.0
 
 
-def test_basis_is_orthonormal_and_sums_to_zero():
+def test_bases_are_orthonormal():
     basis = zero_sum_basis(5)
     np.testing.assert_allclose(basis.T @ basis, np.eye(4), atol=1e-15)
     np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-15)
+    for vector in ([1.0, 2.0, -3.0], [0.0, 0.0, -1.0], [1e-300, 0.0, 1.0], [2.0]):
+        basis = orthogonal_basis(np.array(vector))
+        np.testing.assert_allclose(basis.T @ basis, np.eye(len(vector) - 1), atol=1e-15)
+        np.testing.assert_allclose(vector @ basis, 0, atol=1e-14)
+
+
+def test_the_oracle_counts_what_paper_and_pencil_count():
+    weights, factors = random_model([2, 2, 2], 3)
+    assert plain_jacobian(weights, factors, [(0, 1, 2)]).shape == (8, 11)
+    assert plain_free_directions(weights, factors, [(0, 1, 2)]) == 4
 
 
 def test_bad_input():

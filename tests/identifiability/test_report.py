@@ -53,7 +53,7 @@ def test_identifiable_model():
     assert report.n_free_directions == 0
     assert [stack.rank for stack in report.stacked] == [stack.k_rank for stack in report.stacked] == [4, 4, 4]
     assert all(stack.k_rank.is_exact and stack.condition > 1 for stack in report.stacked)
-    assert report.summary().startswith("4 components of 6 variables with 5 bins: unique (Leurgans")
+    assert report.summary().startswith("4 components of 6 variables with 5 bins, all 20 triples known: unique (Leur")
 
 
 def test_equal_columns_in_every_variable_are_flagged():
@@ -139,8 +139,7 @@ def test_special_model_does_not_borrow_from_almost_every_model():
     factors = [a.copy() for a in model.factors]
     factors[0][:, 2] = (factors[0][:, 0] + factors[0][:, 1]) / 2
     special = check_identifiability(MixtureFactors(model.weights, factors))
-    assert special["generic-bound"].verdict == GENERIC
-    assert special.verdict == special["jacobian"].verdict == OPEN
+    assert special.verdict == special["generic-bound"].verdict == special["jacobian"].verdict == OPEN
     assert "does not speak for this one" in str(special)
 
 
@@ -307,14 +306,39 @@ def test_text_and_html():
     assert lines[0] == "Identifiability of 2 components of 4 variables with 3 to 5 bins, all 4 triples known"
     assert lines[1] == "Verdict: unique"
     start = lines[3].index("Verdict")
-    assert all(line[start - 2 : start] == "  " for line in lines[5 : 5 + len(report.lines)])
-    assert max(map(len, lines)) < 200
+    end = lines.index("", 4)
+    assert all(line[start - 2 : start].strip() == "" for line in lines[5:end])
+    assert max(map(len, lines)) <= 100
     assert repr(report) == str(report)
     page = report._repr_html_()
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "&gt;= 6" in page
     assert page.count("<tr>") == page.count("</tr>") == 2 + len(report.lines)
+
+
+@pytest.mark.parametrize("known", ["triples", "samples"])
+def test_every_line_has_its_reference(known):
+    report = check_identifiability(random_model([4, 3, 5, 3], 2), known=known)
+    assert all(line.reference for line in report.lines)
+    text = str(report)
+    assert max(map(len, text.splitlines())) <= 100
+    for line in report.lines:
+        assert line.reference in " ".join(text.split())
+    table = report.to_dataframe()
+    assert table.index.tolist() == [line.key for line in report.lines]
+    assert (table.reference == [line.reference for line in report.lines]).all()
+    rows = report.to_markdown().splitlines()
+    assert len(rows) == 2 + len(report.lines)
+    assert {row.count("|") for row in rows} == {6}
+    assert report.known.name == report.to_dataset().attrs["known"] == known
+
+
+def test_latex():
+    pytest.importorskip("jinja2")
+    text = check_identifiability(4, 3, 5, known="samples").to_latex()
+    assert r"\begin{tabular}" in text
+    assert "Allman, Matias and Rhodes" in text
 
 
 @pytest.mark.parametrize(
@@ -327,6 +351,8 @@ def test_text_and_html():
         {"subject": random_model([4] * 5, 2), "partition": [[0], [1], [2]], "max_parameters": 0},
         {"n_variables": 1000, "n_bins": 15, "rank": 6900},
         {"n_variables": 3, "n_bins": 2**29, "rank": 2**31},
+        {"subject": random_model([3] * 4, 2), "known": "samples"},
+        {"n_variables": 1000, "n_bins": 15, "rank": 6900, "known": "samples"},
     ],
 )
 def test_dataset_of_the_report(arguments, tmp_path):
@@ -335,6 +361,7 @@ def test_dataset_of_the_report(arguments, tmp_path):
     assert dataset.attrs["verdict"] == report.verdict
     assert dataset.verdict.sel(line="kruskal-bound") == report["kruskal-bound"].verdict
     assert dataset.max_rank.sel(criterion="gevd") == report.max_ranks["gevd"]
+    assert ("grouping" in dataset) == (report.known.name == "samples")
     for s, group in enumerate(report.partition):
         assert np.flatnonzero(dataset.partition == s).tolist() == sorted(group)
     dataset.to_netcdf(tmp_path / "report.nc", engine="h5netcdf")
@@ -361,7 +388,27 @@ def test_report_leaves_the_model_alone():
     [
         ({}, InvalidInputError, "n_variables, n_bins and rank"),
         ({"subject": "fit"}, InvalidTypeError, "subject is str"),
-        ({"subject": 5}, InvalidTypeError, "subject is int"),
+        ({"subject": 5}, InvalidInputError, "n_variables, n_bins and rank"),
+        ({"subject": 5, "n_variables": 5, "n_bins": 3, "rank": 2}, InvalidInputError, "given twice"),
+        ({"subject": 5.0, "n_bins": 3, "rank": 2}, InvalidInputError, "Both"),
+        ({"subject": True, "n_bins": 3, "rank": 2}, InvalidInputError, "Both"),
+        ({"n_variables": 4, "n_bins": 3, "rank": 2, "known": "pairs"}, InvalidInputError, "known is 'pairs'"),
+        ({"n_variables": 4, "n_bins": 3, "rank": 2, "known": ["samples"]}, InvalidInputError, "known is"),
+        (
+            {"n_variables": 4, "n_bins": 3, "rank": 2, "known": "samples", "triples": 3},
+            InvalidInputError,
+            "triples are",
+        ),
+        (
+            {"n_variables": 4, "n_bins": 3, "rank": 2, "known": "triples", "patterns": np.ones((1, 4), bool)},
+            InvalidInputError,
+            "patterns are of whole samples",
+        ),
+        ({"n_variables": 4, "n_bins": 3, "rank": 2, "patterns": np.ones((1, 3), bool)}, InvalidInputError, "3 columns"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "patterns": np.eye(3)}, InvalidInputError, "three observed"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "patterns": [[1, 1, 0]]}, InvalidInputError, r"\[2\] are in no"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "patterns": [[2, 1, 1]]}, InvalidTypeError, "booleans"),
+        ({"n_variables": 3, "n_bins": 3, "rank": 2, "patterns": [1, 1, 1]}, InvalidInputError, "patterns has shape"),
         ({"subject": random_model([3] * 3, 2), "rank": 2}, InvalidInputError, "Both"),
         ({"subject": random_model([3] * 2, 2)}, InvalidInputError, "at least 3"),
         ({"subject": MixtureFactors(np.ones(1), [np.ones((1, 1))] * 3)}, InvalidInputError, "n_bins is 1"),

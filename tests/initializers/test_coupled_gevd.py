@@ -12,10 +12,11 @@ from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.initializers import coupled_gevd, merging, pair_block
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start, start_partition
-from tensorly_smp.initializers.merging import merged_sizes
+from tensorly_smp.initializers.merging import coarse_sizes
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.marginals.histograms import count_marginals, univariate_marginals
 from tensorly_smp.marginals.partition import default_partition, paper_partition
@@ -119,8 +120,38 @@ def test_only_the_blocks_of_the_partition_are_needed():
     partition = ((4, 1), (0, 2), (3,))
     blocks = [sorted((j, k, 3)) for j in partition[0] for k in partition[1]]
     assert largest_error(gevd_start(truth.to_marginals(blocks), 3, partition, random_state=0), truth) < 1e-8
+    found = gevd_start(truth.to_marginals(blocks), 3, random_state=0)
+    assert largest_error(found, truth) < 1e-8
+    assert set(map(frozenset, found.partition)) == set(map(frozenset, partition))
     with pytest.raises(InvalidInputError, match="have not been counted"):
-        gevd_start(truth.to_marginals(blocks), 3, random_state=0)
+        gevd_start(truth.to_marginals(blocks[1:]), 3, random_state=0)
+
+
+@pytest.mark.parametrize("n_bins", [(3, 4, 5, 4), (2, 9, 3, 5), (2, 2, 3), (6, 2, 2, 2, 4)])
+def test_exact_marginals_are_decomposed_up_to_the_highest_rank(n_bins):
+    rank = max_identifiable_rank(len(n_bins), n_bins, "gevd")
+    truth = make_truth(n_bins, rank)
+    assert largest_error(gevd_start(truth.to_marginals(), rank, random_state=0), truth) < 1e-6
+    solution = coupled_simplex_parafac(truth.to_marginals(), rank, random_state=0)
+    assert "gevd_partition" in solution.start_info
+
+
+def test_tensors_of_a_user_are_decomposed():
+    truth = make_truth(UNEQUAL, 3)
+    modes = [
+        (2, 0, 1),
+        (0, 1, 3),
+        (4, 1, 0),
+        (2, 3, 0),
+        (0, 2, 4),
+        (0, 4, 3),
+        (1, 2, 3),
+        (1, 2, 4),
+        (1, 3, 4),
+        (2, 3, 4),
+    ]
+    tensors = [np.einsum("r,ir,jr,kr->ijk", truth.weights, *(truth.factors[n] for n in mode)) for mode in modes]
+    assert largest_error(gevd_start(tensors, 3, modes=modes, random_state=0), truth) < 1e-8
 
 
 def test_rank_one_is_the_product_of_the_overall_histograms():
@@ -358,7 +389,7 @@ def shares(draw):
 
 @given(shares(), st.integers(2, 12))
 def test_merged_bins_are_neighbors_and_nearly_as_many_as_asked(share, n_bins):
-    group = merging.merge_bins(share, n_bins)
+    group = merging.coarse_bins(share, n_bins)
     assert group.shape == share.shape
     assert set(np.diff(group)) <= {0, 1}
     assert group[0] == 0
@@ -366,38 +397,38 @@ def test_merged_bins_are_neighbors_and_nearly_as_many_as_asked(share, n_bins):
 
 
 def test_equal_shares_are_merged_evenly():
-    assert merging.merge_bins(np.full(12, 1 / 12), 4).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert merging.merge_bins(np.full(5, 0.2), 8).tolist() == [0, 1, 2, 3, 4]
+    assert merging.coarse_bins(np.full(12, 1 / 12), 4).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert merging.coarse_bins(np.full(5, 0.2), 8).tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("position", [0, 3, 7])
 def test_one_full_bin_does_not_use_the_others_up(position):
     share = np.full(8, 0.1 / 7)
     share[position] = 0.9
-    assert merging.merge_bins(share, 6).max() + 1 >= 5
+    assert merging.coarse_bins(share, 6).max() + 1 >= 5
 
 
 @given(shares(), st.integers(2, 12), st.integers(0, 100))
 def test_spreading_keeps_the_sums_of_merged_bins(share, n_bins, seed):
-    group = merging.merge_bins(share, n_bins)
+    group = merging.coarse_bins(share, n_bins)
     column = np.random.default_rng(seed).dirichlet(np.ones(group.max() + 1), 3).T
-    spread = merging.spread_bins(column, share, group)
+    spread = merging.refine(column, share, group)
     assert (spread > 0).all()
     np.testing.assert_allclose(spread.sum(axis=0), 1.0, rtol=1e-12)
     for r in range(3):
         np.testing.assert_allclose(np.bincount(group, spread[:, r]), column[:, r], rtol=1e-12)
     # The overall histogram, merged and spread, is itself.
-    again = merging.spread_bins(np.bincount(group, share)[:, None], share, group)[:, 0]
+    again = merging.refine(np.bincount(group, share)[:, None], share, group)[:, 0]
     np.testing.assert_allclose(again, share, atol=1e-4)
 
 
 def test_merged_codes_are_counted_like_merged_histograms():
     codes, _ = make_data(missing=0.2)
     marginals = count_marginals(codes)
-    groups = [merging.merge_bins(share, 4) for share in univariate_marginals(codes)]
-    merged = merging.merge_data(marginals, groups)
-    counted = count_marginals(merging.merge_data(codes, groups))
-    assert merged.n_bins == counted.n_bins == merged_sizes(codes, 4)
+    groups = [merging.coarse_bins(share, 4) for share in univariate_marginals(codes)]
+    merged = merging.coarsen(marginals, groups)
+    counted = count_marginals(merging.coarsen(codes, groups))
+    assert merged.n_bins == counted.n_bins == coarse_sizes(codes, 4)
     for a, b in zip(merged.counts, counted.counts, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
@@ -405,12 +436,12 @@ def test_merged_codes_are_counted_like_merged_histograms():
 def test_number_of_merged_bins():
     codes, _ = make_data(n_bins=15)
     start = gevd_start(codes, 3, n_bins=4, random_state=0)
-    assert start.start_bins == merged_sizes(codes, 4)
+    assert start.start_bins == coarse_sizes(codes, 4)
     assert max(start.start_bins) <= 4
     assert start.n_bins == codes.n_bins
     # A merged bin is spread in proportion to the overall histogram.
     share = np.bincount(codes.values[:, 0], minlength=15) / codes.n_samples
-    group = merging.merge_bins(share, 4)
+    group = merging.coarse_bins(share, 4)
     for r in range(3):
         inside = start.factors[0][group == 1, r]
         np.testing.assert_allclose(inside / inside.sum(), share[group == 1] / share[group == 1].sum(), atol=1e-4)
@@ -514,10 +545,14 @@ def test_bad_arguments_are_named(data, options, error, message):
         gevd_start(data, **{"rank": 2, **options})
 
 
-@pytest.mark.parametrize("data", [None, np.zeros((5, 3)), np.zeros((5, 3), dtype=int), make_truth((3,) * 3, 2), "X"])
+@pytest.mark.parametrize("data", [None, make_truth((3,) * 3, 2), "X"])
 def test_data_of_another_kind(data):
-    with pytest.raises(InvalidTypeError, match="expected Marginals or Codes"):
+    with pytest.raises(InvalidTypeError, match="expected Marginals, Codes, a third-order tensor"):
         gevd_start(data, 2)
+    with pytest.raises(InvalidInputError, match=r"shape \(5, 3\); expected three"):
+        gevd_start(np.zeros((5, 3)), 2)
+    with pytest.raises(InvalidInputError, match="give modes with tensors only"):
+        gevd_start(SAMPLES, 2, modes=[(0, 1, 2)])
 
 
 def test_fewer_than_three_variables():

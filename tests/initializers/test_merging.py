@@ -3,7 +3,7 @@
 import numpy as np
 
 import tensorly_smp as smp
-from tensorly_smp.initializers.merging import merge_bins, merge_data
+from tensorly_smp.initializers.merging import coarse_bins, coarsen
 from tensorly_smp.marginals.histograms import univariate_marginals
 
 
@@ -11,8 +11,8 @@ def test_merged_histograms_are_sums_over_runs_of_bins():
     rng = np.random.default_rng(0)
     codes = smp.Codes.from_array(rng.integers(0, [5, 7, 4, 3], (200, 4)), n_bins=[5, 7, 4, 3])
     marginals = smp.count_marginals(codes)
-    groups = [merge_bins(share, 3) for share in univariate_marginals(marginals)]
-    merged = merge_data(marginals, groups)
+    groups = [coarse_bins(share, 3) for share in univariate_marginals(marginals)]
+    merged = coarsen(marginals, groups)
     for (j, k, m), count, fine in zip(marginals.triples, merged.counts, marginals.counts, strict=True):
         expected = np.zeros(count.shape)
         for (a, b, c), number in np.ndenumerate(fine):
@@ -27,4 +27,4 @@ def test_merged_histograms_are_sums_over_runs_of_bins():
 
 
 def test_all_samples_in_one_bin_leave_two_merged_bins():
-    assert merge_bins(np.array([0.0, 1.0, 0.0]), 2).tolist() == [0, 0, 1]
+    assert coarse_bins(np.array([0.0, 1.0, 0.0]), 2).tolist() == [0, 0, 1]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rooms import solved
 
 from tensorly_smp.codes.binning import choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
@@ -15,8 +16,9 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.initializers import starts as starts_module
 from tensorly_smp.initializers.coupled_gevd import GevdStart
-from tensorly_smp.initializers.merging import merged_sizes
-from tensorly_smp.initializers.starts import BIN_NUMBERS, RANDOM_EVERY, gevd_starts, random_starts
+from tensorly_smp.initializers.merging import coarse_sizes
+from tensorly_smp.initializers.random_start import random_start
+from tensorly_smp.initializers.starts import BIN_NUMBERS, RANDOM_EVERY, gevd_starts
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.metrics import clustering_accuracy, factor_error
 from tensorly_smp.randomness import spawn_generators
@@ -34,12 +36,12 @@ def make_truth(n_variables=5, n_bins=4, rank=RANK, seed=0):
     return MixtureFactors(rng.dirichlet(np.full(rank, 10.0)), columns)
 
 
-def make_starts(data, n_init, rank=RANK, seed=0, agree=None):
+def make_starts(data, n_init, rank=RANK, seed=0):
     """The starts, and the random ones that they fall back on."""
     streams = spawn_generators(seed, n_init)
     moments = tuple(np.full(size, 1 / size) for size in data.n_bins)
-    chance = random_starts(data.n_bins, rank, moments, streams)
-    return gevd_starts(data, rank, chance, streams, agree=agree), chance
+    chance = [random_start(data.n_bins, rank, rng, moments) for rng in streams]
+    return gevd_starts(data, rank, chance, streams), chance
 
 
 def assert_same(one, other):
@@ -59,7 +61,7 @@ def test_most_are_algebraic_and_some_are_random(data):
             assert start is fallback
         else:
             assert isinstance(start, GevdStart)
-            assert start.start_bins == merged_sizes(data, BIN_NUMBERS[position % len(BIN_NUMBERS)])
+            assert start.start_bins == coarse_sizes(data, BIN_NUMBERS[position % len(BIN_NUMBERS)])
     algebraic = [start for start in starts if isinstance(start, GevdStart)]
     assert len({start.partition for start in algebraic}) > 1
     assert min(clustering_accuracy(DATA.labels, s.posterior(CODES).argmax(axis=1)) for s in algebraic) > 0.9
@@ -163,43 +165,8 @@ def test_codes_take_the_place_of_histograms_that_were_not_counted():
     some = count_marginals(CODES, [(0, 1, 2), (3, 4, 5)])
     with pytest.warns(AlgebraicStartWarning, match="have not been counted"):
         coupled_simplex_parafac(some, RANK, random_state=0)
-    solution = coupled_simplex_parafac(some, RANK, codes=CODES, random_state=0)
-    assert solution.start_info["gevd_bins"] == list(merged_sizes(CODES, BIN_NUMBERS[0]))
-
-
-@SOURCES
-@pytest.mark.parametrize("enough", [2, 3, 4])
-def test_where_the_first_starts_agree_there_is_one(data, enough):
-    seen = []
-
-    def agree(*starts):
-        seen.append(starts)
-        return starts[1] if len(starts) == enough else None
-
-    every, _ = make_starts(data, 5)
-    starts, _ = make_starts(data, 5, agree=agree)
-    assert_same(starts, every if enough == 4 else every[1:2])
-    assert [len(each) for each in seen] == [2, 3][: enough - 1]
-    for each in seen:
-        assert_same(each, every[: len(each)])
-
-
-@pytest.mark.parametrize(
-    ("returned", "error"),
-    [(True, InvalidTypeError), (make_truth(6, 12, RANK + 1), InvalidInputError), (make_truth(6, 5), InvalidInputError)],
-)
-def test_what_agree_returns_is_checked(returned, error):
-    with pytest.raises(error, match="agree has returned"):
-        make_starts(MARGINALS, 3, agree=lambda *_: returned)
-    with pytest.raises(InvalidTypeError, match="agree is 5"):
-        coupled_simplex_parafac(MARGINALS, RANK, agree=5)
-
-
-def test_a_start_that_took_the_place_of_failed_algebra_agrees_with_none():
-    data = make_truth(n_variables=3, n_bins=2, rank=3).to_marginals()
-    with pytest.warns(AlgebraicStartWarning):
-        starts, _ = make_starts(data, 3, agree=lambda first, *_: first)
-    assert len(starts) == 3
+    solution = solved(some, RANK, samples=CODES, random_state=0)
+    assert solution.start_info["gevd_bins"] == list(coarse_sizes(CODES, BIN_NUMBERS[0]))
 
 
 def test_integer_weights_are_repeated_samples():
@@ -213,10 +180,11 @@ def test_integer_weights_are_repeated_samples():
 
 def _chance(n_init):
     streams = spawn_generators(0, n_init)
-    return random_starts(CODES.n_bins, RANK, tuple(np.full(12, 1 / 12) for _ in range(6)), streams), streams
+    moments = [np.full(12, 1 / 12)] * 6
+    return [random_start(CODES.n_bins, RANK, rng, moments) for rng in streams], streams
 
 
-@pytest.mark.parametrize("options", [{"histograms": "implicit", "loss": "frobenius"}, {"triples": 8}])
+@pytest.mark.parametrize("options", [{"form": "implicit", "loss": "frobenius"}, {"triples": 8}])
 def test_weights_are_those_of_the_samples_that_are_decomposed(options):
     weights = np.random.default_rng(0).integers(0, 4, CODES.n_samples)
     repeated = Codes(np.repeat(CODES.values, weights, axis=0), CODES.binning)
@@ -225,12 +193,12 @@ def test_weights_are_those_of_the_samples_that_are_decomposed(options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         if triples is None:
-            found = coupled_simplex_parafac(CODES, RANK, sample_weight=weights, **options)
-            expected = coupled_simplex_parafac(repeated, RANK, **options)
+            found = solved(CODES, RANK, sample_weight=weights, **options)
+            expected = solved(repeated, RANK, **options)
         else:
             counted = count_marginals(CODES, triples, weights, random_state=0)
-            found = coupled_simplex_parafac(counted, RANK, codes=CODES, sample_weight=weights, **options)
-            expected = coupled_simplex_parafac(counted, RANK, codes=repeated, **options)
+            found = solved(counted, RANK, samples=CODES, sample_weight=weights, **options)
+            expected = solved(counted, RANK, samples=repeated, **options)
     assert found.start_info["gevd_partition"] == expected.start_info["gevd_partition"]
     np.testing.assert_allclose(found.factors.weights, expected.factors.weights, atol=1e-10)
     for x, y in zip(found.factors.factors, expected.factors.factors, strict=True):
@@ -239,20 +207,18 @@ def test_weights_are_those_of_the_samples_that_are_decomposed(options):
 
 def test_weights_have_to_fit_the_codes():
     with pytest.raises(InvalidInputError, match=r"sample_weight has shape \(3,\)"):
-        coupled_simplex_parafac(MARGINALS, RANK, codes=CODES, sample_weight=np.ones(3))
+        solved(MARGINALS, RANK, samples=CODES, sample_weight=np.ones(3))
 
 
 @pytest.mark.parametrize("init", ["gevd", "random"])
 def test_codes_have_to_fit_the_histograms(init):
-    with pytest.raises(InvalidTypeError, match="codes is int"):
-        coupled_simplex_parafac(MARGINALS, RANK, init=init, codes=3)
+    with pytest.raises(InvalidTypeError, match="samples is int"):
+        solved(MARGINALS, RANK, init=init, samples=3)
     other = encode_samples(DATA.X, choose_binning(DATA.X, 8))
-    with pytest.raises(InvalidInputError, match=r"codes have \(8, .* expected those of the histograms, \(12, "):
-        coupled_simplex_parafac(MARGINALS, RANK, init=init, codes=other)
+    with pytest.raises(InvalidInputError, match=r"samples have \(8, .* expected those of the histograms, \(12, "):
+        solved(MARGINALS, RANK, init=init, samples=other)
     with pytest.raises(InvalidInputError, match="expected those of the histograms"):
-        coupled_simplex_parafac(
-            MARGINALS, RANK, init=init, codes=Codes(CODES.values[:, :4], choose_binning(DATA.X[:, :4], 12))
-        )
+        solved(MARGINALS, RANK, init=init, samples=Codes(CODES.values[:, :4], choose_binning(DATA.X[:, :4], 12)))
 
 
 def test_tensors_of_a_user_are_decomposed_too():

@@ -13,7 +13,7 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import StopReason
-from tensorly_smp.likelihood.em import _Iteration, refine_em
+from tensorly_smp.likelihood.em import refine_em
 from tensorly_smp.metrics import factor_error
 
 N_BINS = (4, 3, 5, 4, 3)
@@ -295,15 +295,6 @@ def test_fast_passes_are_those_of_plain_em():
     assert n_fast > 3
     np.testing.assert_allclose(fast[: n_fast + 1], plain[: n_fast + 1], rtol=1e-12)
     assert len(fast) < len(plain)
-
-
-def test_a_fast_pass_parts_the_extrapolated_ones():
-    iteration = _Iteration(None, tol=0.0, n_iter_max=9, extrapolate=True)
-    slow, fast = [(0.0, 0.0, 0.0), (0.0, 1e-9, 0.0)], [(0.0, 0.0, 0.0), (0.0, 1.0, 0.0)]
-    points = [np.array([0.9**k]) for k in range(4)]
-    # Were the first and the last pair taken together, there would be a proposal (and an error: no likelihood).
-    for k, record in enumerate([slow, fast, slow]):
-        assert iteration._proposal(points[k], points[k + 1], record) is None
 
 
 def test_repr_tells_the_outcome():

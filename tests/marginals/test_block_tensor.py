@@ -125,9 +125,9 @@ def test_block_without_samples_is_named():
 @pytest.mark.parametrize(
     ("marginals", "partition", "error", "message"),
     [
-        (None, None, InvalidTypeError, "marginals is NoneType"),
-        (np.ones((2, 2, 2)), None, InvalidTypeError, "marginals is ndarray"),
-        (make_truth([2] * 3), None, InvalidTypeError, "marginals is MixtureFactors"),
+        (None, None, InvalidTypeError, "data is NoneType"),
+        (np.ones((2, 2)), None, InvalidInputError, "expected three non-empty modes"),
+        (make_truth([2] * 3), None, InvalidTypeError, "data is MixtureFactors"),
         (make_truth([2] * 4).to_marginals(), 3, InvalidTypeError, "three sets"),
         (make_truth([2] * 4).to_marginals(), ([0], [1]), InvalidTypeError, "three sets"),
         (make_truth([2] * 4).to_marginals(), ([0], [1], []), InvalidInputError, "third set .* is empty"),

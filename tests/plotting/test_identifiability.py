@@ -81,7 +81,7 @@ def test_parallel_components_are_counted():
 def test_report_dataset_model_and_solution_are_drawn_alike(model, tmp_path):
     widths = [
         [bar.get_width() for bar in plot_identifiability(each)[0].patches]
-        for each in (model.identifiability_, model.identifiability_.to_dataset(), model, model.result_, model.factors_)
+        for each in (model.identifiability_, model.identifiability_.to_dataset(), model, model.result_)
     ]
     assert all(each == widths[0] for each in widths)
     figure = plot_identifiability(model)[0].figure

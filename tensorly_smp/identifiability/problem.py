@@ -1,4 +1,4 @@
-"""What is asked: a model or sizes, and the triples that are known."""
+"""The problem: a model or sizes, and the distributions that are known."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLim
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.identifiability.concerns import n_parameters, variable_names
+from tensorly_smp.identifiability.known import KNOWN, Known
+from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, as_partition
 from tensorly_smp.marginals.triples import resolve_triples
 from tensorly_smp.randomness import RandomState, as_generator
@@ -27,8 +29,8 @@ _MAX_SIZE = 2**31  # of the rank, and of all bins together: beyond, bounds overf
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """Sizes, known triples and, unless it is about almost every model, weights and factors.
+class Problem:
+    """Sizes, known distributions and, unless it is about almost every model, weights and factors.
 
     Attributes
     ----------
@@ -36,12 +38,17 @@ class Question:
     rank : int
     names : tuple of hashable
         Of the variables.
-    triples : ndarray of int (n_triples, 3) or None
-        The known ones; None: all, which for a thousand variables are too many to list.
+    known : Known
+        Sets of variables whose joint distribution is known.
     partition : Partition or None
         The given one.
     weights, factors : ndarray (rank,) and tuple of ndarray (n_bins[n], rank), or None
         None if only sizes are given.
+    fine : tuple of ndarray (n_cells, rank) or None
+        Probabilities of equally wide cells of fitted densities, where whole samples are known and the model has more
+        than its bins.
+    n_samples : int or None
+        Size of the sample that the densities were fitted to.
     drawn : weights and factors, or None
         A random model of the same sizes, which stands for almost every one; None if it would be too large.
     parallel_cosine : float
@@ -51,23 +58,20 @@ class Question:
     n_bins: tuple[int, ...]
     rank: int
     names: tuple[Hashable, ...]
-    triples: np.ndarray | None
+    known: Known
     partition: Partition | None
     weights: np.ndarray | None
     factors: tuple[np.ndarray, ...] | None
+    fine: tuple[np.ndarray, ...] | None
+    n_samples: int | None
     drawn: tuple[np.ndarray, tuple[np.ndarray, ...]] | None
     parallel_cosine: float
     max_parameters: int
 
     @property
     def is_generic(self) -> bool:
-        """Whether only sizes are given."""
+        """True if only sizes are given."""
         return self.factors is None
-
-    @property
-    def n_triples(self) -> int:
-        """Known triples."""
-        return comb(len(self.n_bins), 3) if self.triples is None else len(self.triples)
 
     @cached_property
     def n_parameters(self) -> int:
@@ -82,22 +86,35 @@ class Question:
         return np.flatnonzero(self.weights <= np.finfo(float).eps)
 
 
-def read_question(
+def read_problem(
     subject: Any,
     n_variables: Any,
     n_bins: Any,
     rank: Any,
+    known: Any,
     partition: Any,
     triples: Any,
+    patterns: Any,
     parallel_cosine: Any,
     max_parameters: Any,
     random_state: RandomState,
-) -> Question:
-    """Question from the arguments of check_identifiability, checked."""
+) -> Problem:
+    """Problem from the arguments of check_identifiability, checked."""
     factors = None
-    if subject is None:
+    if isinstance(subject, int | np.integer) and not isinstance(subject, bool):
+        if n_variables is not None:
+            raise InvalidInputError(f"n_variables is given twice, as {subject} and as {n_variables}.")
+        subject, n_variables = None, subject
+    recorded = subject.triples if isinstance(subject, Marginals) else None
+    names: tuple[Hashable, ...]
+    if isinstance(subject, Marginals):
+        if n_variables is not None or n_bins is not None:
+            raise InvalidInputError("Marginals have their own numbers of variables and bins; pass the rank alone.")
+        bins, components = _checked_sizes(subject.n_variables, subject.n_bins, rank)
+        names = subject.binning.variables
+    elif subject is None:
         bins, components = _checked_sizes(n_variables, n_bins, rank)
-        names: tuple[Hashable, ...] = tuple(f"x{n}" for n in range(len(bins)))
+        names = tuple(f"x{n}" for n in range(len(bins)))
     else:
         sizes = {"n_variables": n_variables, "n_bins": n_bins, "rank": rank}
         given = [name for name, size in sizes.items() if size is not None]
@@ -106,30 +123,77 @@ def read_question(
         factors = as_factors(subject)
         bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
         names = variable_names(factors)
-    if triples is None:
-        triples = _recorded_triples(subject)
+    dataset = getattr(subject, "result_", subject)
     rng = as_generator(random_state)
-    return Question(
+    found = _read_known(known, triples, patterns, dataset, recorded, len(bins), rng)
+    is_fit = found.is_joint and factors is not None and "spline" in getattr(dataset, "data_vars", ())
+    return Problem(
         n_bins=bins,
         rank=components,
         names=names,
-        triples=_checked_triples(triples, len(bins), rng),
+        known=found,
         partition=None if partition is None else as_partition(partition, len(bins)),
         weights=None if factors is None else factors.weights,
         factors=None if factors is None else factors.factors,
+        fine=_fine_probabilities(dataset, factors) if is_fit and factors is not None else None,
+        n_samples=int(dataset.attrs["n_samples"]) if is_fit and "n_samples" in dataset.attrs else None,
         drawn=_draw(bins, components, rng),
         parallel_cosine=_checked_cosine(parallel_cosine),
         max_parameters=checked_integer(max_parameters, "max_parameters", 0),
     )
 
 
+def _read_known(
+    known: Any,
+    triples: Any,
+    patterns: Any,
+    dataset: Any,
+    recorded: np.ndarray | None,
+    n_variables: int,
+    rng: np.random.Generator,
+) -> Known:
+    """The known distributions: those that are given, else those that made the subject."""
+    if known is not None and (not isinstance(known, str) or known not in KNOWN):
+        raise InvalidInputError(f"known is {known!r}; expected one of {list(KNOWN)}.")
+    if known is None and triples is None:
+        refine = getattr(dataset, "attrs", {}).get("refine", "none")
+        known = "samples" if patterns is not None or refine in ("em", "smooth") else "triples"
+    elif known is None:
+        known = "triples"
+    if known == "triples":
+        if patterns is not None:
+            raise InvalidInputError('patterns are of whole samples; expected known="samples" with them.')
+        if triples is None:
+            triples = _recorded_triples(dataset) if recorded is None else recorded
+        return Known.of_triples(n_variables, _checked_triples(triples, n_variables, rng))
+    if triples is not None:
+        raise InvalidInputError('triples are given and known="samples"; expected known="triples" with them.')
+    if patterns is None and "patterns" in getattr(dataset, "data_vars", ()):
+        patterns = dataset["patterns"].transpose("pattern", "variable").values
+    if patterns is None:
+        return Known.of_samples(n_variables)
+    patterns = np.asarray(patterns)
+    if patterns.ndim == 2 and patterns.shape[1] != n_variables:
+        raise InvalidInputError(f"patterns has {patterns.shape[1]} columns; expected {n_variables}, one per variable.")
+    found = Known.of_samples(n_variables, patterns)
+    if max(map(len, found.patterns)) < 3:
+        raise InvalidInputError("No sample has three observed variables; expected patterns of at least three.")
+    return found
+
+
+def _fine_probabilities(dataset: Any, factors: MixtureFactors) -> tuple[np.ndarray, ...] | None:
+    """Probabilities of fine cells of the densities of a fit."""
+    from tensorly_smp.results import fine_probabilities
+
+    fine = fine_probabilities(dataset, factors)
+    return None if fine is None else tuple(fine)
+
+
 def _recorded_triples(subject: Any) -> Any:
     """Triples that a fit was made from, where the subject tells."""
     if isinstance(subject, CoupledSolution):
         return "all" if subject.triples is None else subject.triples
-    subject = getattr(subject, "result_", subject)
-    names = getattr(subject, "data_vars", ())
-    return subject["triples"].values if "triples" in names else "all"
+    return subject["triples"].values if "triples" in getattr(subject, "data_vars", ()) else "all"
 
 
 def as_factors(subject: Any) -> MixtureFactors:
@@ -152,8 +216,8 @@ def as_factors(subject: Any) -> MixtureFactors:
             raise InvalidInputError(f"The Dataset is none that to_dataset() or fit made: {reason(error)}.") from error
     raise InvalidTypeError(
         f"subject is {type(subject).__name__}; expected a fitted SmoothProductMixture, a CoupledSolution, "
-        "MixtureFactors or the Dataset of a fit, or sizes by name: "
-        "check_identifiability(n_variables=10, n_bins=15, rank=5)."
+        "MixtureFactors, the Dataset of a fit or Marginals with a rank, or sizes: "
+        "check_identifiability(n_variables=10, n_bins=15, rank=5), or check_identifiability(10, 15, 5)."
     )
 
 
@@ -170,7 +234,7 @@ def _draw(
 def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int, ...], int]:
     if n_bins is None or rank is None:
         raise InvalidInputError(
-            "Expected a model, or n_variables, n_bins and rank by name. For the highest rank that sizes allow see "
+            "Expected a model, or n_variables, n_bins and rank. For the highest rank that sizes allow see "
             "max_identifiable_rank, for the number of bins min_bins_for_rank."
         )
     one = isinstance(n_bins, int | np.integer)

@@ -1,0 +1,160 @@
+"""Figures of check_independence: false alarms, power, and the time of the quick check inside a fit.
+
+    python benchmarks/bench_independence.py alarms [--truths 10] [--samples 1000 5000]
+    python benchmarks/bench_independence.py power [--truths 20]
+    python benchmarks/bench_independence.py quick
+
+Six variables, false discovery rate 1 %. Fits whose accuracy is a point or more below that of the true model are counted
+apart: merged groups are dependent, and a report that says so is right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import tensorly_smp as smp
+from tensorly_smp.dependence.check import dependence_concerns
+
+KINDS = ("gaussian", "gmm", "gamma", "laplace")
+N_VARIABLES = 6
+
+
+def fitted(X: np.ndarray, rank: int) -> Any:
+    return smp.SmoothProductMixture(rank, random_state=0).fit(X)
+
+
+def is_poor(model: Any, mixture: Any, seed: int) -> bool:
+    """Whether the accuracy on new samples is a point or more below that of the true model."""
+    new, labels = mixture.sample(5000, random_state=seed)
+    best = float((mixture.predict(new) == labels).mean())
+    return smp.metrics.clustering_accuracy(labels, model.predict(new)) <= best - 0.01
+
+
+def quick(model: Any, X: np.ndarray) -> list[str]:
+    return dependence_concerns(X, model.predict_proba(X), None, (), model.binning_.variables)
+
+
+def alarms(n_truths: int, sizes: list[int]) -> None:
+    """Fits to independent samples that report any pair."""
+    for n_samples in sizes:
+        every = np.zeros((2, 3), dtype=int)
+        for rank in (3, 5):
+            for kind in KINDS:
+                counts = np.zeros((2, 3), dtype=int)  # good, poor; fits, alarms, alarms of the quick check
+                for seed in range(n_truths):
+                    data = smp.datasets.make_smooth_mixture(kind, n_samples, N_VARIABLES, rank, random_state=100 + seed)
+                    model = fitted(data.X, rank)
+                    found = smp.check_independence(model, data.X, random_state=0).n_dependent > 0
+                    counts[int(is_poor(model, data.mixture, seed))] += [1, found, bool(quick(model, data.X))]
+                every += counts
+                print(f"{n_samples:6d} samples, {rank} components, {kind:10s} {_counted(counts)}", flush=True)
+        print(f"{n_samples:6d} samples, all: {_counted(every)}", flush=True)
+
+
+def _counted(counts: np.ndarray) -> str:
+    (fits, found, warned), (poor, poor_found, poor_warned) = counts.tolist()
+    return (
+        f"alarms in {found} of {fits} fits (quick: {warned}); of poor fits in {poor_found} of {poor} "
+        f"(quick: {poor_warned})"
+    )
+
+
+def coupled_samples(
+    kind: str, n_samples: int, rank: int, correlation: float, only: int | None, seed: int
+) -> tuple[np.ndarray, Any]:
+    """Samples whose first two variables have a Gaussian copula in all components, or in one."""
+    data = smp.datasets.make_smooth_mixture(kind, n_samples, N_VARIABLES, rank, random_state=seed)
+    rng, X, mixture = np.random.default_rng(seed), data.X.copy(), data.mixture
+    rows = np.arange(n_samples) if only is None else np.flatnonzero(data.labels == only)
+    r = data.labels[rows]
+    # Ranks of the first variable within its component, and ranks of the second that go with them.
+    u = mixture.standard.cdf((X[rows, 0] - mixture.loc[0, r, 0]) / mixture.scale[0, r, 0])
+    z = correlation * stats.norm.ppf(u) + np.sqrt(1 - correlation**2) * rng.standard_normal(len(rows))
+    X[rows, 1] = mixture.loc[1, r, 0] + mixture.scale[1, r, 0] * mixture.standard.ppf(stats.norm.cdf(z))
+    return X, mixture
+
+
+def circle_samples(n_samples: int, seed: int) -> np.ndarray:
+    """Two groups; in each the first two variables lie around a circle, without any correlation."""
+    rng = np.random.default_rng(seed)
+    X, labels, angle = (
+        rng.standard_normal((n_samples, N_VARIABLES)),
+        rng.integers(2, size=n_samples),
+        rng.random(n_samples),
+    )
+    X[:, 0] = 2.0 * np.cos(2 * np.pi * angle) + 0.5 * X[:, 0]
+    X[:, 1] = 2.0 * np.sin(2 * np.pi * angle) + 0.5 * X[:, 1]
+    X[:, 2:] += 6.0 * labels[:, None]
+    return X
+
+
+def power(n_truths: int) -> None:
+    """Fits that report the pair that depends on each other."""
+    for name, only in (("all components", None), ("one component", 0)):
+        for kind in ("gaussian", "gamma", "laplace"):
+            seen = others = warned = 0
+            for seed in range(n_truths):
+                X, _ = coupled_samples(kind, 1000, 3, 0.3, only, 200 + seed)
+                model = fitted(X, 3)
+                pairs = smp.check_independence(model, X, random_state=0).dependent
+                seen += ("x0", "x1") in pairs
+                others += len(set(pairs) - {("x0", "x1")}) > 0
+                warned += bool(quick(model, X))
+            print(
+                f"correlation .3 in {name}, {kind:10s}: seen in {seen} of {n_truths}; another pair in {others}; "
+                f"warning of the fit in {warned}",
+                flush=True,
+            )
+    seen = warned = 0
+    for seed in range(n_truths):
+        X = circle_samples(1000, seed)
+        model = fitted(X, 2)
+        seen += ("x0", "x1") in smp.check_independence(model, X, random_state=0).dependent
+        warned += bool(quick(model, X))
+    print(f"circle without correlation: seen in {seen} of {n_truths}; warning of the fit in {warned}")
+
+
+def seconds() -> None:
+    """Milliseconds of the quick check beside the fit."""
+    for n_samples, n_variables, rank in ((300, 3, 2), (1000, 6, 3), (5000, 10, 5), (100_000, 10, 5), (2000, 100, 10)):
+        X = smp.datasets.make_smooth_mixture("gaussian", n_samples, n_variables, rank, random_state=0).X
+        fitted(X, rank)  # compiled kernels are there
+        began = time.perf_counter()
+        model = fitted(X, rank)
+        of_fit = time.perf_counter() - began
+        posterior = model.predict_proba(X)
+        times = []
+        for _ in range(5):
+            began = time.perf_counter()
+            dependence_concerns(X, posterior, None, (), model.binning_.variables)
+            times.append(time.perf_counter() - began)
+        print(
+            f"{n_samples:7d} x {n_variables:3d}, {rank:2d} components: {1e3 * np.median(times):5.1f} ms, "
+            f"{100 * np.median(times) / of_fit:4.1f} % of a fit of {of_fit:.2f} s",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=["alarms", "power", "quick"], default="alarms")
+    parser.add_argument("--truths", type=int, default=3)
+    parser.add_argument("--samples", type=int, nargs="+", default=[1000, 5000])
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if arguments.what == "alarms":
+        alarms(arguments.truths, arguments.samples)
+    elif arguments.what == "power":
+        power(arguments.truths)
+    else:
+        seconds()
+
+
+if __name__ == "__main__":
+    main()

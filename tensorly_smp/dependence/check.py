@@ -1,0 +1,157 @@
+"""Check of a fitted model for dependence within components: thoroughly, and in a few milliseconds inside a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp.codes.thinning import thinned
+from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
+from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.representations import joined
+
+#: Rows of every replicate, at most.
+MOST_DRAWS = 2500
+#: Pairs with a p-value above this by the simple bound are not looked at again.
+SURELY_INDEPENDENT = 0.2
+#: ... and of the others these many with the smallest; entries times components that scores are computed of at a time.
+MOST_DOUBTFUL, MOST_ENTRIES = 400, 20_000_000
+#: Dependence is gross where the strength, over all components, is at least this, and a p-value, times the number of
+#: pairs, below the second number.
+GROSS_STRENGTH, GROSS_P = 0.25, 1e-3
+#: Rows and variables that the quick check looks at, at most, and entries times components.
+QUICK_ROWS, QUICK_VARIABLES, QUICK_ENTRIES = 2000, 30, 100_000
+_LEAST_ROWS, _SHOWN = 300, 3
+
+
+def pair_tests(
+    density: Any, values: np.ndarray, weights: np.ndarray, n_replicates: int, rng: np.random.Generator
+) -> PairTests:
+    """Tests of all pairs of variables of a mixture of products, against draws from it.
+
+    Parameters
+    ----------
+    density : MixtureDensity
+        With samples of it, and posteriors.
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+    weights : ndarray (n_samples,)
+    n_replicates : int
+        Sets of draws.
+    rng : Generator
+    """
+    rank, n_variables = len(density.weights), values.shape[1]
+    most = max(MOST_ENTRIES // (rank * n_variables), _LEAST_ROWS)
+    if len(values) > most:  # of very many variables
+        rows = np.arange(most) * len(values) // most
+        values, weights = values[rows], weights[rows]
+    posterior = density.posterior(values)
+    scores = PairScores.of(values, posterior, weights)
+    tests = judge_pairs(scores)
+    doubtful = np.argsort(tests.p_value, kind="stable")[:MOST_DOUBTFUL]
+    doubtful = np.sort(doubtful[tests.p_value[doubtful] < SURELY_INDEPENDENT])
+    if not len(doubtful) or not n_replicates:
+        return tests
+    pairs, columns = scores.pairs[doubtful], np.arange(n_variables)
+    is_shared = shares_nuisance(rank, n_variables)
+    if not is_shared:  # then only the variables of these pairs are needed
+        columns, places = np.unique(pairs, return_inverse=True)
+        pairs = places.reshape(pairs.shape)
+    null = NullScores(pairs, rank, len(columns), is_shared)
+    missing = np.isnan(values)
+    n_draws = min(len(values), MOST_DRAWS)
+    for _ in range(n_replicates):
+        draws, _labels = density.sample(n_draws, rng)
+        if missing.any():
+            draws[missing[rng.choice(len(values), n_draws)]] = np.nan
+        null.add(draws[:, columns], density.posterior(draws))
+    found = null.covariances(float(weights.sum()))
+    return judge_pairs(scores, dict(zip(doubtful.tolist(), found, strict=True)))
+
+
+def quick_rows(n_samples: int, n_variables: int, rank: int) -> np.ndarray:
+    """Positions of the rows that the quick check looks at: all, or evenly spaced ones.
+
+    Parameters
+    ----------
+    n_samples, n_variables, rank : int
+
+    Returns
+    -------
+    ndarray of int (n_kept,)
+        At most 2000, fewer where variables and components are many.
+    """
+    affordable = QUICK_ENTRIES // (min(n_variables, QUICK_VARIABLES) * rank)
+    most = int(np.clip(affordable, _LEAST_ROWS, QUICK_ROWS))
+    return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
+
+
+def dependence_concerns(
+    values: np.ndarray,
+    posterior: np.ndarray,
+    weights: np.ndarray | None,
+    discrete: Sequence[int],
+    names: Sequence[Hashable],
+    random_state: RandomState = 0,
+    are_sources: bool = False,
+) -> list[str]:
+    """Sentences for a warning where variables depend on each other grossly within components; none if they do not.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+        Samples of the fit, NaN = missing; only the rows of :func:`quick_rows` are looked at.
+    posterior : ndarray (n_samples, rank)
+    weights : ndarray (n_samples,) or None
+    discrete : sequence of int
+        Positions of the discrete variables, which no linear map can unmix.
+    names : sequence of hashable (n_variables,)
+    random_state : RandomState
+        Chooses among many variables; a number by default, so that a fit draws no other random numbers for it.
+    are_sources : bool
+        True if the variables are sources of a linear map already, so that the message names no such map as a remedy.
+
+    Notes
+    -----
+    One to ten milliseconds: no draws from the model, but an upper bound of the variances in their place.
+    """
+    n_variables = values.shape[1]
+    chosen = np.arange(n_variables)
+    if n_variables > QUICK_VARIABLES:
+        chosen = np.sort(as_generator(random_state).choice(n_variables, QUICK_VARIABLES, replace=False))
+    rows = quick_rows(len(values), n_variables, posterior.shape[1])
+    used = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)[rows]
+    if not used.sum() > 0.0:
+        return []
+    scores = PairScores.of(values[np.ix_(rows, chosen)], posterior[rows], used)
+    tests = judge_pairs(scores)
+    sizes = np.where(np.isnan(tests.strength), 0.0, scores.sizes)
+    shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    strength = np.sqrt((shares * np.nan_to_num(tests.strength) ** 2).sum(axis=1))
+    gross = (strength >= GROSS_STRENGTH) & (tests.p_value * len(tests.p_value) < GROSS_P)
+    if not gross.any():
+        return []
+    order = [i for i in np.argsort(-strength, kind="stable").tolist() if gross[i]]
+    named, is_linear = [], False
+    for i in order:
+        j, k = chosen[tests.pairs[i]].tolist()
+        r = int(np.nanargmax(tests.strength[i]))
+        is_linear |= j not in discrete and k not in discrete
+        named.append(f"{names[j]!r} and {names[k]!r} (rank correlation {tests.correlation[i, r]:.2f} in component {r})")
+    what = "sources" if are_sources else "variables"
+    of = f"{len(order)} of {len(tests.pairs)} pairs of {what}{' looked at' if len(chosen) < n_variables else ''}"
+    verb = "is" if len(order) == 1 else "are"
+    remedy = "UnmixedProductMixture, which allows for linear dependence, or " if is_linear and not are_sources else ""
+    return [
+        f"Within components, {of} {verb} dependent: {joined(named, _SHOWN)}. The model takes them for independent, "
+        "so that components may be parts of a group, or several groups in one, and posteriors too sure. Try "
+        f"{remedy}more components, or fewer variables that say the same; check_independence(model, X) tells more."
+    ]
+
+
+def some_samples(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Samples of positive weight, evenly spaced ones of very many, and their weights (n_kept,)."""
+    kept, kept_weights = thinned(values, weights)
+    return kept, np.ones(len(kept)) if kept_weights is None else kept_weights

@@ -1,0 +1,199 @@
+"""The density of a linear mixture of sources whose density is a mixture of products."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp, softmax
+
+from tensorly_smp.densities.arguments import Component, finite
+from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.dependence.projections import project
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.labels import LOG_DENSITY, PROBABILITY, list_names
+from tensorly_smp.randomness import RandomState
+from tensorly_smp.representations import html_weights
+from tensorly_smp.samples import read_samples
+
+_REFUSED = (
+    "{} is not available of a density with an unmixing matrix: given a component, the variables depend on each other, "
+    "and the integral over the others has no closed form. {}"
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnmixedDensity:
+    """Density of x where z = W x has a mixture of product densities: f(x) = |det W| sum_r w_r prod_n f_n((W x)_n | r).
+
+    Joint density, posterior, samples, means and covariances are exact. `pdf_1d`, `cdf_1d` and `quantile_1d` are
+    numeric: the densities of the sources are convolved on a grid of 4096 cells. `marginal`, `conditional` and `impute`
+    are refused with an error that says what to do instead.
+
+    Attributes
+    ----------
+    sources : MixtureDensity
+        Density of the sources and of the variables that are not mixed, under the names of the variables.
+    unmixing : ndarray (n_variables, n_variables)
+        W; rows and columns of variables that are not mixed are those of the identity matrix.
+    mixed : tuple of int
+        Positions of the variables that are mixed.
+    """
+
+    sources: MixtureDensity
+    unmixing: np.ndarray
+    mixed: tuple[int, ...]
+    _projected: dict[int, ConditionalDensities] = field(default_factory=dict, init=False)
+
+    def __repr__(self) -> str:
+        return f"UnmixedDensity({self.n_variables} variables, {len(self.mixed)} of them mixed, {self.rank} components)"
+
+    def _repr_html_(self) -> str:
+        pairs = [("variables", list_names(self.variables)), ("mixed", f"{len(self.mixed)} of {self.n_variables}")]
+        return html_weights("UnmixedDensity", pairs, self.weights)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights (rank,) of the components."""
+        return self.sources.weights
+
+    @property
+    def variables(self) -> tuple[Hashable, ...]:
+        """Names of the variables."""
+        return self.sources.variables
+
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return self.sources.rank
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return self.sources.n_variables
+
+    @property
+    def is_proper(self) -> bool:
+        """True: non-negative, integrates to one."""
+        return True
+
+    @cached_property
+    def mixing(self) -> np.ndarray:
+        """Inverse (n_variables, n_variables) of W."""
+        return np.linalg.inv(self.unmixing)
+
+    @cached_property
+    def log_det(self) -> float:
+        """Logarithm of |det W|, which turns a density of sources into one of variables."""
+        return float(np.linalg.slogdet(self.unmixing)[1])
+
+    def to_sources(self, values: np.ndarray) -> np.ndarray:
+        """Sources (n_samples, n_variables) of samples; missing entries of variables that are not mixed stay missing.
+
+        Raises
+        ------
+        InvalidInputError
+            A mixed variable is missing in some sample.
+        """
+        mixed = list(self.mixed)
+        incomplete = np.isnan(values[:, mixed]).any(axis=1)
+        if incomplete.any():
+            raise InvalidInputError(
+                f"{int(incomplete.sum())} of {len(values)} samples lack a variable that is mixed (NaN); expected "
+                "complete ones, because every source depends on all of them. Leave these samples out, or fill them in "
+                'with a product model first: SmoothProductMixture(...).fit(X).impute(X, method="draw").'
+            )
+        sources = np.array(values)
+        sources[:, mixed] = values[:, mixed] @ self.unmixing[np.ix_(mixed, mixed)].T
+        return sources
+
+    def log_joint(self, X: Any) -> Any:
+        """Logarithm of w_r f(x | r), (n_samples, rank)."""
+        samples = read_samples(X, self.variables)
+        return samples.labels.wrap_components(self._log_joint(samples.values), "log_joint")
+
+    def logpdf(self, X: Any) -> Any:
+        """Logarithm of the density at every sample (n_samples,), finite everywhere."""
+        samples = read_samples(X, self.variables)
+        return samples.labels.wrap(logsumexp(self._log_joint(samples.values), axis=1), LOG_DENSITY)
+
+    def pdf(self, X: Any) -> Any:
+        """Density at every sample (n_samples,)."""
+        samples = read_samples(X, self.variables)
+        with np.errstate(over="ignore"):
+            values = np.exp(logsumexp(self._log_joint(samples.values), axis=1))
+        return samples.labels.wrap(finite(values, "The density exceeds the largest float64; use logpdf."), "density")
+
+    def posterior(self, X: Any) -> Any:
+        """Probability of every component given the sample (n_samples, rank), by Bayes' rule."""
+        samples = read_samples(X, self.variables)
+        return samples.labels.wrap_components(softmax(self._log_joint(samples.values), axis=1), PROBABILITY)
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw samples (n_samples, n_variables) and the components (n_samples,) they came from."""
+        drawn, labels = self.sources.sample(n_samples, random_state)
+        mixed = list(self.mixed)
+        drawn[:, mixed] = drawn[:, mixed] @ self.mixing[np.ix_(mixed, mixed)].T
+        return drawn, labels
+
+    def mean(self, component: Component = None) -> np.ndarray:
+        """Expectation of every variable, ndarray (n_variables,) or (n_variables, rank) for "all"."""
+        return np.asarray(self.mixing @ self.sources.mean(component))
+
+    def var(self, component: Component = None) -> np.ndarray:
+        """Variance of every variable, ndarray (n_variables,) or (n_variables, rank) for "all"."""
+        if component is None:
+            return np.diag(self.cov()).copy()
+        return np.asarray(self.mixing**2 @ self.sources.var(component))
+
+    def cov(self, component: int | None = None) -> np.ndarray:
+        """Covariance matrix (n_variables, n_variables) of the mixture, or of one component."""
+        inner = self.sources.cov() if component is None else np.diag(self.sources.var(component))
+        return np.asarray(self.mixing @ inner @ self.mixing.T)
+
+    def pdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+        """Density of one variable, numerically; arguments as of :meth:`MixtureDensity.pdf_1d`."""
+        return self._one(variable).pdf_1d(x, variable, component)
+
+    def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+        """Logarithm of the density of one variable, numerically."""
+        return self._one(variable).logpdf_1d(x, variable, component)
+
+    def cdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+        """Distribution function of one variable, numerically."""
+        return self._one(variable).cdf_1d(x, variable, component)
+
+    def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+        """Value below which a share q of one variable lies, numerically."""
+        return self._one(variable).quantile_1d(q, variable, component)
+
+    def marginal(self, variables: Sequence[Hashable] | Hashable) -> NoReturn:
+        """Raise an error that says what to do instead; see the class."""
+        raise InvalidInputError(_REFUSED.format("marginal", "Use pdf_1d for one variable, or sample and keep columns."))
+
+    def conditional(self, given: Mapping[Hashable, float]) -> NoReturn:
+        """Raise an error that says what to do instead; see the class."""
+        raise InvalidInputError(_REFUSED.format("conditional", "Use a product model, or weight samples of this one."))
+
+    def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> NoReturn:
+        """Raise an error that says what to do instead; see the class."""
+        raise InvalidInputError(_REFUSED.format("impute", "Use SmoothProductMixture(...).fit(X).impute(X)."))
+
+    def _log_joint(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(self.sources.log_joint(self.to_sources(values)) + self.log_det)
+
+    def _one(self, variable: Hashable) -> MixtureDensity:
+        """Mixture of one variable."""
+        if variable not in self.variables:
+            raise InvalidInputError(f"Variable {variable!r} is unknown; expected one of {list_names(self.variables)}.")
+        n = self.variables.index(variable)
+        if n not in self.mixed:
+            return self.sources.marginal([variable])
+        if n not in self._projected:
+            self._projected[n] = project(self.sources.conditionals, self.mixing[n])
+        return MixtureDensity(self.weights, (self._projected[n],), (variable,))

@@ -1,0 +1,185 @@
+"""Maximum likelihood of an unmixing matrix, given the densities of the sources in every component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import BSpline
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from tensorly_smp.likelihood.cell_samples import SmoothMixture
+from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.coordinate import Coordinate
+from tensorly_smp.likelihood.spline_basis import SplineBasis
+
+#: Steps of L-BFGS in one search for the matrix, between two updates of the densities.
+N_STEPS = 15
+
+
+@dataclass(frozen=True, eq=False)
+class LogDensities:
+    """Log-densities of one source in every component, and their derivatives, at any point.
+
+    Cubic between the edges of the cells, as the log-splines are; straight beyond their ends.
+
+    Attributes
+    ----------
+    low, high : float
+        Ends of the cells, in the coordinate.
+    coordinate : Coordinate
+    values, slopes : ndarray (n_cells + 1, rank)
+        At the edges; slopes are per cell.
+    """
+
+    low: float
+    high: float
+    coordinate: Coordinate
+    values: np.ndarray
+    slopes: np.ndarray
+
+    @classmethod
+    def of(
+        cls, basis: SplineBasis, coefficients: np.ndarray, low: float, high: float, coordinate: Coordinate
+    ) -> LogDensities:
+        """Tabulate log-splines with coefficients (n_basis, rank) on an interval of the source."""
+        ends = coordinate.forward(np.array([low, high]))
+        edges = np.arange(basis.n_cells + 1) / basis.n_cells
+        logs = basis.at_cells @ coefficients
+        scale = np.log(basis.n_cells) - np.log(ends[1] - ends[0]) - logsumexp(logs, axis=0)
+        slope = BSpline(basis.knots, coefficients, 3).derivative()(edges) / basis.n_cells
+        slope[0], slope[-1] = np.maximum(slope[0], 0.0), np.minimum(slope[-1], 0.0)
+        return cls(float(ends[0]), float(ends[1]), coordinate, basis.at_edges @ coefficients + scale, slope)
+
+    def at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log-densities and their derivatives (n_points, rank) at points (n_points,)."""
+        n_cells = len(self.values) - 1
+        per_unit = n_cells / (self.high - self.low)
+        position = (self.coordinate.forward(x) - self.low) * per_unit
+        inside = np.clip(position, 0.0, n_cells)
+        cell = np.minimum(inside.astype(np.int64), n_cells - 1)
+        h = (inside - cell)[:, None]
+        y0, y1, d0, d1 = self.values[cell], self.values[cell + 1], self.slopes[cell], self.slopes[cell + 1]
+        # Cubic Hermite: y0 + h (d0 + h (second + h third)).
+        third = d0 + d1 - 2.0 * (y1 - y0)
+        second = y1 - y0 - d0 - third
+        value = y0 + h * (d0 + h * (second + h * third))
+        slope = d0 + h * (2.0 * second + 3.0 * h * third)
+        value += (position - inside)[:, None] * slope
+        slope *= per_unit
+        if not self.coordinate.is_linear:  # log f(x) = log f(u) + log du/dx
+            standard = (x - self.coordinate.center) / self.coordinate.scale
+            rate = 1.0 / (self.coordinate.scale * np.sqrt(1.0 + standard**2))
+            value += np.log(rate)[:, None]
+            slope *= rate[:, None]
+            slope -= (standard / (self.coordinate.scale * (1.0 + standard**2)))[:, None]
+        return value, slope
+
+
+def source_densities(cells: Cells, mixture: SmoothMixture) -> list[LogDensities]:
+    """Log-densities of all smooth variables of a mixture on cells."""
+    return [
+        LogDensities.of(cells.basis, mixture.coefficients[:, i], cells.low[n], cells.high[n], cells.coordinates[n])
+        for i, n in enumerate(cells.smooth)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Shrinkage:
+    """Pseudo-samples whose variables are independent within components, which keep the matrix away from singular ones.
+
+    Attributes
+    ----------
+    variances : ndarray (n,)
+        Variances of the variables within components.
+    n_samples : float
+        Number of pseudo-samples. Their sources have variance w_n' diag(variances) w_n, and count with the Gaussian
+        log-likelihood of the variance that the source has within components.
+    ridge : float
+        Precision of a Gaussian prior of every entry of the matrix off the diagonal, all variables and sources having
+        unit scale.
+    """
+
+    variances: np.ndarray
+    n_samples: float
+    ridge: float
+
+    def value_and_gradient(self, unmixing: np.ndarray, source_variances: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log-prior of a matrix (n, n), without the part of log|det|, and its gradient; source variances are (n,)."""
+        pull = self.n_samples * unmixing * self.variances / source_variances[:, None]
+        value = -0.5 * float((pull * unmixing).sum())
+        off = unmixing * (1.0 - np.eye(len(unmixing)))
+        weight = self.ridge * self.variances / source_variances[:, None]
+        return value - 0.5 * float((weight * off**2).sum()), -pull - weight * off
+
+
+def maximize_unmixing(
+    values: np.ndarray,
+    weights: np.ndarray,
+    unmixing: np.ndarray,
+    log_weights: np.ndarray,
+    densities: list[LogDensities],
+    source_variances: np.ndarray,
+    shrinkage: Shrinkage,
+    other: np.ndarray | None = None,
+    n_steps: int = N_STEPS,
+) -> tuple[np.ndarray, float]:
+    """Raise the likelihood of an unmixing matrix by L-BFGS, the densities of the sources held.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n)
+        Centered.
+    weights : ndarray (n_samples,)
+    unmixing : ndarray (n, n)
+        Matrix to start from.
+    log_weights : ndarray (rank,)
+        Log-weights of the components.
+    densities : list of LogDensities (n,)
+    source_variances : ndarray (n,)
+        Within components.
+    shrinkage : Shrinkage
+    other : ndarray (n_samples, rank), optional
+        Log-likelihood of what else is known of a sample in every component, such as its discrete variables.
+    n_steps : int
+
+    Returns
+    -------
+    unmixing : ndarray (n, n)
+    gain : float
+        Gain of the penalized log-likelihood, per unit of sample weight.
+    """
+    total, n = float(weights.sum()), len(unmixing)
+    first, base = values @ unmixing.T, log_weights + (0.0 if other is None else other)
+    n_effective = total + shrinkage.n_samples
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        relative = np.eye(n) + scale * flat.reshape(n, n)
+        sign, log_det = np.linalg.slogdet(relative)
+        if sign <= 0:
+            return np.inf, np.zeros(n * n)
+        sources, matrix = first @ relative.T, relative @ unmixing
+        joint, slopes = np.broadcast_to(base, (len(values), len(log_weights))).copy(), []
+        for i, each in enumerate(densities):
+            value, slope = each.at(sources[:, i])
+            joint += value
+            slopes.append(slope)
+        peak = joint.max(axis=1, keepdims=True)
+        joint = np.exp(joint - peak)
+        sums = joint.sum(axis=1)
+        joint *= (weights / sums)[:, None]
+        scores = np.stack([(joint * slope).sum(axis=1) for slope in slopes], axis=1)
+        prior, pull = shrinkage.value_and_gradient(matrix, source_variances)
+        likelihood = float(weights @ (peak[:, 0] + np.log(sums))) + n_effective * log_det + prior
+        gradient = scores.T @ first + n_effective * np.linalg.inv(relative).T + pull @ unmixing.T
+        return -likelihood / total, -(scale * gradient).ravel() / total
+
+    # In units of the curvature that independent sources would have: information of a source times the other's square.
+    # Sources of unit variance within components: an information of one is that of a Gaussian.
+    scale = np.sqrt(source_variances)[:, None] / np.sqrt(np.maximum((weights @ first**2) / total, 1e-300))[None, :]
+    began, _ = objective(np.zeros(n * n))
+    found = minimize(objective, np.zeros(n * n), jac=True, method="L-BFGS-B", options={"maxiter": n_steps})
+    if not found.fun < began:
+        return unmixing, 0.0
+    return (np.eye(n) + scale * found.x.reshape(n, n)) @ unmixing, float(began - found.fun)

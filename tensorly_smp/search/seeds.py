@@ -1,0 +1,81 @@
+"""An order of the samples that nothing but their values decides, some of them, and seeds of clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorly_smp.search.overlapping_bins import Fractions
+
+#: Samples that are searched on, if there are more: so many for each component, within these limits.
+SAMPLES_PER_COMPONENT, LEAST_SAMPLES, MOST_SAMPLES = 150, 1500, 4500
+_GOLDEN = 0.6180339887498949
+
+
+def canonical(fractions: Fractions) -> Fractions:
+    """The samples in an order, and with weights, that do not depend on how they came.
+
+    Equal samples become one of their added weights. The order of the rows, repeats in place of weights, the order of
+    the variables, and their signs change nothing in it but where samples or variables tie.
+    """
+    centered = fractions.centered
+    squares = (centered**2).sum(axis=1) * fractions.weights
+    # Odd in a variable, even in all others: its sign tells the variable's direction, its size the variable's place.
+    skewness = squares @ centered
+    place = np.argsort(np.argsort(np.abs(skewness), kind="stable"), kind="stable")
+    mixing = np.sign(skewness) * (1.0 + (place + 1) * _GOLDEN % 1.0)
+    keys = (np.where(np.isnan(fractions.values), 0.75 * np.abs(mixing), centered * mixing)).sum(axis=1)
+    order = np.argsort(keys, kind="stable")
+    is_new = np.concatenate([[True], np.diff(keys[order]) != 0.0])
+    starts = np.flatnonzero(is_new)
+    return fractions.take(order[starts], np.add.reduceat(fractions.weights[order], starts))
+
+
+def thinned(fractions: Fractions, rank: int) -> Fractions:
+    """As many of the samples as a search needs, evenly spaced in cumulated weight, of equal weight but for repeats."""
+    n_kept = min(max(SAMPLES_PER_COMPONENT * rank, LEAST_SAMPLES), MOST_SAMPLES)
+    if len(fractions.values) <= n_kept:
+        return fractions
+    above = np.cumsum(fractions.weights)
+    step = above[-1] / n_kept
+    rows, repeats = np.unique(
+        np.searchsorted(above, (np.arange(n_kept) + 0.5) * step, side="right"), return_counts=True
+    )
+    rows = np.minimum(rows, len(above) - 1)
+    return fractions.take(rows, repeats * step)
+
+
+def draw(cumulated: np.ndarray, fractions: np.ndarray) -> np.ndarray:
+    """Positions (n_columns,) at which the cumulated weights (n_samples, n_columns) reach fractions of their totals."""
+    found = [
+        np.searchsorted(column, u * column[-1], side="right") for column, u in zip(cumulated.T, fractions, strict=True)
+    ]
+    return np.minimum(found, len(cumulated) - 1)
+
+
+def distances(fractions: Fractions, rows: np.ndarray) -> np.ndarray:
+    """Squared distances (n_samples, n_rows) of all samples from some."""
+    points = fractions.centered
+    squares = (points**2).sum(axis=1)
+    found = squares[:, None] + squares[rows] - 2.0 * points @ points[rows].T
+    return np.maximum(found, 0.0)
+
+
+def seeded_posteriors(fractions: Fractions, rank: int, n_starts: int, rng: np.random.Generator) -> np.ndarray:
+    """Posteriors (n_samples, n_starts, rank) around seeds that are drawn as k-means++ draws them.
+
+    Every sample belongs to its nearest seed by nine tenths. (Arthur and Vassilvitskii, "k-means++: the advantages of
+    careful seeding", SODA 2007.)
+    """
+    n_samples, weights = len(fractions.values), fractions.weights
+    nearest = np.full((n_samples, n_starts), np.inf)
+    owner = np.zeros((n_samples, n_starts), dtype=np.int64)
+    chances = np.repeat(weights[:, None], n_starts, axis=1)
+    for r in range(rank):
+        rows = draw(np.cumsum(chances, axis=0), rng.random(n_starts))
+        found = distances(fractions, rows)
+        owner[found < nearest] = r
+        nearest = np.minimum(nearest, found)
+        chances = np.maximum(nearest * weights[:, None], 1e-300)
+    posterior = np.full((n_samples, n_starts, rank), 0.1 / rank)
+    np.put_along_axis(posterior, owner[:, :, None], 0.9 + 0.1 / rank, axis=2)
+    return posterior

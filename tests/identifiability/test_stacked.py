@@ -1,0 +1,117 @@
+"""Ranks of stacked factors and of Khatri-Rao products, against the matrices themselves."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorly_smp.identifiability.known import Known
+from tensorly_smp.identifiability.kruskal import kruskal_rank
+from tensorly_smp.identifiability.stacked import (
+    FactorProducts,
+    FactorStacks,
+    GenericProducts,
+    GenericStacks,
+    GroupingSearch,
+)
+from tensorly_smp.identifiability.sweeps import product_core
+from tensorly_smp.marginals.partition import Partition
+
+
+def khatri_rao(factors):
+    product = factors[0]
+    for factor in factors[1:]:
+        product = np.stack([np.kron(product[:, r], factor[:, r]) for r in range(factor.shape[1])], axis=1)
+    return product
+
+
+@st.composite
+def factors(draw):
+    n_bins, rank = draw(st.lists(st.integers(2, 4), min_size=1, max_size=4)), draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    found = [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
+    kind = draw(st.sampled_from(["generic", "equal", "mean", "zeros"]))
+    for n in draw(st.lists(st.integers(0, len(n_bins) - 1), unique=True)):
+        if kind == "equal" and rank > 1:
+            found[n][:, 1] = found[n][:, 0]
+        elif kind == "mean" and rank > 2:
+            found[n][:, 2] = (found[n][:, 0] + found[n][:, 1]) / 2
+        elif kind == "zeros":
+            found[n] = np.eye(n_bins[n])[:, np.arange(rank) % n_bins[n]]
+    return found
+
+
+@settings(deadline=None, max_examples=60)
+@given(factors())
+def test_products_and_stacks_have_the_ranks_of_the_matrices(found):
+    everything = range(len(found))
+    for way, matrix in ((FactorProducts, khatri_rao(found)), (FactorStacks, np.concatenate(found))):
+        unit = matrix / np.linalg.norm(matrix, axis=0)
+        described = way(found).describe(everything, 20_000)
+        values = np.linalg.svd(unit, compute_uv=False)
+        assert described.rank == (values > 1e-9).sum()
+        assert described.k_rank == kruskal_rank(unit, 1e-9)
+        assert described.k_rank.is_exact
+        if described.rank == unit.shape[1]:
+            assert described.condition == pytest.approx(values[0] / values[-1], rel=1e-6)
+
+
+@given(factors())
+def test_cores_keep_lengths_and_angles(found):
+    core, product = product_core(found), khatri_rao(found)
+    unit = product / np.linalg.norm(product, axis=0)
+    np.testing.assert_allclose(core.T @ core, unit.T @ unit, atol=1e-13)
+
+
+def test_usual_ranks_are_those_of_random_factors():
+    rng = np.random.default_rng(0)
+    n_bins, rank = [2, 3, 2, 4], 9
+    found = [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
+    for way, generic in ((FactorStacks, GenericStacks), (FactorProducts, GenericProducts)):
+        model, sizes = way(found), generic(n_bins, rank)
+        for variables in ((0,), (0, 1), (1, 3), (0, 1, 2, 3)):
+            usual = sizes.describe(variables)
+            assert model.usual_rank(variables) == usual.rank == usual.k_rank
+            assert model.describe(variables).rank == usual.rank
+            assert model.describe(variables).k_rank <= usual.k_rank
+
+
+def test_k_rank_beyond_the_budget_is_bounded_by_those_of_the_factors():
+    rng = np.random.default_rng(0)
+    found = [rng.dirichlet(np.ones(4), size=40).T for _ in range(2)]
+    described = FactorProducts(found).describe((0, 1), 0)
+    assert described.rank == 16
+    assert not described.k_rank.is_exact
+    assert 1 <= described.k_rank <= 16
+    # Small budgets still find the k-ranks of few rows, and their sum.
+    assert FactorProducts(found).describe((0, 1), 100_000).k_rank >= 4 + 4 - 1
+
+
+def test_a_thousand_variables_neither_underflow_nor_take_long():
+    rng = np.random.default_rng(0)
+    found = [rng.dirichlet(np.ones(15), size=10).T for _ in range(1000)]
+    described = FactorProducts(found).describe(range(1000))
+    assert described.rank == described.k_rank == 10
+    assert described.condition == pytest.approx(1.0)
+    for factor in found[1:]:
+        factor[:, 1] = factor[:, 0]
+    described = FactorProducts(found).describe(range(1000))
+    assert described.rank == 10
+    assert FactorProducts(found).describe(range(1, 1000)).rank == 9
+
+
+def test_groups_inside_one_pattern_and_variables_that_follow():
+    rng = np.random.default_rng(0)
+    found = [rng.dirichlet(np.ones(3), size=3).T for _ in range(5)]
+
+    def search(observed):
+        known = Known.of_samples(5, np.array(observed))
+        return GroupingSearch([3] * 5, 3, FactorProducts(found), found, known)
+
+    groups = Partition((0,), (1,), (2,))
+    linked = search([[1, 1, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 1, 1]]).model(groups)
+    assert (linked.is_complete, linked.is_kruskal) == (True, True)
+    apart = search([[1, 1, 1, 0, 0], [0, 0, 0, 1, 1]]).model(groups)
+    assert apart.undetermined == (3, 4)
+    never = search([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0, 1, 1, 0, 0]]).model(groups)
+    assert never.missing_blocks == 1

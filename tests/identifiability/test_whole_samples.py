@@ -1,0 +1,317 @@
+"""Reports on whole samples, and the order of evidence."""
+
+import importlib
+import sys
+import warnings
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracles import joint_distribution, plain_free_directions
+
+import tensorly_smp as smp
+from tensorly_smp.identifiability.bounds import max_identifiable_rank
+from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.identifiability.jacobian import LocalIdentifiability
+from tensorly_smp.identifiability.known import Known
+from tensorly_smp.identifiability.verdict import (
+    GENERIC,
+    OPEN,
+    UNIQUE,
+    ReportLine,
+    Strength,
+    not_identifiable,
+    overall,
+    without_contradictions,
+)
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+uniqueness = importlib.import_module("uniqueness")
+
+
+def random_model(n_bins, rank, seed=0):
+    rng = np.random.default_rng(seed)
+    weights = 0.5 * rng.dirichlet(np.ones(rank)) + 0.5 / rank
+    return smp.MixtureFactors(weights, [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins])
+
+
+# ---- latent classes of binary items ----
+
+
+@pytest.mark.parametrize(("n_items", "rank"), list(enumerate((2, 2, 4, 5, 8, 9, 16, 17), start=3)))
+def test_classes_of_binary_items(n_items, rank):
+    assert max_identifiable_rank(n_items, 2, "joint") == rank
+    report = smp.check_identifiability(n_items, 2, rank, known="samples")
+    assert (report.verdict, report.n_free_directions) == (GENERIC, 0)
+    at_model = smp.check_identifiability(random_model([2] * n_items, rank), known="samples")
+    assert at_model.verdict == at_model["joint"].verdict == at_model["jacobian"].verdict == UNIQUE
+
+
+def test_four_items_and_three_classes_leave_one_direction():
+    for report in (
+        smp.check_identifiability(4, 2, 3, known="samples"),
+        smp.check_identifiability(random_model([2] * 4, 3), known="samples"),
+    ):
+        assert report.verdict == "not identifiable: 1 free direction"
+        assert report["counting"].verdict == ""
+
+
+def test_fourteen_classes_of_nine_items():
+    assert smp.check_identifiability(9, 2, 14).verdict == "not identifiable: 10 free directions"
+    report = smp.check_identifiability(9, 2, 14, known="samples")
+    assert report.verdict == report["joint-bound"].verdict == GENERIC
+    assert report.max_ranks["joint"] == 16
+    assert report.grouping is not None
+    assert [stack.rank for stack in report.products] == [min(14, 2 ** len(group)) for group in report.grouping]
+    assert "whole samples known" in repr(report).splitlines()[0]
+    assert "whole samples known" in report.summary()
+
+
+# ---- what is known ----
+
+
+def test_positions_names_and_marginals_are_read_alike():
+    by_name = smp.check_identifiability(n_variables=4, n_bins=3, rank=5)
+    assert smp.check_identifiability(4, 3, 5).verdict == by_name.verdict
+    assert repr(smp.check_identifiability(4, [3, 3, 3, 3], rank=5)) == repr(by_name)
+    marginals = random_model([3] * 4, 2).to_marginals()
+    assert smp.check_identifiability(marginals, rank=5).verdict == by_name.verdict
+    with pytest.raises(smp.exceptions.InvalidInputError, match="pass the rank alone"):
+        smp.check_identifiability(marginals, 3, 5)
+
+
+def test_patterns_link_or_do_not_link():
+    model = random_model([3] * 6, 3)
+    chain = np.array([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1]], dtype=bool)
+    apart = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], dtype=bool)
+    assert smp.check_identifiability(model, patterns=chain).verdict == UNIQUE
+    report = smp.check_identifiability(model, patterns=apart)
+    assert (report.verdict, report.n_free_directions) == (OPEN, 0)
+    assert report.known.name == "samples"
+    assert "do not follow" in str(report)
+    assert smp.check_identifiability(6, 3, 3, patterns=chain).verdict == GENERIC
+    assert smp.check_identifiability(6, 3, 3, patterns=apart).verdict == OPEN
+    # Samples with a complete one among them are whole samples.
+    whole = smp.check_identifiability(model, patterns=np.vstack([apart, np.ones(6, dtype=bool)]))
+    assert whole.known.describe() == "whole samples known"
+
+
+def test_given_groups():
+    model = random_model([2] * 5, 4)
+    report = smp.check_identifiability(model, known="samples", partition=[[0, 1], [2, 3], [4]])
+    assert report["joint"].verdict == UNIQUE
+    assert tuple(report.grouping) == ((0, 1), (2, 3), (4,))
+    blind = smp.check_identifiability(model, known="samples", partition=[[0], [1], [2, 3, 4]])
+    assert blind["joint"].verdict == OPEN
+
+
+def test_a_thousand_variables():
+    report = smp.check_identifiability(random_model([15] * 1000, 10), known="samples")
+    assert report.verdict == report["joint"].verdict == UNIQUE
+    sizes_only = smp.check_identifiability(1000, 15, 6900, known="samples")
+    assert sizes_only.verdict == GENERIC
+    assert max(map(len, str(sizes_only).splitlines())) <= 100
+    assert sizes_only.max_ranks["joint"] == max_identifiable_rank(1000, 15, "joint") > 15**499
+
+
+@pytest.mark.parametrize(("refine", "known"), [(None, "triples"), ("em", "samples"), ("smooth", "samples")])
+def test_a_fit_is_judged_by_what_made_it(refine, known):
+    X = smp.datasets.make_smooth_mixture("gaussian", 400, n_variables=4, n_components=2, random_state=0).X
+    model = smp.SmoothProductMixture(2, refine=refine, n_bins=6, n_init=1, random_state=0).fit(X)
+    report = model.identifiability_
+    assert report.known.name == known
+    assert report.is_unique
+    assert ("densities" in report.to_dataframe().index) == (refine == "smooth")
+    assert smp.check_identifiability(model).verdict == report.verdict
+    assert smp.check_identifiability(model.result_, known="triples").known.name == "triples"
+    assert smp.check_identifiability(model, triples=3).n_triples == 3
+    assert smp.check_identifiability(model.factors_).known.name == "triples"
+
+
+def test_missing_entries_are_recorded_where_no_sample_is_complete(tmp_path):
+    X = smp.datasets.make_smooth_mixture("gaussian", 600, n_variables=5, n_components=2, random_state=0).X
+    X[np.arange(600), np.arange(600) % 5] = np.nan
+    model = smp.SmoothProductMixture(2, n_init=1, random_state=0).fit(X)
+    assert model.result_.patterns.shape == (5, 5)
+    report = model.identifiability_
+    assert report.known.describe() == "samples known in 5 patterns of 4 variables"
+    assert report.is_unique
+    model.save(tmp_path / "fit.nc")
+    assert smp.load(tmp_path / "fit.nc").identifiability_.verdict == report.verdict
+
+
+def test_densities_count_as_independent_only_beyond_noise():
+    X = smp.datasets.make_smooth_mixture("gaussian", 400, n_variables=4, n_components=2, random_state=0).X
+    result = smp.SmoothProductMixture(2, n_init=1, random_state=0).fit(X).result_
+    line = smp.check_identifiability(result)["densities"]
+    assert line.verdict == UNIQUE
+    assert "tolerance 0.05" in line.value
+    # Two components with the same splines: independent of each other only by rounding.
+    alike = result.assign(spline=result.spline.where(result.component == 0, result.spline.isel(component=0) + 1e-6))
+    line = smp.check_identifiability(alike)["densities"]
+    assert line.verdict == OPEN
+
+
+# ---- warnings of fits ----
+
+
+def test_warnings_go_by_what_is_known():
+    assert "at least 10 directions" in identifiability_concerns(random_model([2] * 9, 14))[0]
+    assert identifiability_concerns(random_model([2] * 9, 14), known="samples") == []
+    assert "Rank 40 is above 16" in identifiability_concerns(random_model([2] * 9, 40), known="samples")[0]
+    assert "at least 4 directions" in identifiability_concerns(random_model([2] * 4, 4), known="samples")[0]
+    # Fine cells say more than bins.
+    fine = random_model([50] * 3, 4).factors
+    assert identifiability_concerns(random_model([2] * 3, 4), fine=fine, known="samples") == []
+    apart = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], dtype=bool)
+    (concern,) = identifiability_concerns(random_model([3] * 6, 2), known="samples", patterns=apart)
+    assert "2 groups" in concern
+    assert (
+        identifiability_concerns(random_model([3] * 6, 2), known="samples", patterns=apart | [1, 0, 0, 0, 1, 0]) == []
+    )
+
+
+def test_a_latent_class_fit_does_not_warn():
+    rng = np.random.default_rng(0)
+    items = rng.uniform(0.05, 0.95, (9, 6))
+    z = rng.integers(6, size=3000)
+    X = (rng.random((3000, 9)) < items[:, z].T).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", smp.exceptions.AlgebraicStartWarning)  # triples allow five classes only
+        model = smp.SmoothProductMixture(6, random_state=0).fit(X)
+    assert model.identifiability_.verdict == UNIQUE
+
+
+# ---- order of evidence ----
+
+
+def line(key, verdict, strength, n_free=0):
+    return ReportLine(key, key, "", "", verdict, n_free, strength)
+
+
+def test_the_strongest_line_decides():
+    bound = line("bound", GENERIC, Strength.GENERIC)
+    rounding = line("jacobian", not_identifiable(3), Strength.NUMERICAL, 3)
+    refuted = line("distinct", not_identifiable(2), Strength.REFUTED, 2)
+    proof = line("kruskal", UNIQUE, Strength.PROVED)
+    info = line("set", OPEN, Strength.INFORMS)
+    assert overall([info]) == OPEN
+    assert overall([info, bound]) == GENERIC
+    assert overall([bound, rounding]) == not_identifiable(3)
+    assert overall([bound, refuted]) == not_identifiable(2)
+    assert overall([rounding, refuted]) == not_identifiable(3)
+    assert overall([bound, rounding, refuted, proof]) == UNIQUE
+    assert [each.verdict for each in without_contradictions([rounding, refuted, proof])] == ["", "", UNIQUE]
+    assert without_contradictions([rounding, refuted, bound]) == [rounding, refuted, bound]
+    assert list(Strength) == sorted(Strength)
+
+
+@pytest.mark.parametrize("known", ["triples", "samples"])
+def test_rounding_never_outranks_a_proof(known):
+    rng = np.random.default_rng(0)
+    weights = np.array([1e-6, *np.full(7, (1 - 1e-6) / 7)])
+    model = smp.MixtureFactors(weights, [rng.dirichlet(np.ones(12), size=8).T for _ in range(10)])
+    report = smp.check_identifiability(model, known=known)
+    assert (report.verdict, report.n_free_directions) == (UNIQUE, 0)
+    assert smp.check_identifiability(model, known=known, max_parameters=0).verdict == UNIQUE
+
+
+def test_a_wrong_rank_is_outranked(monkeypatch):
+    wrong = LocalIdentifiability(np.array([1.0] * 30 + [0.0] * 5), 1e-10, "svd")
+    monkeypatch.setattr("tensorly_smp.identifiability.criteria.local_identifiability", lambda *a, **k: wrong)
+    report = smp.check_identifiability(random_model([4] * 4, 3))
+    assert (report.verdict, report.n_free_directions) == (UNIQUE, 0)
+    assert report["jacobian"].verdict == ""
+    assert "a proof outranks it" in " ".join(str(report).split())
+    # Of sizes, a bound is a proof.
+    assert smp.check_identifiability(4, 4, 3).verdict == GENERIC
+
+
+def test_unsettled_ranks_say_nothing(monkeypatch):
+    monkeypatch.setattr("tensorly_smp.identifiability.jacobian._AGAIN_OPERATIONS", 0)
+    monkeypatch.setattr("tensorly_smp.identifiability.jacobian._SVD_OPERATIONS", 0)
+    model = random_model([8, 8, 8], 17)
+    factors = [a.copy() for a in model.factors]
+    for factor in factors[:2]:
+        factor[:, 1] = 0.9999999 * factor[:, 0] + 0.0000001 * factor[:, 1]
+    report = smp.check_identifiability(smp.MixtureFactors(model.weights, factors))
+    assert not report.local.is_settled
+    assert report.verdict == OPEN
+    assert report.n_free_directions is None
+    assert "too small to be told from zero" in " ".join(str(report).split())
+
+
+def test_zeros_make_unique_what_signs_do_not():
+    model = smp.MixtureFactors(np.array([0.4, 0.6]), [np.eye(2), np.eye(2), np.full((2, 2), 0.5)])
+    for known in ("triples", "samples"):
+        report = smp.check_identifiability(model, known=known)
+        assert report.verdict == report["zeros"].verdict == UNIQUE
+        assert report["distinct"].verdict == report["jacobian"].verdict == ""
+        assert report.local.n_free_directions == 2
+        assert "because of their zeros" in " ".join(str(report).split())
+        assert "Use fewer components" not in str(report)
+    # The same with a choice left: up to signs.
+    factors = [np.array([[0.0, 0.5], [1.0, 0.5]]), np.array([[0.3, 0.6], [0.7, 0.4]]), np.full((2, 2), 0.5)]
+    report = smp.check_identifiability(smp.MixtureFactors(np.array([0.4, 0.6]), factors))
+    assert report.verdict == not_identifiable(2)
+    assert "up to signs" in " ".join(str(report).split())
+    # Without zeros the free directions stay inside the non-negative models.
+    factors[0] = np.array([[0.1, 0.5], [0.9, 0.5]])
+    report = smp.check_identifiability(smp.MixtureFactors(np.array([0.4, 0.6]), factors))
+    assert report.verdict == not_identifiable(2)
+    assert "up to signs" not in " ".join(str(report).split())
+
+
+def test_almost_every_model_does_not_speak_for_one_whose_factor_occurs_twice():
+    rng = np.random.default_rng(0)
+    factors = [rng.dirichlet(np.ones(4), size=6).T for _ in range(4)]
+    triples = [(0, 1, 2), (1, 2, 3)]
+    usual = smp.check_identifiability(smp.MixtureFactors(np.full(6, 1 / 6), factors), triples=triples)
+    assert usual.verdict == UNIQUE
+    factors[3] = factors[0]
+    report = smp.check_identifiability(smp.MixtureFactors(np.full(6, 1 / 6), factors), triples=triples)
+    assert report.verdict == report["kruskal-bound"].verdict == OPEN
+    assert "Stacked, the factors of x0, x3 have rank 4" in " ".join(str(report).split())
+
+
+def test_almost_every_model_proves_nothing_of_this_one():
+    report = smp.check_identifiability(random_model([8, 8, 8], 12))
+    assert report.verdict == GENERIC
+    assert "proves nothing of the model at hand" in " ".join(str(report).split())
+
+
+# ---- against plain loops, and against other models ----
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_models_of_all_kinds(seed):
+    rng = np.random.default_rng(seed)
+    _, model, triples, patterns = uniqueness.random_problem(rng)
+    for options in ({"known": "triples", "triples": triples}, {"known": "samples", "patterns": patterns}):
+        report = smp.check_identifiability(model, **options)
+        margins = report.known.margins or tuple(combinations(range(model.n_variables), 3))
+        free = plain_free_directions(model.weights, model.factors, margins)
+        assert report.local.n_free_directions == free
+        assert report.verdict != UNIQUE or report.n_free_directions == 0
+        if report.verdict == UNIQUE and seed < 5:
+            assert uniqueness.another_model(model, margins, 1, rng)[1] == 0
+
+
+def test_the_search_finds_other_models_where_there_are_some():
+    model = random_model([3, 3, 3], 3)
+    factors = [a.copy() for a in model.factors]
+    factors[0][:, 1] = factors[0][:, 0]
+    found = uniqueness.another_model(
+        smp.MixtureFactors(model.weights, factors), [(0, 1, 2)], 3, np.random.default_rng(0)
+    )
+    assert found[1] > 0
+
+
+def test_distributions_of_the_search_are_those_of_the_loops():
+    model = random_model([3, 2, 4], 2)
+    expected = sum(model.weights[r] * joint_distribution(model.factors, (0, 1, 2), r) for r in range(2))
+    np.testing.assert_allclose(
+        uniqueness.distributions(model.weights, model.factors, [(0, 1, 2)]), expected.ravel(), atol=1e-15
+    )
+    assert uniqueness.margins_of(Known.of_triples(3)) == ((0, 1, 2),)

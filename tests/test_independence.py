@@ -1,0 +1,228 @@
+"""Which variables depend on each other within components: asked of models and samples of all kinds, and in a fit."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import tensorly_smp as smp
+from tensorly_smp.dependence.check import dependence_concerns, pair_tests
+from tensorly_smp.dependence.pairs import PairScores, judge_pairs, shares_nuisance
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+
+
+def fit(X, n_components, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return smp.SmoothProductMixture(n_components, random_state=0, **parameters).fit(X)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return smp.datasets.make_smooth_mixture("gaussian", 1000, 4, 2, random_state=4)
+
+
+@pytest.fixture(scope="module")
+def dependent(data):
+    """The second variable goes with the first, in both components."""
+    X = data.X.copy()
+    X[:, 1] += 0.6 * X[:, 0]
+    return pd.DataFrame(X, columns=["a", "b", "c", "d"])
+
+
+@pytest.fixture(scope="module")
+def model(dependent):
+    return fit(dependent, 2)
+
+
+@pytest.fixture(scope="module")
+def report(model, dependent):
+    return smp.check_independence(model, dependent, random_state=0)
+
+
+def test_independent_samples_are_called_so(data):
+    report = smp.check_independence(fit(data.X, 2), data.X, random_state=0)
+    assert report.n_dependent == 0
+    assert report.dependent == []
+    assert (
+        report.summary() == "None of 6 pairs of variables is dependent within components, as far as 1000 samples tell"
+    )
+
+
+def test_the_pair_that_depends_is_found(report):
+    assert report.dependent == [("a", "b")]
+    assert report.n_dependent == 1
+    assert report.strongest.argmax() == 0
+    assert report.tests.correlation[0].min() > 0.3
+    first, second, strength = report.worst(0, 1)[0]
+    assert (first, second) == ("a", "b")
+    assert strength > 0.3
+
+
+def test_report_in_words(report):
+    text = repr(report)
+    assert text.startswith("Independence within 2 components of 4 variables, 1000 samples\n1 of 6 pairs of variables")
+    assert "a, b" in text.split("\n")[5]
+    assert text.split("\n")[5].endswith("< 1e-6 *")
+    html = report._repr_html_()
+    assert "<table>" in html
+    assert "a, b" in html
+
+
+def test_report_as_a_dataset(report, tmp_path):
+    dataset = report.to_dataset()
+    assert dataset.strength.dims == ("variable", "other_variable", "component")
+    np.testing.assert_array_equal(
+        dataset.strength, dataset.strength.transpose("other_variable", "variable", "component")
+    )
+    assert dataset.is_dependent.sum() == 2
+    assert int(dataset.is_dependent.sel(variable="a", other_variable="b")) == 1
+    assert dataset.attrs["n_dependent"] == 1
+    assert dataset.attrs["summary"] == report.summary()
+    pytest.importorskip("h5netcdf")
+    dataset.to_netcdf(tmp_path / "report.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "report.nc", engine="h5netcdf") as again:
+        xr.testing.assert_equal(again.load(), dataset)
+
+
+def test_same_seed_same_report(model, dependent, report):
+    again = smp.check_independence(model, dependent, random_state=0)
+    np.testing.assert_array_equal(again.tests.p_value, report.tests.p_value)
+
+
+def test_without_draws_variances_are_bounds(model, dependent):
+    assert smp.check_independence(model, dependent, n_replicates=0).dependent == [("a", "b")]
+
+
+def test_order_of_rows_and_columns_does_not_matter(model, dependent, report):
+    shuffled = dependent.sample(frac=1.0, random_state=0)[["d", "a", "c", "b"]]
+    again = smp.check_independence(model, shuffled, n_replicates=0)
+    first = smp.check_independence(model, dependent, n_replicates=0)
+    np.testing.assert_allclose(again.tests.statistic, first.tests.statistic, rtol=1e-8)
+
+
+def test_weights_are_counts(model, dependent):
+    counts = np.random.default_rng(0).integers(0, 3, len(dependent))
+    weighted = smp.check_independence(model, dependent, sample_weight=counts, n_replicates=0)
+    repeated = smp.check_independence(model, dependent.loc[np.repeat(dependent.index, counts)], n_replicates=0)
+    np.testing.assert_allclose(weighted.tests.p_value, repeated.tests.p_value, rtol=1e-6)
+    assert weighted.n_samples == counts.sum()
+
+
+def test_missing_entries_count_by_pairs(model, dependent):
+    hidden = dependent.copy()
+    hidden.loc[:599, "a"] = np.nan
+    report = smp.check_independence(model, hidden, random_state=0)
+    assert report.dependent == [("a", "b")]
+    assert report.tests.n_samples.round().tolist() == [400, 400, 400, 1000, 1000, 1000]
+
+
+def test_discrete_variables(data):
+    rng = np.random.default_rng(0)
+    first = (rng.random(1000) < np.where(data.labels, 0.8, 0.2)).astype(float)
+    second = np.where(rng.random(1000) < 0.4, first, rng.integers(2, size=1000))
+    X = np.column_stack([data.X, first, second])
+    model = fit(X, 2)
+    assert model.result_.discrete.values.tolist() == [0, 0, 0, 0, 1, 1]
+    assert smp.check_independence(model, X, random_state=0).dependent == [("x4", "x5")]
+
+
+def test_samples_in_chunks(model, dependent):
+    frames = pytest.importorskip("dask.dataframe")
+    lazy = frames.from_pandas(dependent, npartitions=3)
+    report = smp.check_independence(model, lazy, random_state=0)
+    assert report.dependent == [("a", "b")]
+
+
+def test_sources_of_an_unmixed_model(dependent):
+    model = smp.UnmixedProductMixture(2, random_state=0).fit(dependent)
+    report = smp.check_independence(model, dependent, random_state=0)
+    assert report.are_sources
+    assert report.n_dependent == 0
+    assert repr(report).startswith("Independence within 2 components of 4 sources")
+
+
+def test_densities_alone(model, dependent, report):
+    of_density = smp.check_independence(model.density_, dependent, random_state=0)
+    np.testing.assert_array_equal(of_density.tests.p_value, report.tests.p_value)
+
+
+def test_false_alarms_are_rare():
+    alarms = 0
+    for seed in range(8):
+        data = smp.datasets.make_smooth_mixture("gamma", 600, 5, 2, random_state=seed)
+        alarms += smp.check_independence(fit(data.X, 2), data.X, n_replicates=5, random_state=0).n_dependent > 0
+    assert alarms <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"level": 0.0}, InvalidInputError, "level is 0.0"),
+        ({"level": "small"}, InvalidInputError, "level is 'small'"),
+        ({"n_replicates": -1}, InvalidInputError, "n_replicates"),
+        ({"sample_weight": [1.0]}, InvalidInputError, "sample_weight has shape"),
+    ],
+)
+def test_arguments_that_cannot_be_used(model, dependent, arguments, error, words):
+    with pytest.raises(error, match=words):
+        smp.check_independence(model, dependent, **arguments)
+
+
+def test_other_models_are_refused(dependent):
+    with pytest.raises(InvalidTypeError, match="model is int"):
+        smp.check_independence(3, dependent)
+
+
+def test_quick_check_sees_what_is_gross(model, dependent, data):
+    names = tuple("abcd")
+    (sentence,) = dependence_concerns(dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (), names)
+    assert sentence.startswith("Within components, 1 of 6 pairs of variables is dependent: 'a' and 'b' (rank")
+    assert "UnmixedProductMixture" in sentence
+    (of_discrete,) = dependence_concerns(
+        dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (0, 1, 2, 3), names
+    )
+    assert "UnmixedProductMixture" not in of_discrete
+    independent = fit(data.X, 2)
+    assert dependence_concerns(data.X, independent.predict_proba(data.X), None, (), names) == []
+
+
+def test_quick_check_of_many_rows_variables_and_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 60))
+    X[:, 1:] += X[:, :1]
+    posterior = np.ones((5000, 1))
+    names = tuple(range(60))
+    (sentence,) = dependence_concerns(X, posterior, np.ones(5000), (), names)
+    assert "435 of 435 pairs of variables looked at are dependent" in sentence
+    assert dependence_concerns(X, posterior, np.zeros(5000), (), names) == []
+    assert dependence_concerns(X[:10], posterior[:10], None, (), names) == []
+
+
+def test_many_variables():
+    data = smp.datasets.make_smooth_mixture("gaussian", 600, 60, 2, random_state=0)
+    X = data.X.copy()
+    X[:, 7] += 0.5 * X[:, 3]
+    posterior = np.eye(2)[data.labels]
+    assert not shares_nuisance(2, 60)
+    density = smp.reconstruct_density(
+        smp.MixtureFactors(
+            np.array([0.5, 0.5]),
+            [np.random.default_rng(n).dirichlet(np.full(8, 5.0), 2).T for n in range(60)],
+            smp.choose_binning(X, n_bins=8),
+        ),
+        method="histogram",
+    )
+    scores = PairScores.of(X, posterior, np.ones(600))
+    assert scores.pairs[judge_pairs(scores).p_value.argmin()].tolist() == [3, 7]
+    tests = pair_tests(density, X, np.ones(600), 1, np.random.default_rng(0))
+    assert np.isfinite(tests.p_value).all()
+
+
+def test_one_variable_has_no_pairs(model, dependent):
+    report = smp.check_independence(model.density_.marginal("a"), dependent[["a"]])
+    assert report.n_dependent == 0
+    assert report.to_dataset().sizes["variable"] == 1
+    assert "0 pairs" in repr(report)

@@ -1,0 +1,342 @@
+"""The estimator with a linear map shared by all components."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from sklearn.base import clone
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import (
+    ConvergenceWarning,
+    DependenceWarning,
+    FileFormatError,
+    InvalidInputError,
+    InvalidTypeError,
+)
+
+MIXING = np.array([[1.0, 0.9, 0.2, 0.0], [0.1, 1.0, 0.8, 0.3], [0.5, 0.3, 1.0, -0.6], [0.2, -0.4, 0.1, 1.0]])
+
+
+def fit(X, n_components=2, sample_weight=None, **parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = smp.UnmixedProductMixture(n_components, **({"random_state": 0} | parameters))
+        return model.fit(X, sample_weight=sample_weight)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return smp.datasets.make_smooth_mixture("gmm", 1500, 4, 2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def frame(data):
+    return pd.DataFrame(data.X @ MIXING.T, columns=["a", "b", "c", "d"])
+
+
+@pytest.fixture(scope="module")
+def model(frame):
+    return fit(frame)
+
+
+@pytest.fixture(scope="module")
+def independent():
+    """Samples of a product mixture: no map is needed."""
+    return smp.datasets.make_smooth_mixture("laplace", 600, 4, 2, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def product_model(independent):
+    return fit(independent.X)
+
+
+def amari(product):
+    sizes = np.abs(product)
+    n = len(sizes)
+    rows, columns = sizes / sizes.max(axis=1, keepdims=True), sizes / sizes.max(axis=0, keepdims=True)
+    return (rows.sum() + columns.sum() - 2 * n) / (2 * n * (n - 1))
+
+
+def test_the_map_is_found(model, data, frame):
+    assert not model.is_product_
+    assert amari(model.unmixing_.values @ MIXING) < 0.03
+    known = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+    accuracy = [
+        smp.metrics.clustering_accuracy(data.labels, labels) for labels in (model.labels_, known.predict(data.X))
+    ]
+    assert accuracy[0] > accuracy[1] - 0.01
+    assert model.score(frame) > known.score(data.X) - np.log(np.linalg.det(MIXING)) - 0.01
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        product = smp.SmoothProductMixture(2, random_state=0).fit(frame)
+    assert model.score(frame) > product.score(frame) + 0.3
+
+
+def test_map_has_names_units_and_signs(model, frame):
+    unmixing, mixing = model.unmixing_, model.mixing_
+    assert unmixing.dims == ("source", "variable")
+    assert mixing.dims == ("variable", "source")
+    assert unmixing.source.values.tolist() == unmixing["variable"].values.tolist() == ["a", "b", "c", "d"]
+    np.testing.assert_allclose(unmixing.values @ mixing.values, np.eye(4), atol=1e-10)
+    sources = model.unmix(frame)
+    assert isinstance(sources, pd.DataFrame)
+    np.testing.assert_allclose(sources.to_numpy(), frame.to_numpy() @ unmixing.values.T)
+    np.testing.assert_allclose(sources.std(ddof=0), 1.0, rtol=1e-6)
+    # Each grows with the variable that it is named after, within components.
+    within = mixing.values * np.sqrt(model.mixture_.density_.var("all") @ model.weights_)
+    assert (np.diag(within) > 0).all()
+
+
+def test_density_in_the_variables(model, frame):
+    joint = model.score_samples(frame)
+    of_sources = model.mixture_.score_samples(model.unmix(frame))
+    log_det = np.linalg.slogdet(model.unmixing_.values)[1]
+    np.testing.assert_allclose(joint, of_sources + log_det)
+    np.testing.assert_allclose(model.predict_proba(frame), model.mixture_.predict_proba(model.unmix(frame)))
+    np.testing.assert_array_equal(model.predict(frame), model.labels_)
+    X, components = model.sample(2000, random_state=0)
+    assert list(X.columns) == list(frame.columns)
+    assert len(components) == 2000
+    np.testing.assert_allclose(X.mean(), frame.mean(), atol=0.5)
+    assert abs(model.score(X) - model.score(frame)) < 0.2
+
+
+def test_criteria_count_the_map(model, frame, product_model, independent):
+    effective = float(model.result_.attrs["n_parameters"])
+    assert model.n_parameters_ == effective + 12
+    total = -2.0 * model.score(frame) * len(frame)
+    assert model.aic(frame) == pytest.approx(total + 2 * model.n_parameters_)
+    assert model.bic(frame) == pytest.approx(total + np.log(len(frame)) * model.n_parameters_)
+    assert model.bic(frame, np.full(len(frame), 2.0)) == pytest.approx(
+        2 * total + np.log(2 * len(frame)) * model.n_parameters_
+    )
+    assert product_model.n_parameters_ == float(product_model.result_.attrs["n_parameters"])
+    plain = smp.SmoothProductMixture(2, refine="em", density="histogram", n_bins=5, random_state=0).fit(independent.X)
+    assert plain.n_parameters_ <= 2 * 4 * 4 + 1
+    assert plain.aic(independent.X) < plain.bic(independent.X)
+
+
+def test_product_model_where_no_map_is_needed(product_model, independent):
+    assert product_model.is_product_
+    unmixing = product_model.unmixing_.values
+    assert not (unmixing - np.diag(np.diag(unmixing))).any()
+    product = smp.SmoothProductMixture(2, random_state=0).fit(independent.X)
+    assert product_model.score(independent.X) == pytest.approx(product.score(independent.X), abs=0.01)
+    assert (product_model.predict(independent.X) == product.predict(independent.X)).mean() in (
+        pytest.approx(1.0, abs=0.02),
+        pytest.approx(0.0, abs=0.02),
+    )
+
+
+def test_same_seed_same_result(frame, model):
+    again = fit(frame)
+    np.testing.assert_array_equal(again.unmixing_.values, model.unmixing_.values)
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+
+
+def test_units_do_not_matter(frame, model):
+    factors = np.array([1e-3, 1.0, 1e4, 10.0])
+    scaled = fit(frame * factors)
+    np.testing.assert_allclose(scaled.unmixing_.values * factors, model.unmixing_.values, rtol=1e-4, atol=1e-6)
+    assert scaled.score(frame * factors) + np.log(factors).sum() == pytest.approx(model.score(frame), abs=1e-4)
+
+
+def test_rotation_does_not_matter(frame, model):
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
+    turned = pd.DataFrame(frame.to_numpy() @ turn.T, columns=frame.columns)
+    assert fit(turned).score(turned) == pytest.approx(model.score(frame), abs=0.01)
+
+
+def test_weights_are_counts(frame):
+    part = frame.iloc[:400]
+    counts = np.random.default_rng(0).integers(0, 3, 400)
+    weighted = fit(part, sample_weight=counts)
+    repeated = fit(part.loc[np.repeat(part.index, counts)])
+    assert weighted.score(part, sample_weight=counts) == pytest.approx(
+        repeated.score(part, sample_weight=counts), abs=0.05
+    )
+    assert np.abs(np.abs(weighted.unmixing_.values) - np.abs(repeated.unmixing_.values)).max() < 0.2
+
+
+def test_arrays_and_data_arrays(data):
+    X = data.X[:300] @ MIXING.T
+    of_array = fit(X)
+    labelled = xr.DataArray(X.T, dims=("variable", "sample"), coords={"variable": list("pqrs")})
+    of_labelled = fit(labelled)
+    np.testing.assert_array_equal(of_array.unmixing_.values, of_labelled.unmixing_.values)
+    assert of_labelled.unmix(labelled).dims == ("variable", "sample")
+    assert of_labelled.predict(labelled).dims == ("sample",)
+    assert not hasattr(of_array, "feature_names_in_")
+    assert of_labelled.feature_names_in_.tolist() == list("pqrs")
+
+
+def test_discrete_and_constant_variables_stay_out(frame, data):
+    rng = np.random.default_rng(0)
+    smoker = (rng.random(len(frame)) < np.where(data.labels == 0, 0.1, 0.8)).astype(float)
+    wide = frame[["a", "b", "c", "d"]].assign(smoker=smoker, one=1.0)[["smoker", "a", "b", "one", "c", "d"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the constant
+        model = smp.UnmixedProductMixture(2, random_state=0).fit(wide)
+    assert model.unmixing_.source.values.tolist() == ["a", "b", "c", "d"]
+    assert amari(model.unmixing_.values @ MIXING) < 0.03
+    assert smp.metrics.clustering_accuracy(data.labels, model.labels_) > 0.9
+    X, _ = model.sample(50, random_state=0)
+    assert set(X["smoker"]) == {0.0, 1.0}
+    shares = model.density_.cdf_1d(0.5, "smoker", "all")
+    assert abs(shares[0] - shares[1]) > 0.5
+    # An entry of those may be missing.
+    hidden = wide.copy()
+    hidden.loc[:9, "smoker"] = np.nan
+    assert np.isfinite(model.score_samples(hidden)).all()
+
+
+def test_rounded_values_do_not_make_a_lattice(data):
+    X = np.round(data.X[:400] @ MIXING.T, 0)
+    model = fit(X)
+    assert model.score(X) < fit(X + np.random.default_rng(1).uniform(-0.5, 0.5, X.shape)).score(X) + 0.3
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda X: np.where(np.arange(4) == 1, np.nan, X), r"have missing entries \(NaN\).*impute"),
+        (lambda X: X[:, :2], "at least three"),
+        (lambda X: np.round(X[:, [0, 0, 0, 1]] / 50), "neither constant nor discrete"),
+    ],
+)
+def test_samples_that_cannot_be_unmixed(data, change, words):
+    X = data.X[:200].copy()
+    if "missing" in words:
+        X[3, 1] = np.nan
+    else:
+        X = change(X)
+    with pytest.raises(InvalidInputError, match=words):
+        smp.UnmixedProductMixture(2).fit(X)
+
+
+def test_chunks_are_refused(data):
+    dask_array = pytest.importorskip("dask.array")
+    with pytest.raises(InvalidInputError, match="in chunks"):
+        smp.UnmixedProductMixture(2).fit(dask_array.from_array(data.X, chunks=500))
+
+
+@pytest.mark.parametrize(
+    ("mixture", "error", "words"),
+    [
+        ("product", InvalidTypeError, "mixture is str"),
+        (smp.SmoothProductMixture(refine="em"), InvalidInputError, 'expected "smooth"'),
+        (smp.SmoothProductMixture(binning=smp.Binning((np.arange(4.0),) * 4)), InvalidInputError, "has a binning"),
+        (smp.SmoothProductMixture(support={"x1": (-100.0, None)}), InvalidInputError, "has a support of 'x1'"),
+    ],
+)
+def test_mixtures_that_cannot_be_used(data, mixture, error, words):
+    with pytest.raises(error, match=words):
+        smp.UnmixedProductMixture(2, mixture=mixture).fit(data.X)
+
+
+def test_impute_says_what_to_do(model, frame):
+    with pytest.raises(InvalidInputError, match="SmoothProductMixture"):
+        model.impute(frame)
+
+
+def test_missing_rows_at_prediction(model, frame):
+    hidden = frame.copy()
+    hidden.iloc[0, 0] = np.nan
+    with pytest.raises(InvalidInputError, match="lack a variable that is mixed"):
+        model.predict(hidden)
+
+
+def test_parameters_of_the_mixture_can_be_set(frame):
+    mixture = smp.SmoothProductMixture(penalty="aic", n_bins=8)
+    model = clone(smp.UnmixedProductMixture(3, mixture=mixture, random_state=0))
+    assert model.set_params(mixture__penalty="bic").get_params()["mixture__penalty"] == "bic"
+    fitted = model.fit(frame.iloc[:300])
+    assert fitted.mixture_.n_components == 3
+    assert fitted.mixture_.penalty == "bic"
+    assert fitted.mixture_.init == "gevd"
+    assert mixture.n_components == 2
+    assert not hasattr(mixture, "density_")
+
+
+def test_one_component_is_independent_component_analysis():
+    rng = np.random.default_rng(0)
+    sources = np.stack([rng.uniform(-1, 1, 1500), rng.exponential(1.0, 1500), rng.laplace(0, 1, 1500)], axis=1)
+    model = fit(sources @ MIXING[:3, :3].T, 1)
+    assert amari(model.unmixing_.values @ MIXING[:3, :3]) < 0.05
+
+
+def test_not_converged_is_said(frame):
+    with pytest.warns(ConvergenceWarning, match=r"stopped after 1 alternation\(s\)"):
+        model = smp.UnmixedProductMixture(2, max_iter=1, random_state=0).fit(frame)
+    assert not model.converged_
+    assert model.n_iter_ >= 1
+
+
+def test_record_of_the_search(model):
+    result = model.result_
+    assert {"unmixing", "mixing", "mixed", "unmixing_log_likelihood", "unmixing_start_criterion"} <= set(result)
+    assert "product" in result.unmixing_start.values
+    assert result.attrs["unmixing_start_name"] in result.unmixing_start.values
+    best = result.unmixing_start_criterion.max()
+    assert best > result.unmixing_start_criterion.sel(unmixing_start="product") + 0.3
+    assert result.unmixing_log_likelihood.sizes["alternation"] == model.n_iter_
+    assert model.identifiability_.rank == 2
+    assert "Fit" in model._repr_html_()
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_saved_models_come_back(model, frame, tmp_path, suffix):
+    pytest.importorskip("h5netcdf" if suffix == ".nc" else "zarr")
+    path = tmp_path / f"model{suffix}"
+    model.save(path)
+    again = smp.load(path)
+    assert isinstance(again, smp.UnmixedProductMixture)
+    xr.testing.assert_identical(again.unmixing_, model.unmixing_)
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
+    assert again.n_parameters_ == model.n_parameters_
+    assert again.is_product_ == model.is_product_
+    of_sources = again.mixture_.predict_proba(model.unmix(frame))
+    np.testing.assert_allclose(of_sources, model.predict_proba(frame), atol=1e-12)
+    xr.testing.assert_identical(again.result_, model.result_)
+
+
+def test_parameters_of_the_mixture_are_saved(frame, tmp_path):
+    pytest.importorskip("h5netcdf")
+    mixture = smp.SmoothProductMixture(penalty="aic", n_bins=8)
+    smp.UnmixedProductMixture(2, mixture=mixture, random_state=0).fit(frame.iloc[:300]).save(tmp_path / "model.nc")
+    again = smp.load(tmp_path / "model.nc")
+    assert again.mixture.penalty == "aic"
+    assert again.mixture_.n_bins == 8
+
+
+def test_damaged_matrices_are_refused(model, tmp_path):
+    pytest.importorskip("h5netcdf")
+    broken = clone(model)
+    dataset = model.result_.copy(deep=True)
+    dataset["unmixing"][0, 0] = np.nan
+    broken.result_ = dataset
+    broken.binning_ = model.binning_
+    broken.density_ = model.density_
+    broken.save(tmp_path / "model.nc")
+    with pytest.raises(FileFormatError, match="out of shape or range"):
+        smp.load(tmp_path / "model.nc")
+
+
+def test_twenty_thousand_rows_are_enough_for_the_map(data):
+    X = data.mixture.sample(25_000, random_state=1)[0] @ MIXING.T
+    model = fit(X, max_iter=5, tol=1e-2)
+    assert amari(model.unmixing_.values @ MIXING) < 0.02
+    assert len(model.labels_) == 25_000
+
+
+def test_dependence_that_is_not_linear_is_said():
+    rng = np.random.default_rng(0)
+    X, angle = rng.standard_normal((800, 3)), 2 * np.pi * rng.random(800)
+    X[:, 0], X[:, 1] = np.cos(angle) + 0.1 * X[:, 0], np.sin(angle) + 0.1 * X[:, 1]
+    with pytest.warns(DependenceWarning, match="pairs of sources (is|are) dependent") as caught:
+        smp.UnmixedProductMixture(1, random_state=0).fit(X)
+    assert not any("UnmixedProductMixture" in str(each.message) for each in caught)
