@@ -271,6 +271,11 @@ class SmoothProductMixture(FittedMixture):
                 "variables leave the factors undetermined."
             )
         checked_integer(n_variables, "n_variables")
+        if self.n_components > data.n_samples:
+            raise InvalidInputError(
+                f"{self.n_components} components with {data.n_samples} samples; expected at most one component per "
+                "sample."
+            )
         if weighted := weights_warning(data.few_weights, data.total_weight):
             warnings.warn(weighted, stacklevel=2)
         discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
@@ -290,6 +295,13 @@ class SmoothProductMixture(FittedMixture):
                 raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
             if concerns := nyquist_concerns(few.values, binning, few_weights):
                 warnings.warn(" ".join(concerns), NyquistWarning, stacklevel=2)
+        if (
+            self.refine == "smooth"
+            and not is_one_of(self.init, ("gevd", "random"))
+            and not is_one_of(self.triples, ("all",))
+        ):
+            # These starts count no triples, but what is asked for is wrong all the same.
+            fitting_triples(self.triples, binning.n_bins, 0, MAX_BYTES)
         with dask_progress(dask_verbose, "encoding samples"):
             samples = data.encode(binning)
         sizes = _sizes(data, binning)

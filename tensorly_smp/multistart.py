@@ -229,10 +229,11 @@ class _Run:
 
         They are not chosen again where no variable asked for others at first and the clusters have stayed.
         """
+        if not self.choices:
+            return False
         i = self._best()
         before = self.fits[i]
-        is_settled = self.samples.cells is self.first and self._is_as_chosen(before.posterior)
-        if not self.choices or is_settled:
+        if self.samples.cells is self.first and self._is_as_chosen(before.posterior):
             return False
         samples, near = self.samples, self.near
         if not self._choose_cells(i):

@@ -164,7 +164,7 @@ def given_start(samples: SamplesInMemory, factors: MixtureFactors, rank: int) ->
     """The candidate of factors that are given; their loss is minus the log-likelihood per sample of the bins."""
     if factors.rank != rank or factors.n_bins != samples.codes.n_bins:
         raise InvalidInputError(
-            f"init has rank {factors.rank} and {factors.n_bins} bins; expected rank {rank} and "
+            f"init has {factors.rank} components and {factors.n_bins} bins; expected {rank} components and "
             f"{samples.codes.n_bins} bins."
         )
     expected = samples.expect(factors)

@@ -65,8 +65,8 @@ def make_starts(
     given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
     if given.rank != problem.rank or given.n_bins != problem.n_bins:
         raise InvalidInputError(
-            f"init has rank {given.rank} and {given.n_bins} bins; expected rank {problem.rank} and {problem.n_bins} "
-            "bins."
+            f"init has {given.rank} components and {given.n_bins} bins; expected {problem.rank} components and "
+            f"{problem.n_bins} bins."
         )
     return [given, *starts[1:]]
 

@@ -62,7 +62,7 @@ def test_options_are_frozen_and_checked():
     with pytest.raises(InvalidTypeError, match="options is dict; expected SolverOptions"):
         factorize(single(), options={"n_jobs": 2})
     names = {field.name for field in fields(SolverOptions)}
-    assert names == {"solver", "n_inner", "extrapolate", "n_screen", "n_jobs", "dtype", "device"}
+    assert names == {"solver", "n_inner", "extrapolate", "n_screen", "n_jobs", "dtype", "device", "warn"}
     assert len(inspect.signature(smp.coupled_simplex_parafac).parameters) == 15
 
 
