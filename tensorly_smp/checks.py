@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from importlib import import_module
-from numbers import Integral
+from numbers import Integral, Real
 from types import FrameType
 from typing import Any, TypeGuard
 
@@ -80,6 +80,11 @@ def is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
+def is_real(value: Any) -> TypeGuard[float]:
+    """Whether a value is a real number by its type; booleans, and NumPy's spans of time, are not."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_ | np.timedelta64)
+
+
 def checked_integer(value: Any, name: str, least: int | None = None) -> int:
     """The value as an int.
 
@@ -100,6 +105,19 @@ def checked_integer(value: Any, name: str, least: int | None = None) -> int:
     if not -_MOST_OF_ALL <= int(value) <= most:
         raise SizeLimitError(f"{name} is {shown(value)}; expected at most {most}.")
     return int(value)
+
+
+def checked_flag(value: Any, name: str) -> bool:
+    """The value as a bool.
+
+    Raises
+    ------
+    InvalidTypeError
+        Neither True nor False.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{name} is {shown(value)}; expected True or False.")
+    return bool(value)
 
 
 def checked_entries(n_rows: int, n_columns: int, what: str) -> None:
@@ -196,7 +214,7 @@ def checked_tolerance(tol: Any) -> float:
     InvalidInputError
         Not from 0 to below 1.
     """
-    if isinstance(tol, bool) or not isinstance(tol, int | float | np.floating | np.integer):
+    if not is_real(tol):
         raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
     if not 0 <= tol < 1:
         raise InvalidInputError(f"tol is {shown(tol)}; expected a number from 0 to below 1.")

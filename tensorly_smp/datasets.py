@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from tensorly_smp.checks import checked_entries, checked_integer
+from tensorly_smp.checks import checked_entries, checked_integer, is_real
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.randomness import RandomState, spawn_generators
 from tensorly_smp.representations import short_repr, shown
@@ -160,6 +160,6 @@ def _missing_pattern(shape: tuple[int, int], missing: float, rng: np.random.Gene
 
 
 def _share(value: Any, name: str) -> float:
-    if not isinstance(value, float | int | np.floating | np.integer) or not 0 <= value < 1:
+    if not is_real(value) or not 0 <= value < 1:
         raise InvalidInputError(f"{name} is {shown(value)}; expected a share from 0 up to but not including 1.")
     return float(value)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp.checks import checked_integer, checked_sample_weight
+from tensorly_smp.checks import checked_integer, checked_sample_weight, is_real
 from tensorly_smp.chunked.reading import is_chunked, read_chunks
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.dependence.check import pair_tests, some_samples
@@ -17,6 +16,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.labels import aligned
 from tensorly_smp.randomness import RandomState, as_generator
+from tensorly_smp.representations import shown
 from tensorly_smp.samples import read_samples
 
 
@@ -115,6 +115,6 @@ def check_independence(
 
 
 def _checked_level(level: Any) -> float:
-    if not isinstance(level, float | np.floating) or not 0 < level < 1:
-        raise InvalidInputError(f"level is {level!r}; expected a share between 0 and 1.")
+    if not is_real(level) or not 0 < level < 1:
+        raise InvalidInputError(f"level is {shown(level)}; expected a share between 0 and 1.")
     return float(level)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp.arrow_frames import ARROW, POLARS, made_column, made_frame
-from tensorly_smp.checks import is_among
+from tensorly_smp.checks import is_among, is_integer
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.representations import listed, short_repr, shown
 
@@ -338,8 +337,7 @@ def variable_position(variable: Any, names: Sequence[Hashable]) -> int:
     """
     if is_among(variable, names):
         return list(names).index(variable)
-    is_number = isinstance(variable, Integral) and not isinstance(variable, bool)
-    if is_number and 0 <= variable < len(names) and tuple(names) == default_names(len(names)):
+    if is_integer(variable) and 0 <= variable < len(names) and tuple(names) == default_names(len(names)):
         return int(variable)
     raise InvalidInputError(f"Variable {shown(variable)} is unknown; expected one of {list_names(names)}.")
 

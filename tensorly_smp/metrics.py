@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from tensorly_smp.checks import is_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.labels import aligned
@@ -259,14 +260,18 @@ def kl_divergence_mc(
         if not np.isfinite(values).all():
             raise InvalidInputError(f"The {name} log density is NaN or infinite at some samples; expected numbers.")
     differences = log_true - log_learned
-    n_used = len(differences)
-    return KLEstimate(float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(n_used)), n_used)
+    n_used, unit = len(differences), max(float(np.abs(differences).max()), 1.0)
+    error = unit * float((differences / unit).std(ddof=1)) / np.sqrt(n_used)  # squares in other units may overflow
+    return KLEstimate(float(differences.mean()), float(error), n_used)
 
 
 def _label_codes(labels: ArrayLike, name: str) -> tuple[np.ndarray, int]:
     """Codes 0, 1, ... of the labels and their number."""
     # Lists go through objects: as an array of one dtype, 1 and "1" would become the same label.
-    array = np.asarray(labels) if hasattr(labels, "dtype") else np.asarray(labels, dtype=object)
+    try:
+        array = np.asarray(labels) if hasattr(labels, "dtype") else np.asarray(labels, dtype=object)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"{name} cannot be read as an array: {reason(error)}") from error
     if np.ma.is_masked(labels) or (array.dtype == object and any(each is np.ma.masked for each in array.flat)):
         raise InvalidInputError(f"{name} has missing labels; expected one for each sample.")
     if array.ndim != 1 or len(array) == 0:
@@ -344,7 +349,7 @@ def _component_distances(found: MixtureFactors, reference: MixtureFactors) -> np
 
 def _draw(density: Any, n_samples: Any, random_state: RandomState) -> Any:
     """Samples of a density that has ``sample`` (this package, scikit-learn) or ``rvs`` (SciPy)."""
-    if not isinstance(n_samples, int | np.integer) or n_samples < 2:
+    if not is_integer(n_samples) or n_samples < 2:
         raise InvalidInputError(f"n_samples is {shown(n_samples)}; expected an integer of at least 2.")
     draw = getattr(density, "sample", None) or getattr(density, "rvs", None)
     if not callable(draw):

@@ -247,7 +247,8 @@ class _Run:
     def _improved_by_sharper(self) -> bool:
         """Whether sharper posteriors, and penalties chosen anew by these, lead to a better fit."""
         i = self._best()
-        before, near = self.fits[i], self.near.pop(i)
+        before = self.fits[i]
+        near = self.near.pop(i, None)
         if before.posterior.max(axis=1).mean() > CLEAR:
             return False
         sharper = before.posterior**2
@@ -255,7 +256,8 @@ class _Run:
         self._follow(i, sharper, self.n_iter_max, N_ROUNDS)
         if self._is_better(i, before):
             return True
-        self.near[i] = near
+        if near is not None:
+            self.near[i] = near
         return False
 
     def _is_better(self, i: int, before: SmoothFit) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from tensorly_smp.checks import is_integer
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.histogram import histogram_conditionals
@@ -362,6 +363,6 @@ def _plain_attribute(value: Any) -> Any:
 
 def _plain_names(names: Sequence[Hashable]) -> np.ndarray:
     """Names as a coordinate that files can hold: integers if all are, else strings."""
-    if all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in names):
+    if all(is_integer(name) for name in names):
         return np.array([int(name) for name in names])  # type: ignore[call-overload]
     return np.array([str(name) for name in names])

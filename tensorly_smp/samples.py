@@ -14,7 +14,7 @@ import scipy.sparse
 import xarray as xr
 
 from tensorly_smp.arrow_frames import column_names, column_values, frame_kind
-from tensorly_smp.checks import unmasked_rows
+from tensorly_smp.checks import is_among, unmasked_rows
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.labels import (
     COMPONENT_DIM,
@@ -29,7 +29,7 @@ from tensorly_smp.labels import (
     plain_names,
     repeated_names,
 )
-from tensorly_smp.representations import short_repr, shown
+from tensorly_smp.representations import reason, short_repr, shown
 
 # In order of preference, compared in lower case: of the dimensions "time" and "sample" the second holds the samples.
 SAMPLE_DIMS = (
@@ -135,7 +135,7 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     found = default_names(values.shape[1]) if names is None else names
     _refuse_infinite(values, found)
     if variables is not None:
-        wanted = tuple(variables)
+        wanted = _checked_names(variables)
         positions = _match_names(found, wanted, labelled=names is not None)
         values, found = values[:, positions], wanted
         labels = replace(labels, positions=tuple(positions))
@@ -397,7 +397,7 @@ def infer_sample_dim(
     wanted: Sequence[Hashable] | None,
 ) -> Hashable:
     """Dimension of the samples, by the rule that `read_samples` documents."""
-    if sample_dim is not None and sample_dim not in dims:
+    if sample_dim is not None and not is_among(sample_dim, dims):
         raise InvalidInputError(
             f"sample_dim is {shown(sample_dim)}; expected one of the dimensions {list_names(dims)}."
         )
@@ -409,6 +409,19 @@ def infer_sample_dim(
             "results; rename it, for instance to 'sample'."
         )
     return sample_dim
+
+
+def _checked_names(variables: Any) -> tuple[Hashable, ...]:
+    try:
+        if isinstance(variables, str | bytes):
+            raise TypeError("a single name")
+        wanted = tuple(variables)
+        hash(wanted)
+    except TypeError as error:
+        raise InvalidTypeError(
+            f"variables is {shown(variables)}; expected a sequence of names ({reason(error)})."
+        ) from error
+    return wanted
 
 
 def _match_names(found: Sequence[Hashable], wanted: Sequence[Hashable], labelled: bool) -> list[int]:

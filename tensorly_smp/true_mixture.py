@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_entries, checked_integer, is_integer
+from tensorly_smp.checks import checked_entries, checked_flag, checked_integer, is_integer
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.densities.arguments import is_all, real_numbers
 from tensorly_smp.densities.products import mix_cdf
@@ -231,7 +231,7 @@ class TrueMixture:
             raise InvalidInputError(
                 f"edges have shape {edges.shape}; expected at least two numbers in strictly increasing order."
             )
-        if catch_tails:
+        if checked_flag(catch_tails, "catch_tails"):
             edges[[0, -1]] = -np.inf, np.inf
         standardized = self._standardize(edges, self._variable(variable))
         below, above = self.standard.cdf(standardized), self.standard.sf(standardized)

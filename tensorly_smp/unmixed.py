@@ -73,6 +73,10 @@ EXTRA = (
 ESTIMATOR = "UnmixedProductMixture"
 
 
+#: Values of this size have squares, and sums of squares, that are floats.
+_LARGEST = 1e100
+
+
 def _mixture_has(name: str) -> Callable[[object], bool]:
     """Check for :func:`available_if`: product mixtures have a method of this name."""
     return lambda model: hasattr(SmoothProductMixture, name)
@@ -389,7 +393,7 @@ def _read(
     weights = checked_sample_weight(aligned(sample_weight, X), len(values))
     counted = values if weights is None else values[weights > 0]
     variables = Variables.of(samples, mixture.support, mixture.discrete, weights)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         ranges = [np.ptp(column[~np.isnan(column)]) if not np.isnan(column).all() else 0.0 for column in counted.T]
     discrete = tuple(sorted({*variables.discrete, *(n for n, size in enumerate(ranges) if size == 0)}))
     mixed = tuple(n for n in range(len(names)) if n not in discrete)
@@ -404,6 +408,13 @@ def _read(
             f"{incomplete} of {len(values)} samples have missing entries (NaN); expected complete samples, because "
             "every source depends on all variables. Leave them out, or fill them in with a product model first: "
             'SmoothProductMixture(...).fit(X).impute(X, method="draw").'
+        )
+    largest = np.abs(counted).max(axis=0)
+    extreme = [names[n] for n in mixed if not (ranges[n] > 1 / _LARGEST and largest[n] < _LARGEST)]
+    if extreme:
+        raise InvalidInputError(
+            f"Variable(s) {list_names(extreme)} have values of {_LARGEST:g} or more, or a range of {1 / _LARGEST:g} or "
+            "less, whose squares are out of the range of floats; rescale them."
         )
     bounded = [names[n] for n in mixed if variables.support[n] != (None, None)]
     if bounded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +50,13 @@ class Variables:
             bounds[n] = _checked_bounds(name, pair, samples.values[:, n])
         if discrete is None:
             return cls(tuple(bounds), discrete_variables(samples.values, sample_weight))
-        if isinstance(discrete, str | bytes | Mapping) or not isinstance(discrete, Iterable):
-            raise InvalidTypeError(f"discrete is {shown(discrete)}; expected a list of names, or None.")
-        return cls(tuple(bounds), tuple(sorted({_position(name, samples.variables, "discrete") for name in discrete})))
+        try:
+            if isinstance(discrete, str | bytes | Mapping):
+                raise TypeError
+            names = list(discrete)
+        except TypeError as error:
+            raise InvalidTypeError(f"discrete is {shown(discrete)}; expected a list of names, or None.") from error
+        return cls(tuple(bounds), tuple(sorted({_position(name, samples.variables, "discrete") for name in names})))
 
 
 def repeated_value_warning(

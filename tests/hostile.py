@@ -245,6 +245,8 @@ class Prepared:
             smp.SmoothProductMixture(2, **options).fit(pd.DataFrame(mixed, columns=list("abcd"))),
             smp.SmoothProductMixture(2, n_bins=5, refine="em", density="histogram", **options).fit(mixed),
         ]
+        self.unmixed = smp.UnmixedProductMixture(2, random_state=0).fit(self.X)
+        self.independence = smp.check_independence(self.models[0], self.X, random_state=0, n_replicates=20)
         self.report = smp.check_identifiability(self.solution)
         self.partition = smp.default_partition(4)
         self.table = smp.select_n_components(self.X, [1, 2], random_state=0, n_init=1)
@@ -274,7 +276,15 @@ def _samples(rng, made):
 
 
 def _subject(rng, made):
-    choices = [*made.models, *made.densities, made.solution, made.factors, made.models[0].result_, made.truth]
+    choices = [
+        *made.models,
+        made.unmixed,
+        *made.densities,
+        made.solution,
+        made.factors,
+        made.models[0].result_,
+        made.truth,
+    ]
     return choices[rng.integers(len(choices))]
 
 
@@ -307,7 +317,24 @@ VALID = {
     "subject": _subject,
     "model": _subject,
     "density": lambda rng, made: made.densities[rng.integers(3)],
-    "report": lambda rng, made: made.report,
+    "report": lambda rng, made: [made.report, made.independence][rng.integers(2)],
+    "mixture": one_of(None),
+    "options": lambda rng, made: [None, smp.SolverOptions(n_jobs=1), smp.SolverOptions(warn=False)][rng.integers(3)],
+    "known": one_of("triples", "samples"),
+    "patterns": one_of(None, None, [[True, True, True, False], [False, True, True, True]]),
+    "level": one_of(0.05, 0.5),
+    "n_replicates": one_of(0, 5),
+    "n_pairs": one_of(0, 1, 100),
+    "scale": one_of(True, False),
+    "constant": one_of((), frozenset()),
+    "position": one_of(0, 1),
+    "estimated": lambda rng, made: made.factors,
+    "probabilities": lambda rng, made: made.models[0].predict_proba(made.X),
+    "model_or_dataset": lambda rng, made: [*made.models, made.unmixed, made.models[0].result_][rng.integers(5)],
+    "parameters": one_of({}, {"n_bins": 5}),
+    "catch_tails": one_of(True, False),
+    "later": lambda rng, made: made.solution.trace,
+    "tensors": lambda rng, made: [rng.random((3, 3, 3))],
     "table": lambda rng, made: made.table,
     "dataset": lambda rng, made: [made.table, made.models[0].result_][rng.integers(2)],
     "cp_tensor": lambda rng, made: made.factors.to_cp_tensor(),
@@ -441,11 +468,14 @@ def calls():
                 found.append((name, value, None))
             else:
                 records.append((name, value))
+    made_by_functions = {value for _, value in records}
     for name, value in [*((name, value) for name, value, _ in found), *records]:
         if inspect.isclass(value) and not issubclass(value, BaseException):
             for each, member in inspect.getmembers(value):
                 if not each.startswith("_") and callable(getattr(value, each, None)) and each not in SKIPPED:
                     is_bound = inspect.ismethod(getattr(value, each))
+                    if is_bound and value in made_by_functions:
+                        continue
                     found.append((f"{name}.{each}", member, None if is_bound else value))
     return [call for call in found if callable(call[1]) and not isinstance(call[1], type(smp.StopReason))]
 
@@ -479,13 +509,19 @@ def drawn_call(rng, made, known):
     """A call: its name, the function, arguments by name. A sixth of the arguments is wrong, or none is."""
     name, function, cls = known[rng.integers(len(known))]
     share = rng.choice([0.0, 0.15, 0.5])
-    is_fit = cls is smp.SmoothProductMixture and name.endswith(("fit", "fit_predict"))
-    receiver = None if cls is None else estimator(rng, made, share) if is_fit else made.receiver(rng, cls)
+    is_fit = name.endswith(("fit", "fit_predict"))
+    receiver = None if cls is None else made.receiver(rng, cls)
+    if is_fit and cls is smp.SmoothProductMixture:
+        receiver = estimator(rng, made, share)
+    elif is_fit and cls is smp.UnmixedProductMixture:
+        receiver = smp.UnmixedProductMixture(int(rng.integers(1, 4)), random_state=0)
     if is_fit and "partial" in name:
         receiver.set_params(refine=None, density="histogram", support=None, discrete=None)
     if cls is not None and receiver is None:
         return name, None, {}
-    bound = function if cls is None else getattr(receiver, name.rpartition(".")[2])
+    bound = function if cls is None else getattr(receiver, name.rpartition(".")[2], None)
+    if bound is None:  # a method that only some of them have
+        return name, None, {}
     arguments = {}
     try:
         parameters = inspect.signature(bound).parameters.values()

@@ -39,7 +39,8 @@ SECONDS = 60
 #: Errors that a call may end with: the package's, of files, and scikit-learn's of what is not fitted.
 ALLOWED = (TensorlySmpError, OSError, sklearn.exceptions.NotFittedError)
 #: Results with NaN by their documentation: padding, figures of fits that failed, unknown traces.
-WITH_NAN = (xr.Dataset, smp.SweepTrace, smp.CoupledSolution, smp.IdentifiabilityReport)
+WITH_NAN = (xr.Dataset, smp.SweepTrace, smp.CoupledSolution, smp.IdentifiabilityReport, smp.IndependenceReport)
+ESTIMATORS = (smp.SmoothProductMixture, smp.UnmixedProductMixture)
 DATA = (np.ndarray, list, tuple, dict, pd.DataFrame, pd.Series, xr.DataArray, xr.Dataset)
 
 
@@ -180,11 +181,11 @@ def one_call(number, made, known):
             inside = list(warnings.filters)
             try:
                 result = function(**arguments)
-                if isinstance(result, smp.SmoothProductMixture) and hasattr(result, "density_"):
+                if isinstance(result, ESTIMATORS) and hasattr(result, "density_"):
                     use(result, arguments.get("X"), made, rng)
                 else:
                     require_finite(result, f"result of {name}")
-                if not isinstance(result, smp.SmoothProductMixture):  # whose parameters scikit-learn shows
+                if not isinstance(result, (*ESTIMATORS, smp.CoupledSimplexCP)):  # whose parameters scikit-learn shows
                     repr(result)
             except ALLOWED as error:
                 if isinstance(error, TensorlySmpError) and len(str(error)) > 3000:

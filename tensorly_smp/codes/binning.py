@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import MOST_BINS, checked_sample_weight, is_integer, is_one_of, warn
+from tensorly_smp.checks import (
+    MOST_BINS,
+    checked_sample_weight,
+    is_integer,
+    is_one_of,
+    is_real,
+    warn,
+)
 from tensorly_smp.codes.edges import (
     are_crowded,
     bounds_of,
@@ -81,6 +87,7 @@ class Binning:
         try:
             given = tuple(self.edges)
             names = plain_names(self.variables)
+            constant = frozenset(plain_names(self.constant))
             hash(names)
         except TypeError as error:
             raise InvalidTypeError(
@@ -94,7 +101,10 @@ class Binning:
         if not is_one_of(self.strategy, ("uniform", "quantile", "given")):
             raise InvalidInputError(f"strategy is {shown(self.strategy)}; expected 'uniform', 'quantile' or 'given'.")
         edges = tuple(checked_edges(each, name) for each, name in zip(given, names, strict=True))
+        if unknown := constant - set(names):
+            raise InvalidInputError(f"Constant is {list_names(unknown)}; expected names of variables.")
         object.__setattr__(self, "variables", names)
+        object.__setattr__(self, "constant", constant)
         object.__setattr__(self, "edges", edges)
 
     @classmethod
@@ -415,7 +425,7 @@ def _is_scalar(given: Any) -> bool:
 def _is_pair(given: Any) -> bool:
     if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or _is_scalar(given) or len(given) != 2:
         return False
-    return all(bound is None or isinstance(bound, numbers.Real) for bound in given)
+    return all(bound is None or is_real(bound) for bound in given)
 
 
 def _checked_pair(pair: Any, name: Hashable) -> tuple[float | None, float | None]:
@@ -436,7 +446,7 @@ def _checked_pair(pair: Any, name: Hashable) -> tuple[float | None, float | None
 def _checked_coverage(coverage: Any) -> float:
     if coverage is None:
         return 1.0
-    if isinstance(coverage, bool) or not isinstance(coverage, int | float | np.floating):
+    if not is_real(coverage):
         raise InvalidTypeError(f"coverage is {shown(coverage)}; expected a number in (0, 1], say 0.99, or None.")
     if not 0 < coverage <= 1:
         raise InvalidInputError(f"coverage is {shown(coverage)}; expected a share in (0, 1], say 0.99.")

@@ -56,7 +56,7 @@ class Codes:
     def __post_init__(self) -> None:
         try:
             values = np.asarray(self.values)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise InvalidTypeError(f"Codes are no matrix: {reason(error)}.") from error
         if values.dtype.kind not in "iu":
             raise InvalidTypeError(f"Codes are of dtype {values.dtype}; expected integers. See Codes.from_array.")

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tensorly_smp.checks import unmasked_rows
+from tensorly_smp.checks import is_integer, unmasked_rows
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.representations import reason, shown
 
@@ -70,7 +70,7 @@ def is_all(component: Component) -> bool:
 
 def component_number(component: Component, rank: int) -> int:
     """The number of a single component."""
-    if isinstance(component, bool) or not isinstance(component, numbers.Integral):
+    if not is_integer(component):
         raise InvalidTypeError(f"component is {shown(component)}; expected a number, 'all' or None.")
     if not 0 <= component < rank:
         raise InvalidInputError(f"component is {shown(component)}; expected 0 to {rank - 1}.")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import float_array, is_one_of
+from tensorly_smp.checks import float_array, is_one_of, is_real
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.band_limited import sinc_conditionals
@@ -112,7 +111,7 @@ def reconstruct_density(
     factors, binning = _located_factors(solution, binning)
     if not is_one_of(method, ("sinc", "histogram", "logspline")):
         raise InvalidInputError(f"method is {shown(method)}; expected 'sinc', 'histogram' or 'logspline'.")
-    if isinstance(clip_warning, bool) or not isinstance(clip_warning, Real):
+    if not is_real(clip_warning):
         raise InvalidTypeError(f"clip_warning is {shown(clip_warning)}; expected a number.")
     if not clip_warning >= 0:
         raise InvalidInputError(f"clip_warning is {shown(clip_warning)}; expected a share of the mass, 0 or more.")

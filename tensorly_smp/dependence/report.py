@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tensorly_smp.checks import checked_integer
+from tensorly_smp.densities.arguments import component_number
 from tensorly_smp.dependence.pairs import PairTests, false_discovery_rates
 from tensorly_smp.representations import html_summary, joined
 
@@ -100,8 +102,8 @@ class IndependenceReport:
 
     def worst(self, component: int, n_pairs: int = 5) -> list[tuple[Hashable, Hashable, float]]:
         """The pairs of one component that depend on each other most, with their strength."""
-        strength = np.nan_to_num(self.tests.strength[:, component])
-        order = np.argsort(-strength, kind="stable")[:n_pairs]
+        strength = np.nan_to_num(self.tests.strength[:, component_number(component, len(self.weights))])
+        order = np.argsort(-strength, kind="stable")[: checked_integer(n_pairs, "n_pairs", 0)]
         return [(*self._names(i), float(strength[i])) for i in order.tolist()]
 
     def summary(self) -> str:

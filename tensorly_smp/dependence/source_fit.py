@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorly_smp.dependence.unmixing import LogDensities, source_densities
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cell_samples import CellSamples, SmoothMixture, on_best_cells
 from tensorly_smp.likelihood.cells import Cells, combined_cells, curved_cells, lay_cells
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
@@ -93,6 +94,11 @@ def fit_sources(
     # Sources keep no histogram, so that their bins are not looked at.
     bins = [np.array([0.0, 1.0])] * n + list(edges)
     cells = lay_cells(values, rank, bins, range(n, values.shape[1]), None, weights)
+    if any(i < n for i in cells.discrete):
+        raise InvalidInputError(
+            "A source has a single value, but for rounding: some variable has values too far from all others. Set them "
+            "to NaN, or rescale them."
+        )
     choices = [cells, *curved_cells(cells, values, rank, None, weights)]
 
     def on_cells(chosen: Cells) -> CellSamples:

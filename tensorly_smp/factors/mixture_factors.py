@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import tensorly as tl
 from scipy.special import softmax
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp.checks import is_real
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -225,7 +225,7 @@ class MixtureFactors:
         And the weights, with `weight_share`.
         """
         for name, value in (("share", share), ("weight_share", weight_share)):
-            if not isinstance(value, Real) or not 0 <= value <= 1:
+            if not is_real(value) or not 0 <= value <= 1:
                 raise InvalidInputError(f"{name} is {shown(value)}; expected a number from 0 to 1.")
         columns = tuple((1 - share) * a + share / a.shape[0] for a in self.factors)
         return replace(self, weights=(1 - weight_share) * self.weights + weight_share / self.rank, factors=columns)

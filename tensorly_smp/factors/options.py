@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tensorly_smp.checks import checked_integer, checked_n_jobs
+from tensorly_smp.checks import checked_flag, checked_integer, checked_n_jobs
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.representations import shown
@@ -69,6 +69,8 @@ class SolverOptions:
             value = getattr(self, name)
             if value is not None:
                 checked_integer(value, name, 1)
+        for name in ("extrapolate", "warn"):
+            checked_flag(getattr(self, name), name)
         checked_n_jobs(self.n_jobs)
 
     def solver_name(self, loss: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp.checks import checked_flag
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.arrays import Tensor
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -228,7 +229,7 @@ class CoupledSolution:
             The tensors have different sums, or none has been recorded.
         """
         cp_tensor = self.factors.to_cp_tensor()
-        if not scale:
+        if not checked_flag(scale, "scale"):
             return cp_tensor
         if self.totals is None:
             raise InvalidInputError("scale=True without histograms; expected the solution of tensors or Marginals.")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import log, prod
-from numbers import Integral
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer, is_one_of
+from tensorly_smp.checks import checked_integer, is_integer, is_one_of
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.marginals.partition import Partition, as_partition, pencil_partition
 from tensorly_smp.representations import shown
@@ -377,13 +376,13 @@ def _checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
     if n_variables < 3:
         raise InvalidInputError(f"n_variables is {n_variables}; identifiability from triples needs at least 3.")
     try:
-        sizes = [n_bins] * int(n_variables) if isinstance(n_bins, Integral) else list(n_bins)
+        sizes = [n_bins] * int(n_variables) if is_integer(n_bins) else list(n_bins)
     except TypeError:
         raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected an integer or one for each variable.") from None
     if len(sizes) != n_variables:
         raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
     for size in sizes:
-        if isinstance(size, bool) or not isinstance(size, Integral):
+        if not is_integer(size):
             raise InvalidTypeError(f"n_bins holds {shown(size)}; expected integers.")
         if size < 2:
             raise InvalidInputError(

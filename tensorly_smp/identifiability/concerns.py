@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from tensorly_smp.checks import is_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.empty import EMPTY_WEIGHT
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -173,7 +174,7 @@ def identifiability_concerns(
         raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors.")
     model = factors.to_numpy()
     chosen = None
-    if not isinstance(triples, str | int | np.integer):
+    if not isinstance(triples, str) and not is_integer(triples):
         chosen = resolve_triples(triples, model.n_variables)
     elif triples != "all" and isinstance(triples, str):
         raise InvalidInputError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer, unmasked_array
+from tensorly_smp.checks import checked_integer, is_real, unmasked_array
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.representations import shown
 
@@ -183,7 +183,7 @@ def _checked_matrix(matrix: Any) -> np.ndarray:
 
 
 def _checked_tolerance(tol: Any) -> float:
-    if isinstance(tol, bool) or not isinstance(tol, int | float | np.integer | np.floating):
+    if not is_real(tol):
         raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
     if not 0 <= tol <= float(np.finfo(np.float64).max):
         raise InvalidInputError(f"tol is {shown(tol)}; expected a finite number, 0 or more.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer
+from tensorly_smp.checks import checked_integer, is_integer, is_real
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
@@ -101,7 +101,7 @@ def read_problem(
 ) -> Problem:
     """Problem from the arguments of check_identifiability, checked."""
     factors = None
-    if isinstance(subject, int | np.integer) and not isinstance(subject, bool):
+    if is_integer(subject):
         if n_variables is not None:
             raise InvalidInputError(f"n_variables is given twice, as {subject} and as {n_variables}.")
         subject, n_variables = None, subject
@@ -237,7 +237,7 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
             "Expected a model, or n_variables, n_bins and rank. For the highest rank that sizes allow see "
             "max_identifiable_rank, for the number of bins min_bins_for_rank."
         )
-    one = isinstance(n_bins, int | np.integer)
+    one = is_integer(n_bins)
     try:
         sizes = [n_bins] if one else list(n_bins)
     except TypeError:
@@ -260,7 +260,7 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
 
 
 def _checked_cosine(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not is_real(value):
         raise InvalidTypeError(f"parallel_cosine is {shown(value)}; expected a number.")
     if not 0 < value < 1:
         raise InvalidInputError(f"parallel_cosine is {shown(value)}; expected a number between 0 and 1.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tensorly_smp.checks import is_integer
 from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
@@ -487,6 +488,6 @@ def _wrapped(text: str, bullet: str = "") -> list[str]:
 
 
 def _coordinate(names: Sequence[Hashable]) -> np.ndarray:
-    if all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in names):
+    if all(is_integer(name) for name in names):
         return np.array(names)
     return np.array([str(name) for name in names])

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_integer, checked_sample_weight
+from tensorly_smp.checks import checked_integer, checked_sample_weight, is_integer
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
@@ -289,7 +288,7 @@ def _is_exact(data: Marginals | Codes) -> bool:
 def _check_n_bins(n_bins: Any) -> None:
     if n_bins is None:
         return
-    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
+    if not is_integer(n_bins):
         raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected an integer, or None.")
     if n_bins < 2:
         raise InvalidInputError(f"n_bins is {shown(n_bins)}; expected at least 2.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import scipy.linalg
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp.checks import checked_integer, unmasked_array, warn
+from tensorly_smp.checks import checked_integer, is_integer, unmasked_array, warn
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
 from tensorly_smp.initializers.core import (
     DEGENERATE_COSINE,
@@ -284,7 +283,7 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
             "The tensor holds NaN or infinity; expected finite numbers: incomplete tensors are not supported. Take "
             "slices without such entries."
         )
-    if isinstance(pencil_mode, bool) or not isinstance(pencil_mode, Integral):
+    if not is_integer(pencil_mode):
         raise InvalidTypeError(f"pencil_mode is {shown(pencil_mode)}; expected 0, 1 or 2.")
     if pencil_mode not in (0, 1, 2):
         raise InvalidInputError(f"pencil_mode is {shown(pencil_mode)}; expected 0, 1 or 2.")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from tensorly_smp.checks import is_real
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -115,7 +116,7 @@ def code_likelihood(codes: Codes, weights: np.ndarray | None, smoothing: Any) ->
 
 def checked_number(value: Any, name: str, most: float) -> float:
     """A number from 0 to `most`."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
+    if not is_real(value):
         raise InvalidTypeError(f"{name} is {shown(value)}; expected a number.")
     if not 0 <= value <= most:
         raise InvalidInputError(f"{name} is {shown(value)}; expected a number from 0 to {most:.3g}.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
+from tensorly_smp.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
@@ -258,6 +258,7 @@ def raise_likelihood(
     verbose = checked_verbose(verbose)
     n_iter_max, tol = checked_integer(n_iter_max, "n_iter_max", 0), checked_tolerance(tol)
     mixing = checked_number(mixing, "mixing", 1.0)
+    extrapolate = checked_flag(extrapolate, "extrapolate")
     start = factors.to_numpy().smooth(mixing, mixing)
     logs = log_floored(np.vstack([*start.factors, start.weights]))
 

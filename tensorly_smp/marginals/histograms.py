@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer, checked_sample_weight
+from tensorly_smp.checks import checked_integer, checked_sample_weight, is_integer, is_real
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
@@ -319,11 +319,11 @@ def _count_useful(values: np.ndarray, weights: np.ndarray | None) -> int:
 
 
 def _checked_limit(max_bytes: float) -> float:
-    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int | float | np.number):
+    if not is_real(max_bytes):
         raise InvalidTypeError(f"max_bytes is {shown(max_bytes)}; expected a number of bytes.")
     if not max_bytes > 0:
         raise InvalidInputError(f"max_bytes is {shown(max_bytes)}; expected a positive number of bytes.")
-    return float(max_bytes)
+    return float(max_bytes) if max_bytes < np.finfo(np.float64).max else np.inf
 
 
 def _check_size(triples: object, n_bins: tuple[int, ...], max_bytes: float) -> None:
@@ -335,8 +335,9 @@ def _check_size(triples: object, n_bins: tuple[int, ...], max_bytes: float) -> N
     if isinstance(triples, str):
         p1, p2, p3 = (sum(float(i) ** power for i in n_bins) for power in (1, 2, 3))
         _require_fit((p1**3 - 3 * p1 * p2 + 2 * p3) / 6, comb(len(n_bins), 3), max_bytes, len(n_bins))
-    elif isinstance(triples, int | np.integer):
-        _require_fit(float(triples) * float(np.prod(sorted(n_bins)[:3])), int(triples), max_bytes, len(n_bins))
+    elif is_integer(triples):
+        n_triples = min(int(triples), comb(len(n_bins), 3))  # that more are too many is said elsewhere
+        _require_fit(n_triples * float(np.prod(sorted(n_bins)[:3])), n_triples, max_bytes, len(n_bins))
 
 
 def _check_list_size(triples: np.ndarray, n_bins: tuple[int, ...], max_bytes: float) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
-from tensorly_smp.checks import checked_integer
+from tensorly_smp.checks import checked_integer, is_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.representations import shown
 
@@ -254,7 +253,7 @@ def _variable_indices(group: Any, name: str) -> tuple[int, ...]:
     if not members:
         raise InvalidInputError(f"The {name} set of the partition is empty; expected at least one variable in each.")
     for index in members:
-        if isinstance(index, bool) or not isinstance(index, Integral):
+        if not is_integer(index):
             raise InvalidTypeError(f"The {name} set holds {shown(index)}; expected integer variable indices.")
         if index < 0:
             raise InvalidInputError(f"The {name} set holds the index {index}; expected indices from 0.")

@@ -71,7 +71,10 @@ def to_numpy(tensor: Any) -> np.ndarray:
     """Float64 NumPy copy of a tensor of any backend, the active one or not."""
     if hasattr(tensor, "detach"):  # PyTorch's, which NumPy alone cannot read from a GPU, nor without a warning
         tensor = tensor.detach().cpu().numpy()
-    return np.array(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor, dtype=np.float64)
+    array = np.asarray(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor)
+    if array.dtype.kind == "c":
+        raise TypeError("complex numbers")
+    return np.array(array, dtype=np.float64)
 
 
 def _checked_tensor(tensor: Any, position: int) -> Any:

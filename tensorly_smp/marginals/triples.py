@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain, combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 
+from tensorly_smp.checks import is_integer
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.randomness import RandomState, as_generator
 from tensorly_smp.representations import reason, shown
@@ -93,9 +95,7 @@ def resolve_triples(
                 f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.'
             )
         return all_triples(n_variables)
-    if isinstance(triples, bool | float):
-        raise InvalidTypeError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
-    if isinstance(triples, int | np.integer):
+    if is_integer(triples):
         return _checked_sample(int(triples), n_variables, random_state)
     return _checked_list(triples, n_variables)
 
@@ -105,13 +105,15 @@ def _checked_sample(n_triples: int, n_variables: int, random_state: RandomState)
     most = comb(n_variables, 3)
     if not fewest <= n_triples <= most:
         raise InvalidInputError(
-            f"{n_triples} triples of {n_variables} variables; expected {fewest} (so that every variable is in one) to "
-            f"{most} (all)."
+            f"{shown(n_triples)} triples of {n_variables} variables; expected {fewest} (so that every variable is in "
+            f"one) to {most} (all)."
         )
     return sample_triples(n_variables, n_triples, random_state)
 
 
-def _checked_list(triples: Iterable[Sequence[int]], n_variables: int) -> np.ndarray:
+def _checked_list(triples: Any, n_variables: int) -> np.ndarray:
+    if not isinstance(triples, Iterable):
+        raise InvalidTypeError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
     try:
         array = np.asarray(list(triples))
     except (TypeError, ValueError, ArithmeticError) as error:

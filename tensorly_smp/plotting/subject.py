@@ -127,6 +127,11 @@ def read_subject(subject: Any, expected: str = MIXTURES) -> Subject:
         check_is_fitted(subject)
         if not isinstance(getattr(subject, "result_", None), xr.Dataset):
             raise InvalidTypeError(f"{type(subject).__name__} is no model of this package; expected {expected}.")
+        if not isinstance(subject.density_, MixtureDensity):
+            raise InvalidTypeError(
+                f"{type(subject).__name__} has densities of sources, not of the variables; expected {expected}. "
+                "model.plot draws the sources."
+            )
         factors = subject.factors_
         return Subject(
             subject.binning_.variables,
