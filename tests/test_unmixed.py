@@ -9,6 +9,7 @@ import xarray as xr
 from sklearn.base import clone
 
 import tensorly_smp as smp
+from tensorly_smp import file_content
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
     DependenceWarning,
@@ -321,7 +322,10 @@ def test_damaged_matrices_are_refused(model, tmp_path):
     broken.result_ = dataset
     broken.binning_ = model.binning_
     broken.density_ = model.density_
-    broken.save(tmp_path / "model.nc")
+    broken._fitted_names = model._fitted_names
+    with pytest.raises(InvalidInputError, match="out of shape or range"):
+        broken.save(tmp_path / "model.nc")
+    file_content.dataset_of_model(broken).to_netcdf(tmp_path / "model.nc", engine="h5netcdf")
     with pytest.raises(FileFormatError, match="out of shape or range"):
         smp.load(tmp_path / "model.nc")
 
