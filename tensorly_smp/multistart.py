@@ -230,10 +230,11 @@ class _Run:
 
         They are not chosen again where no variable asked for others at first and the clusters have stayed.
         """
+        if not self.choices:
+            return False
         i = self._best()
         before = self.fits[i]
-        is_settled = self.samples.cells is self.first and self._is_as_chosen(before.posterior)
-        if not self.choices or is_settled:
+        if self.samples.cells is self.first and self._is_as_chosen(before.posterior):
             return False
         samples, near = self.samples, self.near
         if not self._choose_cells(i):
@@ -247,15 +248,17 @@ class _Run:
     def _improved_by_sharper(self) -> bool:
         """Whether sharper posteriors, and penalties chosen anew by these, lead to a better fit."""
         i = self._best()
-        before, near = self.fits[i], self.near.pop(i)
+        before = self.fits[i]
+        near = self.near.pop(i, None)
         if before.posterior.max(axis=1).mean() > CLEAR:
-            return False
+            return False  # sharper ones are the same
         sharper = before.posterior**2
         sharper /= sharper.sum(axis=1, keepdims=True)
         self._follow(i, sharper, self.n_iter_max, N_ROUNDS)
         if self._is_better(i, before):
             return True
-        self.near[i] = near
+        if near is not None:
+            self.near[i] = near
         return False
 
     def _is_better(self, i: int, before: SmoothFit) -> bool:

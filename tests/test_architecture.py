@@ -9,7 +9,17 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "tensorly_smp"
 
 # A stage imports itself and earlier ones.
-STAGES = ("codes", "marginals", "factors", "initializers", "identifiability", "likelihood", "densities", "dependence")
+STAGES = (
+    "codes",
+    "marginals",
+    "factors",
+    "initializers",
+    "identifiability",
+    "likelihood",
+    "search",
+    "densities",
+    "dependence",
+)
 # Beside the estimator, above all stages.
 TOP_FOLDERS = ("chunked", "plotting")
 # Imported by any stage; they import each other only. Who may import `labels` and `samples` is a rule of its own, below.
