@@ -41,9 +41,8 @@ from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
 from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.fit_samples import in_memory
 from tensorly_smp.likelihood.expectation import expectation
-from tensorly_smp.refinement import Refinement
 from tensorly_smp.results import spline_density
-from tensorly_smp.variables import Variables
+from tensorly_smp.starts import searched_starts
 
 N_VARIABLES, RANK, N_SAMPLES, N_BINS = 10, 10, 10_000, 15
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
@@ -123,39 +122,23 @@ def default_fit(X: np.ndarray, rank: int = RANK, n_bins: int = N_BINS) -> smp.Sm
 
 
 def stages(repeats: int, n_samples: int) -> Iterator[Line]:
-    """The coupled CPD without a sweep is the starts; what else the whole takes beyond the other stages, refinement."""
+    """The refinement is all that the whole takes beyond the other stages."""
     X = mixture_samples("gmm", n_samples).X
-    binning = smp.choose_binning(X, n_bins=N_BINS)
-    codes = smp.encode_samples(X, binning)
-    marginals = smp.count_marginals(codes)
     model = default_fit(X)
-    short = model._decomposition(0).settings(codes.n_bins, n_samples)
-    n_sweeps = short["n_iter_max"]
-
-    def coupled(n_iter_max: int) -> Any:
-        return smp.coupled_simplex_parafac(marginals, RANK, **{**short, "n_iter_max": n_iter_max})
-
+    samples = in_memory(X, smp.choose_binning(X, n_bins=N_BINS), None)
     works: dict[str, Work] = {
         "bins and codes": lambda: smp.encode_samples(X, smp.choose_binning(X, n_bins=N_BINS)),
-        "histograms of 120 triples": lambda: smp.count_marginals(codes),
-        "starts": lambda: coupled(0),
-        f"coupled CPD, KL, {n_sweeps} sweeps of every start": lambda: coupled(n_sweeps),
+        "search": lambda: searched_starts(samples, RANK, (), "auto", 0, None, 0),
         "densities": lambda: spline_density(model.result_, model.factors_),
         "whole": lambda: default_fit(X),
     }
     found = dict(zip(works, processor_seconds(*works.values(), repeats=repeats), strict=True))
-    memory = {name: peak_bytes(work) for name, work in works.items()}
-    refinement = Refinement(model.refine, model.penalty, model.max_iter, model.tol, None, 0)
-    variables, solution = Variables(((None, None),) * N_VARIABLES, ()), coupled(n_sweeps)
-    of_rest = peak_bytes(partial(refinement.dataset, solution, in_memory(X, binning, None), variables))
     whole = found["whole"]
-    start, sweeps = list(found)[2:4]
-    found[sweeps] -= found[start]
     rest = whole - sum(seconds for name, seconds in found.items() if name != "whole")
     for name, seconds in found.items():
         if name == "densities":
-            yield Line("stage: refinement (the rest)", rest, whole, of_rest)
-        yield Line(f"stage: {name}", seconds, whole, memory[name])
+            yield Line("stage: refinement (the rest)", rest, whole)
+        yield Line(f"stage: {name}", seconds, whole, peak_bytes(works[name]))
 
 
 def whole(repeats: int, n_samples: int) -> Iterator[Line]:

@@ -87,19 +87,19 @@ class SmoothProductMixture(FittedMixture):
     loss : {"auto", "kl", "frobenius"}, default "auto"
         "auto" is "kl" as long as the histograms have at most two million cells, else "frobenius", which does without
         histograms where they would be larger still.
-    init : {"gevd", "random"} or MixtureFactors, default "gevd"
-        "gevd" starts from algebra (:func:`gevd_start`), every fourth start at random; all "random" starts are.
+    init : {"auto", "gevd", "random"} or MixtureFactors, default "auto"
+        "auto" searches the samples for the best start (split-and-merge EM on a coarse model, see docs/refinement.md);
+        without samples, in ``partial_fit``, it means "gevd". "gevd" starts the coupled decomposition from algebra
+        (:func:`gevd_start`), every fourth start at random; "random" starts it at random. Factors go straight to the
+        refinement. The paper's algorithm is ``refine=None`` with "gevd" or "random".
     n_init : int or "auto", default "auto"
-        Starts; the best is kept. "auto" is 5, and 1 where little is left to chance: for more than a hundred variables,
-        and, with ``refine="smooth"``, the KL loss and at least 500 samples a component, where the first two, algebraic
-        ones of different partitions, have the same clusters, or the first three come to have them within 25 passes of
-        EM on the bins. With ``refine="smooth"`` the likelihood chooses among all of them after a few sweeps; otherwise,
-        of algebraic ones, only the two that are lowest after 20 sweeps run to their end.
+        Independent starts; the best fit is kept. With the search "auto" is one; a second one ends higher at times, and
+        more never end lower with the same seed. Otherwise it is five, and one for more than a hundred variables.
     refine : {"smooth", "em"} or None, default "smooth"
         None is the paper's algorithm: the coupled CPD is the result. "em" goes on from there to the maximum likelihood
-        of the binned samples (:func:`refine_em`). "smooth" follows every start for a few sweeps only, and goes on from
-        there by smoothed EM: penalized likelihood with log-spline densities in place of histograms, so that neither the
-        width of the bins nor ringing limits them. The splines are of the variable, or of a coordinate that draws its
+        of the binned samples (:func:`refine_em`). "smooth" goes on from the start by smoothed EM: penalized likelihood
+        with log-spline densities in place of histograms, so that neither the width of the bins nor ringing limits them.
+        After a search there are no coupled sweeps then, and `loss` and `triples` have no part in the fit. The splines are of the variable, or of a coordinate that draws its
         far values in, whichever describes it with fewer parameters.
     density : {"auto", "logspline", "sinc", "histogram"}, default "auto"
         How factors become densities; "auto" is "logspline" with ``refine="smooth"``, which that needs, else "sinc".
@@ -120,9 +120,10 @@ class SmoothProductMixture(FittedMixture):
         Starts at a time; the result does not depend on it.
     random_state : None, int, Generator or RandomState
     callback : callable, optional
-        ``callback(cp_tensor, loss)`` before every sweep; returning True stops the start, and there is no refinement
-        then. Neither is there one after a keyboard interrupt of the sweeps. After an interrupt, of the sweeps or of
-        the refinement, fit returns what it has so far, and ``result_.attrs["status"]`` says so.
+        ``callback(cp_tensor, loss)`` before every sweep, and with ``refine="smooth"`` before every pass, with
+        histograms on the bins and minus the penalized log-likelihood per sample; returning True stops the start, and
+        there is no refinement then. Neither is there one after a keyboard interrupt of the sweeps. After an interrupt,
+        of the sweeps or of the refinement, fit returns what it has so far, and ``result_.attrs["status"]`` says so.
     sample_dim : hashable, optional
         Dimension of the samples in xarray input; where it is not given and neither names nor coordinates tell, fit
         raises.
@@ -136,12 +137,13 @@ class SmoothProductMixture(FittedMixture):
     result_ : xarray.Dataset
         weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
         change and seconds (sweep), start_loss and start_status (start), start_trace (start, start_sweep), the loss of
-        each; triples (triple, mode) unless all were factorized; patterns (pattern, variable) of entries observed
-        together where no sample is complete; units (variable) where X has any; attributes of plain
-        types. Components are sorted by decreasing weight. With ``refine="smooth"`` also the splines of the log
+        each; for searches a sweep is a round, and the loss minus their objective; triples (triple, mode) unless all
+        were factorized; patterns (pattern, variable) of entries observed together where no sample is complete; units
+        (variable) where X has any; attributes of plain types. Components are sorted by decreasing weight. With ``refine="smooth"`` also the splines of the log
         densities, their penalties, which variables are discrete and the values of their bins (categories), the
-        log-likelihood (em_pass) and what starts were compared by (start_criterion); weights and factors are the refined
-        ones, and loss, change and seconds are of the start that was lowest after its sweeps.
+        log-likelihood (em_pass) and of every candidate (candidate) the criterion by which they were compared
+        (start_criterion), the agreement of its clusters with the best (candidate_agreement) and how it was found
+        (candidate_origin); weights and factors are the refined ones.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -153,7 +155,7 @@ class SmoothProductMixture(FittedMixture):
     marginals_ : Marginals
         After ``partial_fit`` only: histograms of all chunks so far.
     n_iter_ : int
-        Sweeps of the best start.
+        Passes of the refinement, or sweeps with ``refine=None``.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of str (n_features,)

@@ -74,7 +74,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         self.factors_ = factors
         self.binning_ = factors.binning
         self.weights_ = factors.weights
-        self.n_iter_ = int(dataset.attrs.get("n_passes", dataset.attrs["n_sweeps"]))
+        n_sweeps = int(dataset.attrs["n_sweeps"])
+        self.n_iter_ = int(dataset.attrs.get("n_passes", n_sweeps))
         self.converged_ = StopReason[dataset.attrs["status"].upper()].is_converged
         self.n_features_in_ = factors.n_variables
         names = factors.binning.variables

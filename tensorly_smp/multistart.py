@@ -250,7 +250,7 @@ class _Run:
         before = self.fits[i]
         near = self.near.pop(i, None)
         if before.posterior.max(axis=1).mean() > CLEAR:
-            return False
+            return False  # sharper ones are the same
         sharper = before.posterior**2
         sharper /= sharper.sum(axis=1, keepdims=True)
         self._follow(i, sharper, self.n_iter_max, N_ROUNDS)

@@ -216,5 +216,6 @@ def _distinct(candidates: list[Candidate], weights: np.ndarray) -> list[Candidat
 
 
 def _trace(found: SearchResult, total: float) -> SweepTrace:
-    values, seconds = np.array(found.trace).T
+    last = [entry for entry, level in zip(found.trace, found.levels, strict=True) if level == found.levels[-1]]
+    values, seconds = np.array(last).T
     return SweepTrace(-values / total, np.full(len(values), np.nan), seconds)

@@ -257,7 +257,7 @@ def test_parameters_of_the_mixture_can_be_set(frame):
     fitted = model.fit(frame.iloc[:300])
     assert fitted.mixture_.n_components == 3
     assert fitted.mixture_.penalty == "bic"
-    assert fitted.mixture_.init == "gevd"
+    assert fitted.mixture_.init == smp.SmoothProductMixture().init
     assert mixture.n_components == 2
     assert not hasattr(mixture, "density_")
 

@@ -27,7 +27,7 @@ LEAST_FREEDOM = 0.01
 #: paper's cases, 200 to 20 000 samples, it never fell by 2 and rose again above the best.)
 HOPELESS = 5.0
 
-_PATH_STEPS, _PATH_TOL = 20, 0.3  # Newton steps per penalty at most, and what the last may promise, in nats
+_PATH_STEPS, _PATH_TOL = 20, 0.01  # Newton steps per penalty at most, and what the last may promise, in nats
 
 
 def effective_parameters(basis: SplineBasis, coefficients: np.ndarray, penalty: np.ndarray) -> np.ndarray:
@@ -158,30 +158,39 @@ def _criterion_along(
 
 
 def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Where the parabola through the best value and its neighbors is highest; at the best where there is none.
+    """Where the parabola through the three values around the best is highest, no farther than halfway to the next.
+
+    It changes continuously with the values, also where another place becomes the best. No farther than the outermost
+    places; the best place itself where a neighbor is not known.
 
     Parameters
     ----------
     places : ndarray (n_places, n_columns)
-        Increasing.
+        Not decreasing.
     values : ndarray (n_places, n_columns)
         Minus infinity where not known.
     """
     column = np.arange(values.shape[1])
     best = values.argmax(axis=0)
-    below, above = np.maximum(best - 1, 0), np.minimum(best + 1, len(values) - 1)
-    left, right = places[best, column] - places[below, column], places[above, column] - places[best, column]
-    known = (left > 0) & (right > 0) & np.isfinite(values[below, column]) & np.isfinite(values[above, column])
     found = places[best, column].copy()
-    column, best, below, above = column[known], best[known], below[known], above[known]
-    left, right = left[known], right[known]
-    rise = (values[best, column] - values[below, column]) / left
-    fall = (values[above, column] - values[best, column]) / right
-    slope, curvature = (rise * right + fall * left) / (left + right), 2.0 * (fall - rise) / (left + right)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        step = np.where(curvature < 0, -slope / curvature, 0.0)
-    found[known] += np.clip(step, -0.5 * left, 0.5 * right)
-    return found
+    if len(values) < 3:
+        return found
+    middle = np.clip(best, 1, len(values) - 2)
+    low, center, high = (places[middle + shift, column] for shift in (-1, 0, 1))
+    around = np.stack([values[middle + shift, column] for shift in (-1, 0, 1)])
+    known = (center > low) & (high > center) & np.isfinite(around).all(axis=0)
+    below, at, above = np.where(known, around, 0.0)
+    left = np.where(known, center - low, 1.0)
+    right = np.where(known, high - center, 1.0)
+    rise = (at - below) / left
+    fall = (above - at) / right
+    slope = (rise * right + fall * left) / (left + right)
+    curvature = 2.0 * (fall - rise) / (left + right)
+    is_peaked = known & (curvature < 0)
+    peak = center - slope / np.where(is_peaked, curvature, 1.0)
+    least = found - np.where(best == 0, 0.0, 0.5 * np.where(best > middle, right, left))
+    most = found + np.where(best == len(values) - 1, 0.0, 0.5 * np.where(best < middle, left, right))
+    return np.where(is_peaked, np.clip(peak, least, most), found)
 
 
 def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:

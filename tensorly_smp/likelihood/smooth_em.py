@@ -19,7 +19,7 @@ from tensorly_smp.likelihood.expectation import Expectation
 #: Penalties are chosen anew after each of these rounds of passes.
 N_ROUNDS = 3
 #: ... unless fewer than this share of them change by more than this, as a logarithm.
-FEW_CHANGES, LEAST_CHANGE = 0.02, 1.0
+FEW_CHANGES, LEAST_CHANGE = 0.02, 1.5
 
 #: Called before every pass with the mixture, the E-step there and the penalized log-likelihood; returning True stops.
 Callback = Callable[[SmoothMixture, Expectation, float], bool | None]

@@ -29,14 +29,13 @@ MOST_LISTED = 8
 def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
     """Draw how the fit went.
 
-    Up to four panels, as far as the fit has them: the loss after every sweep of the start that ended lowest, and of the
-    others, thin; of several starts the final loss of each, hollow where it had not converged, and what
-    ``refine="smooth"`` compared them by; and the log-likelihood before every pass of the refinement. A ring marks the
-    start that was chosen.
+    Up to four panels, as far as the fit has them: the loss after every sweep (of a search, the negative objective after
+    every round) of the start that ended lowest, and of the others, thin; of several starts the final loss of each,
+    hollow where it had not converged; of several candidates the criterion by which ``refine="smooth"`` compared them;
+    and the log-likelihood before every pass of the refinement. A ring marks what was chosen.
 
-    With ``refine="smooth"`` starts are cut short on purpose: that says nothing against them, and the one that was
-    chosen need not have the lowest loss, but has the largest likelihood less parameters. Starts that ended in the same
-    clusters as another are not refined: a note lists them.
+    With ``refine="smooth"`` sweeps are cut short on purpose: that says nothing against a start, and the candidate that
+    was chosen need not have the lowest loss, but has the largest likelihood less parameters.
 
     Parameters
     ----------
@@ -74,8 +73,8 @@ def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
     drawers: list[Callable[[Axes, xr.Dataset], None]] = [_draw_sweeps]
     if dataset.sizes["start"] > 1:
         drawers.append(_draw_starts)
-        if "start_criterion" in dataset:
-            drawers.append(_draw_criteria)
+    if "start_criterion" in dataset and dataset["start_criterion"].size > 1:
+        drawers.append(_draw_criteria)
     if "log_likelihood" in dataset:
         drawers.append(_draw_likelihood)
     places = panels(axes, len(drawers), (4.0, 2.9))
@@ -98,8 +97,8 @@ def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
     ax.plot(np.arange(len(loss)), loss, color=BLUE, marker="." if len(loss) <= 50 else "", label="lowest start")
     if len(shown) > 1:
         ax.legend(frameon=False, fontsize="small")
-    ax.set_xlabel("sweep")
-    ax.set_ylabel(f"{_loss_name(dataset)}loss")
+    ax.set_xlabel("round of the search" if dataset.attrs.get("loss_name") == "search" else "sweep")
+    ax.set_ylabel(_loss_label(dataset))
     integer_ticks(ax.xaxis)
     _scale(ax, np.concatenate(shown))
 
@@ -113,15 +112,21 @@ def _draw_starts(ax: Axes, dataset: xr.Dataset) -> None:
         is_cut = np.array([str(status).upper() in CUT_SHORT for status in statuses])
     if is_cut.any():
         ax.set_title("cut short on purpose; the likelihood\nof the next panel chooses, not the loss", fontsize="small")
-    _draw_points(ax, dataset, loss, converged | is_cut, "cut short" if is_cut.any() else "converged", "not converged")
-    ax.set_ylabel(f"final {_loss_name(dataset)}loss")
+    best = int(dataset.attrs.get("best_start", -1))
+    _draw_points(ax, loss, best, converged | is_cut, "cut short" if is_cut.any() else "converged", "not converged")
+    ax.set_ylabel(f"final {_loss_label(dataset)}")
     ax.legend(frameon=False, fontsize="small")
 
 
 def _draw_criteria(ax: Axes, dataset: xr.Dataset) -> None:
-    values = dataset["start_criterion"].values
+    """Criterion of every candidate; files of earlier versions have one for every start."""
+    criteria = dataset["start_criterion"]
+    values = criteria.values
     compared = np.isfinite(values)
-    _draw_points(ax, dataset, values, compared, "compared", "")
+    is_of_candidates = criteria.dims == ("candidate",)
+    chosen = int(dataset.attrs.get("best_candidate" if is_of_candidates else "best_start", -1))
+    _draw_points(ax, values, chosen, compared, "compared", "")
+    ax.set_xlabel("candidate" if is_of_candidates else "start")
     if not compared.all():
         ax.set_title(_repeats(np.flatnonzero(~compared).tolist()), fontsize="small")
     ax.legend(frameon=False, fontsize="small")
@@ -152,12 +157,9 @@ def _draw_likelihood(ax: Axes, dataset: xr.Dataset) -> None:
     _scale(ax, values)
 
 
-def _draw_points(
-    ax: Axes, dataset: xr.Dataset, values: np.ndarray, filled: np.ndarray, name: str, other_name: str
-) -> None:
+def _draw_points(ax: Axes, values: np.ndarray, best: int, filled: np.ndarray, name: str, other_name: str) -> None:
     """One point a start with a value, hollow where not `filled`, and a ring around the one that was chosen."""
     number = np.arange(len(values))
-    best = int(dataset.attrs.get("best_start", -1))
     for chosen, face, label in ((filled, BLUE, name), (~filled, "white", other_name)):
         if (chosen & np.isfinite(values)).any():
             ax.plot(
@@ -196,10 +198,11 @@ def _scale(ax: Axes, values: np.ndarray) -> None:
     ax.ticklabel_format(axis="y", useOffset=False)
 
 
-def _loss_name(dataset: xr.Dataset) -> str:
-    """Its name as it is written in a sentence, and a space."""
+def _loss_label(dataset: xr.Dataset) -> str:
+    """Name of the loss for an axis."""
     name = str(dataset.attrs.get("loss_name", ""))
-    return {"kl": "KL ", "frobenius": "Frobenius "}.get(name, f"{name} " if name else "")
+    labels = {"kl": "KL loss", "frobenius": "Frobenius loss", "search": "negative objective\nof the search (nats)"}
+    return labels.get(name, f"{name} loss" if name else "loss")
 
 
 def _is_converged(status: Any) -> bool:

@@ -152,7 +152,7 @@ def test_an_interrupt_keeps_what_was_reached(n_calls):
     values, posterior = rng.normal(size=(100, 3)), rng.dirichlet([1, 1], 100)
     calls = []
 
-    def interrupt():
+    def interrupt(*_):
         calls.append(1)
         if len(calls) == n_calls:
             raise KeyboardInterrupt

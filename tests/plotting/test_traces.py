@@ -9,6 +9,10 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.plotting import plot_loss
 
 
+def fit(X, n_components, **parameters):
+    return smp.SmoothProductMixture(n_components, random_state=0, **parameters).fit(X)
+
+
 def lines(ax):
     return {line.get_label(): line for line in ax.get_lines()}
 
@@ -18,11 +22,11 @@ def lines(ax):
     [
         ("plain_model", ["sweep", "start"]),
         ("em_model", ["sweep", "start", "pass of the refinement"]),
-        ("model", ["sweep", "start", "start", "pass of the refinement"]),
     ],
 )
-def test_panels_are_what_the_fit_has(kind, panels, request):
-    model = request.getfixturevalue(kind)
+def test_panels_are_what_the_fit_has(kind, panels, data):
+    refine = {"plain_model": None, "em_model": "em"}[kind]
+    model = fit(data.X, 3, n_bins=8, n_init=2, init="gevd", refine=refine)
     axes = plot_loss(model)
     assert [ax.get_xlabel() for ax in axes] == panels
     np.testing.assert_array_equal(lines(axes[0])["lowest start"].get_ydata(), model.result_["loss"])
@@ -33,6 +37,17 @@ def test_panels_are_what_the_fit_has(kind, panels, request):
     if "log_likelihood" in model.result_:
         np.testing.assert_array_equal(lines(axes[-1])["log-likelihood"].get_ydata(), model.result_["log_likelihood"])
     axes[0].figure.canvas.draw()
+
+
+def test_panels_of_searches_and_candidates(model):
+    axes = plot_loss(model)
+    assert [ax.get_xlabel() for ax in axes][:2] == ["round of the search", "start"]
+    assert axes[0].get_ylabel().startswith("negative objective")
+    np.testing.assert_array_equal(lines(axes[0])["lowest start"].get_ydata(), model.result_["loss"])
+    several = model.result_.isel(candidate=[0, 0, 0]).assign(start_criterion=("candidate", [-9.0, -7.0, -8.0]))
+    panel = plot_loss(several.assign_attrs(best_candidate=1))[2]
+    assert panel.get_xlabel() == "candidate"
+    assert lines(panel)["chosen"].get_xdata() == [1]
 
 
 def test_dataset_and_solution(plain_model, data):
@@ -49,7 +64,9 @@ def test_dataset_and_solution(plain_model, data):
 
 
 def test_sweeps_of_all_starts(data):
-    dataset = smp.SmoothProductMixture(2, n_bins=5, refine=None, n_init=4, random_state=0).fit(data.X).result_
+    dataset = (
+        smp.SmoothProductMixture(2, n_bins=5, refine=None, init="gevd", n_init=4, random_state=0).fit(data.X).result_
+    )
     drawn = plot_loss(dataset)[0].get_lines()
     traces = dataset["start_trace"].values
     lowest = int(np.argmin(dataset["start_loss"].values))
@@ -62,10 +79,14 @@ def test_sweeps_of_all_starts(data):
 
 
 def test_starts_that_have_not_converged_are_hollow_and_repeats_are_marked(model):
-    dataset = model.result_.isel(start=[0, 0, 0, 0]).assign(
-        start_loss=("start", [1.0, 2.0, 3.0, 4.0]),
-        start_status=("start", ["converged", "max_sweeps", "callback", "screened"]),
-        start_criterion=("start", [-5.0, np.nan, -7.0, np.nan]),
+    dataset = (
+        model.result_.drop_vars("start_criterion")
+        .isel(start=[0, 0, 0, 0])
+        .assign(
+            start_loss=("start", [1.0, 2.0, 3.0, 4.0]),
+            start_status=("start", ["converged", "max_sweeps", "callback", "screened"]),
+            start_criterion=("start", [-5.0, np.nan, -7.0, np.nan]),
+        )
     )
     axes = plot_loss(dataset.assign_attrs(best_start=2))
     drawn = lines(axes[1])
@@ -82,6 +103,11 @@ def test_starts_that_have_not_converged_are_hollow_and_repeats_are_marked(model)
     plain = plot_loss(dataset.drop_vars("start_criterion"))[1]
     assert lines(plain)["not converged"].get_xdata().tolist() == [1, 2, 3]
     assert plain.get_title() == ""
+
+
+@pytest.fixture(scope="module")
+def plain_model(data):
+    return fit(data.X, 3, n_bins=8, n_init=2, init="gevd", refine=None)
 
 
 def test_the_ring_is_always_explained(plain_model):
@@ -104,5 +130,5 @@ def test_no_record_no_picture(model, factors):
         with pytest.raises(InvalidInputError, match=r"no record of a fit \(it lacks loss, start_loss, start_status\)"):
             plot_loss(subject)
     _, ax = plt.subplots()
-    with pytest.raises(InvalidInputError, match="axes are 1; expected at least 4"):
+    with pytest.raises(InvalidInputError, match="axes are 1; expected at least 3"):
         plot_loss(model, axes=ax)

@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+
+from tensorly_smp.likelihood.agreement import adjusted_rand, contingency, distinct_clusterings
+
+
+@given(st.integers(0, 10**9), st.integers(1, 5), st.integers(1, 60))
+def test_adjusted_rand_index_agrees_with_scikit_learn(seed, rank, n):
+    first, second = np.random.default_rng(seed).integers(rank, size=(2, n))
+    found = adjusted_rand(contingency(first, second, rank))
+    assert found == pytest.approx(adjusted_rand_score(first, second), abs=1e-12)
+
+
+def test_adjusted_rand_index_of_many_samples_does_not_overflow():
+    small = np.array([[50, 3], [4, 60]])
+    assert adjusted_rand(small * 10**9) == pytest.approx(adjusted_rand(small * 10**7), rel=1e-6)
+
+
+def test_contingency_counts_weights():
+    rng = np.random.default_rng(0)
+    (first, second), weights = rng.integers(0, 3, (2, 50)), rng.integers(0, 4, 50)
+    repeated = contingency(np.repeat(first, weights), np.repeat(second, weights), 3)
+    assert np.array_equal(contingency(first, second, 3, weights.astype(float)), repeated)
+    assert adjusted_rand(contingency(first, second, 3, np.full(50, 1e-3))) == 1.0  # less than one sample tells nothing
+
+
+def test_contingency_is_a_count_of_pairs():
+    first, second = np.array([0, 0, 1, 2]), np.array([1, 1, 0, 2])
+    assert contingency(first, second, 3).tolist() == [[0, 2, 0], [1, 0, 0], [0, 0, 1]]
+
+
+def test_first_of_all_that_agree_is_kept():
+    a, b = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 0, 1])
+    clusterings = [a, 1 - a, b, a, 1 - b]
+    assert distinct_clusterings(clusterings, 2) == [0, 2]
+    assert distinct_clusterings(clusterings, 2, same=-1.0) == [0]
+    # Of the samples that count, all of them have the same clusters.
+    assert distinct_clusterings(clusterings[::2], 2, np.array([1.0, 0, 1, 0, 0, 1])) == [0]
