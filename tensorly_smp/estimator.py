@@ -99,8 +99,9 @@ class SmoothProductMixture(FittedMixture):
         None is the paper's algorithm: the coupled CPD is the result. "em" goes on from there to the maximum likelihood
         of the binned samples (:func:`refine_em`). "smooth" goes on from the start by smoothed EM: penalized likelihood
         with log-spline densities in place of histograms, so that neither the width of the bins nor ringing limits them.
-        After a search there are no coupled sweeps then, and `loss` and `triples` have no part in the fit. The splines are of the variable, or of a coordinate that draws its
-        far values in, whichever describes it with fewer parameters.
+        After a search there are no coupled sweeps then, and `loss` and `triples` have no part in the fit. The splines
+        are of the variable, or of a coordinate that draws its far values in, whichever describes it with fewer
+        parameters.
     density : {"auto", "logspline", "sinc", "histogram"}, default "auto"
         How factors become densities; "auto" is "logspline" with ``refine="smooth"``, which that needs, else "sinc".
     penalty : {"reml", "aic", "bic"}, default "reml"
@@ -139,11 +140,11 @@ class SmoothProductMixture(FittedMixture):
         change and seconds (sweep), start_loss and start_status (start), start_trace (start, start_sweep), the loss of
         each; for searches a sweep is a round, and the loss minus their objective; triples (triple, mode) unless all
         were factorized; patterns (pattern, variable) of entries observed together where no sample is complete; units
-        (variable) where X has any; attributes of plain types. Components are sorted by decreasing weight. With ``refine="smooth"`` also the splines of the log
-        densities, their penalties, which variables are discrete and the values of their bins (categories), the
-        log-likelihood (em_pass) and of every candidate (candidate) the criterion by which they were compared
-        (start_criterion), the agreement of its clusters with the best (candidate_agreement) and how it was found
-        (candidate_origin); weights and factors are the refined ones.
+        (variable) where X has any; attributes of plain types. Components are sorted by decreasing weight. With
+        ``refine="smooth"`` also the splines of the log densities, their penalties, which variables are discrete and the
+        values of their bins (categories), the log-likelihood (em_pass) and of every candidate (candidate) the criterion
+        by which they were compared (start_criterion), the agreement of its clusters with the best (candidate_agreement)
+        and how it was found (candidate_origin); weights and factors are the refined ones.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning

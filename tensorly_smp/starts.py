@@ -102,11 +102,21 @@ def searched_starts(
     Returns
     -------
     Starts
+
+    Raises
+    ------
+    InvalidInputError
+        More components than samples that count.
     """
     began = time.perf_counter()
     n_searches = N_SEARCHES if n_init == "auto" else int(n_init)
     weights = np.ones(len(samples.values)) if samples.weights is None else samples.weights
     counted = (weights > 0) & ~np.isnan(samples.values).all(axis=1)
+    if counted.sum() < rank:
+        raise InvalidInputError(
+            f"{rank} components with {counted.sum()} samples that have entries and a positive weight; expected at most "
+            "one component per sample."
+        )
     every = Fractions.of(samples.values[counted], discrete, weights[counted])
     some = thinned(canonical(every), rank)
     levels = [OverlappingBins.of(some, size) for size in LEVELS]

@@ -85,7 +85,7 @@ def identifiability(page):
 
 
 def thousand_variables(page):
-    assert page["model"].result_.attrs["histograms"] == "implicit"
+    assert page["model"].result_.attrs["loss_name"] == "search"
     learned, best = np.array(page["learned"]), np.array(page["best"])
     assert learned[0] < 0.6 < 0.99 < learned[-1]
     assert np.abs(learned - best).max() < 0.06

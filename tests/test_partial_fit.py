@@ -33,7 +33,7 @@ def test_chunks_in_any_order_give_the_same_marginals_and_the_same_model(order, c
     for position in order:
         streamed.partial_fit(chunks[position])
     assert same_counts(streamed.marginals_, smp.count_marginals(smp.encode_samples(X, BINNING)))
-    whole = model(binning=BINNING).fit(X)
+    whole = model(binning=BINNING, init="gevd").fit(X)  # without samples there is no search
     assert all(map(np.array_equal, streamed.factors_.factors, whole.factors_.factors))
     assert streamed.score(X) == whole.score(X)
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_streamed_is_refused():
 def test_chunk_that_is_too_small_for_a_fit_counts_all_the_same():
     X = samples(300)
     streamed = model(binning=BINNING)
-    with pytest.raises(InvalidInputError, match="rank"):
+    with pytest.raises(InvalidInputError, match="components with 1 samples"):
         streamed.partial_fit(np.nan_to_num(X[:1]))
     streamed.partial_fit(X[1:])
     assert streamed.marginals_.n_samples == smp.count_marginals(smp.encode_samples(X[1:], BINNING)).n_samples + 1

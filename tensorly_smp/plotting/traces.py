@@ -61,7 +61,7 @@ def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
     >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
     >>> model = smp.SmoothProductMixture(2, refine="em", random_state=0).fit(data.X)
     >>> [ax.get_xlabel() for ax in smp.plotting.plot_loss(model)]
-    ['sweep', 'start', 'pass of the refinement']
+    ['sweep', 'pass of the refinement']
     """
     dataset = read_subject(model_or_dataset).dataset
     lacking = [name for name in ("loss", "start_loss", "start_status") if dataset is None or name not in dataset]
