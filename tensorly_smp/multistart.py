@@ -200,10 +200,16 @@ class _Run:
             self._choose_cells(top)
         near = [i for i in self.fits if self.fits[i].information >= self.fits[top].information - KEPT_BELOW]
         near = sorted(near, key=lambda i: -_rounded(self.fits[i].information))[:MOST_KEPT]
-        for i in sorted({*near, next(iter(candidates))}):
-            self._follow(i, self.fits[i].posterior, self.n_iter_max, N_ROUNDS)
-            if self._is_stopped(i):
-                return self._reached()
+        waiting = sorted({*near, next(iter(candidates))})
+        followed: set[int] = set()
+        while waiting:
+            for i in waiting:
+                self._follow(i, self.fits[i].posterior, self.n_iter_max, N_ROUNDS)
+                if self._is_stopped(i):
+                    return self._reached()
+            followed.update(waiting)
+            # Penalties that are chosen anew may lower the criterion: then another one is the best, and goes on too.
+            waiting = [i for i in (self._best(),) if i not in followed]
         for _ in range(MOST_AGAIN if self.n_iter_max else 0):
             if not self._improved_by_cells() or self._is_stopped(self._best()):
                 break

@@ -209,12 +209,16 @@ def _candidates(
     results: Sequence[SearchResult], every: Fractions, levels: Sequence[OverlappingBins], counted: np.ndarray
 ) -> list[Candidate]:
     """Posteriors of all samples for all optima of all searches; those without entries have the weights."""
-    bins = {id(some): OverlappingBins.of(every, size) for some, size in zip(levels, LEVELS, strict=True)}
+    sizes = {id(some): size for some, size in zip(levels, LEVELS, strict=True)}
+    bins: dict[int, OverlappingBins] = {}
     found = []
     for start, result in enumerate(results):
         for optimum in result.optima:
+            level = id(optimum.bins)
+            if level not in bins:
+                bins[level] = OverlappingBins.of(every, sizes[level])
             posterior = np.tile(np.exp(optimum.logs[-1]), (len(counted), 1))
-            posterior[counted] = bins[id(optimum.bins)].e_step(optimum.logs).posterior
+            posterior[counted] = bins[level].e_step(optimum.logs).posterior
             found.append(Candidate(posterior, "search", start))
     return found
 

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
+from tensorly_smp.codes.one_hot import index_type
 from tensorly_smp.likelihood.bin_likelihood import BinLikelihood
 from tensorly_smp.likelihood.expectation import Expectation, expectation
 
@@ -92,16 +93,32 @@ class OverlappingBins(BinLikelihood):
     @classmethod
     def of(cls, fractions: Fractions, n_intervals: int) -> OverlappingBins:
         """Bins around `n_intervals` + 1 knots; of a discrete variable with no more values, one bin for each value."""
-        blocks = [
-            _shares(column, categories, n_intervals)
-            for column, categories in zip(fractions.values.T, fractions.categories, strict=True)
-        ]
-        shares = csr_array(hstack(blocks, format="csr"))
+        n_samples, n_variables = fractions.values.shape
+        is_missing = np.isnan(fractions.values)
+        position = np.where(is_missing, 0.0, fractions.values) * n_intervals
+        left = np.minimum(position.astype(np.int32), n_intervals - 1)
+        position -= left
+        sizes = np.full(n_variables, n_intervals + 1)
+        for n, categories in enumerate(fractions.categories):
+            if categories is not None and len(categories) <= n_intervals + 1:
+                sizes[n] = len(categories)
+                nearest = np.searchsorted(categories, np.nan_to_num(fractions.values[:, n]) - 1e-12)
+                left[:, n] = np.minimum(nearest, len(categories) - 1)
+                position[:, n] = 0.0
+        left += np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int32)
+        rows = np.stack([left, left + 1], axis=2).reshape(n_samples, -1)
+        data = np.stack([1.0 - position, position], axis=2)
+        data[is_missing] = 0.0
+        data = data.reshape(n_samples, -1)
+        kept = data > 0
+        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        starts = starts.astype(index_type(int(starts[-1])))
+        shares = csr_array((data[kept], rows[kept], starts), shape=(n_samples, int(sizes.sum())))
         total = float(fractions.weights.sum())
         return cls(
             n_samples=len(fractions.values),
             pseudo_count=PSEUDO_SAMPLES / (n_intervals + 1),
-            n_bins=tuple(block.shape[1] for block in blocks),
+            n_bins=tuple(sizes.tolist()),
             shares=shares,
             transposed=csr_array(shares.T),
             weights=fractions.weights,
@@ -128,22 +145,3 @@ class OverlappingBins(BinLikelihood):
         weighted = posterior * self.weights[:, None]
         shares = np.log(np.maximum(weighted.sum(axis=0) / self.total, 1e-60))
         return np.vstack([self.log_tables(self.transposed @ weighted), shares])
-
-
-def _shares(column: np.ndarray, categories: np.ndarray | None, n_intervals: int) -> csr_array:
-    """Shares (n_samples, n_bins) of the bins of one variable in its entries."""
-    present = np.flatnonzero(~np.isnan(column))
-    starts = np.zeros(len(column) + 1, dtype=np.int32)
-    if categories is not None and len(categories) <= n_intervals + 1:
-        starts[present + 1] = 1
-        bins = np.searchsorted(categories, column[present] - 1e-12).astype(np.int32)
-        shape = (len(column), len(categories))
-        return csr_array((np.ones(len(present)), bins, np.cumsum(starts, dtype=np.int32)), shape=shape)
-    starts[present + 1] = 2
-    position = column[present] * n_intervals
-    left = np.minimum(position.astype(np.int32), n_intervals - 1)
-    right_share = position - left
-    bins = np.stack([left, left + 1], axis=1).ravel()
-    data = np.stack([1.0 - right_share, right_share], axis=1).ravel()
-    shape = (len(column), n_intervals + 1)
-    return csr_array((data, bins, np.cumsum(starts, dtype=np.int32)), shape=shape)
