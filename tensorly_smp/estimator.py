@@ -99,8 +99,9 @@ class SmoothProductMixture(FittedMixture):
         None is the paper's algorithm: the coupled CPD is the result. "em" goes on from there to the maximum likelihood
         of the binned samples (:func:`refine_em`). "smooth" goes on from the start by smoothed EM: penalized likelihood
         with log-spline densities in place of histograms, so that neither the width of the bins nor ringing limits them.
-        After a search there are no coupled sweeps then, and `loss` and `triples` have no part in the fit. The splines are of the variable, or of a coordinate that draws its
-        far values in, whichever describes it with fewer parameters.
+        After a search there are no coupled sweeps then, and `loss` and `triples` have no part in the fit. The splines
+        are of the variable, or of a coordinate that draws its far values in, whichever describes it with fewer
+        parameters.
     density : {"auto", "logspline", "sinc", "histogram"}, default "auto"
         How factors become densities; "auto" is "logspline" with ``refine="smooth"``, which that needs, else "sinc".
     penalty : {"reml", "aic", "bic"}, default "reml"
@@ -139,11 +140,11 @@ class SmoothProductMixture(FittedMixture):
         change and seconds (sweep), start_loss and start_status (start), start_trace (start, start_sweep), the loss of
         each; for searches a sweep is a round, and the loss minus their objective; triples (triple, mode) unless all
         were factorized; patterns (pattern, variable) of entries observed together where no sample is complete; units
-        (variable) where X has any; attributes of plain types. Components are sorted by decreasing weight. With ``refine="smooth"`` also the splines of the log
-        densities, their penalties, which variables are discrete and the values of their bins (categories), the
-        log-likelihood (em_pass) and of every candidate (candidate) the criterion by which they were compared
-        (start_criterion), the agreement of its clusters with the best (candidate_agreement) and how it was found
-        (candidate_origin); weights and factors are the refined ones.
+        (variable) where X has any; attributes of plain types. Components are sorted by decreasing weight. With
+        ``refine="smooth"`` also the splines of the log densities, their penalties, which variables are discrete and the
+        values of their bins (categories), the log-likelihood (em_pass) and of every candidate (candidate) the criterion
+        by which they were compared (start_criterion), the agreement of its clusters with the best (candidate_agreement)
+        and how it was found (candidate_origin); weights and factors are the refined ones.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -273,10 +274,9 @@ class SmoothProductMixture(FittedMixture):
                 "variables leave the factors undetermined."
             )
         checked_integer(n_variables, "n_variables")
-        if self.n_components > data.n_samples:
+        if self.n_components > (n_useful := _n_useful(data)) > 0:
             raise InvalidInputError(
-                f"{self.n_components} components with {data.n_samples} samples; expected at most one component per "
-                "sample."
+                f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
             )
         if weighted := weights_warning(data.few_weights, data.total_weight):
             warnings.warn(weighted, stacklevel=2)
@@ -461,6 +461,15 @@ class SmoothProductMixture(FittedMixture):
             checked_integer(getattr(self, name), name, least)
         checked_tolerance(self.tol)
         checked_n_jobs(self.n_jobs)
+
+
+def _n_useful(data: ReadSamples | ChunkedSamples) -> int:
+    """Number of samples that have a weight and a value, or of all where these are only some."""
+    few, weights = data.few.values, data.few_weights
+    if len(few) < data.n_samples:
+        return data.n_samples
+    is_useful = ~np.isnan(few).all(axis=1)
+    return int(np.count_nonzero(is_useful if weights is None else is_useful & (weights > 0)))
 
 
 def _sizes(data: ReadSamples | ChunkedSamples, binning: Binning) -> tuple[int, int, int, int, float]:
