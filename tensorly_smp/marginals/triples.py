@@ -112,8 +112,6 @@ def _checked_sample(n_triples: int, n_variables: int, random_state: RandomState)
 
 
 def _checked_list(triples: Any, n_variables: int) -> np.ndarray:
-    if not isinstance(triples, Iterable):
-        raise InvalidTypeError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
     try:
         array = np.asarray(list(triples))
     except (TypeError, ValueError, ArithmeticError) as error:

@@ -159,7 +159,7 @@ def test_densities_count_as_independent_only_beyond_noise():
 def test_warnings_go_by_what_is_known():
     assert "at least 10 directions" in identifiability_concerns(random_model([2] * 9, 14))[0]
     assert identifiability_concerns(random_model([2] * 9, 14), known="samples") == []
-    assert "Rank 40 is above 16" in identifiability_concerns(random_model([2] * 9, 40), known="samples")[0]
+    assert "40 components are more than 16" in identifiability_concerns(random_model([2] * 9, 40), known="samples")[0]
     assert "at least 4 directions" in identifiability_concerns(random_model([2] * 4, 4), known="samples")[0]
     # Fine cells say more than bins.
     fine = random_model([50] * 3, 4).factors
