@@ -148,7 +148,7 @@ def test_given_factors_go_straight_to_the_refinement():
     model = smp.SmoothProductMixture(RANK, init=start, random_state=0).fit(X)
     assert model.result_.candidate_origin.values.tolist() == ["given"]
     assert smp.metrics.clustering_accuracy(labels, model.labels_) > 0.98
-    with pytest.raises(InvalidInputError, match=r"init has rank 3 and .*; expected rank 2"):
+    with pytest.raises(InvalidInputError, match=r"init has 3 components and .*; expected 2 components"):
         smp.SmoothProductMixture(2, init=start).fit(X)
 
 

@@ -95,6 +95,8 @@ def resolve_triples(
                 f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.'
             )
         return all_triples(n_variables)
+    if isinstance(triples, bool | float):
+        raise InvalidTypeError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
     if is_integer(triples):
         return _checked_sample(int(triples), n_variables, random_state)
     return _checked_list(triples, n_variables)
