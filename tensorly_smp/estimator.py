@@ -274,10 +274,9 @@ class SmoothProductMixture(FittedMixture):
                 "variables leave the factors undetermined."
             )
         checked_integer(n_variables, "n_variables")
-        if self.n_components > data.n_samples:
+        if self.n_components > (n_useful := _n_useful(data)) > 0:
             raise InvalidInputError(
-                f"{self.n_components} components with {data.n_samples} samples; expected at most one component per "
-                "sample."
+                f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
             )
         if weighted := weights_warning(data.few_weights, data.total_weight):
             warnings.warn(weighted, stacklevel=2)
@@ -462,6 +461,15 @@ class SmoothProductMixture(FittedMixture):
             checked_integer(getattr(self, name), name, least)
         checked_tolerance(self.tol)
         checked_n_jobs(self.n_jobs)
+
+
+def _n_useful(data: ReadSamples | ChunkedSamples) -> int:
+    """Number of samples that have a weight and a value, or of all where these are only some."""
+    few, weights = data.few.values, data.few_weights
+    if len(few) < data.n_samples:
+        return data.n_samples
+    is_useful = ~np.isnan(few).all(axis=1)
+    return int(np.count_nonzero(is_useful if weights is None else is_useful & (weights > 0)))
 
 
 def _sizes(data: ReadSamples | ChunkedSamples, binning: Binning) -> tuple[int, int, int, int, float]:

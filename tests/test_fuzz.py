@@ -127,7 +127,7 @@ def require_finite(result, path="result", depth=0):
         for n, each in enumerate(result):
             require_finite(each, f"{path}[{n}]", depth + 1)
         return
-    if isinstance(result, smp.MixtureDensity):
+    if isinstance(result, smp.MixtureDensity | smp.SolverOptions):
         return
     if is_dataclass(result) and not isinstance(result, type):
         for field in fields(result):

@@ -448,3 +448,34 @@ def test_rare_options_of_the_solver():
     refused(
         smp.coupled_simplex_parafac, GOOD, 2, modes=MODES, options=smp.SolverOptions(solver="newton"), match="solver"
     )
+
+
+SPAN = np.timedelta64(3, "s")  # which NumPy calls a signed integer
+WRONG_KINDS = {
+    "a tolerance": lambda model: estimator(tol=SPAN).fit(X),
+    "a share": lambda model: model.factors_.smooth(SPAN),
+    "a number of bins": lambda model: smp.max_identifiable_rank(4, SPAN),
+    "a size of memory": lambda model: smp.count_marginals(smp.encode_samples(X, model.binning_), max_bytes=SPAN),
+    "a number of triples": lambda model: model.factors_.to_marginals(SPAN),
+    "a long number of triples": lambda model: model.factors_.to_marginals(10**5000),
+    "a variable": lambda model: model.density_.pdf_1d(0.0, SPAN),
+    "a component": lambda model: model.density_.pdf_1d(0.0, "x0", SPAN),
+    "clipping": lambda model: smp.reconstruct_density(model.factors_, "histogram", clip_warning=SPAN),
+    "names": lambda model: smp.Codes.from_array(np.zeros((3, 2), int), 3, 5),
+    "a name for names": lambda model: smp.Codes.from_array(np.zeros((3, 2), int), 3, "ab"),
+    "discrete": lambda model: estimator(discrete=scipy.sparse.eye(3)).fit(X),
+    "complex factors": lambda model: smp.MixtureFactors([1.0], [np.ones((1, 1), complex)] * 3),
+    "a flag": lambda model: smp.refine_em(model.factors_, smp.encode_samples(X, model.binning_), extrapolate=X),
+    "another flag": lambda model: smp.SolverOptions(warn="no"),
+    "constant variables": lambda model: smp.Binning(([0, 1, 2],), constant=["y"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KINDS)
+def test_arguments_of_other_kinds(name, model):
+    refused(WRONG_KINDS[name], model)
+
+
+def test_no_limit_of_memory(model):
+    counted = smp.count_marginals(smp.encode_samples(X, model.binning_), max_bytes=10**400)
+    assert counted.n_samples == len(X)

@@ -25,7 +25,9 @@ def said_by(action):
 
 FITS = {
     "more components than samples": lambda: smp.SmoothProductMixture(200).fit(X),
-    "more than are identifiable": lambda: smp.SmoothProductMixture(9, n_bins=2, n_init=1, random_state=0).fit(X[:, :3]),
+    "more than are identifiable": lambda: smp.SmoothProductMixture(
+        9, n_bins=2, refine="em", density="histogram", random_state=0
+    ).fit(X[:, :3]),
     "no algebra": lambda: smp.SmoothProductMixture(8, n_bins=3, refine=None, n_init=1, random_state=0).fit(X[:, :3]),
     "too few sweeps": lambda: smp.SmoothProductMixture(2, max_iter=1, refine=None, random_state=0).fit(X),
     "one sample": lambda: smp.SmoothProductMixture(1).fit(X[:1]),

@@ -181,13 +181,12 @@ def _array_layout(array: Any, read: Samples) -> Layout:
 
 
 def _probe_of_frame(frame: Any) -> pd.DataFrame:
-    """One row of the frame's types. Objects and categories, which may be anything, are for the partitions to check."""
+    """One row of the frame's types. What is not of numbers may be all missing: that is for the partitions to check."""
     from dask.dataframe.dispatch import meta_nonempty
 
     probe = meta_nonempty(frame._meta).iloc[:1]
-    kinds = enumerate(probe.dtypes)
-    objects = [n for n, k in kinds if pd.api.types.is_object_dtype(k) or isinstance(k, pd.CategoricalDtype)]
-    columns = [np.zeros(1) if n in objects else probe.iloc[:, n].array for n in range(probe.shape[1])]
+    are_numbers = [pd.api.types.is_numeric_dtype(k) or pd.api.types.is_bool_dtype(k) for k in probe.dtypes]
+    columns = [probe.iloc[:, n].array if known else np.zeros(1) for n, known in enumerate(are_numbers)]
     made = pd.DataFrame(dict(enumerate(columns)), index=probe.index)
     return made.set_axis(probe.columns, axis=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -323,7 +324,7 @@ def _checked_limit(max_bytes: float) -> float:
         raise InvalidTypeError(f"max_bytes is {shown(max_bytes)}; expected a number of bytes.")
     if not max_bytes > 0:
         raise InvalidInputError(f"max_bytes is {shown(max_bytes)}; expected a positive number of bytes.")
-    return float(max_bytes) if max_bytes < np.finfo(np.float64).max else np.inf
+    return float(max_bytes) if max_bytes < sys.float_info.max else np.inf
 
 
 def _check_size(triples: object, n_bins: tuple[int, ...], max_bytes: float) -> None:

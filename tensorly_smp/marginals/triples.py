@@ -95,6 +95,8 @@ def resolve_triples(
                 f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.'
             )
         return all_triples(n_variables)
+    if isinstance(triples, bool | float):
+        raise InvalidTypeError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
     if is_integer(triples):
         return _checked_sample(int(triples), n_variables, random_state)
     return _checked_list(triples, n_variables)
@@ -112,8 +114,6 @@ def _checked_sample(n_triples: int, n_variables: int, random_state: RandomState)
 
 
 def _checked_list(triples: Any, n_variables: int) -> np.ndarray:
-    if not isinstance(triples, Iterable):
-        raise InvalidTypeError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
     try:
         array = np.asarray(list(triples))
     except (TypeError, ValueError, ArithmeticError) as error:

@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+import tensorly_smp as smp
 from tensorly_smp.chunked import reading
 from tensorly_smp.chunked.reading import is_chunked, layout_of, read_chunks
 from tensorly_smp.codes import thinning
@@ -211,3 +212,15 @@ def test_what_is_chunked():
     assert not is_chunked(xr.Dataset({"a": ("sample", np.zeros(3))}))
     assert not is_chunked(xr.DataArray(X).assign_coords(units=("dim_1", da.zeros(X.shape[1]))))
     assert all(is_chunked(make(samples())) for make in CHUNKED.values())
+
+
+@pytest.mark.parametrize("values", [["no", "yes"] * 20, [pd.Timestamp("2024-03-01")] * 40])
+def test_words_of_columns_without_numbers_quote_values_of_their_own(values):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc")).assign(b=values)
+    texts = []
+    for X in (frame, dd.from_pandas(frame, npartitions=2)):
+        with pytest.raises(InvalidTypeError, match="Variable\\(s\\) 'b' hold") as caught:
+            smp.SmoothProductMixture(2).fit(X)
+        texts.append(str(caught.value).partition("the first is ")[2])
+    assert texts[0] == texts[1]
+    assert texts[0].startswith(repr(values[0]))
