@@ -41,7 +41,7 @@ import tensorly_smp as smp
 
 # ---- what is compared ----
 
-PAPER_FORM = dict(refine=None, n_init=5, n_bins=15, density="sinc")
+PAPER_FORM = dict(refine=None, init="gevd", n_init=5, n_bins=15, density="sinc")
 OURS: dict[str, dict[str, Any]] = {
     "ours": {},
     "ours, EM": dict(refine="em"),
