@@ -73,6 +73,8 @@ EXTRA = (
 ESTIMATOR = "UnmixedProductMixture"
 
 
+#: Variables of unit scale whose covariance has a smaller eigenvalue are copies of each other, or sums.
+_SINGULAR = 1e-12
 #: Values of this size have squares, and sums of squares, that are floats.
 _LARGEST = 1e100
 
@@ -415,6 +417,13 @@ def _read(
         raise InvalidInputError(
             f"Variable(s) {list_names(extreme)} have values of {_LARGEST:g} or more, or a range of {1 / _LARGEST:g} or "
             "less, whose squares are out of the range of floats; rescale them."
+        )
+    scaled = (counted[:, mixed] - counted[:, mixed].mean(axis=0)) / counted[:, mixed].std(axis=0)
+    lengths, directions = np.linalg.eigh(scaled.T @ scaled / len(scaled))
+    if lengths[0] < _SINGULAR:
+        involved = [names[n] for n, share in zip(mixed, directions[:, 0], strict=True) if abs(share) > 0.1]
+        raise InvalidInputError(
+            f"Variable(s) {list_names(involved)} determine each other, but for rounding; leave one of them out."
         )
     bounded = [names[n] for n in mixed if variables.support[n] != (None, None)]
     if bounded:

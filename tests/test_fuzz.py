@@ -185,7 +185,9 @@ def one_call(number, made, known):
                     use(result, arguments.get("X"), made, rng)
                 else:
                     require_finite(result, f"result of {name}")
-                if not isinstance(result, (*ESTIMATORS, smp.CoupledSimplexCP)):  # whose parameters scikit-learn shows
+                if not isinstance(
+                    result, (*ESTIMATORS, smp.CoupledSimplexCP, smp.SolverOptions)
+                ):  # whose parameters scikit-learn shows
                     repr(result)
             except ALLOWED as error:
                 if isinstance(error, TensorlySmpError) and len(str(error)) > 3000:

@@ -344,3 +344,19 @@ def test_dependence_that_is_not_linear_is_said():
     with pytest.warns(DependenceWarning, match="pairs of sources (is|are) dependent") as caught:
         smp.UnmixedProductMixture(1, random_state=0).fit(X)
     assert not any("UnmixedProductMixture" in str(each.message) for each in caught)
+
+
+@pytest.mark.parametrize("made", ["a copy", "a sum"])
+def test_variables_that_determine_each_other_are_refused(made):
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    X[:, 3] = X[:, 2] if made == "a copy" else X[:, 0] + 2.0 * X[:, 2]
+    with pytest.raises(InvalidInputError, match="'x2'.*'x3' determine each other"):
+        fit(X, 2)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_variables_of_extreme_scale_are_refused(scale):
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    X[:, 1] *= scale
+    with pytest.raises(InvalidInputError, match="'x1'.*rescale"):
+        fit(X, 2)

@@ -115,6 +115,7 @@ def reconstruct_density(
         raise InvalidTypeError(f"clip_warning is {shown(clip_warning)}; expected a number.")
     if not clip_warning >= 0:
         raise InvalidInputError(f"clip_warning is {shown(clip_warning)}; expected a share of the mass, 0 or more.")
+    clip_warning = float(min(clip_warning, 1))  # there is no larger share
     if method == "logspline":
         return _log_spline_density(factors, binning, samples, posterior, penalty)
     if samples is not None or posterior is not None:

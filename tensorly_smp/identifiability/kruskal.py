@@ -185,9 +185,13 @@ def _checked_matrix(matrix: Any) -> np.ndarray:
 def _checked_tolerance(tol: Any) -> float:
     if not is_real(tol):
         raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
-    if not 0 <= tol <= float(np.finfo(np.float64).max):
+    try:
+        checked = float(tol)
+    except OverflowError:
+        checked = np.inf
+    if not 0 <= checked < np.inf:
         raise InvalidInputError(f"tol is {shown(tol)}; expected a finite number, 0 or more.")
-    return float(tol)
+    return checked
 
 
 def _default_tolerance(matrix: Any) -> float:

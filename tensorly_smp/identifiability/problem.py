@@ -103,7 +103,7 @@ def read_problem(
     factors = None
     if is_integer(subject):
         if n_variables is not None:
-            raise InvalidInputError(f"n_variables is given twice, as {subject} and as {n_variables}.")
+            raise InvalidInputError(f"n_variables is given twice, as {shown(subject)} and as {shown(n_variables)}.")
         subject, n_variables = None, subject
     recorded = subject.triples if isinstance(subject, Marginals) else None
     names: tuple[Hashable, ...]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import is_integer
+from tensorly_smp.checks import is_integer, unmasked_rows
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.randomness import RandomState, as_generator
 from tensorly_smp.representations import reason, shown
@@ -115,7 +115,7 @@ def _checked_sample(n_triples: int, n_variables: int, random_state: RandomState)
 
 def _checked_list(triples: Any, n_variables: int) -> np.ndarray:
     try:
-        array = np.asarray(list(triples))
+        array = np.asarray(unmasked_rows(list(triples)))
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidTypeError(f"triples must be a list of three variable indices each: {reason(error)}.") from error
     if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:

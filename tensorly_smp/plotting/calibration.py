@@ -141,7 +141,10 @@ def _checked_probabilities(probabilities: Any) -> np.ndarray:
 
 def _checked_labels(labels: Any, n_samples: int) -> tuple[np.ndarray, list[Any]]:
     """Numbers (n_samples,) of the labels, and the distinct labels."""
-    values = labels if isinstance(labels, pd.Series | pd.Index) else np.ma.asanyarray(labels)
+    try:
+        values = labels if isinstance(labels, pd.Series | pd.Index) else np.ma.asanyarray(labels)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"labels cannot be read as an array: {reason(error)}") from error
     if np.shape(values) != (n_samples,):
         raise InvalidInputError(f"labels have shape {np.shape(values)}; expected ({n_samples},), one for each sample.")
     if np.ma.is_masked(values):

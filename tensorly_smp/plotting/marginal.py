@@ -288,7 +288,10 @@ def data_edges(observed: np.ndarray, low: float, high: float) -> np.ndarray:
             start = distinct[0] - 0.5 * step
             first = np.floor((low - start) / width)
             last = np.ceil((high - start) / width)
-            return np.asarray(start + width * np.arange(first, last + 1.0))
+            if 1 <= last - first <= 2.0 * MOST_DATA_BARS:
+                edges = start + width * np.arange(first, last + 1.0)
+                if (np.diff(edges) > 0).all():  # else rounding has lost them, far from the first value
+                    return np.asarray(edges)
     return np.linspace(low, high, n_bars + 1)
 
 
