@@ -262,7 +262,9 @@ def test_samples_that_say_nothing_are_not_counted(criterion):
     for other in (with_empty, weighted):
         assert (other.attrs["n_samples"], other.attrs["total_weight"]) == (300, 300.0)
         for name in ("criterion", "log_likelihood", "n_parameters", "entropy", "singular_values"):
-            np.testing.assert_allclose(other[name], plain[name], rtol=1e-3, atol=0.2, err_msg=name)
+            # Penalties at a flat optimum go by rounding, and effective parameters by the penalties.
+            tolerance = 1.0 if name == "n_parameters" else 0.2
+            np.testing.assert_allclose(other[name], plain[name], rtol=1e-3, atol=tolerance, err_msg=name)
 
 
 def test_weights_follow_the_index():
