@@ -174,23 +174,85 @@ class TensorlySmpWarning(UserWarning):
 
 
 class ConvergenceWarning(TensorlySmpWarning, _SklearnConvergenceWarning):
-    """The iteration stopped before its tolerance was met."""
+    """The iteration stopped before its tolerance was met.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.SmoothProductMixture(2, max_iter=1, random_state=0).fit(X)
+    >>> caught[0].category.__name__
+    'ConvergenceWarning'
+    """
 
 
 class EmptyComponentWarning(TensorlySmpWarning):
-    """A component has (almost) no weight, so its densities are arbitrary."""
+    """A component has (almost) no weight, so its densities are arbitrary.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> factors = smp.MixtureFactors([1.0, 0.0], [[[0.5, 1.0], [0.5, 0.0]]] * 3)
+    >>> codes = smp.Codes.from_array([[0, 0, 0], [1, 1, 1]], n_bins=2)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.refine_em(factors, codes, mixing=0.0)
+    >>> caught[0].category.__name__
+    'EmptyComponentWarning'
+    """
 
 
 class AlgebraicStartWarning(TensorlySmpWarning):
-    """The algebraic start failed; the message says why, and a random start took its place."""
+    """The algebraic start failed; the message says why, and a random start took its place.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> codes = smp.Codes.from_array(np.eye(3, dtype=int), n_bins=2)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.coupled_simplex_parafac(smp.count_marginals(codes), 3, random_state=0)
+    >>> caught[0].category.__name__
+    'AlgebraicStartWarning'
+    """
 
 
 class NearDegenerateWarning(TensorlySmpWarning):
-    """Two components of an algebraic decomposition nearly cancel each other, so that neither means much alone."""
+    """Two components of an algebraic decomposition nearly cancel each other, so that neither means much alone.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.gevd_parafac(np.random.default_rng(2).standard_normal((3, 3, 3)), 3, random_state=0)
+    >>> caught[0].category.__name__
+    'NearDegenerateWarning'
+    """
 
 
 class IdentifiabilityWarning(TensorlySmpWarning):
-    """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique."""
+    """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.SmoothProductMixture(5, n_bins=3, refine="em", density="histogram", random_state=0).fit(X[:, :3])
+    >>> caught[0].category.__name__
+    'IdentifiabilityWarning'
+    """
 
 
 class DependenceWarning(TensorlySmpWarning):
@@ -205,15 +267,51 @@ class DependenceWarning(TensorlySmpWarning):
 
 
 class SparseHistogramWarning(TensorlySmpWarning):
-    """Histograms with so few samples that they carry little information, or none."""
+    """Histograms with so few samples that they carry little information, or none.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> codes = smp.Codes.from_array([[0, 0, -1, 0], [-1, 1, 1, 1]], n_bins=2)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.count_marginals(codes)
+    >>> caught[0].category.__name__
+    'SparseHistogramWarning'
+    """
 
 
 class ConstantVariableWarning(TensorlySmpWarning):
-    """A variable takes a single value, so it cannot tell components apart."""
+    """A variable takes a single value, so it cannot tell components apart.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.choose_binning([[1.0, 2.0], [1.0, 3.0]])
+    >>> caught[0].category.__name__
+    'ConstantVariableWarning'
+    """
 
 
 class OutlierWarning(TensorlySmpWarning):
-    """Far values, or a long tail, set the range of a variable, so that nearly all values share a few of its bins."""
+    """Far values, or a long tail, set the range of a variable, so that nearly all values share a few of its bins.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.choose_binning(np.append(np.arange(100.0), 1e6)[:, np.newaxis])
+    >>> caught[0].category.__name__
+    'OutlierWarning'
+    """
 
 
 class MergedBinsWarning(TensorlySmpWarning):
@@ -232,17 +330,54 @@ class MergedBinsWarning(TensorlySmpWarning):
 
 
 class ClippedMassWarning(TensorlySmpWarning):
-    """A noticeable share of a reconstructed density was negative and was clipped."""
+    """A noticeable share of a reconstructed density was negative and was clipped.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> binning = smp.Binning.from_n_bins(8, ["a"])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.reconstruct_density(smp.MixtureFactors([1.0], [[[1.0]] + [[0.0]] * 7]), binning=binning)
+    >>> caught[0].category.__name__
+    'ClippedMassWarning'
+    """
 
 
 class NyquistWarning(TensorlySmpWarning):
-    """Bins that are too coarse for sinc reconstruction: a noticeable share of a spectrum lies beyond pi / width."""
+    """Bins that are too coarse for sinc reconstruction: a noticeable share of a spectrum lies beyond pi / width.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import tensorly_smp as smp
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.SmoothProductMixture(2, n_bins=4, refine=None, random_state=0).fit(X)
+    >>> caught[0].category.__name__
+    'NyquistWarning'
+    """
 
 
 class RepeatedValueWarning(TensorlySmpWarning):
     """Many samples share one value of a variable that is not discrete, or some share one far from all others.
 
     No smooth density explains that: such a value stands for something else, or deserves a variable of its own.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0)
+    >>> X[::3, 0] = 0.0
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.SmoothProductMixture(2, random_state=0).fit(X)
+    >>> caught[0].category.__name__
+    'RepeatedValueWarning'
     """
 
 

@@ -41,6 +41,8 @@ ALLOWED = (TensorlySmpError, OSError, sklearn.exceptions.NotFittedError)
 #: Results with NaN by their documentation: padding, figures of fits that failed, unknown traces.
 WITH_NAN = (xr.Dataset, smp.SweepTrace, smp.CoupledSolution, smp.IdentifiabilityReport, smp.IndependenceReport)
 ESTIMATORS = (smp.SmoothProductMixture, smp.UnmixedProductMixture)
+#: Holders of parameters, which they show as they were given.
+UNCHECKED = (*ESTIMATORS, smp.CoupledSimplexCP, smp.SolverOptions)
 DATA = (np.ndarray, list, tuple, dict, pd.DataFrame, pd.Series, xr.DataArray, xr.Dataset)
 
 

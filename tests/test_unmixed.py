@@ -350,7 +350,7 @@ def test_dependence_that_is_not_linear_is_said():
 def test_variables_that_determine_each_other_are_refused(made):
     X = np.random.default_rng(0).normal(size=(100, 4))
     X[:, 3] = X[:, 2] if made == "a copy" else X[:, 0] + 2.0 * X[:, 2]
-    with pytest.raises(InvalidInputError, match="'x2'.*'x3' determine each other"):
+    with pytest.raises(InvalidInputError, match=r"'x2'.*'x3' determine each other"):
         fit(X, 2)
 
 
@@ -358,5 +358,5 @@ def test_variables_that_determine_each_other_are_refused(made):
 def test_variables_of_extreme_scale_are_refused(scale):
     X = np.random.default_rng(0).normal(size=(100, 4))
     X[:, 1] *= scale
-    with pytest.raises(InvalidInputError, match="'x1'.*rescale"):
+    with pytest.raises(InvalidInputError, match=r"'x1'.*rescale"):
         fit(X, 2)

@@ -77,11 +77,6 @@ def gevd_parafac(
         Weights (rank,), positive, largest first, and three factors with columns of unit 2-norm; in the first two modes
         the entry of largest magnitude of a column is positive. In the backend, dtype and on the device of `tensor`.
 
-    Warns
-    -----
-    NearDegenerateWarning
-        Two components nearly cancel each other; the message names them.
-
     Raises
     ------
     AlgebraicStartError
@@ -92,6 +87,11 @@ def gevd_parafac(
         a weight exceeds the largest number of the tensor's dtype.
     InvalidTypeError
         If the tensor does not hold real numbers, or the rank, a mode or a count is no integer.
+
+    Warns
+    -----
+    NearDegenerateWarning
+        Two components nearly cancel each other; the message names them.
 
     See Also
     --------
