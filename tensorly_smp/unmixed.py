@@ -89,7 +89,7 @@ class UnmixedProductMixture(FittedMixture):
 
     Where variables depend on each other within the components, a product mixture needs several components for one
     group, or merges groups. Here the sources z = W x are independent within every component, with densities of any
-    smooth shape, f(x) = |det W| sum_r w_r prod_n f_n((W x)_n | r): covariances differ between components only in the
+    smooth shape, f(x) = abs(det W) sum_r w_r prod_n f_n((W x)_n | r): covariances differ between components only in the
     variances of the sources. W has N (N - 1) free entries, a full Gaussian mixture R N (N - 1) / 2 correlations.
 
     Parameters
@@ -141,7 +141,7 @@ class UnmixedProductMixture(FittedMixture):
     independent components (FastICA), (c) the joint diagonalization of the covariances of a Gaussian mixture with more
     components than wanted: under the model every local covariance is A D A' with a diagonal D; and for each from the
     matrix that diagonalizes the covariances of the R components found with it. From the best, densities and W are
-    raised in turn; W by L-BFGS, with log|det W|. For few samples W is shrunk towards a diagonal matrix.
+    raised in turn; W by L-BFGS, with log abs(det W). For few samples W is shrunk towards a diagonal matrix.
 
     With Gaussian sources, W is determined only by how the variances of the sources differ between components; where
     they do not, any W that decorrelates them is as good, and so are its clusters. Every row must be complete.

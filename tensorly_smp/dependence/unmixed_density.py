@@ -29,7 +29,7 @@ _REFUSED = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnmixedDensity:
-    """Density of x where z = W x has a mixture of product densities: f(x) = |det W| sum_r w_r prod_n f_n((W x)_n | r).
+    """Density of x where z = W x has a mixture of product densities: f(x) = abs(det W) sum_r w_r prod_n f_n((W x)_n).
 
     Joint density, posterior, samples, means and covariances are exact. `pdf_1d`, `cdf_1d` and `quantile_1d` are
     numeric: the densities of the sources are convolved on a grid of 4096 cells. `marginal`, `conditional` and `impute`
@@ -89,7 +89,7 @@ class UnmixedDensity:
 
     @cached_property
     def log_det(self) -> float:
-        """Logarithm of |det W|, which turns a density of sources into one of variables."""
+        """Logarithm of abs(det W), which turns a density of sources into one of variables."""
         return float(np.linalg.slogdet(self.unmixing)[1])
 
     def to_sources(self, values: np.ndarray) -> np.ndarray:
@@ -157,7 +157,7 @@ class UnmixedDensity:
         return np.asarray(self.mixing @ inner @ self.mixing.T)
 
     def pdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
-        """Density of one variable, numerically; arguments as of :meth:`MixtureDensity.pdf_1d`."""
+        """Density of one variable, numerically; arguments as of ``MixtureDensity.pdf_1d``."""
         return self._one(variable).pdf_1d(x, variable, component)
 
     def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:

@@ -50,7 +50,7 @@ def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes
     Returns
     -------
     Axes
-        Curves of :class:`sklearn.calibration.CalibrationDisplay`: a black one of all classes together, and a thin one
+        Curves of scikit-learn's ``CalibrationDisplay``: a black one of all classes together, and a thin one
         of each class in the color of its component.
 
     Raises
