@@ -15,6 +15,7 @@ PARTS = (
     "dependence.unmixed_density.UnmixedDensity",
     "identifiability.concerns.ComponentPair",
     "identifiability.jacobian.LocalIdentifiability",
+    "identifiability.known.Known",
     "identifiability.kruskal.KruskalRank",
     "identifiability.stacked.StackedFactor",
     "identifiability.verdict.ReportLine",

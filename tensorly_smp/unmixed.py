@@ -32,7 +32,7 @@ from tensorly_smp.dependence.search import (
     is_clearly_better,
     search_unmixing,
 )
-from tensorly_smp.dependence.starts import within_covariance
+from tensorly_smp.dependence.starts import copies, within_covariance
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.discretization import Discretization
 from tensorly_smp.estimator import SmoothProductMixture
@@ -73,8 +73,6 @@ EXTRA = (
 ESTIMATOR = "UnmixedProductMixture"
 
 
-#: Variables of unit scale whose covariance has a smaller eigenvalue are copies of each other, or sums.
-_SINGULAR = 1e-12
 #: Values of this size have squares, and sums of squares, that are floats.
 _LARGEST = 1e100
 
@@ -418,10 +416,7 @@ def _read(
             f"Variable(s) {list_names(extreme)} have values of {_LARGEST:g} or more, or a range of {1 / _LARGEST:g} or "
             "less, whose squares are out of the range of floats; rescale them."
         )
-    scaled = (counted[:, mixed] - counted[:, mixed].mean(axis=0)) / counted[:, mixed].std(axis=0)
-    lengths, directions = np.linalg.eigh(scaled.T @ scaled / len(scaled))
-    if lengths[0] < _SINGULAR:
-        involved = [names[n] for n, share in zip(mixed, directions[:, 0], strict=True) if abs(share) > 0.1]
+    if involved := [names[mixed[i]] for i in copies(counted[:, mixed])]:
         raise InvalidInputError(
             f"Variable(s) {list_names(involved)} determine each other, but for rounding; leave one of them out."
         )

@@ -10,6 +10,7 @@ from scipy.special import entr, logsumexp
 
 from tensorly_smp.dependence.source_fit import SourceFit, fit_sources
 from tensorly_smp.dependence.starts import (
+    copies,
     gaussian_mixture,
     independent_components,
     inverse_root,
@@ -366,6 +367,8 @@ def held_out_gain(samples: MixedSamples, product: Candidate, best: Candidate, to
     gain = 0.0
     for fold in range(N_FOLDS):
         kept, out = samples.rows(folds != fold), samples.rows(folds == fold)
+        if copies(kept.values):  # a matrix that hangs on a few samples
+            return -np.inf
         for sign, candidate, n_steps in ((-1.0, product, 1), (1.0, best, FOLD_STEPS)):
             begun = Candidate(candidate.name, candidate.unmixing, candidate.posterior[folds != fold])
             found = alternate(kept, begun, n_steps, tol)

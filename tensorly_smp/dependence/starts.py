@@ -17,6 +17,26 @@ _ICA_PASSES, _ICA_TOL = 200, 1e-5
 _ROW_PASSES, _ROW_TOL = 100, 1e-8
 #: Weight, in samples, of an identity matrix that every local covariance of whitened samples gets.
 _PRIOR_SAMPLES = 1.0
+#: Variables of unit scale whose covariance has a smaller eigenvalue are copies of each other, or sums.
+_SINGULAR = 1e-12
+
+
+def copies(values: np.ndarray) -> list[int]:
+    """Positions of variables of samples (n_samples, n) that determine each other but for rounding; empty if none do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorly_smp.dependence.starts import copies
+    >>> copies(np.array([[0.0, 1.0, 2.0], [3.0, 2.0, 4.0], [2.0, 5.0, 10.0], [7.0, 0.0, 0.0]]))
+    [1, 2]
+    """
+    spread = values.std(axis=0)
+    if not (spread > 0).all():
+        return np.flatnonzero(spread == 0).tolist()
+    scaled = (values - values.mean(axis=0)) / spread
+    lengths, directions = np.linalg.eigh(scaled.T @ scaled / len(scaled))
+    return np.flatnonzero(np.abs(directions[:, 0]) > 0.1).tolist() if lengths[0] < _SINGULAR else []
 
 
 def inverse_root(covariance: np.ndarray) -> np.ndarray:

@@ -57,7 +57,7 @@ class LogDensities:
         n_cells = len(self.values) - 1
         per_unit = n_cells / (self.high - self.low)
         position = (self.coordinate.forward(x) - self.low) * per_unit
-        inside = np.nan_to_num(np.clip(position, 0.0, n_cells))  # NaN from matrices that overflow stays in the value
+        inside = np.clip(position, 0.0, n_cells)
         cell = np.minimum(inside.astype(np.int64), n_cells - 1)
         h = (inside - cell)[:, None]
         y0, y1, d0, d1 = self.values[cell], self.values[cell + 1], self.slopes[cell], self.slopes[cell + 1]
