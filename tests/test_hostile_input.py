@@ -479,3 +479,13 @@ def test_arguments_of_other_kinds(name, model):
 def test_no_limit_of_memory(model):
     counted = smp.count_marginals(smp.encode_samples(X, model.binning_), max_bytes=10**400)
     assert counted.n_samples == len(X)
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+@pytest.mark.parametrize("size", [1e100, 1e150, 1e154])
+def test_moments_of_far_values_are_finite(size):
+    fitted = estimator(n_bins=[4, 5, 6, 7], coverage=0.99).fit(replaced(size)[:60])
+    for component in (None, "all"):
+        assert np.isfinite(fitted.density_.mean(component)).all()
+        assert (fitted.density_.var(component) > 0).all()
+        assert np.isfinite(fitted.density_.var(component)).all()

@@ -63,6 +63,8 @@ LONG = {
     "a cell among numbers": lambda: smp.choose_binning(np.array([[1.0, CELL], [2.0, 3.0]], dtype=object)),
     "a name": lambda: smp.Binning(([0, 1, 1],), (CELL,)),
     "a word": lambda: smp.SmoothProductMixture(2, loss=CELL).fit(X),
+    "a start": lambda: smp.SmoothProductMixture(2, init=CELL).fit(X),
+    "weights of tensors": lambda: smp.coupled_simplex_parafac([np.ones((2, 2, 2))], 1, weights=CELL),
     "a strategy": lambda: smp.choose_binning(X, strategy=CELL),
     "a variable": lambda: smp.SmoothProductMixture(2, discrete=[CELL]).fit(X),
     "a mapping": lambda: smp.choose_binning(X, dict.fromkeys(range(100_000), 5)),

@@ -61,14 +61,14 @@ class StudentBackground:
         """Value above which a share q (...) <= 1/2 of one component lies."""
         return self.center[component] + self.scale[component] * _upper_quantile(q)
 
-    def tail_moments(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-        """First and second moment about `center`, each (rank,), of what lies below `low` and above `high`."""
+    def tail_moments(self, low: float, high: float, size: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """First and second moment about `center`, in `size`, each (rank,), of what is below `low` and above `high`."""
         below = (low - self.center) / self.scale
         above = (high - self.center) / self.scale
         # The first moment of z above c is (1/2)(1 + c^2/4)^(-3/2), an even function of c.
         first = 4.0 * (np.hypot(2.0, above) ** -3.0 - np.hypot(2.0, below) ** -3.0)
         second = _upper_second_moment(above) + _upper_second_moment(-below)
-        return self.scale * first, self.scale**2 * second
+        return self.scale / size * first, (self.scale / size) ** 2 * second
 
 
 def _lower_tail(z: np.ndarray) -> np.ndarray:

@@ -21,6 +21,8 @@ BACKGROUND_SHARE = 0.01
 
 # Arguments are limited to this many grid units, so that no later product overflows.
 _FARTHEST = 1e300
+#: Squares of numbers up to this one, and sums of them, are floats.
+_FAR = 1e100
 _LARGEST = float(np.finfo(np.float64).max)
 _TINY = float(np.finfo(np.float64).tiny)
 # Smallest probability that `quantile` distinguishes from zero.
@@ -314,7 +316,8 @@ class GridConditionals:
 
     def mean(self) -> np.ndarray:
         """Means (rank,)."""
-        return self.origin + self.unit * (self.background.center + self._central_moments()[0])
+        first, _, size = self._central_moments()
+        return self.origin + self.unit * (self.background.center + size * first)
 
     def mean_draw(self) -> np.ndarray:
         """Means (rank,) of draws: with values far apart, the middle of a cell is far from the value in it."""
@@ -329,22 +332,27 @@ class GridConditionals:
 
     def variance(self) -> np.ndarray:
         """Variances (rank,)."""
-        first, second = self._central_moments()
-        # unit^2 alone may overflow or vanish where the product does not
-        return self.unit * (self.unit * (second - first**2))
+        first, second, size = self._central_moments()
+        # Squares alone may overflow or vanish where the product does not.
+        return self.unit * size * (self.unit * size * (second - first**2))
 
-    def _central_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """First and second moment (rank,) about the center of the background, in t."""
-        width = np.diff(self.knots)[:, None]
-        start = self.knots[:-1, None] - self.background.center
+    def _central_moments(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """First and second moment (rank,) of t / size about the center of the background, and size, mostly 1."""
+        farthest = np.abs(self.knots[[0, -1], None] - self.background.center).max()
+        size = max(float(farthest), float(self.background.scale.max()))
+        size = size if size > _FAR else 1.0
+        width = np.diff(self.knots)[:, None] / size
+        start = (self.knots[:-1, None] - self.background.center) / size
         mass = 0.5 * width * (self.left + self.right)
         inner_first = width**2 * (self.left + 2.0 * self.right) / 6.0  # about the start of the cell
         inner_second = width**3 * (self.left + 3.0 * self.right) / 12.0
         first = (start * mass + inner_first).sum(axis=0)
         second = (start**2 * mass + 2.0 * start * inner_first + inner_second).sum(axis=0)
-        tail_first, tail_second = self.background.tail_moments(self.knots[0], self.knots[-1])
-        beyond_first, beyond_second = self.background.tail_moments(*_reach(self.origin, self.unit, self.bounds))
-        return first + self.share * (tail_first - beyond_first), second + self.share * (tail_second - beyond_second)
+        tail_first, tail_second = self.background.tail_moments(self.knots[0], self.knots[-1], size)
+        low, high = _reach(self.origin, self.unit, self.bounds)
+        beyond_first, beyond_second = self.background.tail_moments(low, high, size)
+        first = first + self.share * (tail_first - beyond_first)
+        return first, second + self.share * (tail_second - beyond_second), size
 
     def _at(self, t: np.ndarray) -> np.ndarray:
         """Values of the variable (n_points,) at points of the grid."""

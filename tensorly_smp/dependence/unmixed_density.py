@@ -18,7 +18,7 @@ from tensorly_smp.dependence.projections import project
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.labels import LOG_DENSITY, PROBABILITY, list_names
 from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import html_weights
+from tensorly_smp.representations import html_weights, shown
 from tensorly_smp.samples import read_samples
 
 _REFUSED = (
@@ -190,7 +190,9 @@ class UnmixedDensity:
     def _one(self, variable: Hashable) -> MixtureDensity:
         """Mixture of one variable."""
         if variable not in self.variables:
-            raise InvalidInputError(f"Variable {variable!r} is unknown; expected one of {list_names(self.variables)}.")
+            raise InvalidInputError(
+                f"Variable {shown(variable)} is unknown; expected one of {list_names(self.variables)}."
+            )
         n = self.variables.index(variable)
         if n not in self.mixed:
             return self.sources.marginal([variable])

@@ -23,6 +23,7 @@ from tensorly_smp.factors.arrays import Tensor, as_tensor, index_tensor, tiny
 from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.tensors import is_single_tensor, read_tensors, to_numpy
+from tensorly_smp.representations import shown
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
 SMALLEST_OMEGA = 1e-30
@@ -150,7 +151,7 @@ def _omega(totals: np.ndarray, weights: str) -> np.ndarray:
 def check_weights(weights: Any) -> None:
     """Refuse a name of weights that is none."""
     if not isinstance(weights, str) or weights not in ("count", "uniform"):
-        raise InvalidInputError(f'weights is {weights!r}; expected "count" or "uniform".')
+        raise InvalidInputError(f'weights is {shown(weights)}; expected "count" or "uniform".')
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,7 +154,7 @@ def _read_known(
 ) -> Known:
     """The known distributions: those that are given, else those that made the subject."""
     if known is not None and (not isinstance(known, str) or known not in KNOWN):
-        raise InvalidInputError(f"known is {known!r}; expected one of {list(KNOWN)}.")
+        raise InvalidInputError(f"known is {shown(known)}; expected one of {list(KNOWN)}.")
     if known is None and triples is None:
         refine = getattr(dataset, "attrs", {}).get("refine", "none")
         known = "samples" if patterns is not None or refine in ("em", "smooth") else "triples"

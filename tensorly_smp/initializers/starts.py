@@ -17,6 +17,7 @@ from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.marginals.block_tensor import counted_partition
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.randomness import RandomState, spawn_generators
+from tensorly_smp.representations import shown
 
 #: Every so many starts one is random, in case the algebra is misled by the same noise every time.
 RANDOM_EVERY = 4
@@ -54,7 +55,7 @@ def make_starts(
     n_init = checked_integer(n_init, "n_init", 1)
     is_name = isinstance(init, str)
     if is_name and init not in ("gevd", "random"):
-        raise InvalidInputError(f'init is {init!r}; expected "gevd", "random", MixtureFactors or a CPTensor.')
+        raise InvalidInputError(f'init is {shown(init)}; expected "gevd", "random", MixtureFactors or a CPTensor.')
     streams = spawn_generators(random_state, n_init)
     shares = problem.tensors.univariate_marginals
     starts = [random_start(problem.n_bins, problem.rank, rng, shares) for rng in streams]
