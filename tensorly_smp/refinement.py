@@ -151,8 +151,7 @@ class Refinement:
         solution = starts.solution
         dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
         dataset = with_smooth_fit(dataset, fit, np.array(variables.support, dtype=np.float64))
-        origins = [candidate.origin for candidate in starts.candidates[: len(found.criteria)]]
-        dataset = with_candidates(dataset, origins, found.criteria, found.agreement, found.best)
+        dataset = with_candidates(dataset, found.origins, found.criteria, found.agreement, found.best)
         return _marked(dataset, stopped)
 
     def _of_all(self, samples: FitSamples, fit: SmoothFit) -> SmoothFit:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from tensorly_smp.likelihood.cells import Cells, combined_cells
-from tensorly_smp.likelihood.expectation import Expectation, expectation
+from tensorly_smp.likelihood.expectation import Expectation, expectation, log_joint
 from tensorly_smp.likelihood.log_spline import fit_log_splines
 from tensorly_smp.likelihood.penalties import FEW_PENALTIES, PENALTIES, choose_penalties, effective_parameters
 
@@ -257,6 +257,11 @@ class CellSamples(CellStatistics):
     def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
         """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells."""
         return expectation(self.membership, log_weights, log_tables, self.sample_weight)
+
+    def log_densities(self, mixture: SmoothMixture) -> np.ndarray:
+        """Log-density (n_samples,) of the observed entries of every sample, in the units of the variables."""
+        joint = log_joint(self.membership, mixture.log_weights, self.log_tables(mixture))
+        return np.asarray(logsumexp(joint, axis=1) - self.membership @ self.cells.log_widths)
 
 
 def telling_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
