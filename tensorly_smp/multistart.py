@@ -34,11 +34,14 @@ CLEAR = 0.995
 #: Solutions that are no more than this below the best are its rivals: in nats, or in standard deviations of the
 #: difference, whichever is more (the test of Vuong 1989 at 5 %).
 RIVAL_BELOW, RIVAL_DEVIATIONS = 3.0, 1.96
-#: At most so many, if their clusters agree less than this (adjusted Rand index) with those of the best and of each other.
+#: At most so many, if their clusters agree less than this (adjusted Rand index) with those of the best and of
+#: each other.
 MOST_RIVALS, OTHER_CLUSTERS = 5, 0.9
 #: Candidates with other clusters that are no more than so many nats farther below the best after the first passes are
 #: followed to their end, at most so many at a time.
 NEAR_RIVAL, MOST_FOLLOWED = 8.0, 4
+#: Farther below the best than this, in nats, none is looked at.
+HOPELESS = 100.0
 
 #: Called before every pass with the posteriors and the penalized log-likelihood; returning True stops.
 Callback = Callable[[np.ndarray, float], bool | None]
@@ -60,8 +63,8 @@ class RefinedCandidates:
         Adjusted Rand index of the clusters with those of the best.
     origins : list of str
         How every candidate was found; "move" for those that were tried beside the best, which come last.
-    rivals : dict
-        Fits of the candidates that are nearly as good as the best and have other clusters, by position, best first.
+    rivals : dict of Rival
+        Candidates that may be as good as the best and have other clusters, by position, best first.
     """
 
     fit: SmoothFit
@@ -69,7 +72,22 @@ class RefinedCandidates:
     criteria: np.ndarray
     agreement: np.ndarray
     origins: list[str]
-    rivals: dict[int, SmoothFit]
+    rivals: dict[int, Rival]
+
+
+@dataclass(frozen=True, eq=False)
+class Rival:
+    """A fit that may be as good as the best one.
+
+    Attributes
+    ----------
+    fit : SmoothFit
+    deviation : float
+        Standard deviation of the difference of the log-likelihoods, in nats.
+    """
+
+    fit: SmoothFit
+    deviation: float
 
 
 def refine_candidates(
@@ -90,8 +108,8 @@ def refine_candidates(
     All candidates of a start are followed for a few passes; its first, and those near the best by then, are followed
     to their end. For the best of these the coordinates are chosen once more, and it is tried again from sharper
     posteriors. Then its rivals are looked for: other candidates near it whose clusters differ, and models in which a
-    pair of components that are alike in all but two variables is one, and another component two. Every start goes its
-    own way, so that with more of them the criterion never ends lower.
+    pair of components is one, for which another component is two; not beside a start that is given. Every start goes
+    its own way, so that with more of them the criterion never ends lower.
 
     The likelihood alone would prefer solutions with a component of a few samples; the effective number of parameters
     makes up for that.
@@ -133,7 +151,8 @@ def refine_candidates(
 
         own = {i: posteriors[i] for i, candidate in enumerate(candidates) if candidate.start == number}
         run = _Run(first, others, samples, options | dict(callback=call), n_iter_max)
-        reached = run.follow_all(own)
+        # Who gives a start wants the solution there.
+        reached = run.follow_all(own, with_rivals=any(candidates[i].origin != "given" for i in own))
         bar.advance(criterion=reached.best.information)
         return reached
 
@@ -151,10 +170,10 @@ def refine_candidates(
         for i, each in found.fits.items():
             fits[i] = each
         followed |= found.followed
-        for is_at_end, each in found.moved:
+        for is_at_end, moved in found.moved:
             if is_at_end:
                 followed.add(len(fits))
-            fits.append(each)
+            fits.append(moved)
     best = max(range(len(fits)), key=lambda i: _ranked(fits[i]))
     fit = fits[best]
     assert fit is not None
@@ -170,7 +189,7 @@ def refine_candidates(
     tables = [contingency(clusters[best], each, fit.mixture.rank, samples.weights) for each in clusters]
     criteria = np.array([np.nan if each is None else each.information for each in fits])
     is_stopped = is_interrupted or fit.status is StopReason.CALLBACK
-    rivals = {} if is_stopped else _rivals({i: each for i in followed if (each := fits[i])}, best, samples)
+    rivals = {} if is_stopped else _rivals({i: end for i in followed if (end := fits[i])}, best, samples)
     return RefinedCandidates(
         fit=fit,
         best=best,
@@ -181,7 +200,7 @@ def refine_candidates(
     )
 
 
-def _rivals(fits: dict[int, SmoothFit], best: int, samples: SamplesInMemory) -> dict[int, SmoothFit]:
+def _rivals(fits: dict[int, SmoothFit], best: int, samples: SamplesInMemory) -> dict[int, Rival]:
     """Fits at their end that may be as good as the best one, and have other clusters; best first."""
     laid: list[CellSamples] = []
 
@@ -192,9 +211,35 @@ def _rivals(fits: dict[int, SmoothFit], best: int, samples: SamplesInMemory) -> 
         return (known or laid[-1:])[0]
 
     others = {i: fits[i] for i in fits if i != best}
-    near = _with_other_clusters(others, fits[best], samples.weights)
-    near = [i for i in near if _is_rival(others[i], fits[best], on_cells)]
-    return {i: others[i] for i in near[:MOST_RIVALS]}
+    found: dict[int, Rival] = {}
+    for i in _with_other_clusters(others, fits[best], samples.weights):
+        below = fits[best].information - others[i].information
+        if below > HOPELESS:
+            break
+        rival = Rival(others[i], _deviation(others[i], fits[best], on_cells))
+        if is_as_near(below, rival.deviation) and len(found) < MOST_RIVALS:
+            found[i] = rival
+    return found
+
+
+def is_as_near(below: float, deviation: float) -> bool:
+    """Whether samples leave open which of two solutions is nearer to the truth.
+
+    Parameters
+    ----------
+    below : float
+        What the criterion of one is below that of the other, in nats.
+    deviation : float
+        Standard deviation of the difference.
+    """
+    return below <= max(RIVAL_BELOW, RIVAL_DEVIATIONS * deviation)
+
+
+def _deviation(fit: SmoothFit, best: SmoothFit, on_cells: Callable[[Cells], CellSamples]) -> float:
+    first, second = on_cells(best.cells), on_cells(fit.cells)
+    return deviation_of_difference(
+        first.log_densities(best.mixture), second.log_densities(fit.mixture), first.sample_weight
+    )
 
 
 def _with_other_clusters(fits: dict[int, SmoothFit], best: SmoothFit, weights: np.ndarray | None) -> list[int]:
@@ -203,18 +248,6 @@ def _with_other_clusters(fits: dict[int, SmoothFit], best: SmoothFit, weights: n
     clusters = [each.posterior.argmax(axis=1) for each in (best, *(fits[i] for i in order))]
     kept = distinct_clusterings(clusters, best.mixture.rank, weights, OTHER_CLUSTERS)
     return [order[i - 1] for i in kept[1:]]
-
-
-def _is_rival(
-    fit: SmoothFit, best: SmoothFit, on_cells: Callable[[Cells], CellSamples], slack: float = 0.0
-) -> bool:
-    """Whether samples leave open which of the two is nearer to the truth, but for some nats."""
-    below = best.information - fit.information - slack
-    if below <= RIVAL_BELOW or not np.isfinite(below):
-        return below <= RIVAL_BELOW
-    first, second = on_cells(best.cells), on_cells(fit.cells)
-    densities = first.log_densities(best.mixture), second.log_densities(fit.mixture)
-    return below <= RIVAL_DEVIATIONS * deviation_of_difference(*densities, first.sample_weight)
 
 
 def _ranked(fit: SmoothFit | None) -> float:
@@ -265,7 +298,7 @@ class _Run:
         self.chosen_by: np.ndarray | None = None
         self.first_move = 0
 
-    def follow_all(self, candidates: dict[int, np.ndarray]) -> _Reached:
+    def follow_all(self, candidates: dict[int, np.ndarray], with_rivals: bool = True) -> _Reached:
         """The best fit from posteriors (n_samples, rank), each under its position, and those near it."""
         self.first_move = max(candidates) + 1
         for i, posterior in candidates.items():
@@ -283,7 +316,8 @@ class _Run:
             for _ in range(MOST_AGAIN):
                 if self._is_stopped(self._best()) or not improved():
                     break
-        self._look_for_rivals()
+        if with_rivals:
+            self._look_for_rivals()
         return self._reached()
 
     def _follow_to_end(self, waiting: list[int]) -> bool:
@@ -319,9 +353,14 @@ class _Run:
         """Candidates that are not at their end: the best if it is one, and those near it with other clusters."""
         best = self._best()
         waiting = {i: each for i, each in self.fits.items() if i not in self.followed and i != best}
-        other = _with_other_clusters(waiting, self.fits[best], self.weights)
-        near = [i for i in other if _is_rival(waiting[i], self.fits[best], self._on_cells, NEAR_RIVAL)]
-        return [*(() if best in self.followed else (best,)), *near[:MOST_FOLLOWED]]
+        chosen = [] if best in self.followed else [best]
+        for i in _with_other_clusters(waiting, self.fits[best], self.weights):
+            below = self.fits[best].information - waiting[i].information - NEAR_RIVAL
+            if below > HOPELESS or len(chosen) >= MOST_FOLLOWED:
+                break
+            if is_as_near(below, _deviation(waiting[i], self.fits[best], self._on_cells)):
+                chosen.append(i)
+        return chosen
 
     def _on_cells(self, cells: Cells) -> CellSamples:
         return self.samples if cells is self.samples.cells else self.lay(cells)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,13 +17,24 @@ from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution, StopReason
 from tensorly_smp.factors.sweeps import Callback
-from tensorly_smp.fit_samples import EM_SMOOTHING, FitSamples
+from tensorly_smp.fit_samples import EM_SMOOTHING, FitSamples, SamplesInMemory
+from tensorly_smp.likelihood.agreement import distinct_clusterings
 from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.em import LikelihoodSolution
+from tensorly_smp.likelihood.nonnested import deviation_of_difference
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
+from tensorly_smp.multistart import OTHER_CLUSTERS, RefinedCandidates, Rival, is_as_near, refine_candidates
 from tensorly_smp.multistart import Callback as PassCallback
-from tensorly_smp.multistart import RefinedCandidates, refine_candidates
+from tensorly_smp.other_starts import End, labels_of, near_starts, other_starts
 from tensorly_smp.progress import logger, progress_bar
-from tensorly_smp.results import solution_to_dataset, with_candidates, with_likelihood_trace, with_smooth_fit
+from tensorly_smp.results import (
+    factors_to_dataset,
+    solution_to_dataset,
+    with_candidates,
+    with_likelihood_trace,
+    with_smooth_fit,
+)
+from tensorly_smp.rivals import Solution, with_rivals
 from tensorly_smp.starts import Starts, binned_factors, decomposed_starts, given_start, searched_starts, stopped_status
 from tensorly_smp.threads import one_blas_thread
 from tensorly_smp.variables import Variables
@@ -39,22 +52,65 @@ class Refinement:
         """The Dataset of the fit."""
         if self.refine == "smooth":
             return self._by_smoothed_em(samples, variables)
-        solution = self._decomposed(samples, variables)
+        starts = self._searched(samples, variables) if self._is_searched else None
+        solution = self._decomposed(samples, starts)
         stopped = stopped_status(solution)
         if self.refine is None:
-            dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
-            # A callback stops its own start only.
-            return dataset if stopped is not StopReason.INTERRUPTED else _marked(dataset, stopped)
-        refined = samples.refine_em(
-            solution.factors,
+            dataset = _sorted_dataset(solution, solution.factors.to_numpy())
+            if stopped is not None:
+                # A callback stops its own start only.
+                return dataset if stopped is not StopReason.INTERRUPTED else _marked(dataset, stopped)
+            others = self._other_ends(samples, starts, solution)
+            return _with_others(dataset, samples.few, solution.factors.to_numpy().sort(), others)
+        refined = self._refined(samples, solution.factors, stopped is not None)
+        if stopped is not None or refined.status is StopReason.INTERRUPTED:
+            return _marked(with_likelihood_trace(_sorted_dataset(solution, refined.factors), refined), stopped)
+        # Whichever start ends higher is the result: the best one only began higher.
+        number = solution.best_start if starts is None else starts.best_candidate
+        ends = self._other_ends(samples, starts, solution) | {number: End.of(refined)}
+        top = max(ends, key=lambda i: (ends[i].value, i == number))
+        found = ends.pop(top).solution
+        assert isinstance(found, LikelihoodSolution)
+        dataset = with_likelihood_trace(_sorted_dataset(solution, found.factors), found)
+        return _with_others(dataset, samples.few, found.factors.sort(), ends)
+
+    def _decomposed(self, samples: FitSamples, starts: Starts | None) -> CoupledSolution:
+        """The coupled CPD to its end; after a search only from its best result."""
+        if starts is None:
+            return samples.decompose(self.decomposition)
+        return starts.solution if starts.status is not None else self._decomposed_from(samples, starts.solution.factors)
+
+    def _decomposed_from(self, samples: FitSamples, start: MixtureFactors, warns: bool = True) -> CoupledSolution:
+        return samples.decompose(replace(self.decomposition, init=start, n_init=1, warns=warns))
+
+    def _refined(self, samples: FitSamples, start: MixtureFactors, is_stopped: bool = False) -> LikelihoodSolution:
+        """EM on the bins; only its beginning if the fit has been stopped."""
+        return samples.refine_em(
+            start,
             smoothing=EM_SMOOTHING,
             n_iter_max=self.decomposition.max_iter,
             tol=self.decomposition.tol,
-            callback=None if stopped is None else (lambda *_: True),
+            callback=(lambda *_: True) if is_stopped else None,
             verbose=self.decomposition.verbose,
         )
-        dataset = solution_to_dataset(replace(solution, factors=refined.factors.sort()))
-        return _marked(with_likelihood_trace(dataset, refined), stopped)
+
+    def _other_ends(self, samples: FitSamples, starts: Starts | None, solution: CoupledSolution) -> dict[int, End]:
+        """Where other starts, or candidates of the search, end that began near the best one, by their numbers."""
+        few, ends = samples.few, {}
+        if starts is not None:
+            begun = {i: binned_factors(few.codes, c.posterior, few.weights) for i, c in enumerate(starts.candidates)}
+            for i in near_starts(few, starts.solution.factors, begun):
+                ends[i] = End.of(self._decomposed_from(samples, begun[i], warns=False))
+        else:
+            own = zip(solution.start_factors, solution.start_statuses, solution.start_traces, strict=True)
+            for i, (factors, status, trace) in enumerate(own):
+                if i != solution.best_start:
+                    ends[i] = End(factors.to_numpy(), {"status": status.name.lower(), "n_sweeps": trace.n_sweeps})
+        if self.refine is None:
+            return ends
+        begun = {i: end.factors for i, end in ends.items()}
+        followed = list(ends) if starts is not None else near_starts(few, solution.factors, begun)
+        return {i: End.of(self._refined(samples, begun[i])) for i in followed}
 
     @property
     def _is_searched(self) -> bool:
@@ -71,16 +127,6 @@ class Refinement:
             options.n_jobs,
             options.verbose,
         )
-
-    def _decomposed(self, samples: FitSamples, variables: Variables) -> CoupledSolution:
-        """The coupled CPD to its end; after a search only from its best result."""
-        if not self._is_searched:
-            return samples.decompose(self.decomposition)
-        starts = self._searched(samples, variables)
-        if starts.status is not None:
-            return starts.solution
-        start = starts.solution.factors
-        return samples.decompose(replace(self.decomposition, init=start, n_init=1))
 
     def _starts(self, samples: FitSamples, variables: Variables) -> Starts:
         """Candidates for smoothed EM."""
@@ -136,10 +182,13 @@ class Refinement:
         fit = found.fit
         if fit.status in (StopReason.INTERRUPTED, StopReason.CALLBACK):
             stopped = fit.status
+        rivals, best = found.rivals, found.best
         if not samples.are_few and stopped is None:
             try:
                 fit = self._of_all(samples, fit)
                 stopped = StopReason.INTERRUPTED if fit.status is StopReason.INTERRUPTED else None
+                if stopped is None:
+                    best, fit, rivals = self._best_of_all(samples, best, fit, rivals)
             except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
                 stopped = StopReason.INTERRUPTED
         if fit.status is StopReason.MAX_SWEEPS and stopped is None:
@@ -149,10 +198,46 @@ class Refinement:
                 stacklevel=4,
             )
         solution = starts.solution
-        dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
-        dataset = with_smooth_fit(dataset, fit, np.array(variables.support, dtype=np.float64))
-        dataset = with_candidates(dataset, found.origins, found.criteria, found.agreement, found.best)
-        return _marked(dataset, stopped)
+        plain = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
+        bounds = np.array(variables.support, dtype=np.float64)
+        dataset = with_smooth_fit(plain, fit, bounds)
+        dataset = with_candidates(dataset, found.origins, found.criteria, found.agreement, best)
+        if stopped is not None:
+            return _marked(dataset, stopped)
+        solutions = [
+            Solution(
+                with_smooth_fit(plain, rival.fit, bounds),
+                _clusters(few, rival.fit),
+                rival.fit.information - fit.information,
+                rival.deviation,
+                i,
+            )
+            for i, rival in rivals.items()
+        ]
+        return with_rivals(dataset, _clusters(few, fit), few.weights, solutions)
+
+    def _best_of_all(
+        self, samples: FitSamples, best: int, fit: SmoothFit, rivals: dict[int, Rival]
+    ) -> tuple[int, SmoothFit, dict[int, Rival]]:
+        """The best fit of all samples, by its position, and its rivals: where some of them left open which is best."""
+        if not rivals:
+            return best, fit, rivals
+        of_all = {i: self._of_all(samples, rival.fit) for i, rival in rivals.items()}
+        fits = {best: fit} | {i: each for i, each in of_all.items() if each.status is not StopReason.INTERRUPTED}
+        order = sorted(fits, key=lambda i: (-fits[i].information, i != best))
+        few, top = samples.few, fits[order[0]]
+        clusters = [_clusters(few, fits[i]) for i in order]
+        kept = distinct_clusterings(clusters, top.mixture.rank, few.weights, OTHER_CLUSTERS)[1:]
+        laid = {i: few.lay(fits[i].cells).log_densities(fits[i].mixture) for i in (order[0], *(order[k] for k in kept))}
+        total = len(few.values) if few.weights is None else float(few.weights.sum())
+        near = {}
+        for i in (order[k] for k in kept):
+            deviation = (
+                deviation_of_difference(laid[order[0]], laid[i], few.weights) * (top.total_weight / total) ** 0.5
+            )
+            if is_as_near(top.information - fits[i].information, deviation):
+                near[i] = Rival(fits[i], deviation)
+        return order[0], top, near
 
     def _of_all(self, samples: FitSamples, fit: SmoothFit) -> SmoothFit:
         """Smoothed EM of all samples, from the fit of some."""
@@ -177,6 +262,31 @@ class Refinement:
             *(found.log_likelihood, found.n_passes, found.status.name.lower(), time.perf_counter() - began),
         )
         return found
+
+
+def _sorted_dataset(solution: CoupledSolution, factors: MixtureFactors) -> xr.Dataset:
+    """Record of a decomposition, and factors by decreasing weight."""
+    return solution_to_dataset(replace(solution, factors=factors.sort()))
+
+
+def _with_others(
+    dataset: xr.Dataset, few: SamplesInMemory, factors: MixtureFactors, ends: Mapping[int, End]
+) -> xr.Dataset:
+    """The Dataset of a fit on bins with those of the other starts that are its rivals."""
+    rivals = [
+        Solution(factors_to_dataset(each.end.factors).assign_attrs(each.end.attrs), each.labels, *each.numbers)
+        for each in other_starts(few, factors, ends)
+    ]
+    return with_rivals(dataset, labels_of(few, factors), few.weights, rivals)
+
+
+def _clusters(samples: SamplesInMemory, fit: SmoothFit) -> np.ndarray:
+    """Most probable component (n_samples,), numbered by decreasing weight, as in the Dataset."""
+    posterior: Any = fit.posterior
+    if not isinstance(posterior, np.ndarray) or len(posterior) != len(samples.values):  # of all samples
+        posterior = samples.lay(fit.cells).expect(fit.mixture, np.zeros(fit.penalty.size))[0].posterior
+    order = np.argsort(-fit.mixture.log_weights, kind="stable")
+    return posterior[:, order].argmax(axis=1)
 
 
 def _on_bins(callback: Callback, samples: FitSamples) -> PassCallback:

@@ -19,7 +19,7 @@ from tensorly_smp.candidates import CandidateFit, Job, fit_whole, fit_without
 from tensorly_smp.checks import MOST_CANDIDATES, checked_integer, checked_n_jobs, checked_sample_weight, is_one_of
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RivalSolutionsWarning, SizeLimitError
 from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
 from tensorly_smp.labels import aligned
 from tensorly_smp.progress import Bar, checked_verbose, logger, progress_bar
@@ -103,7 +103,9 @@ def select_n_components(
     Warns
     -----
     TensorlySmpWarning
-        Every class of warning that fits have given once, with the numbers of components that it concerns.
+        Every class of warning that fits have given once, with the numbers of components that it concerns. But for
+        RivalSolutionsWarning, which is only in the table: where there are more components than groups, other solutions
+        are as good.
 
     Notes
     -----
@@ -262,6 +264,8 @@ def _give_warnings(candidates: Sequence[int], fits: Sequence[CandidateFit], held
     messages: dict[type[Warning], dict[int, str]] = {}
     for fit in [*fits, *heldout]:
         for category, message in fit.caught:
+            if category is RivalSolutionsWarning:
+                continue  # of more components than there are groups, this is to be expected
             messages.setdefault(category, {}).setdefault(fit.rank, message)
     for category, by_rank in messages.items():
         ranks = sorted(by_rank)

@@ -273,12 +273,6 @@ class UnmixedProductMixture(FittedMixture):
         """Write the fitted model, for :func:`tensorly_smp.load`; as :meth:`SmoothProductMixture.save`."""
         super().save(path)
 
-    @available_if(_mixture_has("rivals"))
-    def rivals(self, *args: Any, **kwargs: Any) -> Any:
-        """Other models of the sources that are nearly as likely: as of the product mixture, ``mixture_.rivals``."""
-        check_is_fitted(self)
-        return self.mixture_.rivals(*args, **kwargs)  # type: ignore[attr-defined]
-
     @available_if(_mixture_has("bootstrap"))
     def bootstrap(self, X: Any, *args: Any, **kwargs: Any) -> Any:
         """Replicates of the mixture of the sources, the matrix held: as ``mixture_.bootstrap`` of the sources of X."""

@@ -21,7 +21,7 @@ STAGES = (
     "dependence",
 )
 # Beside the estimator, above all stages.
-TOP_FOLDERS = ("chunked", "plotting")
+TOP_FOLDERS = ("chunked", "plotting", "uncertainty")
 # Imported by any stage; they import each other only. Who may import `labels` and `samples` is a rule of its own, below.
 FOUNDATIONS = (
     "exceptions",
@@ -41,7 +41,7 @@ FOUNDATIONS = (
 LAZY = {
     "factors.solver": {"initializers"},  # a start is chosen by its name
     "factors.solution": {"results"},  # to_dataset
-    "identifiability.problem": {"results"},  # takes the Dataset of a fit
+    "identifiability.problem": {"results", "rivals"},  # takes the Dataset of a fit
 }
 # The numerical code has never heard of labels. These modules take samples in from users, or give results out.
 LABELS = {

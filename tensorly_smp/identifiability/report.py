@@ -13,6 +13,7 @@ from tensorly_smp.checks import is_integer
 from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.solution import CoupledSolution
+from tensorly_smp.identifiability.alike import describe_alike
 from tensorly_smp.identifiability.concerns import PARALLEL_COSINE, ComponentPair, describe_pair
 from tensorly_smp.identifiability.criteria import Evidence, gather
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
@@ -430,7 +431,13 @@ def _assemble(problem: Problem, evidence: Evidence) -> IdentifiabilityReport:
     return IdentifiabilityReport(
         verdict=evidence.verdict,
         lines=evidence.lines,
-        notes=(*evidence.notes, *_pair_notes(problem, evidence), *([] if problem.is_generic else [_SCOPE])),
+        notes=(
+            *evidence.notes,
+            *_pair_notes(problem, evidence),
+            *_alike_notes(problem, evidence),
+            *problem.rivals,
+            *([] if problem.is_generic else [_SCOPE]),
+        ),
         known=problem.known,
         partition=stacked.partition,
         stacked=stacked.stacked,
@@ -463,6 +470,16 @@ def _pair_notes(problem: Problem, evidence: Evidence) -> list[str]:
         others = "more " if shown else ""
         are = "pairs of components are" if more > 1 else "pair of components is"
         notes.append(f"{more} {others}{are} nearly parallel in some variable.")
+    return notes
+
+
+def _alike_notes(problem: Problem, evidence: Evidence) -> list[str]:
+    """Pairs that samples tell apart in two variables at most, if the exact densities say nothing of them."""
+    known = {pair.components for pair in evidence.pairs if pair.is_near_degenerate}
+    found = [pair for pair in problem.alike if pair.components not in known]
+    notes = [describe_alike(pair, problem.names) for pair in found[:_SHOWN_PAIRS]]
+    if len(found) > _SHOWN_PAIRS:
+        notes.append(f"{len(found) - _SHOWN_PAIRS} more pairs of components are hardly told apart likewise.")
     return notes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -177,13 +177,16 @@ class CellStatistics:
         return SmoothMixture(np.log(shares / shares.sum()), coefficients, tables)
 
 
+AnyStatistics = TypeVar("AnyStatistics", bound=CellStatistics)
+
+
 def on_best_cells(
-    laid: CellStatistics,
+    laid: AnyStatistics,
     others: Sequence[Cells],
-    lay: Callable[[Cells], CellStatistics],
+    lay: Callable[[Cells], AnyStatistics],
     posterior: Any,
     criterion: str,
-) -> tuple[CellStatistics, tuple[np.ndarray, SmoothMixture]]:
+) -> tuple[AnyStatistics, tuple[np.ndarray, SmoothMixture]]:
     """The samples on the cells that suit every variable best, given posteriors.
 
     Parameters
@@ -246,6 +249,18 @@ class CellSamples(CellStatistics):
             log_volume=float(overall @ cells.log_widths),
             total_weight=float(weights.sum()),
             membership=membership,
+            sample_weight=weights,
+        )
+
+    def reweighted(self, sample_weight: np.ndarray) -> CellSamples:
+        """The same samples with other weights (n_samples,)."""
+        weights = np.where(np.diff(self.membership.indptr) > 0, sample_weight, 0.0)
+        overall = self.membership.T @ weights
+        return replace(
+            self,
+            prior=prior_counts(self.cells, overall),
+            log_volume=float(overall @ self.cells.log_widths),
+            total_weight=float(weights.sum()),
             sample_weight=weights,
         )
 

@@ -239,6 +239,7 @@ def raise_likelihood(
     extrapolate: bool = True,
     callback: Callback | None = None,
     verbose: int = 0,
+    warns: bool = True,
 ) -> LikelihoodSolution:
     """EM from given factors, wherever the samples are; parameters as those of :func:`refine_em`.
 
@@ -250,6 +251,8 @@ def raise_likelihood(
     binning : Binning
     mixing, n_iter_max, tol, extrapolate, callback, verbose
         As for `refine_em`.
+    warns : bool, default True
+        False gives no warning.
 
     Returns
     -------
@@ -303,7 +306,8 @@ def raise_likelihood(
         "EM: log-likelihood %.6g per sample after %d passes, %s; %.2f s",
         *(solution.log_likelihood, trace.n_passes, status.name.lower(), trace.seconds[-1]),
     )
-    _warn(solution)
+    if warns:
+        _warn(solution)
     return solution
 
 

@@ -14,6 +14,7 @@ from tensorly_smp.plotting.factors import plot_factors
 from tensorly_smp.plotting.identifiability import plot_identifiability
 from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.pairs import plot_pairs
+from tensorly_smp.plotting.rivals import plot_rivals
 from tensorly_smp.plotting.spectrum import plot_singular_values
 from tensorly_smp.plotting.traces import plot_loss
 
@@ -82,6 +83,16 @@ class ModelPlots:
         Options are those of :func:`~tensorly_smp.check_independence`, by default with ``random_state=0``.
         """
         return plot_independence(check_independence(self._model, X, **({"random_state": 0} | options)), ax)
+
+    def rivals(
+        self,
+        X: Any = None,
+        rival: int = 0,
+        variables: Sequence[Hashable] | Hashable | None = None,
+        axes: Any = None,
+    ) -> np.ndarray:
+        """Densities beside those of another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
+        return plot_rivals(self._model, X, rival, variables, axes)
 
     def calibration(self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None) -> Axes:
         """Calibration of the posteriors of X, of known classes: :func:`~tensorly_smp.plotting.plot_calibration`."""

@@ -109,6 +109,16 @@ class UnmixedPlots(ModelPlots):
         """Contours of the components in the sources: :func:`~tensorly_smp.plotting.plot_pairs`."""
         return super().pairs(self._sources(X), variables, axes)
 
+    def rivals(
+        self,
+        X: Any = None,
+        rival: int = 0,
+        variables: Sequence[Hashable] | Hashable | None = None,
+        axes: Any = None,
+    ) -> np.ndarray:
+        """Densities of the sources beside another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
+        return super().rivals(self._sources(X), rival, variables, axes)
+
     def calibration(self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None) -> Axes:
         """Calibration of the posteriors of X, of known classes: :func:`~tensorly_smp.plotting.plot_calibration`."""
         return super().calibration(self._sources(X), labels, n_bins, ax)
