@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import tensorly_smp as smp
 from tensorly_smp._support.representations import html_summary, html_weights, listed, number_range, short_repr
+from tensorly_smp.samples.reading import read_samples
 
 NAMES = ["<script>alert(1)</script>", "a & b", '"quoted"', "age"]
 DATA = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 2, random_state=1)
@@ -38,7 +39,7 @@ def results():
         "sinc": smp.reconstruct_density(solution),
         "report": model.identifiability_,
         "model": model,
-        "samples": smp.samples.read_samples(FRAME.to_xarray().to_dataarray().T),
+        "samples": read_samples(FRAME.to_xarray().to_dataarray().T),
     }
 
 

@@ -140,9 +140,9 @@ def test_concurrent_fits_leave_the_process_as_it_was():
 def test_no_warning_is_caught_in_the_package():
     # Filters of warnings belong to the whole process: two threads that restore them leave what the other had set.
     allowed = {
-        "command_line.py",  # the whole process is its
+        "cli/parser.py",  # the whole process is its
         "chunked/parts.py",  # in the main thread only
-        "candidates.py",  # in processes of its own
+        "selection.py",  # in processes of its own
         "unmixed.py",  # collects what its mixtures say
     }
     package = Path(smp.__file__).parent

@@ -49,12 +49,12 @@ def test_every_file_is_refused_with_a_clear_error(model, tmp_path):
 @pytest.mark.parametrize("change", damaged_files.EDITS.values(), ids=damaged_files.EDITS.keys())
 def test_edits_whose_checksum_is_right(content, change):
     with pytest.raises(FileFormatError, match=r"model\.nc (is damaged or was edited|has format version)"):
-        file_content.model_of_dataset(damaged_files.signed(change(content)), "model.nc")
+        file_content.model_of_dataset(damaged_files.signed(change(content)), "model.nc", [smp.SmoothProductMixture])
 
 
 def test_an_edit_that_changes_nothing(content, model):
     # So that the test above fails for the reasons that it names.
-    loaded = file_content.model_of_dataset(damaged_files.signed(content), "model.nc")
+    loaded = file_content.model_of_dataset(damaged_files.signed(content), "model.nc", [smp.SmoothProductMixture])
     X = model.sample(20, 0)[0]
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
@@ -76,7 +76,7 @@ def test_the_pickle_in_the_list_would_execute(tmp_path):
 
 def test_huge_splines_are_a_model_of_finite_numbers(content):
     edited = content.assign(spline=content.spline * 1e306)
-    model = file_content.model_of_dataset(damaged_files.signed(edited), "model.nc")
+    model = file_content.model_of_dataset(damaged_files.signed(edited), "model.nc", [smp.SmoothProductMixture])
     X = model.sample(50, 0)[0]
     for values in (X, model.score_samples(X), model.predict_proba(X), model.density_.mean(), model.impute(X * np.nan)):
         assert np.isfinite(values).all()
