@@ -10,8 +10,8 @@ FUZZ_CALLS ?= 30000
 BENCH_ARGS ?=
 SPHINX_ARGS ?= -W --keep-going
 
-BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py \
-	extrapolation.py implicit.py losses.py solver.py updates.py)
+BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py implicit.py losses.py \
+	updates.py) tests/_support/test_extrapolation.py tests/decomposition/test_solver.py
 
 PY := $(VENV)/bin/python
 SETUP := sh tools/setup_env.sh "$(VENV)" "$(PYTHON)"

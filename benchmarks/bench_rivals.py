@@ -23,9 +23,9 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 import tensorly_smp as smp
-from tensorly_smp import multistart
 from tensorly_smp.datasets import TrueMixture
 from tensorly_smp.exceptions import RivalSolutionsWarning
+from tensorly_smp.fitting import multistart
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 RIGHT = 0.85

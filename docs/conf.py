@@ -34,7 +34,8 @@ extensions = [
     "api_links",
     "page_metadata",
 ]
-exclude_patterns = ["_build", "**sg_execution_times.rst"]  # the latter of builds before
+# The latter may be there from builds by earlier versions.
+exclude_patterns = ["_build", "**sg_execution_times.rst"]
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tensorly_smp"
@@ -45,7 +46,11 @@ html_favicon = "_static/favicon.svg"
 # Where the site is put, for previews of links: https://... or nothing.
 html_baseurl = os.environ.get("DOCS_URL", "")
 html_theme_options = {
-    "logo": {"image_light": "_static/logo.svg", "image_dark": "_static/logo_dark.svg", "text": "tensorly_smp"},
+    "logo": {
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo_dark.svg",
+        "text": "tensorly_smp",
+    },
     "navigation_with_keys": False,
     "show_nav_level": 1,
     "secondary_sidebar_items": ["page-toc"],
@@ -59,7 +64,10 @@ mathjax_path = "mathjax/tex-svg-full.js"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
-copybutton_selector = ", ".join(f"div.highlight-{language} pre" for language in ("python", "pycon", "default", "sh"))
+copybutton_selector = ", ".join(
+    f"div.highlight-{language} pre"
+    for language in ("python", "pycon", "default", "sh")
+)
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
@@ -89,7 +97,8 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "backreferences_dir": "api/backreferences",
     "doc_module": ("tensorly_smp",),
-    "reference_url": {"tensorly_smp": None},  # code in examples links to the reference
+    # Code in examples links to the reference.
+    "reference_url": {"tensorly_smp": None},
     "image_srcset": ["2x"],
 }
 

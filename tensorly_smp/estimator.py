@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -13,19 +12,25 @@ import xarray as xr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp.checks import (
+from tensorly_smp._support.checks import (
     checked_integer,
     checked_n_jobs,
     checked_sample_weight,
     checked_tolerance,
     is_one_of,
+    warn,
     weights_warning,
 )
-from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
+from tensorly_smp._support.progress import checked_verbose, dask_progress, logger
+from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.representations import shown
+from tensorly_smp.chunked.reading import is_chunked
+from tensorly_smp.chunked.training_data import ReadChunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
-from tensorly_smp.decomposition import Decomposition
-from tensorly_smp.discretization import Discretization
+from tensorly_smp.decomposition.solution import solution_to_dataset
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
+from tensorly_smp.densities.spline_dataset import fine_probabilities
 from tensorly_smp.exceptions import (
     IdentifiabilityWarning,
     InvalidInputError,
@@ -35,24 +40,23 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.factors.empty import empty_component_warning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.sweeps import Callback
-from tensorly_smp.fit_samples import ReadSamples
 from tensorly_smp.fitted import FittedMixture
+from tensorly_smp.fitting.coupled_stage import Decomposition
+from tensorly_smp.fitting.discretization import Discretization
+from tensorly_smp.fitting.fit_samples import ReadSamples
+from tensorly_smp.fitting.likelihood_stage import Refinement
+from tensorly_smp.fitting.results import with_patterns
+from tensorly_smp.fitting.starts import Searched
+from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.concerns import identifiability_concerns
 from tensorly_smp.identifiability.known import KnownName
-from tensorly_smp.labels import aligned
+from tensorly_smp.identifiability.rivals import rivals_warning
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
-from tensorly_smp.progress import checked_verbose, dask_progress, logger
-from tensorly_smp.randomness import RandomState
-from tensorly_smp.refinement import Refinement
-from tensorly_smp.representations import shown
-from tensorly_smp.results import fine_probabilities, solution_to_dataset, with_patterns
-from tensorly_smp.rivals import rivals_warning
+from tensorly_smp.samples.labels import aligned
+from tensorly_smp.samples.units import units_of, with_units
 from tensorly_smp.uncertainty.bootstrap import run_bootstrap
 from tensorly_smp.uncertainty.refits import BinRefit, Refit, SmoothRefit
-from tensorly_smp.units import units_of, with_units
-from tensorly_smp.variables import Variables, repeated_value_warning
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "loss": ("auto", "kl", "frobenius"),
@@ -277,11 +281,16 @@ class SmoothProductMixture(FittedMixture):
             A value that many samples share, or some far from all others (``refine="smooth"``); otherwise far values
             that leave a few bins to the others, and bins too coarse for sinc densities.
         """
+        return self._fit(X, sample_weight)
+
+    def _fit(self, X: Any, sample_weight: Any, searched: Searched | None = None) -> Self:
+        """The fit; with the result of a search of the same samples, if there is one, in place of a new search."""
         self._check_parameters()
-        verbose, began = checked_verbose(self.verbose), time.perf_counter()
+        verbose = checked_verbose(self.verbose)
+        began = time.perf_counter()
         given = self.binning.variables if isinstance(self.binning, Binning) else None
         # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
-        read = read_chunks if is_chunked(X) else ReadSamples.of
+        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
         dask_verbose = verbose if is_chunked(X) else 0
         with dask_progress(dask_verbose, "reading samples"):
             data = read(X, sample_weight, given, self.sample_dim)
@@ -297,7 +306,7 @@ class SmoothProductMixture(FittedMixture):
                 f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
             )
         if weighted := weights_warning(data.few_weights, data.total_weight):
-            warnings.warn(weighted, stacklevel=2)
+            warn(weighted)
         discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
         few, few_weights = data.few, data.few_weights
         variables = Variables.of(few, self.support, self.discrete, few_weights)
@@ -305,7 +314,7 @@ class SmoothProductMixture(FittedMixture):
         if self.refine == "smooth":
             binning = discretization.bins_of_starts(few, few_weights, variables, must_be_uniform=density == "sinc")
             if repeated := repeated_value_warning(few, variables.discrete, few_weights):
-                warnings.warn(repeated, stacklevel=2)
+                warn(repeated)
         else:
             binning = discretization.bins(few, few_weights)
         if density == "sinc":
@@ -314,7 +323,7 @@ class SmoothProductMixture(FittedMixture):
             except NonUniformBinsError as error:
                 raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
             if concerns := nyquist_concerns(few.values, binning, few_weights):
-                warnings.warn(" ".join(concerns), NyquistWarning, stacklevel=2)
+                warn(" ".join(concerns), NyquistWarning)
         if (
             self.refine == "smooth"
             and not is_one_of(self.init, ("gevd", "random"))
@@ -326,7 +335,7 @@ class SmoothProductMixture(FittedMixture):
             samples = data.encode(binning)
         sizes = _sizes(data, binning)
         logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
-        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose))
+        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose), searched)
         dataset = refinement.dataset(samples, variables)
         dataset = dataset.assign_attrs(
             density=density,
@@ -337,7 +346,7 @@ class SmoothProductMixture(FittedMixture):
         dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(few.values))
         self._set_fitted(dataset, binning.variables)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
-            warnings.warn(empty, stacklevel=2)
+            warn(empty)
         self.labels_ = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
@@ -347,9 +356,9 @@ class SmoothProductMixture(FittedMixture):
         patterns = dataset.get("patterns")
         concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
         if concerns:
-            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
+            warn(" ".join(concerns), IdentifiabilityWarning)
         if rivals := rivals_warning(dataset, binning.variables):
-            warnings.warn(rivals, stacklevel=2)
+            warn(rivals)
         return self
 
     @available_if(_is_streamable)
@@ -401,7 +410,7 @@ class SmoothProductMixture(FittedMixture):
         known = self.binning if before is None else before.binning
         if before is not None:
             self._check_width(X, before.binning.variables)
-        read = read_chunks if is_chunked(X) else ReadSamples.of
+        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
         data = read(X, sample_weight, known.variables if isinstance(known, Binning) else None, self.sample_dim)
         discretization = Discretization(self.n_bins, known, self.coverage, self.n_components)
         binning = discretization.bins(data.few, data.few_weights)
@@ -424,7 +433,7 @@ class SmoothProductMixture(FittedMixture):
         self._set_fitted(dataset, binning.variables)
         concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
         if concerns:
-            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
+            warn(" ".join(concerns), IdentifiabilityWarning)
         return self
 
     def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
@@ -602,7 +611,7 @@ class SmoothProductMixture(FittedMixture):
         checked_n_jobs(self.n_jobs)
 
 
-def _n_useful(data: ReadSamples | ChunkedSamples) -> int:
+def _n_useful(data: ReadSamples | ReadChunks) -> int:
     """Number of samples that have a weight and a value, or of all where these are only some."""
     few, weights = data.few.values, data.few_weights
     if len(few) < data.n_samples:
@@ -611,7 +620,7 @@ def _n_useful(data: ReadSamples | ChunkedSamples) -> int:
     return int(np.count_nonzero(is_useful if weights is None else is_useful & (weights > 0)))
 
 
-def _sizes(data: ReadSamples | ChunkedSamples, binning: Binning) -> tuple[int, int, int, int, float]:
+def _sizes(data: ReadSamples | ReadChunks, binning: Binning) -> tuple[int, int, int, int, float]:
     """Numbers of samples, of variables, least and most of bins, and percents of entries missing."""
     missing = 100.0 * float(np.isnan(data.few.values).mean())
     return data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), missing

@@ -18,7 +18,9 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp.checks import checked_integer, checked_sample_weight, checked_tolerance
+from tensorly_smp._support.checks import checked_integer, checked_sample_weight, checked_tolerance
+from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
+from tensorly_smp._support.randomness import RandomState, spawn_generators
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
@@ -34,7 +36,6 @@ from tensorly_smp.dependence.search import (
 )
 from tensorly_smp.dependence.starts import copies, within_covariance
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
-from tensorly_smp.discretization import Discretization
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
@@ -44,14 +45,13 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitted import FittedMixture
-from tensorly_smp.labels import aligned, list_names
+from tensorly_smp.fitting.discretization import Discretization
+from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.likelihood.observed import Observed
 from tensorly_smp.metrics import clustering_accuracy
-from tensorly_smp.progress import checked_verbose, logger, progress_bar
-from tensorly_smp.randomness import RandomState, spawn_generators
-from tensorly_smp.samples import Samples, read_samples
-from tensorly_smp.units import with_units
-from tensorly_smp.variables import Variables
+from tensorly_smp.samples.labels import aligned, list_names
+from tensorly_smp.samples.reading import Samples, read_samples
+from tensorly_smp.samples.units import with_units
 
 if TYPE_CHECKING:
     from tensorly_smp.plotting.unmixing import UnmixedPlots
@@ -69,10 +69,6 @@ EXTRA = (
     *("unmixing", "mixing", "mixed", "unmixing_log_likelihood", "unmixing_start_criterion"),
     *("source", "unmixing_start", "alternation"),
 )
-#: Name of this estimator in its Dataset.
-ESTIMATOR = "UnmixedProductMixture"
-
-
 #: Values of this size have squares, and sums of squares, that are floats.
 _LARGEST = 1e100
 
@@ -165,6 +161,8 @@ class UnmixedProductMixture(FittedMixture):
     >>> bool(model.score(X) > product.score(X) + 0.2)
     True
     """
+
+    _stored_name = "UnmixedProductMixture"
 
     def __init__(
         self,
@@ -292,6 +290,12 @@ class UnmixedProductMixture(FittedMixture):
         """Effective number of parameters of the mixture of the sources, and free entries of W."""
         of_sources, n = super().n_parameters_, len(self.unmixing_)
         return of_sources + (0 if self.is_product_ else n * (n - 1))
+
+    @classmethod
+    def _of_stored_parameters(cls, parameters: dict[str, Any]) -> UnmixedProductMixture:
+        if parameters["mixture"] is not None:
+            parameters = parameters | {"mixture": SmoothProductMixture._of_stored_parameters(parameters["mixture"])}
+        return cls(**parameters)
 
     def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
         super()._set_fitted(dataset, variables)
@@ -652,7 +656,7 @@ def _with_unmixing(dataset: xr.Dataset, final: _Final, found: _Found, mixed: Seq
         alternation=np.arange(len(candidate.trace)),
     )
     return dataset.assign_attrs(
-        estimator=ESTIMATOR,
+        estimator=UnmixedProductMixture._stored_name,
         is_product=int(found.is_product),
         unmixing_start_name=candidate.name,
         unmixing_steps=len(candidate.trace),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from code_blocks import code_blocks
 
 ROOT = Path(__file__).parents[1]
 HEAD = '<head><meta name="description" content="words" /></head>'
@@ -69,3 +70,15 @@ def test_good_pages_have_no_fault(tmp_path):
 )
 def test_faults_of_pages_are_found(tmp_path, body, fault):
     assert faults(tmp_path, a=body) == ([f"a.html: {fault}"], 1)
+
+
+def test_code_of_pages_fits_into_their_column():
+    # 88 columns are what there is room for beside both sidebars on a screen of 1400 pixels.
+    wide = [
+        f"{path.name}: {line}"
+        for path in sorted((ROOT / "docs").glob("*.md"))
+        for _, _, code in code_blocks(path.read_text(encoding="utf-8"))
+        for line in code.splitlines()
+        if len(line) > 88
+    ]
+    assert wide == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.command_line import main
+from tensorly_smp.cli.parser import main
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, TensorlySmpError, TensorlySmpWarning
 
 X = smp.datasets.make_smooth_mixture("gaussian", 100, 4, 2, random_state=0).X

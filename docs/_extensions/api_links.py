@@ -4,12 +4,12 @@ import importlib
 import inspect
 import re
 
-from api_pages import part_paths
+import tensorly_smp
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-import tensorly_smp
+from api_pages import part_paths
 
 #: What variables are called in the examples, and the classes of which they are.
 INSTANCES = {

@@ -19,12 +19,13 @@ from typing import ClassVar
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-from code_blocks import code_blocks
 from docutils import nodes
 from docutils.parsers.rst import directives
 from matplotlib.axes import Axes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
+
+from code_blocks import code_blocks
 
 #: Pixels of an inch of a figure: on the page, and in its file.
 SHOWN = 80

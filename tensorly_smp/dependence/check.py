@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.representations import joined
 from tensorly_smp.codes.thinning import thinned
 from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
-from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import joined
 
 #: Rows of every replicate, at most.
 MOST_DRAWS = 2500

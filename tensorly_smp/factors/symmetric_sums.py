@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp import kernels
+from tensorly_smp._support import kernels
 from tensorly_smp.factors.arrays import (
     CACHED,
     ScatterAdd,

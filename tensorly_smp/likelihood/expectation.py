@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp import kernels
+from tensorly_smp._support import kernels
 
 #: Samples at a time: intermediate arrays stay in the processor's cache, and small however many samples there are.
 _BLOCK = 16384

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset, telling_variables
 from tensorly_smp.plotting.marginal import draw_variable, note_left_out
 from tensorly_smp.plotting.names import axis_names, density_name
 from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, weight_text
 from tensorly_smp.plotting.subject import Subject, read_subject
-from tensorly_smp.rivals import n_rivals, rival_dataset, telling_variables
 
 #: Variables that are shown unless some are named, and at most.
 SHOWN, MOST = 4, 8

@@ -10,13 +10,13 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
+from tensorly_smp._support.randomness import RandomState, spawn_generators
+from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.empty import EMPTY_WEIGHT
 from tensorly_smp.likelihood.agreement import adjusted_rand, contingency
-from tensorly_smp.randomness import RandomState, spawn_generators
-from tensorly_smp.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.uncertainty.refits import Refit, Refitted
 from tensorly_smp.uncertainty.replicates import Drawn, Rows
 

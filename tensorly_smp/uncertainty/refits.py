@@ -11,23 +11,23 @@ import xarray as xr
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
+from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.codes.one_hot import one_hot
-from tensorly_smp.decomposition import Decomposition
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.logspline import background_share, smooth_conditionals
 from tensorly_smp.densities.reconstruct import reconstruct_density
+from tensorly_smp.densities.spline_dataset import spline_coordinates, variable_bounds
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import StopReason
-from tensorly_smp.fit_samples import EM_SMOOTHING
+from tensorly_smp.fitting.coupled_stage import Decomposition
+from tensorly_smp.fitting.fit_samples import EM_SMOOTHING
 from tensorly_smp.likelihood.bin_likelihood import code_likelihood
 from tensorly_smp.likelihood.cell_samples import CellSamples, SmoothMixture
 from tensorly_smp.likelihood.cells import Cells, cells_along
 from tensorly_smp.likelihood.em import raise_likelihood
 from tensorly_smp.likelihood.expectation import log_floored, log_joint
 from tensorly_smp.likelihood.smooth_em import smooth_em
-from tensorly_smp.likelihood.spline_basis import spline_basis
-from tensorly_smp.results import spline_coordinates, variable_bounds
+from tensorly_smp.splines.spline_basis import spline_basis
 
 
 @dataclass(frozen=True, eq=False)

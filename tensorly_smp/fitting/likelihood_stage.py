@@ -1,0 +1,316 @@
+"""From the starts to the result: what an estimator does after it has chosen variables and bins."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from tensorly.cp_tensor import CPTensor
+
+from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.progress import logger, progress_bar
+from tensorly_smp._support.threads import one_blas_thread
+from tensorly_smp.decomposition.solution import CoupledSolution, solution_to_dataset
+from tensorly_smp.densities.spline_dataset import with_smooth_fit
+from tensorly_smp.exceptions import ConvergenceWarning
+from tensorly_smp.factors.datasets import factors_to_dataset
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.sweeps import Callback
+from tensorly_smp.fitting.coupled_stage import MOST_VARIABLES_FOR_STARTS, Decomposition
+from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, SamplesInMemory
+from tensorly_smp.fitting.multistart import OTHER_CLUSTERS, RefinedCandidates, Rival, is_as_near, refine_candidates
+from tensorly_smp.fitting.multistart import Callback as PassCallback
+from tensorly_smp.fitting.other_starts import End, labels_of, near_starts, other_starts
+from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace
+from tensorly_smp.fitting.starts import (
+    Searched,
+    SearchedSamples,
+    Starts,
+    binned_factors,
+    decomposed_starts,
+    given_start,
+    search,
+    searched_starts,
+    stopped_status,
+)
+from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.identifiability.rivals import Solution, with_rivals
+from tensorly_smp.likelihood.agreement import distinct_clusterings
+from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.em import LikelihoodSolution
+from tensorly_smp.likelihood.nonnested import deviation_of_difference
+from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """How starts are found and refined; all as the parameters of the estimator.
+
+    `searched` is the result of a search of the same samples, in place of a new one.
+    """
+
+    refine: str | None
+    penalty: str
+    decomposition: Decomposition
+    searched: Searched | None = None
+
+    def dataset(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
+        """The Dataset of the fit."""
+        if self.refine == "smooth":
+            return self._by_smoothed_em(samples, variables)
+        starts = self._searched(samples, variables) if self._is_searched else None
+        solution = self._decomposed(samples, starts)
+        stopped = stopped_status(solution)
+        if self.refine is None:
+            dataset = _sorted_dataset(solution, solution.factors.to_numpy())
+            if stopped is not None:
+                # A callback stops its own start only.
+                return dataset if stopped is not StopReason.INTERRUPTED else _marked(dataset, stopped)
+            others = self._other_ends(samples, starts, solution)
+            return _with_others(dataset, samples.few, solution.factors.to_numpy().sort(), others)
+        refined = self._refined(samples, solution.factors, stopped is not None)
+        if stopped is not None or refined.status is StopReason.INTERRUPTED:
+            return _marked(with_likelihood_trace(_sorted_dataset(solution, refined.factors), refined), stopped)
+        # Whichever start ends higher is the result: the best one only began higher.
+        number = solution.best_start if starts is None else starts.best_candidate
+        ends = self._other_ends(samples, starts, solution) | {number: End.of(refined)}
+        top = max(ends, key=lambda i: (ends[i].value, i == number))
+        found = ends.pop(top).solution
+        assert isinstance(found, LikelihoodSolution)
+        dataset = with_likelihood_trace(_sorted_dataset(solution, found.factors), found)
+        return _with_others(dataset, samples.few, found.factors.sort(), ends)
+
+    def _decomposed(self, samples: FitSamples, starts: Starts | None) -> CoupledSolution:
+        """The coupled CPD to its end; after a search only from its best result."""
+        if starts is None:
+            return samples.decompose(self.decomposition)
+        return starts.solution if starts.status is not None else self._decomposed_from(samples, starts.solution.factors)
+
+    def _decomposed_from(self, samples: FitSamples, start: MixtureFactors, warns: bool = True) -> CoupledSolution:
+        return samples.decompose(replace(self.decomposition, init=start, n_init=1, warns=warns))
+
+    def _refined(self, samples: FitSamples, start: MixtureFactors, is_stopped: bool = False) -> LikelihoodSolution:
+        """EM on the bins; only its beginning if the fit has been stopped."""
+        return samples.refine_em(
+            start,
+            smoothing=EM_SMOOTHING,
+            n_iter_max=self.decomposition.max_iter,
+            tol=self.decomposition.tol,
+            callback=(lambda *_: True) if is_stopped else None,
+            verbose=self.decomposition.verbose,
+        )
+
+    def _other_ends(self, samples: FitSamples, starts: Starts | None, solution: CoupledSolution) -> dict[int, End]:
+        """Where other starts, or candidates of the search, end that began near the best one, by their numbers."""
+        few, ends = samples.few, {}
+        if starts is not None:
+            begun = {i: binned_factors(few.codes, c.posterior, few.weights) for i, c in enumerate(starts.candidates)}
+            for i in near_starts(few, starts.solution.factors, begun):
+                ends[i] = End.of(self._decomposed_from(samples, begun[i], warns=False))
+        else:
+            own = zip(solution.start_factors, solution.start_statuses, solution.start_traces, strict=True)
+            for i, (factors, status, trace) in enumerate(own):
+                if i != solution.best_start:
+                    ends[i] = End(factors.to_numpy(), {"status": status.name.lower(), "n_sweeps": trace.n_sweeps})
+        if self.refine is None:
+            return ends
+        begun = {i: end.factors for i, end in ends.items()}
+        followed = list(ends) if starts is not None else near_starts(few, solution.factors, begun)
+        return {i: End.of(self._refined(samples, begun[i])) for i in followed}
+
+    @property
+    def _is_searched(self) -> bool:
+        return isinstance(self.decomposition.init, str) and self.decomposition.init == "auto"
+
+    def _searched(self, samples: FitSamples, variables: Variables) -> Starts:
+        options = self.decomposition
+        found = self.searched
+        if found is None:
+            searched = SearchedSamples(samples.few.values, samples.few.weights, variables.discrete, options.rank)
+            found = search(
+                searched, options.rank, options.n_init, options.random_state, options.n_jobs, options.verbose
+            )
+        return searched_starts(samples.few, found)
+
+    def _starts(self, samples: FitSamples, variables: Variables) -> Starts:
+        """Candidates for smoothed EM."""
+        options = self.decomposition
+        if self._is_searched:
+            return self._searched(samples, variables)
+        if isinstance(options.init, MixtureFactors):
+            return given_start(samples.few, options.init, options.rank)
+        return decomposed_starts(samples.few, samples.decompose(options), str(options.init))
+
+    def _by_smoothed_em(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
+        """The Dataset after smoothed EM from the best candidate; without passes if the fit has been stopped.
+
+        Of many samples, candidates are compared on some, and smoothed EM of all goes on from the best one there.
+        """
+        starts = self._starts(samples, variables)
+        stopped = starts.status
+        few, options = samples.few, self.decomposition
+        values, weights = few.values, few.weights
+        edges, rank = samples.binning.edges, options.rank
+        others: tuple[Cells, ...] = ()
+
+        def chosen_cells() -> Cells:
+            return lay_cells(values, rank, edges, variables.discrete, variables.support, weights)
+
+        try:
+            cells = chosen_cells()
+            if (
+                len(edges) <= MOST_VARIABLES_FOR_STARTS and stopped is None
+            ):  # of more, this would take longer than all else
+                others = curved_cells(cells, values, rank, variables.support, weights)
+        except KeyboardInterrupt:
+            cells, stopped = chosen_cells(), StopReason.INTERRUPTED
+
+        def refined(n_iter_max: int) -> RefinedCandidates:
+            return refine_candidates(
+                few,
+                starts.candidates if n_iter_max else starts.candidates[:1],
+                cells,
+                others,
+                criterion=self.penalty,
+                n_iter_max=n_iter_max,
+                tol=10.0 * options.tol,
+                n_jobs=options.n_jobs,
+                callback=None if options.callback is None else _on_bins(options.callback, samples),
+                verbose=options.verbose,
+            )
+
+        try:
+            found = refined(options.max_iter if stopped is None else 0)
+        except KeyboardInterrupt:  # before there was any fit; the starts need not be lost
+            found, stopped = refined(0), StopReason.INTERRUPTED
+        fit = found.fit
+        if fit.status in (StopReason.INTERRUPTED, StopReason.CALLBACK):
+            stopped = fit.status
+        rivals, best = found.rivals, found.best
+        if not samples.are_few and stopped is None:
+            try:
+                fit = self._of_all(samples, fit)
+                stopped = StopReason.INTERRUPTED if fit.status is StopReason.INTERRUPTED else None
+                if stopped is None:
+                    best, fit, rivals = self._best_of_all(samples, best, fit, rivals)
+            except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
+                stopped = StopReason.INTERRUPTED
+        if fit.status is StopReason.MAX_SWEEPS and stopped is None:
+            warnings.warn(
+                f"Smoothed EM stopped after {fit.n_passes} passes: {fit.status.explanation}; {fit.status.remedy}.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        solution = starts.solution
+        plain = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
+        bounds = np.array(variables.support, dtype=np.float64)
+        dataset = with_smooth_fit(plain, fit, bounds)
+        dataset = with_candidates(dataset, found.origins, found.criteria, found.agreement, best)
+        if stopped is not None:
+            return _marked(dataset, stopped)
+        solutions = [
+            Solution(
+                with_smooth_fit(plain, rival.fit, bounds),
+                _clusters(few, rival.fit),
+                rival.fit.information - fit.information,
+                rival.deviation,
+                i,
+            )
+            for i, rival in rivals.items()
+        ]
+        return with_rivals(dataset, _clusters(few, fit), few.weights, solutions)
+
+    def _best_of_all(
+        self, samples: FitSamples, best: int, fit: SmoothFit, rivals: dict[int, Rival]
+    ) -> tuple[int, SmoothFit, dict[int, Rival]]:
+        """The best fit of all samples, by its position, and its rivals: where some of them left open which is best."""
+        if not rivals:
+            return best, fit, rivals
+        of_all = {i: self._of_all(samples, rival.fit) for i, rival in rivals.items()}
+        fits = {best: fit} | {i: each for i, each in of_all.items() if each.status is not StopReason.INTERRUPTED}
+        order = sorted(fits, key=lambda i: (-fits[i].information, i != best))
+        few, top = samples.few, fits[order[0]]
+        clusters = [_clusters(few, fits[i]) for i in order]
+        kept = distinct_clusterings(clusters, top.mixture.rank, few.weights, OTHER_CLUSTERS)[1:]
+        laid = {i: few.lay(fits[i].cells).log_densities(fits[i].mixture) for i in (order[0], *(order[k] for k in kept))}
+        total = len(few.values) if few.weights is None else float(few.weights.sum())
+        near = {}
+        for i in (order[k] for k in kept):
+            deviation = (
+                deviation_of_difference(laid[order[0]], laid[i], few.weights) * (top.total_weight / total) ** 0.5
+            )
+            if is_as_near(top.information - fits[i].information, deviation):
+                near[i] = Rival(fits[i], deviation)
+        return order[0], top, near
+
+    def _of_all(self, samples: FitSamples, fit: SmoothFit) -> SmoothFit:
+        """Smoothed EM of all samples, from the fit of some."""
+        began = time.perf_counter()
+        options = self.decomposition
+        every = samples.lay(fit.cells)
+        expected, _ = every.expect(fit.mixture, np.zeros(fit.penalty.size))
+        with (
+            one_blas_thread(),
+            progress_bar(options.verbose, "passes over all samples", unit="pass") as passes,
+        ):
+            found = smooth_em(
+                every,
+                expected.posterior,
+                criterion=self.penalty,
+                n_iter_max=options.max_iter,
+                tol=10.0 * options.tol,
+                callback=lambda *_: passes.advance(),
+            )
+        logger.info(
+            "Smoothed EM of all samples: log-likelihood %.6g after %d passes, %s; %.2f s",
+            *(found.log_likelihood, found.n_passes, found.status.name.lower(), time.perf_counter() - began),
+        )
+        return found
+
+
+def _sorted_dataset(solution: CoupledSolution, factors: MixtureFactors) -> xr.Dataset:
+    """Record of a decomposition, and factors by decreasing weight."""
+    return solution_to_dataset(replace(solution, factors=factors.sort()))
+
+
+def _with_others(
+    dataset: xr.Dataset, few: SamplesInMemory, factors: MixtureFactors, ends: Mapping[int, End]
+) -> xr.Dataset:
+    """The Dataset of a fit on bins with those of the other starts that are its rivals."""
+    rivals = [
+        Solution(factors_to_dataset(each.end.factors).assign_attrs(each.end.attrs), each.labels, *each.numbers)
+        for each in other_starts(few, factors, ends)
+    ]
+    return with_rivals(dataset, labels_of(few, factors), few.weights, rivals)
+
+
+def _clusters(samples: SamplesInMemory, fit: SmoothFit) -> np.ndarray:
+    """Most probable component (n_samples,), numbered by decreasing weight, as in the Dataset."""
+    posterior: Any = fit.posterior
+    if not isinstance(posterior, np.ndarray) or len(posterior) != len(samples.values):  # of all samples
+        posterior = samples.lay(fit.cells).expect(fit.mixture, np.zeros(fit.penalty.size))[0].posterior
+    order = np.argsort(-fit.mixture.log_weights, kind="stable")
+    return posterior[:, order].argmax(axis=1)
+
+
+def _on_bins(callback: Callback, samples: FitSamples) -> PassCallback:
+    """The caller's callback, given histograms on the bins under the posteriors of a pass."""
+    few = samples.few
+    total = len(few.values) if few.weights is None else float(few.weights.sum())
+
+    def call(posterior: np.ndarray, value: float) -> bool | None:
+        factors = binned_factors(few.codes, posterior, few.weights)
+        return callback(CPTensor((factors.weights, list(factors.factors))), -value / total)
+
+    return call
+
+
+def _marked(dataset: xr.Dataset, stopped: StopReason | None) -> xr.Dataset:
+    if stopped is None:
+        return dataset
+    return dataset.assign_attrs(status=stopped.name.lower(), status_explanation=stopped.explanation)
