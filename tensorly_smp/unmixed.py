@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -15,7 +15,6 @@ import xarray as xr
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp._support.checks import checked_integer, checked_sample_weight, checked_tolerance
@@ -71,11 +70,6 @@ EXTRA = (
 )
 #: Values of this size have squares, and sums of squares, that are floats.
 _LARGEST = 1e100
-
-
-def _mixture_has(name: str) -> Callable[[object], bool]:
-    """Check for :func:`available_if`: product mixtures have a method of this name."""
-    return lambda model: hasattr(SmoothProductMixture, name)
 
 
 class UnmixedProductMixture(FittedMixture):
@@ -271,11 +265,45 @@ class UnmixedProductMixture(FittedMixture):
         """Write the fitted model, for :func:`tensorly_smp.load`; as :meth:`SmoothProductMixture.save`."""
         super().save(path)
 
-    @available_if(_mixture_has("bootstrap"))
-    def bootstrap(self, X: Any, *args: Any, **kwargs: Any) -> Any:
-        """Replicates of the mixture of the sources, the matrix held: as ``mixture_.bootstrap`` of the sources of X."""
+    def bootstrap(
+        self,
+        X: Any,
+        n_replicates: int = 100,
+        *,
+        method: str = "rows",
+        sample_weight: Any = None,
+        n_points: int = 50,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> xr.Dataset:
+        """Replicates of the mixture of the sources, with the matrix held: see :meth:`SmoothProductMixture.bootstrap`.
+
+        How far samples move the matrix is not in them.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+            The samples of the fit, as variables.
+        n_replicates, method, sample_weight, n_points, n_jobs, random_state
+            As there.
+
+        Returns
+        -------
+        Dataset
+            Of the sources, under the names of the variables that they are nearest to.
+        """
         check_is_fitted(self)
-        return self.mixture_.bootstrap(self._source_frame(X), *args, **kwargs)  # type: ignore[attr-defined]
+        weights = aligned(sample_weight, X)
+        return self.mixture_.bootstrap(
+            self._source_frame(X),
+            n_replicates,
+            method=method,
+            # Sources have no index that a Series could be matched with.
+            sample_weight=weights if weights is None else np.asarray(weights),
+            n_points=n_points,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
 
     @property
     def plot(self) -> UnmixedPlots:

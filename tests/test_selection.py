@@ -78,6 +78,7 @@ def test_figures_are_those_of_the_estimator(table, models, rank):
     assert float(one.icl) == pytest.approx(float(one.bic) + 2 * entropy, rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # three components of two groups
 def test_held_out_likelihood_is_that_of_fits_without_the_fold(heldout, models):
     folds = selection._folds(selection._read_job(X, None, None, 0, {}), 2)
     assert np.bincount(folds).tolist() == [150, 150]

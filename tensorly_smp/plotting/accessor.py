@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from tensorly_smp.independence import check_independence
 from tensorly_smp.plotting.calibration import plot_calibration
@@ -51,9 +52,11 @@ class ModelPlots:
         variables: Sequence[Hashable] | Hashable | None = None,
         page: int = 0,
         axes: Any = None,
+        bootstrap: xr.Dataset | None = None,
+        level: float = 0.95,
     ) -> np.ndarray:
         """Densities of every variable in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return plot_conditionals(self._model, X, variables, page, axes)
+        return plot_conditionals(self._model, X, variables, page, axes, bootstrap, level)
 
     __call__ = conditionals  # the picture to begin with
 

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from tensorly_smp.exceptions import InvalidTypeError
 from tensorly_smp.independence import check_independence
@@ -98,9 +99,11 @@ class UnmixedPlots(ModelPlots):
         variables: Sequence[Hashable] | Hashable | None = None,
         page: int = 0,
         axes: Any = None,
+        bootstrap: xr.Dataset | None = None,
+        level: float = 0.95,
     ) -> np.ndarray:
         """Densities of every source in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return super().conditionals(self._sources(X), variables, page, axes)
+        return super().conditionals(self._sources(X), variables, page, axes, bootstrap, level)
 
     __call__ = conditionals
 
