@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 import tensorly_smp as smp
@@ -218,7 +217,7 @@ def test_a_loaded_model_has_the_same(models, replicates, tmp_path):
 
 
 def test_of_unmixed_models_they_are_of_the_sources():
-    linked = X @ (np.eye(5) + 0.8 * np.eye(5, k=1))
+    linked = X[:, :3] @ (np.eye(3) + 0.8 * np.eye(3, k=1))
     model = smp.UnmixedProductMixture(2, random_state=0).fit(linked)
     found = model.bootstrap(linked, 5, random_state=0)
     np.testing.assert_array_equal(found.fit_weights, model.weights_)
@@ -266,18 +265,3 @@ def test_bands(models, replicates):
         models["smooth"].plot.conditionals(bootstrap=replicates, level=95)
     with pytest.raises(InvalidInputError, match="as the model"):
         models["smooth"].plot.conditionals(bootstrap=replicates.isel(component=[0]))
-
-
-def test_percentile_intervals_of_weights_cover():
-    """Of 40 data sets with two clear groups, 80 % intervals hold the true weight in about 32."""
-    held = 0
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        labels = rng.random(200) < 0.3
-        values = rng.normal(size=(200, 3)) + 6.0 * labels[:, None]
-        model = smp.SmoothProductMixture(2, random_state=0).fit(values)
-        found = model.bootstrap(values, 60, n_points=2, random_state=seed)
-        low, high = found.weights[:, int(model.weights_.argmin())].quantile([0.1, 0.9]).values
-        held += low <= 0.3 <= high
-    assert stats.binom.cdf(held, 40, 0.8) > 0.01
-    assert stats.binom.sf(held - 1, 40, 0.8) > 0.001
