@@ -9,10 +9,11 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp._support.checks import is_real
-from tensorly_smp._support.representations import shown
+from tensorly_smp._support.representations import shown as short
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.plotting.marginal import draw_variable, note_left_out
+from tensorly_smp.plotting.marginal import axis_of, draw_variable, note_left_out
 from tensorly_smp.plotting.names import axis_names, density_name
+from tensorly_smp.plotting.scales import AxisScale
 from tensorly_smp.plotting.style import (
     PER_PAGE,
     characters,
@@ -37,6 +38,7 @@ def plot_conditionals(
     variables: Sequence[Hashable] | Hashable | None = None,
     page: int = 0,
     axes: Any = None,
+    figsize: tuple[float, float] | None = None,
     bootstrap: xr.Dataset | None = None,
     level: float = 0.95,
 ) -> np.ndarray:
@@ -48,9 +50,13 @@ def plot_conditionals(
     to nothing of any component; with ``refine="smooth"`` densities go on beyond the bins, and a panel with them as long
     as there is something to be seen. A curve that towers above all others leaves it.
 
-    Long tails and far values are cut, to leave something to be seen: beyond the quartiles of its components a panel
-    shows four times their distance, or as far as nine tenths lie. What is far from all else, such as codes of -999, is
-    outside as well. A panel says how many values lie outside if they are more than 1 %.
+    A variable with so long a tail that a linear axis would show some component as a spike has the scale that the fit
+    has used: logarithmic if all values are positive, else arsinh. The curves are then densities of the logarithm or
+    arsinh, as the label says, so that their areas in the picture are one.
+
+    Other long tails and far values are cut, to leave something to be seen: beyond the quartiles of its components a
+    panel shows four times their distance, or as far as nine tenths lie. What is far from all else, such as codes of
+    -999, is outside as well. A panel says how many values lie outside if they are more than 1 %.
 
     Parameters
     ----------
@@ -68,6 +74,8 @@ def plot_conditionals(
     axes : Axes or array_like of Axes, optional
         As many variables as there are Axes; Axes left over are switched off. The first is made higher than its curves,
         for the legend. By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
     bootstrap : Dataset, optional
         Replicates, as of :meth:`SmoothProductMixture.bootstrap`: percentile intervals of the densities are drawn as
         bands, point by point; of discrete variables there are none. They show how far samples move the fit, and not
@@ -105,18 +113,23 @@ def plot_conditionals(
     bands = None if bootstrap is None else read_bands(subject, bootstrap, level)
     per_page = count_axes(axes, PER_PAGE)
     shown, n_pages = page_of(positions, page, per_page)
-    places = panels(axes, len(shown))
+    places = panels(axes, len(shown), figsize=figsize)
     names = axis_names(subject.names, units, NAME_WIDTH if axes is None else characters(places, NAME_WIDTH))
     components = list(range(subject.rank))
-    differ = len({density_name(subject.discrete[n], units[n]) for n in shown}) > 1
+    scales = {n: None if subject.discrete[n] else axis_of(subject, n)[1] for n in shown}
+    titles = {
+        n: f"density of\nthe {scale.name}" if (scale := scales[n]) else density_name(subject.discrete[n], units[n])
+        for n in shown
+    }
+    differ = len(set(titles.values())) > 1
     columns = places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
     for place, (ax, n) in enumerate(zip(places, shown, strict=True)):
         draw_variable(ax, subject, n, values, components)
         if bands is not None and not subject.discrete[n]:
-            _draw_bands(ax, bands, n)
+            _draw_bands(ax, bands, n, scales[n])
         ax.set_xlabel(names[n])
         if differ or place % columns == 0:
-            ax.set_ylabel(density_name(subject.discrete[n], units[n]))
+            ax.set_ylabel(titles[n])
         note_left_out(ax, subject, n, values)
     plain_frame(places)
     handles, labels = _legend_entries(places, subject.weights)
@@ -131,7 +144,7 @@ def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray
     if not isinstance(bootstrap, xr.Dataset):
         raise InvalidTypeError(f"bootstrap is {type(bootstrap).__name__}; expected the Dataset of model.bootstrap(X).")
     if not is_real(level) or not 0.0 < level < 1.0:
-        raise InvalidInputError(f"level is {shown(level)}; expected a number between 0 and 1.")
+        raise InvalidInputError(f"level is {short(level)}; expected a number between 0 and 1.")
     if "density" not in bootstrap or "x" not in bootstrap:
         raise InvalidInputError("bootstrap has no replicates of densities; expected the Dataset of model.bootstrap(X).")
     density = bootstrap["density"].transpose("replicate", "variable", "point", "component").values
@@ -144,9 +157,11 @@ def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray
     return bootstrap["x"].transpose("variable", "point").values, np.quantile(density, [tail, 1.0 - tail], axis=0)
 
 
-def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int) -> None:
+def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, scale: AxisScale | None) -> None:
     """Shade the intervals of one variable; the panel grows with them, by half at most."""
     points, (low, high) = bands[0][n], bands[1][:, n]
+    if scale is not None:
+        low, high = (each * scale.slope(points)[:, None] for each in (low, high))
     limits, (bottom, top) = ax.get_xlim(), ax.get_ylim()
     for r in range(low.shape[1]):
         color = component_style(r)["color"]

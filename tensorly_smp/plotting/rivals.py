@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset, telling_variables
-from tensorly_smp.plotting.marginal import draw_variable, note_left_out
+from tensorly_smp.plotting.marginal import axis_of, draw_variable, note_left_out
 from tensorly_smp.plotting.names import axis_names, density_name
 from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, weight_text
 from tensorly_smp.plotting.subject import Subject, read_subject
@@ -26,6 +26,7 @@ def plot_rivals(
     rival: int = 0,
     variables: Sequence[Hashable] | Hashable | None = None,
     axes: Any = None,
+    figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """Draw the densities of a solution above those of a rival, which samples do not tell from it.
 
@@ -45,6 +46,8 @@ def plot_rivals(
         those in which the two solutions differ most.
     axes : array_like of Axes, optional
         Twice as many as variables, those of the solution first. By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -84,7 +87,7 @@ def plot_rivals(
     values, units = subject.values(X), subject.units(X)
     subject.density, other.density  # noqa: B018  # errors before there is a figure
     n_shown = len(positions)
-    places = panels(axes, 2 * n_shown, (2.6, 2.2), n_shown).reshape(2, n_shown)
+    places = panels(axes, 2 * n_shown, (2.6, 2.2), n_shown, figsize).reshape(2, n_shown)
     names = axis_names(subject.names, units, NAME_WIDTH if axes is None else characters(places.ravel(), NAME_WIDTH))
     handles: list[Any] = []
     below = -float(subject.dataset["rival_criterion"].values[int(rival)])
@@ -95,8 +98,13 @@ def plot_rivals(
             note_left_out(ax, each, n, values)
             if row:
                 ax.set_xlabel(names[n])
-        places[row, 0].set_ylabel(f"{title}\n{density_name(subject.discrete[positions[0]], units[positions[0]])}")
+        first = positions[0]
+        scale = None if subject.discrete[first] else axis_of(each, first)[1]
+        unit = density_name(subject.discrete[first], units[first]) if scale is None else f"density of the {scale.name}"
+        places[row, 0].set_ylabel(f"{title}\n{unit}")
     for upper, lower in places.T:
+        if upper.get_xscale() != lower.get_xscale():
+            continue
         limits = np.array([upper.get_xlim(), lower.get_xlim()])
         for ax in (upper, lower):
             ax.set_xlim(limits[:, 0].min(), limits[:, 1].max())
