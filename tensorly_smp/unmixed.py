@@ -278,19 +278,8 @@ class UnmixedProductMixture(FittedMixture):
     ) -> xr.Dataset:
         """Replicates of the mixture of the sources, with the matrix held: see :meth:`SmoothProductMixture.bootstrap`.
 
-        How far samples move the matrix is not in them.
-
-        Parameters
-        ----------
-        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-            The samples of the fit, as variables.
-        n_replicates, method, sample_weight, n_points, n_jobs, random_state
-            As there.
-
-        Returns
-        -------
-        Dataset
-            Of the sources, under the names of the variables that they are nearest to.
+        How far samples move the matrix is not in them. X are the samples of the fit, as variables; the Dataset is of
+        the sources, under the names of the variables that they are nearest to.
         """
         check_is_fitted(self)
         weights = aligned(sample_weight, X)
