@@ -72,7 +72,8 @@ _MOST_OF_ALL = 2**53
 #: Bins of a variable.
 MOST_BINS = 10_000
 #: Entries of samples that are drawn at once, and candidates of a selection.
-MOST_ENTRIES, MOST_CANDIDATES = 10**10, 1000
+MOST_ENTRIES = 10**10
+MOST_CANDIDATES = 1000
 
 
 def is_integer(value: Any) -> TypeGuard[int]:

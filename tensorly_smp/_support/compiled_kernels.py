@@ -24,7 +24,8 @@ BLOCK = 128
 #: Taylor coefficients; what turns a small double into an integer in its last bits; and arguments at most.
 LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
 TAYLOR = tuple(1.0 / factorial(k) for k in range(14))
-TO_INTEGER, LARGEST_EXPONENT = 1.5 * 2.0**52, 600.0
+TO_INTEGER = 1.5 * 2.0**52
+LARGEST_EXPONENT = 600.0
 
 
 def _compiled(function: Any) -> Any:
@@ -66,8 +67,11 @@ def expect(  # type: ignore[no-untyped-def]
     n_samples, rank = posterior.shape
     is_weighted = len(sample_weight) > 0
     log_likelihood = 0.0
-    joint, at, of_block = np.empty((MANY, rank)), np.empty(MANY, np.intp), np.empty(rank)
-    peaks, scratch = np.empty(MANY), np.empty(MANY * rank)
+    joint = np.empty((MANY, rank))
+    at = np.empty(MANY, np.intp)
+    of_block = np.empty(rank)
+    peaks = np.empty(MANY)
+    scratch = np.empty(MANY * rank)
     n_together = max(1, TABLE_ENTRIES // rank)
     for start in range(0, n_samples, MANY):
         size = min(MANY, n_samples - start)
@@ -77,9 +81,12 @@ def expect(  # type: ignore[no-untyped-def]
                 joint[m, r] = log_weights[r]
         for rows in range(0, len(log_tables), n_together):
             for m in range(size):
-                p, last = at[m], indptr[start + m + 1]
+                p = at[m]
+                last = indptr[start + m + 1]
                 while p < last and indices[p] < rows + n_together:
-                    row, share = np.uintp(indices[p]), shares[p]  # unsigned: no test for indices from the end
+                    # unsigned: no test for indices from the end
+                    row = np.uintp(indices[p])
+                    share = shares[p]
                     for r in range(rank):
                         joint[m, r] += share * log_tables[row, r]
                     p += 1
@@ -106,9 +113,11 @@ def expect(  # type: ignore[no-untyped-def]
                 of_block[r] += joint[m, r]
         for rows in range(0, len(log_tables), n_together):
             for m in range(size):
-                p, last = at[m], indptr[start + m + 1]
+                p = at[m]
+                last = indptr[start + m + 1]
                 while p < last and indices[p] < rows + n_together:
-                    row, share = np.uintp(indices[p]), shares[p]
+                    row = np.uintp(indices[p])
+                    share = shares[p]
                     for r in range(rank):
                         counts[row, r] += share * joint[m, r]
                     p += 1
@@ -135,7 +144,8 @@ def _exponentials(x, scratch, n):  # type: ignore[no-untyped-def]
         tail = t[7] + r * (t[8] + r * (t[9] + r * (t[10] + r * (t[11] + r * (t[12] + r * t[13])))))
         x[i] = t[0] + r * (t[1] + r * (t[2] + r * (t[3] + r * (t[4] + r * (t[5] + r * (t[6] + r * tail))))))
         scratch[i] = shifted
-    bits, shifts = x.view(np.int64), scratch.view(np.int64)
+    bits = x.view(np.int64)
+    shifts = scratch.view(np.int64)
     for i in range(n):
         bits[i] += shifts[i] << 52  # times 2^k
 
@@ -167,7 +177,8 @@ def sum_all(first, second, weights, codes, tables):  # type: ignore[no-untyped-d
         second[start:end] = 0.0
         for n in range(len(codes)):
             for m in range(start, end):
-                row, weight = np.uintp(codes[n, m]), weights[m]
+                row = np.uintp(codes[n, m])
+                weight = weights[m]
                 for r in range(rank):
                     entry = tables[n, row, r]
                     of_block[r] += weight * (entry * second[m, r])
@@ -199,9 +210,12 @@ def exchange(first, second, weights, codes_in, table_in, codes_out, table_out): 
     for start in range(0, n_samples, CHUNK):
         of_chunk = np.zeros(table_out.shape)
         for m in range(start, min(start + CHUNK, n_samples)):
-            row_in, row_out, weight = np.uintp(codes_in[m]), np.uintp(codes_out[m]), weights[m]
+            row_in = np.uintp(codes_in[m])
+            row_out = np.uintp(codes_out[m])
+            weight = weights[m]
             for r in range(rank):
-                entering, leaving = table_in[row_in, r], table_out[row_out, r]
+                entering = table_in[row_in, r]
+                leaving = table_out[row_out, r]
                 e2 = second[m, r] + entering * first[m, r]
                 e1 = first[m, r] + entering - leaving
                 e2 -= leaving * e1
@@ -227,8 +241,11 @@ def descend(linear, gram, x, curvature, n_inner, moved):  # type: ignore[no-unty
         Written to.
     """
     n_bins, rank = x.shape
-    slope, ahead, before = linear.T.copy(), x.T.copy(), np.empty((rank, n_bins), x.dtype)
-    current, first = np.empty((rank, n_bins), x.dtype), np.empty((rank, n_bins), x.dtype)
+    slope = linear.T.copy()
+    ahead = x.T.copy()
+    before = np.empty((rank, n_bins), x.dtype)
+    current = np.empty((rank, n_bins), x.dtype)
+    first = np.empty((rank, n_bins), x.dtype)
     _descend_once(slope, gram, ahead, curvature, first)
     _copy(first, current)
     _copy(first, ahead)
@@ -261,10 +278,12 @@ def _descend_once(linear, gram, x, curvature, moved):  # type: ignore[no-untyped
     """One step from x, projected onto the simplex; all (rank, n_bins)."""
     rank, n_bins = x.shape
     for r in range(rank):
-        line, length = moved[r], 2.0 / curvature[r]
+        line = moved[r]
+        length = 2.0 / curvature[r]
         line[:] = 0.0
         for s in range(rank):
-            weight, other = gram[s, r], x[s]
+            weight = gram[s, r]
+            other = x[s]
             for i in range(n_bins):
                 line[i] += weight * other[i]
         for i in range(n_bins):
@@ -272,16 +291,19 @@ def _descend_once(linear, gram, x, curvature, moved):  # type: ignore[no-untyped
         # Largest entry at zero; then the mean excess of those above the threshold, until these stay the same (Michelot
         # 1986): the entries above it can only become fewer.
         peak = line.max()
-        threshold, n_above = x.dtype.type(-np.inf), -1
+        threshold = x.dtype.type(-np.inf)
+        n_above = -1
         while True:
-            total, count = x.dtype.type(-1.0), 0
+            total = x.dtype.type(-1.0)
+            count = 0
             for i in range(n_bins):
                 if line[i] - peak > threshold:
                     total += line[i] - peak
                     count += 1
             if count in (0, n_above):  # 0: there is a NaN
                 break
-            threshold, n_above = total / count, count
+            threshold = total / count
+            n_above = count
         for i in range(n_bins):
             line[i] = max(line[i] - peak - threshold, x.dtype.type(0.0))
 
@@ -329,12 +351,20 @@ def climb(  # type: ignore[no-untyped-def]
     n_densities, n_basis = coefficients.shape
     most_halvings, share, rounding = line_search
     is_left = np.zeros(n_densities, np.bool_)
-    products, by_band = _products(functions), penalty_bands.T.copy()
-    gradient, moved, bends = np.empty(n_basis), np.empty(n_basis), np.zeros(n_basis + 3)
-    mass, found, scratch = np.zeros((4, n_basis + 3)), np.zeros((4, n_basis + 3)), np.empty(n_basis)
-    step, bands = np.zeros(n_basis + 3), np.zeros((4, n_basis + 3))
+    products = _products(functions)
+    by_band = penalty_bands.T.copy()
+    gradient = np.empty(n_basis)
+    moved = np.empty(n_basis)
+    bends = np.zeros(n_basis + 3)
+    mass = np.zeros((4, n_basis + 3))
+    found = np.zeros((4, n_basis + 3))
+    scratch = np.empty(n_basis)
+    step = np.zeros(n_basis + 3)
+    bands = np.zeros((4, n_basis + 3))
     for s in range(n_densities):
-        nu, rho, beta = data[s], penalty[s], coefficients[s]
+        nu = data[s]
+        rho = penalty[s]
+        beta = coefficients[s]
         value = likelihood[s] - 0.5 * rho * _roughness(unit, beta)
         _by_place(expected[s], mass)
         for _ in range(n_steps):
@@ -381,9 +411,13 @@ def measure(  # type: ignore[no-untyped-def]
         Written to; NaN where H is not positive definite to rounding.
     """
     n_basis = len(penalty_bands)
-    products, by_band = _products(functions), penalty_bands.T.copy()
-    zeros, x, mass = np.zeros(n_basis), np.zeros(n_basis + 3), np.zeros((4, n_basis + 3))
-    curvature, bands = np.zeros((4, n_basis + 3)), np.zeros((4, n_basis + 3))
+    products = _products(functions)
+    by_band = penalty_bands.T.copy()
+    zeros = np.zeros(n_basis)
+    x = np.zeros(n_basis + 3)
+    mass = np.zeros((4, n_basis + 3))
+    curvature = np.zeros((4, n_basis + 3))
+    bands = np.zeros((4, n_basis + 3))
     for s in range(len(penalty)):
         _by_place(expected[s], mass)
         curvature[:] = 0.0
@@ -397,7 +431,9 @@ def measure(  # type: ignore[no-untyped-def]
         # The inverse Z follows upwards from its entries within the band (Takahashi, Fagan and Chin 1973).
         z11 = z21 = z31 = z22 = z32 = z33 = logarithm = trace = 0.0
         for k in range(n_basis - 1, -1, -1):
-            first, second, third = bands[1, k], bands[2, k], bands[3, k]
+            first = bands[1, k]
+            second = bands[2, k]
+            third = bands[3, k]
             z1 = -(first * z11 + second * z21 + third * z31)
             z2 = -(first * z21 + second * z22 + third * z32)
             z3 = -(first * z31 + second * z32 + third * z33)
@@ -436,13 +472,14 @@ def _add_curvature(products, mass, bands):  # type: ignore[no-untyped-def]
     for d in range(4):
         band = bands[d]
         for a in range(4 - d):
-            p0, p1, p2, p3 = (
-                products[0, 4 * a + d],
-                products[1, 4 * a + d],
-                products[2, 4 * a + d],
-                products[3, 4 * a + d],
-            )
-            m0, m1, m2, m3 = mass[0, 3 - a :], mass[1, 3 - a :], mass[2, 3 - a :], mass[3, 3 - a :]
+            p0 = products[0, 4 * a + d]
+            p1 = products[1, 4 * a + d]
+            p2 = products[2, 4 * a + d]
+            p3 = products[3, 4 * a + d]
+            m0 = mass[0, 3 - a :]
+            m1 = mass[1, 3 - a :]
+            m2 = mass[2, 3 - a :]
+            m3 = mass[3, 3 - a :]
             for k in range(len(band) - 3):
                 band[k] += (m0[k] * p0 + m1[k] * p1) + (m2[k] * p2 + m3[k] * p3)
 
@@ -461,13 +498,23 @@ def _roughness(unit, beta):  # type: ignore[no-untyped-def]
 def _likelihood(functions, data, beta, mass, scratch):  # type: ignore[no-untyped-def]
     """F without its penalty; exp(eta) is written to `mass`, as of :func:`_by_place`."""
     n = len(beta) - 3
-    b0, b1, b2, b3 = beta[:n], beta[1:], beta[2:], beta[3:]
+    b0 = beta[:n]
+    b1 = beta[1:]
+    b2 = beta[2:]
+    b3 = beta[3:]
     for j in range(4):
-        f0, f1, f2, f3, eta = functions[j, 0], functions[j, 1], functions[j, 2], functions[j, 3], mass[j, 3:]
+        f0 = functions[j, 0]
+        f1 = functions[j, 1]
+        f2 = functions[j, 2]
+        f3 = functions[j, 3]
+        eta = mass[j, 3:]
         for i in range(n):
             eta[i] = (f0 * b0[i] + f1 * b1[i]) + (f2 * b2[i] + f3 * b3[i])
         _exponentials(eta, scratch, n)
-    m0, m1, m2, m3 = mass[0, 3:], mass[1, 3:], mass[2, 3:], mass[3, 3:]
+    m0 = mass[0, 3:]
+    m1 = mass[1, 3:]
+    m2 = mass[2, 3:]
+    m3 = mass[3, 3:]
     t0 = t1 = t2 = t3 = total = 0.0  # sums that do not wait for each other
     for i in range(n):
         t0 += m0[i]
@@ -483,15 +530,28 @@ def _likelihood(functions, data, beta, mass, scratch):  # type: ignore[no-untype
 def _derive(functions, products, unit, by_band, data, rho, beta, mass, bends, gradient, bands):  # type: ignore[no-untyped-def]
     """Gradient (n_basis,) of F and bands (4, n_basis + 3) of its negative Hessian."""
     n_basis = len(beta)
-    b0, b1, b2, b3, inner = beta[: n_basis - 3], beta[1:], beta[2:], beta[3:], bends[3:]
+    b0 = beta[: n_basis - 3]
+    b1 = beta[1:]
+    b2 = beta[2:]
+    b3 = beta[3:]
+    inner = bends[3:]
     for i in range(n_basis - 3):
         inner[i] = rho * unit * unit * ((b3[i] - b0[i]) - 3.0 * (b2[i] - b1[i]))
-    b0, b1, b2, b3 = bends[:n_basis], bends[1:], bends[2:], bends[3:]
+    b0 = bends[:n_basis]
+    b1 = bends[1:]
+    b2 = bends[2:]
+    b3 = bends[3:]
     for k in range(n_basis):
         gradient[k] = data[k] + ((b3[k] - b0[k]) - 3.0 * (b2[k] - b1[k]))
     for a in range(4):
-        f0, f1, f2, f3 = functions[0, a], functions[1, a], functions[2, a], functions[3, a]
-        m0, m1, m2, m3 = mass[0, 3 - a :], mass[1, 3 - a :], mass[2, 3 - a :], mass[3, 3 - a :]
+        f0 = functions[0, a]
+        f1 = functions[1, a]
+        f2 = functions[2, a]
+        f3 = functions[3, a]
+        m0 = mass[0, 3 - a :]
+        m1 = mass[1, 3 - a :]
+        m2 = mass[2, 3 - a :]
+        m3 = mass[3, 3 - a :]
         for k in range(n_basis):
             gradient[k] -= (m0[k] * f0 + m1[k] * f1) + (m2[k] * f2 + m3[k] * f3)
     for d in range(4):
@@ -520,8 +580,12 @@ def _solve(bands, right, x):  # type: ignore[no-untyped-def]
         if not bands[0, k] > 0.0:
             return False
         inverse = 1.0 / bands[0, k]
-        first, second, third = bands[1, k], bands[2, k], bands[3, k]
-        of_first, of_second, of_third = first * inverse, second * inverse, third * inverse
+        first = bands[1, k]
+        second = bands[2, k]
+        third = bands[3, k]
+        of_first = first * inverse
+        of_second = second * inverse
+        of_third = third * inverse
         bands[0, k + 1] -= of_first * first
         bands[1, k + 1] -= of_first * second
         bands[2, k + 1] -= of_first * third

@@ -166,7 +166,8 @@ def html_summary(
     described = "".join(f"<tr><th>{_text(word)}</th><td>{_text(what)}</td></tr>" for word, what in pairs)
     table = f"<table><tbody>{described}</tbody></table>" if described else ""
     if header:
-        head, body = _row(header, "th"), "".join(_row(row, "td") for row in rows[:limit])
+        head = _row(header, "th")
+        body = "".join(_row(row, "td") for row in rows[:limit])
         table += f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
         if len(rows) > limit:
             table += f"<p>and {len(rows) - limit} more</p>"

@@ -275,7 +275,8 @@ def _draw(model: SmoothProductMixture, table: CsvTable, path: Path) -> None:
     from tensorly_smp.plotting.conditionals import plot_conditionals
     from tensorly_smp.plotting.style import PER_PAGE
 
-    n_variables, is_pdf = model.n_features_in_, path.suffix.lower() == ".pdf"
+    n_variables = model.n_features_in_
+    is_pdf = path.suffix.lower() == ".pdf"
     pages = range(-(-n_variables // PER_PAGE) if is_pdf else 1)
     if n_variables > PER_PAGE and not is_pdf:
         say_aside(f"note: {path} shows the first {PER_PAGE} of {n_variables} variables; a .pdf has them all.")

@@ -355,7 +355,8 @@ def _constant_warning(
 ) -> ConstantVariableWarning:
     """A warning of variables that take one value, or several too close to each other for bins between them."""
     columns = values[:, [names.index(name) for name in constant]]
-    least, most = np.nanmin(columns, axis=0), np.nanmax(columns, axis=0)
+    least = np.nanmin(columns, axis=0)
+    most = np.nanmax(columns, axis=0)
     single = [name for name, is_single in zip(constant, least == most, strict=True) if is_single]
     close = [name for name in constant if name not in single]
     said = []

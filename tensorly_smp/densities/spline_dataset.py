@@ -37,11 +37,15 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
         (component), ``interval`` and ``bounds`` (variable, end), ``discrete`` (variable), ``categories`` (variable,
         bin), and ``log_likelihood`` and ``round`` (em_pass).
     """
-    cells, rank, n_variables = fit.cells, fit.mixture.rank, dataset.sizes["variable"]
+    cells = fit.cells
+    rank = fit.mixture.rank
+    n_variables = dataset.sizes["variable"]
     order = np.argsort(-fit.mixture.log_weights, kind="stable")
     spline = np.full((n_variables, cells.basis.n_basis, rank), np.nan)
-    penalty, interval = np.full((n_variables, rank), np.nan), np.full((n_variables, 2), np.nan)
-    smooth, discrete = list(cells.smooth), list(cells.discrete)
+    penalty = np.full((n_variables, rank), np.nan)
+    interval = np.full((n_variables, 2), np.nan)
+    smooth = list(cells.smooth)
+    discrete = list(cells.discrete)
     spline[smooth] = fit.mixture.coefficients.transpose(1, 0, 2)[:, :, order]
     penalty[smooth] = fit.penalty[:, order]
     interval[smooth] = np.stack([cells.low, cells.high], axis=1)[smooth]
@@ -52,7 +56,8 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
     categories = np.full(factors.shape[:2], np.nan)
     tables = cells.split(np.exp(fit.mixture.tables[:, order]))
     for n, table, values in zip(discrete, tables, cells.categories, strict=True):
-        factors[n, : len(table)], categories[n, : len(table)] = table / table.sum(axis=0), values
+        factors[n, : len(table)] = table / table.sum(axis=0)
+        categories[n, : len(table)] = values
     weights = np.exp(fit.mixture.log_weights[order])
     names = {
         "spline": "coefficients of the cubic B-splines of the log density",
@@ -129,7 +134,8 @@ def fine_probabilities(dataset: xr.Dataset, factors: MixtureFactors) -> list[np.
     """
     if "spline" not in dataset:
         return None
-    basis, spline = spline_basis(dataset.sizes["basis"]), dataset["spline"].transpose("variable", "basis", "component")
+    basis = spline_basis(dataset.sizes["basis"])
+    spline = dataset["spline"].transpose("variable", "basis", "component")
     pairs = zip(dataset["discrete"].values, spline.values, factors.factors, strict=True)
     return [factor if discrete else np.exp(basis.log_probabilities(beta)) for discrete, beta, factor in pairs]
 

@@ -285,7 +285,8 @@ def _size_concerns(n_bins: Sequence[int], rank: int, triples: np.ndarray | None)
     least = max_identifiable_rank(n_variables, min(n_bins), "kruskal")
     if triples is None and rank <= least:
         return []
-    wanted, found = n_parameters(n_bins, rank), n_independent_cells(n_bins, triples)
+    wanted = n_parameters(n_bins, rank)
+    found = n_independent_cells(n_bins, triples)
     if wanted > found:
         return [
             f"The model has {wanted} free parameters, more than the {found} independent probabilities of the "
@@ -308,7 +309,8 @@ def _joint_concerns(sizes: Sequence[int], rank: int, known: Known) -> list[str]:
     # Quick, and a lower bound: the smallest number of bins for every variable.
     if len(largest) >= 3 and rank <= max_identifiable_rank(len(largest), min(sizes), "joint"):
         return []
-    wanted, found = n_parameters(sizes, rank), known.n_independent_cells(sizes)
+    wanted = n_parameters(sizes, rank)
+    found = known.n_independent_cells(sizes)
     if wanted > found:
         return [
             f"The model has {wanted} free parameters, more than the {found} independent probabilities of whole "

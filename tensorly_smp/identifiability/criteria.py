@@ -120,7 +120,8 @@ def gather(problem: Problem) -> Evidence:
     local, reason = _jacobian(problem)
     lines.append(_jacobian_line(problem, local))
     lines += _zero_lines(problem, search, grouping, overall(lines))
-    verdict, shown = overall(lines), without_contradictions(lines)
+    verdict = overall(lines)
+    shown = without_contradictions(lines)
     if local is not None and local.is_settled and not local.n_free_directions:
         # A full rank proves nothing beyond the neighborhood: its verdict is that of all lines together.
         shown = [replace(line, verdict=verdict) if line.key == "jacobian" else line for line in shown]
@@ -288,7 +289,9 @@ def _bound_lines(
     for criterion, (key, name) in _BOUNDS.items():
         if criterion not in max_ranks:
             continue
-        verdict, strength = "", Strength.INFORMS  # the paper's figures are there to compare with, and prove nothing
+        # the paper's figures are there to compare with, and prove nothing
+        verdict = ""
+        strength = Strength.INFORMS
         if not criterion.startswith("paper"):
             is_special = ("joint" if criterion == "joint" else "triples") in special
             within = covered[criterion] and problem.rank <= max_ranks[criterion] and not is_special
@@ -344,8 +347,10 @@ def _looked_at(n_variables: int, model: StackedModel) -> Iterator[tuple[int, ...
 def _necessary_lines(problem: Problem, pairs: Sequence[ComponentPair]) -> list[ReportLine]:
     """Conditions without which no model is identifiable, and which prove nothing where they hold."""
     sizes = problem.n_bins if problem.fine is None else [len(cells) for cells in problem.fine]
-    wanted, cells = n_parameters(sizes, problem.rank), problem.known.n_independent_cells(sizes)
-    value, required = f"{number_text(wanted)} parameters", f"<= {number_text(cells)} probabilities"
+    wanted = n_parameters(sizes, problem.rank)
+    cells = problem.known.n_independent_cells(sizes)
+    value = f"{number_text(wanted)} parameters"
+    required = f"<= {number_text(cells)} probabilities"
     lines = [_necessary("counting", "Counting", value, required, max(0, wanted - cells))]
     if problem.weights is None:
         return lines

@@ -426,7 +426,8 @@ _SCOPE = (
 
 
 def _assemble(problem: Problem, evidence: Evidence) -> IdentifiabilityReport:
-    stacked, grouped = evidence.at_factors, evidence.at_groups
+    stacked = evidence.at_factors
+    grouped = evidence.at_groups
     return IdentifiabilityReport(
         verdict=evidence.verdict,
         lines=evidence.lines,

@@ -55,7 +55,8 @@ class SmoothMixture:
 
     def unpack(self, vector: np.ndarray) -> SmoothMixture:
         """Parameters of this shape from a vector; weights are made to sum to one."""
-        first, second = self.rank, self.rank + self.coefficients.size
+        first = self.rank
+        second = self.rank + self.coefficients.size
         log_weights = vector[:first] - logsumexp(vector[:first])
         coefficients = vector[first:second].reshape(self.coefficients.shape)
         return SmoothMixture(log_weights, coefficients, vector[second:].reshape(self.tables.shape))
@@ -91,7 +92,8 @@ class CellStatistics:
 
     def log_tables(self, mixture: SmoothMixture) -> np.ndarray:
         """Log-probabilities (n_rows, rank) of all cells."""
-        basis, rank = self.cells.basis, mixture.rank
+        basis = self.cells.basis
+        rank = mixture.rank
         logs = basis.log_probabilities(mixture.columns)
         stacked = logs.reshape(basis.n_cells, -1, rank).transpose(1, 0, 2).reshape(-1, rank)
         return np.concatenate([stacked, mixture.tables])
@@ -106,7 +108,8 @@ class CellStatistics:
 
     def shares(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Shares (n_cells, n_densities) of the samples in the cells, and how many samples these are."""
-        n_cells, rank = self.cells.basis.n_cells, counts.shape[1]
+        n_cells = self.cells.basis.n_cells
+        rank = counts.shape[1]
         rows = (counts + self.prior)[: n_cells * len(self.cells.smooth)]
         columns = rows.reshape(-1, n_cells, rank).transpose(1, 0, 2).reshape(n_cells, -1)
         totals = columns.sum(axis=0)
@@ -159,7 +162,8 @@ class CellStatistics:
         the mixture with them.
         """
         penalty, mixture = self.choose(expected, criterion, candidates=FEW_PENALTIES)
-        n_smooth, first = len(self.cells.smooth), self.cells.first_bin
+        n_smooth = len(self.cells.smooth)
+        first = self.cells.first_bin
         logs = self.log_tables(mixture)[:first] - self.cells.log_widths[:first, None]
         likelihood = (expected.counts[:first] * logs).reshape(n_smooth, -1).sum(axis=1)
         rho = penalty / self.shares(expected.counts)[1]
@@ -238,7 +242,8 @@ class CellSamples(CellStatistics):
     @classmethod
     def lay(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
         """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
-        membership, weights = cells.membership(values), telling_weights(values, sample_weight)
+        membership = cells.membership(values)
+        weights = telling_weights(values, sample_weight)
         overall = membership.T @ weights
         return cls(
             cells=cells,

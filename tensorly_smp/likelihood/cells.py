@@ -84,7 +84,10 @@ class Cells:
 
     def widths(self, n: int) -> np.ndarray:
         """Widths (n_cells,) of the cells of a smooth variable."""
-        low, high, n_cells, coordinate = self.low[n], self.high[n], self.basis.n_cells, self.coordinates[n]
+        low = self.low[n]
+        high = self.high[n]
+        n_cells = self.basis.n_cells
+        coordinate = self.coordinates[n]
         if coordinate.is_linear:
             return np.full(n_cells, high / n_cells - low / n_cells)
         return coordinate.scale * np.diff(coordinate.knots(low, high, n_cells))
@@ -105,7 +108,9 @@ class Cells:
         csr_array (n_samples, n_rows)
             Every observed entry has a sum of one, a missing one has none.
         """
-        columns, shares, sizes = [], [], []
+        columns = []
+        shares = []
+        sizes = []
         offsets = self.offsets.tolist()
         for n, offset in zip(self.smooth, offsets, strict=False):
             column, share = self._smooth_cells(n, values[:, n])
@@ -118,7 +123,8 @@ class Cells:
         for n, share in zip((*self.smooth, *self.discrete), shares, strict=True):
             share[np.isnan(values[:, n])] = 0.0
             sizes.append((share > 0).sum(axis=1))
-        all_shares, all_columns = np.concatenate(shares, axis=1), np.concatenate(columns, axis=1)
+        all_shares = np.concatenate(shares, axis=1)
+        all_columns = np.concatenate(columns, axis=1)
         kept = all_shares > 0
         starts = np.concatenate([[0], np.cumsum(np.sum(sizes, axis=0))])
         starts = starts.astype(index_type(int(starts[-1])))  # of one type with the columns, as in one_hot
@@ -151,7 +157,8 @@ class Cells:
     @np.errstate(over="ignore")
     def _smooth_cells(self, n: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cells (n_samples, n_shares) of the values of one variable, and the share of each."""
-        n_cells, coordinate = self.basis.n_cells, self.coordinates[n]
+        n_cells = self.basis.n_cells
+        coordinate = self.coordinates[n]
         ends = coordinate.forward(np.array([self.low[n], self.high[n]]))
 
         def cells_from_low(x: np.ndarray) -> np.ndarray:
@@ -163,11 +170,14 @@ class Cells:
             return position.astype(np.int32)[:, None], np.ones((len(values), 1))
         if coordinate.is_linear:
             half = half / (self.high[n] - self.low[n]) * n_cells
-            start, end = position - half, position + half
+            start = position - half
+            end = position + half
         else:
             inside = np.clip(np.nan_to_num(values), self.low[n], self.high[n])
-            start, end = cells_from_low(inside - half), cells_from_low(inside + half)
-        start, end = np.clip(start, 0.0, n_cells)[:, None], np.clip(end, 0.0, n_cells)[:, None]
+            start = cells_from_low(inside - half)
+            end = cells_from_low(inside + half)
+        start = np.clip(start, 0.0, n_cells)[:, None]
+        end = np.clip(end, 0.0, n_cells)[:, None]
         end = np.maximum(end, np.nextafter(start, np.inf))  # far out, half a step may be less than rounding
         most = int(np.ceil((end - start).max(initial=0.0)))
         cells = start.astype(np.int32) + np.arange(most + 1, dtype=np.int32)
@@ -207,7 +217,10 @@ def lay_cells(
     """
     n_variables = values.shape[1]
     bounds = [(None, None)] * n_variables if support is None else support
-    lines, needed, chosen, categories = [_Line()] * n_variables, 0.0, [], []
+    lines = [_Line()] * n_variables
+    needed = 0.0
+    chosen = []
+    categories = []
     for n in range(n_variables):
         exact = Observed.of(values[:, n], sample_weight, rounding=0.0)
         # Where hardly any repeat, no more of them would be equal to rounding but for the small ones of a long tail.
@@ -313,7 +326,8 @@ def _coordinate(observed: Observed, rank: int, low: float, high: float) -> Coord
     if _knots_needed(observed, rank, low, high) <= enough:
         return LINEAR
     apart = observed.without_atoms(rank)
-    needed, curved = _knots_needed(apart, rank, low, high), _curved(apart, rank)
+    needed = _knots_needed(apart, rank, low, high)
+    curved = _curved(apart, rank)
     return curved if enough < needed and _knots_needed(apart, rank, low, high, curved) < needed else LINEAR
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance
+from tensorly_smp._support.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance, warn
 from tensorly_smp._support.iteration import Coordinates, StopReason, iterate
 from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
 from tensorly_smp._support.representations import html_summary, short_repr, shown
@@ -255,7 +254,8 @@ def raise_likelihood(
     LikelihoodSolution
     """
     verbose = checked_verbose(verbose)
-    n_iter_max, tol = checked_integer(n_iter_max, "n_iter_max", 0), checked_tolerance(tol)
+    n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
+    tol = checked_tolerance(tol)
     mixing = checked_number(mixing, "mixing", 1.0)
     extrapolate = checked_flag(extrapolate, "extrapolate")
     start = factors.to_numpy().smooth(mixing, mixing)
@@ -296,7 +296,8 @@ def raise_likelihood(
     trace = LikelihoodTrace(
         np.array(log_likelihoods), reached.values[: len(log_likelihoods)], reached.seconds[: len(log_likelihoods)]
     )
-    logs, status = reached.position, reached.status
+    logs = reached.position
+    status = reached.status
     solution = LikelihoodSolution(as_factors(logs), trace, status)
     logger.info(
         "EM: log-likelihood %.6g per sample after %d passes, %s; %.2f s",
@@ -319,11 +320,10 @@ def _check_start(factors: Any, codes: Any, callback: Any) -> None:
 
 def _warn(solution: LikelihoodSolution) -> None:
     if solution.status is StopReason.MAX_SWEEPS:
-        warnings.warn(
+        warn(
             f"EM stopped after {solution.trace.n_passes} passes: {solution.status.explanation}; "
             f"{solution.status.remedy}.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     if empty := empty_component_warning(solution.factors.weights, "Try fewer components, or another start."):
-        warnings.warn(empty, stacklevel=4)
+        warn(empty)

@@ -147,7 +147,8 @@ def expectation(
         np.multiply(joint, (1.0 / total)[:, None], out=posterior[rows])
         peak += np.log(total)
         if sample_weight is None:
-            weighted, log_likelihood = posterior[rows], log_likelihood + float(peak.sum())
+            weighted = posterior[rows]
+            log_likelihood = log_likelihood + float(peak.sum())
         else:
             weighted = np.multiply(posterior[rows], sample_weight[rows, None], out=joint)
             log_likelihood += float(sample_weight[rows] @ peak)
@@ -165,7 +166,8 @@ def _compiled_expectation(
     posterior: np.ndarray,
 ) -> Expectation:
     """The same in one pass; arguments are brought to one type, since for each other one a kernel would be compiled."""
-    counts, component_counts = np.zeros(log_tables.shape), np.zeros(len(log_weights))
+    counts = np.zeros(log_tables.shape)
+    component_counts = np.zeros(len(log_weights))
     log_likelihood = compiled.expect(
         hot.indptr,
         hot.indices,

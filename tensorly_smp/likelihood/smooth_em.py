@@ -132,14 +132,17 @@ def smooth_em(
     ----------
     M. Levine, D. R. Hunter, D. Chauveau, "Maximum smoothed likelihood for multivariate mixtures", Biometrika 98, 2011.
     """
-    n_rounds, n_iter_max = checked_integer(n_rounds, "n_rounds", 1), checked_integer(n_iter_max, "n_iter_max", 0)
+    n_rounds = checked_integer(n_rounds, "n_rounds", 1)
+    n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
     coordinates = Coordinates(
         pack=SmoothMixture.pack, unpack=lambda vector, like: samples.normalized(like.unpack(vector))
     )
     penalty, mixture = samples.choose(samples.given(posterior), criterion, near, candidates)
     reached: Iteration[SmoothMixture, Expectation] | None = None
-    values, rounds = np.empty(0), np.empty(0, dtype=int)
-    n_left, status = n_iter_max, StopReason.CONVERGED
+    values = np.empty(0)
+    rounds = np.empty(0, dtype=int)
+    n_left = n_iter_max
+    status = StopReason.CONVERGED
     try:
         for number in range(n_rounds):
             chosen = penalty
@@ -168,7 +171,8 @@ def smooth_em(
             raise
         status = StopReason.INTERRUPTED
     assert reached is not None  # there is at least one round
-    mixture, expected = reached.position, reached.detail
+    mixture = reached.position
+    expected = reached.detail
     rho = penalty / samples.shares(expected.counts)[1]
     return SmoothFit(
         mixture=mixture,

@@ -205,7 +205,8 @@ def fit_log_splines(
     True
     """
     start = basis.normalized(basis.gaussian(shares) if start is None else start)
-    data, compiled = basis.transposed @ shares, compiled_for(basis, len(penalty))
+    data = basis.transposed @ shares
+    compiled = compiled_for(basis, len(penalty))
     for columns in chunks(shares.shape[1]):
         fit = LogSplineFit.at(basis, data[:, columns], penalty[columns], start[:, columns])
         start[:, columns] = maximize(fit, n_steps, np.full(len(fit.penalty), tol), compiled).coefficients

@@ -102,8 +102,10 @@ def choose_penalties(
     n_densities = shares.shape[1]
     candidates = PENALTIES if candidates is None else candidates
     grid = np.minimum(candidates.reshape(len(candidates), -1), largest_penalties(basis, shares))
-    chosen, coefficients = np.empty(n_densities), basis.normalized(basis.gaussian(shares) if start is None else start)
-    data, compiled = basis.transposed @ shares, compiled_for(basis, n_densities)
+    chosen = np.empty(n_densities)
+    coefficients = basis.normalized(basis.gaussian(shares) if start is None else start)
+    data = basis.transposed @ shares
+    compiled = compiled_for(basis, n_densities)
     for columns in chunks(n_densities):
         fit = LogSplineFit.at(basis, data[:, columns], grid[-1, columns], coefficients[:, columns])
         values, coefficients[:, columns] = _criterion_along(
@@ -136,7 +138,8 @@ def _criterion_along(
     It is minus infinity where a penalty was not tried.
     """
     values = np.full(penalties.shape, -np.inf)
-    best, coefficients = np.full(len(totals), -np.inf), fit.coefficients.copy()
+    best = np.full(len(totals), -np.inf)
+    coefficients = fit.coefficients.copy()
     going = np.ones(len(totals), dtype=bool)
     last = len(penalties) - 1
     for number in range(last, -1, -1):
@@ -226,7 +229,8 @@ def _freedom(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
 def _measured(fit: LogSplineFit, compiled: ModuleType) -> tuple[np.ndarray, np.ndarray]:
     """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding."""
     found = np.empty(fit.penalty.shape), np.empty(fit.penalty.shape)
-    basis, expected = fit.basis, np.ascontiguousarray(fit.expected.T)
+    basis = fit.basis
+    expected = np.ascontiguousarray(fit.expected.T)
     compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
     return found
 

@@ -117,7 +117,8 @@ def _is_plain_text(text: str) -> bool:
 
 def _refuse_additions(model: Any) -> None:
     """Refuse what was added to the Dataset of a fit, by name; attributes may be added."""
-    dataset, known = model.result_, model._fitted_names
+    dataset = model.result_
+    known = model._fitted_names
     added = [name for name in dataset.variables if name not in known]
     added += [dim for dim in dataset.dims if dim not in known and dim not in added]
     if added:
@@ -210,7 +211,8 @@ def _check_variables(dataset: xr.Dataset) -> None:
     if dataset.attrs["container"] not in _CONTAINERS:
         raise ValueError(f"container is {shown(dataset.attrs['container'])}, expected one of {_CONTAINERS}")
     if "triples" in dataset:
-        triples, n_variables = dataset["triples"], dataset.sizes["variable"]
+        triples = dataset["triples"]
+        n_variables = dataset.sizes["variable"]
         if triples.dims != ("triple", "mode") or triples.dtype.kind != "i" or triples.shape[1] != 3:
             raise ValueError(f"triples have dimensions {triples.dims} and dtype {triples.dtype}")
         if not (np.diff(triples.values, prepend=-1, append=n_variables) > 0).all():
