@@ -1,4 +1,4 @@
-"""How close a learned mixture is to the truth, whatever the order of its components."""
+"""Distances of a learned mixture from the truth, whatever the order of its components."""
 
 from __future__ import annotations
 

@@ -399,7 +399,7 @@ def climb(  # type: ignore[no-untyped-def]
 def measure(  # type: ignore[no-untyped-def]
     functions, penalty_bands, penalty, expected, log_determinant, freedom
 ):
-    """Of the negative Hessians H = B'WB + rho D'D at fitted densities: determinants, and traces of H^-1 B'WB.
+    """Log determinants of the negative Hessians H = B'WB + rho D'D of fitted densities, and traces of H^-1 B'WB.
 
     Parameters
     ----------

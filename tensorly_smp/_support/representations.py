@@ -75,7 +75,7 @@ def shown(value: Any, longest: int = _LONGEST) -> str:
 
 
 def reason(error: Exception, longest: int = 200) -> str:
-    """What an error of others says, cut off: it may repeat a whole cell.
+    """The message of an error from another library, cut off since it may repeat a whole cell.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def html_summary(
 
 
 def html_weights(title: str, pairs: Iterable[tuple[str, object]], weights: np.ndarray) -> str:
-    """As `html_summary`, with a table of the weights (rank,) of components."""
+    """HTML summary with a table of the weights (rank,) of components."""
     return html_summary(title, pairs, ("component", "weight"), [(r, f"{w:.3g}") for r, w in enumerate(weights)])
 
 

@@ -1,4 +1,4 @@
-"""What the commands of the command line do; each returns whether its result is questionable."""
+"""The commands of the command line; each returns whether its result is questionable."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def fit(options: argparse.Namespace) -> bool:
 
 
 def small_components(weights: np.ndarray, n_samples: int) -> str:
-    """Which components hold next to no samples, and what to do; nothing if none does."""
+    """Message that names components with next to no samples and says what to do; empty if there are none."""
     held = np.asarray(weights) * n_samples * (1 + 1e-9)  # 5 samples are 5, whatever the rounding
     small = [str(r) for r in np.flatnonzero(held < FEWEST_SAMPLES)]
     if not small:
@@ -209,7 +209,7 @@ def _assigned(
 
 
 def _accuracy(labels: pd.Series, components: np.ndarray) -> str:
-    """How well components and known classes agree, over the samples whose class is known."""
+    """Agreement of components with known classes, over the samples whose class is known, as a sentence."""
     known = labels.notna().to_numpy()
     if not known.any():
         return "no class is known"

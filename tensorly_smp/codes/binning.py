@@ -419,7 +419,7 @@ def _resolve_ranges(given: Any, variables: Sequence[Hashable]) -> list[tuple[flo
 
 
 def _is_scalar(given: Any) -> bool:
-    """Whether this is an array without dimensions, which has no length."""
+    """True for an array without dimensions, which has no length."""
     return isinstance(given, np.ndarray) and given.ndim == 0
 
 

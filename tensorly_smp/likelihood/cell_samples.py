@@ -83,7 +83,7 @@ class CellStatistics:
     total_weight: float
 
     def given(self, posterior: Any) -> Expectation:
-        """What an E-step would have returned with these posteriors (n_samples, rank)."""
+        """Expected counts of posteriors (n_samples, rank) that the caller has, in place of those of an E-step."""
         raise NotImplementedError
 
     def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
@@ -155,7 +155,7 @@ class CellStatistics:
         return float(smooth) + mixture.rank * sum(number - 1 for number in filled) + mixture.rank - 1
 
     def information(self, expected: Expectation, criterion: str) -> tuple[np.ndarray, np.ndarray, SmoothMixture]:
-        """Of every smooth variable (n_smooth,), how well its cells suit it, given the posteriors of an E-step.
+        """Information criterion (n_smooth,) of the cells of every smooth variable, by the posteriors of an E-step.
 
         Log-likelihood of its entries less the effective number of parameters (Akaike), in nats, with the best of a few
         penalties. In the unit of the variable, so that other cells compare. Then these penalties, not per sample, and
@@ -255,7 +255,7 @@ class CellSamples(CellStatistics):
         )
 
     def given(self, posterior: np.ndarray) -> Expectation:
-        """What an E-step would have returned with these posteriors (n_samples, rank)."""
+        """Expected counts of posteriors (n_samples, rank) that the caller has, in place of those of an E-step."""
         weighted = posterior * self.sample_weight[:, None]
         return Expectation(posterior, np.nan, self.membership.T @ weighted, weighted.sum(axis=0))
 

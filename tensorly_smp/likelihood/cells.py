@@ -22,7 +22,7 @@ SCALES = (1.0, 4.0)
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Where the cells of the variables lie.
+    """Grid of narrow cells for every variable.
 
     The rows of a table of all cells are those of the smooth variables first, ``basis.n_cells`` for each, then those of
     the discrete ones, one for each of their bins.

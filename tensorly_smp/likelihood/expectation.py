@@ -165,7 +165,7 @@ def _compiled_expectation(
     sample_weight: np.ndarray | None,
     posterior: np.ndarray,
 ) -> Expectation:
-    """The same in one pass; arguments are brought to one type, since for each other one a kernel would be compiled."""
+    """E-step in one pass; arguments are brought to one type, since a kernel would be compiled for each other one."""
     counts = np.zeros(log_tables.shape)
     component_counts = np.zeros(len(log_weights))
     log_likelihood = compiled.expect(

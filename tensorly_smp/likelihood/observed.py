@@ -88,7 +88,7 @@ class Observed:
 
     @property
     def looks_discrete(self) -> bool:
-        """Whether there are so few distinct values, for so many samples, that they must be categories."""
+        """True if there are so few distinct values, for so many samples, that they must be categories."""
         most = FEW_INTEGERS if np.all(self.distinct == np.floor(self.distinct)) else FEW_VALUES
         return len(self.distinct) <= most and self.total >= LEAST_REPEATED * len(self.distinct)
 
@@ -151,7 +151,7 @@ class Observed:
         return np.empty(0, dtype=int)
 
     def _is_behind_a_gap(self, others: np.ndarray, gap: float, is_upper: bool) -> bool:
-        """Whether the last value on one side is one that many samples share, behind a gap that is wide for that."""
+        """True if many samples share the last value on one side, behind a gap that is wide for that."""
         values = self.distinct[others]
         count = self.counts[-1 if is_upper else 0]
         if count < FEWEST_AT_GAP or len(values) <= NEIGHBORS:
@@ -163,7 +163,7 @@ class Observed:
         return bool(gap > max(high - low, GAP_TIMES * nearby.max()) and chance < GAP_CHANCE)
 
     def without(self, values: Iterable[float]) -> Observed:
-        """The same without some of the distinct values."""
+        """Copy without some of the distinct values."""
         kept = ~np.isin(self.distinct, list(values))
         return Observed(self.distinct[kept], self.counts[kept])
 
@@ -231,7 +231,7 @@ class Observed:
         return Observed(self.distinct[kept], self.counts[kept]) if kept.sum() > 1 else self
 
     def along(self, coordinate: Coordinate) -> Observed:
-        """The same in another coordinate."""
+        """Copy with transformed values."""
         return self if coordinate.is_linear else replace(self, distinct=coordinate.forward(self.distinct))
 
     def _half_a_component(self, rank: int) -> float:

@@ -164,7 +164,7 @@ class OtherFrameLabels(SampleLabels):
 
 @dataclass(frozen=True, eq=False)
 class XarrayLabels(SampleLabels):
-    """What DataArray and Dataset share: coordinates along one sample dimension."""
+    """Labels of a DataArray or Dataset: coordinates along one sample dimension."""
 
     container: ClassVar[str] = "dataarray"
     sample_dim: Hashable

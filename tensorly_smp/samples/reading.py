@@ -321,7 +321,7 @@ def _is_complex(received: str, names: Sequence[Hashable]) -> InvalidInputError:
 
 
 def _words_of_float(value: Any) -> str:
-    """What Python says about an object that is no number; nothing of text, which might be one."""
+    """Python's message about an object that is no number; empty for text, which might be one."""
     try:
         float(value)
     except TypeError as error:

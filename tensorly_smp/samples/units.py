@@ -54,7 +54,7 @@ def units_of(source: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
 
 
 def _described(source: Any) -> Any:
-    """Of a dask DataFrame, which has no attributes of its own, the empty DataFrame that describes it."""
+    """The object that has the attributes: for a dask DataFrame the empty DataFrame that describes it."""
     described = getattr(source, "_meta", None)
     return described if isinstance(described, pd.DataFrame) else source
 

@@ -38,7 +38,7 @@ class Coordinate:
 
     @property
     def is_linear(self) -> bool:
-        """Whether u is x."""
+        """True if u is x."""
         return not np.isfinite(self.scale)
 
     def forward(self, x: np.ndarray) -> np.ndarray:

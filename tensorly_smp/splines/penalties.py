@@ -1,4 +1,4 @@
-"""How smooth a log-spline is to be: criteria of the penalty, and the effective number of parameters."""
+"""Choice of the smoothness of log-splines: criteria of the penalty, and the effective number of parameters."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _criterion_along(
 
 
 def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Where the parabola through the three values around the best is highest, no farther than halfway to the next.
+    """Peak of the parabola through the three values around the best, no farther than halfway to the next.
 
     It changes continuously with the values, also where another place becomes the best. No farther than the outermost
     places; the best place itself where a neighbor is not known.
@@ -236,7 +236,7 @@ def _measured(fit: LogSplineFit, compiled: ModuleType) -> tuple[np.ndarray, np.n
 
 
 def _completed(found: np.ndarray, fit: LogSplineFit, plain: Callable[..., np.ndarray]) -> np.ndarray:
-    """What the kernel has found, and what it has left by plain code."""
+    """Results of a kernel, with those that it could not compute filled in by plain code."""
     left = np.flatnonzero(np.isnan(found))
     if len(left):
         found[left] = plain(fit.take(left), None)

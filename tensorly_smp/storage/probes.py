@@ -56,7 +56,7 @@ def probe_netcdf(source: Path) -> None:
 
 @contextmanager
 def _as_of_others() -> Iterator[None]:
-    """What is wrong with a file that says it is ours may have been done by another program."""
+    """Add to format errors that another program may have rewritten the file."""
     try:
         yield
     except FileFormatError as error:
