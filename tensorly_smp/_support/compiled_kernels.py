@@ -227,7 +227,7 @@ def exchange(first, second, weights, codes_in, table_in, codes_out, table_out): 
 
 
 @_compiled
-def descend(linear, gram, x, curvature, n_inner, moved):  # type: ignore[no-untyped-def]
+def projected_gradient(linear, gram, x, curvature, n_inner, moved):  # type: ignore[no-untyped-def]
     """Accelerated projected gradient of :class:`tensorly_smp.factors.updates.ProjectedGradient`, for a factor.
 
     Parameters
@@ -246,13 +246,13 @@ def descend(linear, gram, x, curvature, n_inner, moved):  # type: ignore[no-unty
     before = np.empty((rank, n_bins), x.dtype)
     current = np.empty((rank, n_bins), x.dtype)
     first = np.empty((rank, n_bins), x.dtype)
-    _descend_once(slope, gram, ahead, curvature, first)
+    _projected_gradient_step(slope, gram, ahead, curvature, first)
     _copy(first, current)
     _copy(first, ahead)
     momentum = 1.0
     for _ in range(n_inner - 1):
         _copy(current, before)
-        _descend_once(slope, gram, ahead, curvature, current)
+        _projected_gradient_step(slope, gram, ahead, curvature, current)
         longer = (1.0 + (1.0 + 4.0 * momentum * momentum) ** 0.5) / 2.0
         further = x.dtype.type((momentum - 1.0) / longer)
         for r in range(rank):
@@ -274,7 +274,7 @@ def _copy(source, target):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _descend_once(linear, gram, x, curvature, moved):  # type: ignore[no-untyped-def]
+def _projected_gradient_step(linear, gram, x, curvature, moved):  # type: ignore[no-untyped-def]
     """One step from x, projected onto the simplex; all (rank, n_bins)."""
     rank, n_bins = x.shape
     for r in range(rank):
@@ -322,7 +322,7 @@ def _quadratic(linear, gram, x):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def climb(  # type: ignore[no-untyped-def]
+def newton_log_splines(  # type: ignore[no-untyped-def]
     functions, unit, penalty_bands, data, penalty, coefficients, expected, likelihood, n_steps, tol, line_search
 ):
     """Newton's method of :func:`tensorly_smp.splines.log_spline.maximize`, one density after the other.
@@ -355,7 +355,7 @@ def climb(  # type: ignore[no-untyped-def]
     by_band = penalty_bands.T.copy()
     gradient = np.empty(n_basis)
     moved = np.empty(n_basis)
-    bends = np.zeros(n_basis + 3)
+    third_differences = np.zeros(n_basis + 3)
     mass = np.zeros((4, n_basis + 3))
     found = np.zeros((4, n_basis + 3))
     scratch = np.empty(n_basis)
@@ -368,26 +368,26 @@ def climb(  # type: ignore[no-untyped-def]
         value = likelihood[s] - 0.5 * rho * _roughness(unit, beta)
         _by_place(expected[s], mass)
         for _ in range(n_steps):
-            _derive(functions, products, unit, by_band, nu, rho, beta, mass, bends, gradient, bands)
+            _derive(functions, products, unit, by_band, nu, rho, beta, mass, third_differences, gradient, bands)
             is_left[s] = not _solve(bands, gradient, step)
             if is_left[s]:
                 break
-            promised, length = 0.0, 1.0
+            predicted_gain, length = 0.0, 1.0
             for k in range(n_basis):
-                promised += gradient[k] * step[k]
+                predicted_gain += gradient[k] * step[k]
             for _ in range(most_halvings):
                 for k in range(n_basis):
                     moved[k] = beta[k] + length * step[k]
                 reached = _likelihood(functions, nu, moved, found, scratch)
                 risen = reached - 0.5 * rho * _roughness(unit, moved)
-                if risen >= value + share * length * promised - rounding:
+                if risen >= value + share * length * predicted_gain - rounding:
                     likelihood[s], value = reached, risen
                     for k in range(n_basis):
                         beta[k] = moved[k]
                     mass, found = found, mass
                     break
                 length *= 0.5
-            if promised <= tol[s]:
+            if predicted_gain <= tol[s]:
                 break
         for i in range(n_basis - 3):
             for j in range(4):
@@ -396,18 +396,18 @@ def climb(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def measure(  # type: ignore[no-untyped-def]
-    functions, penalty_bands, penalty, expected, log_determinant, freedom
+def determinants_and_df(  # type: ignore[no-untyped-def]
+    functions, penalty_bands, penalty, expected, log_determinant, effective_df
 ):
     """Log determinants of the negative Hessians H = B'WB + rho D'D of fitted densities, and traces of H^-1 B'WB.
 
     Parameters
     ----------
     functions, penalty_bands : ndarray
-        As for :func:`climb`.
+        As for :func:`newton_log_splines`.
     penalty : ndarray (n_densities,)
     expected : ndarray (n_densities, n_cells)
-    log_determinant, freedom : ndarray (n_densities,)
+    log_determinant, effective_df : ndarray (n_densities,)
         Written to; NaN where H is not positive definite to rounding.
     """
     n_basis = len(penalty_bands)
@@ -426,7 +426,7 @@ def measure(  # type: ignore[no-untyped-def]
             for k in range(n_basis):
                 bands[d, k] = curvature[d, k] + penalty[s] * by_band[d, k]
         if not _solve(bands, zeros, x):
-            log_determinant[s] = freedom[s] = np.nan
+            log_determinant[s] = effective_df[s] = np.nan
             continue
         # The inverse Z follows upwards from its entries within the band (Takahashi, Fagan and Chin 1973).
         z11 = z21 = z31 = z22 = z32 = z33 = logarithm = trace = 0.0
@@ -441,7 +441,7 @@ def measure(  # type: ignore[no-untyped-def]
             logarithm -= log(bands[0, k])
             trace += z0 * curvature[0, k] + 2.0 * (z1 * curvature[1, k] + z2 * curvature[2, k] + z3 * curvature[3, k])
             z11, z21, z31, z22, z32, z33 = z0, z1, z2, z11, z21, z22
-        log_determinant[s], freedom[s] = logarithm, trace
+        log_determinant[s], effective_df[s] = logarithm, trace
 
 
 @_compiled
@@ -527,20 +527,20 @@ def _likelihood(functions, data, beta, mass, scratch):  # type: ignore[no-untype
 
 
 @_compiled
-def _derive(functions, products, unit, by_band, data, rho, beta, mass, bends, gradient, bands):  # type: ignore[no-untyped-def]
+def _derive(functions, products, unit, by_band, data, rho, beta, mass, third_differences, gradient, bands):  # type: ignore[no-untyped-def]
     """Gradient (n_basis,) of F and bands (4, n_basis + 3) of its negative Hessian."""
     n_basis = len(beta)
     b0 = beta[: n_basis - 3]
     b1 = beta[1:]
     b2 = beta[2:]
     b3 = beta[3:]
-    inner = bends[3:]
+    inner = third_differences[3:]
     for i in range(n_basis - 3):
         inner[i] = rho * unit * unit * ((b3[i] - b0[i]) - 3.0 * (b2[i] - b1[i]))
-    b0 = bends[:n_basis]
-    b1 = bends[1:]
-    b2 = bends[2:]
-    b3 = bends[3:]
+    b0 = third_differences[:n_basis]
+    b1 = third_differences[1:]
+    b2 = third_differences[2:]
+    b3 = third_differences[3:]
     for k in range(n_basis):
         gradient[k] = data[k] + ((b3[k] - b0[k]) - 3.0 * (b2[k] - b1[k]))
     for a in range(4):

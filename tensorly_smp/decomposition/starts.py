@@ -13,8 +13,8 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.decomposition.problem import Problem
 from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.initializers.coarsening import coarse_sizes
 from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, start_partition
-from tensorly_smp.initializers.merging import coarse_sizes
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.marginals.block_tensor import counted_partition
 from tensorly_smp.marginals.histograms import Marginals

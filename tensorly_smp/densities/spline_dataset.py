@@ -14,7 +14,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.smooth_em import SmoothFit
-from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
 from tensorly_smp.splines.spline_basis import spline_basis
 
 
@@ -49,9 +49,9 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
     spline[smooth] = fit.mixture.coefficients.transpose(1, 0, 2)[:, :, order]
     penalty[smooth] = fit.penalty[:, order]
     interval[smooth] = np.stack([cells.low, cells.high], axis=1)[smooth]
-    curved = [n for n in smooth if not cells.coordinates[n].is_linear]
+    curved = [n for n in smooth if not cells.transforms[n].is_linear]
     line = np.full((2, n_variables), np.nan)
-    line[:, curved] = np.reshape([(cells.coordinates[n].center, cells.coordinates[n].scale) for n in curved], (-1, 2)).T
+    line[:, curved] = np.reshape([(cells.transforms[n].center, cells.transforms[n].scale) for n in curved], (-1, 2)).T
     factors = np.full(dataset["factors"].shape, np.nan)
     categories = np.full(factors.shape[:2], np.nan)
     tables = cells.split(np.exp(fit.mixture.tables[:, order]))
@@ -148,7 +148,7 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
     if not np.isfinite(spline[list(smooth)]).all() or not ((share > 0) & (share < 1)).all():
         raise InvalidInputError("Splines or background of the Dataset are out of range.")
     bounds = _bounds(dataset)
-    coordinates = _coordinates(dataset)
+    transforms = _transforms(dataset)
     conditionals: dict[int, ConditionalDensities] = {}
     for n in smooth:
         low, high = interval[n]
@@ -156,18 +156,18 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
             raise InvalidInputError(
                 f"The splines of variable {n} live between {low} and {high}; expected an interval inside {bounds[n]}."
             )
-        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, bounds[n], coordinates[n])
+        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, bounds[n], transforms[n])
     return conditionals
 
 
-def _coordinates(dataset: xr.Dataset) -> list[Coordinate]:
-    """Coordinate of the splines of every variable; files of before there were others have the variables themselves."""
+def _transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:
+    """Transforms of the splines of all variables; files that predate transforms have the variables themselves."""
     if "spline_scale" not in dataset:
         return [LINEAR] * dataset.sizes["variable"]
     pairs = zip(dataset["spline_center"].values.tolist(), dataset["spline_scale"].values.tolist(), strict=True)
-    found = [LINEAR if np.isnan(scale) else Coordinate(center, scale) for center, scale in pairs]
+    found = [LINEAR if np.isnan(scale) else ArcsinhTransform(center, scale) for center, scale in pairs]
     if not all(each.is_linear or (np.isfinite(each.center) and each.scale > 0) for each in found):
-        raise InvalidInputError("Coordinates of the splines of the Dataset are out of range.")
+        raise InvalidInputError("Transforms of the splines of the Dataset are out of range.")
     return found
 
 

@@ -183,7 +183,7 @@ def _descend(block: Any, x: np.ndarray, n_inner: int) -> np.ndarray:
     """Compiled twin for a factor in NumPy: the matrices are so small that calls are what takes time."""
     moved = np.empty_like(x, order="C")
     arrays = (np.ascontiguousarray(array, dtype=x.dtype) for array in (block.linear, block.gram, x))
-    block.compiled.descend(*arrays, block.curvature, n_inner, moved)
+    block.compiled.projected_gradient(*arrays, block.curvature, n_inner, moved)
     return moved
 
 

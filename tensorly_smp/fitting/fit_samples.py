@@ -46,7 +46,7 @@ class FitSamples(Protocol):
     def are_few(self) -> bool:
         """Whether these are all."""
 
-    def lay(self, cells: Cells) -> CellStatistics:
+    def assign_to_grid(self, cells: Cells) -> CellStatistics:
         """The samples in cells."""
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
@@ -167,9 +167,9 @@ class SamplesInMemory:
         """Posteriors (n_samples, rank) for every start, a little of the uniform distribution being mixed in."""
         return [self.expect(start).posterior for start in starts]
 
-    def lay(self, cells: Cells) -> CellSamples:
+    def assign_to_grid(self, cells: Cells) -> CellSamples:
         """The samples in cells."""
-        return CellSamples.lay(self.values, cells, self.weights)
+        return CellSamples.assign_to_grid(self.values, cells, self.weights)
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
         """The coupled CPD."""

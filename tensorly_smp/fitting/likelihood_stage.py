@@ -32,7 +32,7 @@ from tensorly_smp.fitting.starts import (
     stopped_status,
 )
 from tensorly_smp.fitting.variables import Variables
-from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 
@@ -113,7 +113,7 @@ class Refinement:
         others: tuple[Cells, ...] = ()
 
         def chosen_cells() -> Cells:
-            return lay_cells(values, rank, edges, variables.discrete, variables.support, weights)
+            return choose_cells(values, rank, edges, variables.discrete, variables.support, weights)
 
         try:
             cells = chosen_cells()
@@ -168,7 +168,7 @@ class Refinement:
         """Smoothed EM of all samples, from the fit of some."""
         began = time.perf_counter()
         options = self.decomposition
-        every = samples.lay(fit.cells)
+        every = samples.assign_to_grid(fit.cells)
         expected, _ = every.expect(fit.mixture, np.zeros(fit.penalty.size))
         with (
             one_blas_thread(),

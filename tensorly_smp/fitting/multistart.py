@@ -103,7 +103,7 @@ def refine_candidates(
     """
     began = time.perf_counter()
     options = dict[str, Any](criterion=criterion, tol=tol)
-    first = samples.lay(cells)
+    first = samples.assign_to_grid(cells)
     numbers = sorted({candidate.start for candidate in candidates})
     posteriors = [candidate.posterior for candidate in candidates]
     fits: list[SmoothFit | None] = [None] * len(candidates)
@@ -115,7 +115,7 @@ def refine_candidates(
             return None if callback is None else callback(expected.posterior, value)
 
         own = {i: posteriors[i] for i, candidate in enumerate(candidates) if candidate.start == number}
-        run = _Run(first, others, samples.lay, samples.weights, options | dict(callback=call), n_iter_max)
+        run = _Run(first, others, samples.assign_to_grid, samples.weights, options | dict(callback=call), n_iter_max)
         reached = run.follow_all(own)
         bar.advance(criterion=reached.fits[reached.best].information)
         return reached
@@ -173,7 +173,7 @@ class _Run:
         self,
         samples: CellStatistics,
         others: Sequence[Cells],
-        lay: Callable[[Cells], CellStatistics],
+        assign_to_grid: Callable[[Cells], CellStatistics],
         weights: np.ndarray | None,
         options: dict[str, Any],
         n_iter_max: int,
@@ -182,7 +182,7 @@ class _Run:
         self.first = samples.cells
         self.weights = weights
         self.choices = [*others, samples.cells] if others else []
-        self.lay = lay
+        self.assign_to_grid = assign_to_grid
         self.options = options
         self.n_iter_max = n_iter_max
         self.fits: dict[int, SmoothFit] = {}
@@ -278,7 +278,7 @@ class _Run:
         """Put the samples on the cells that suit every variable best, given the posteriors of a candidate."""
         self.chosen_by = self.fits[i].posterior
         chosen, near = on_best_cells(
-            self.samples, self.choices, self.lay, self.fits[i].posterior, self.options["criterion"]
+            self.samples, self.choices, self.assign_to_grid, self.fits[i].posterior, self.options["criterion"]
         )
         if chosen is self.samples:
             return False

@@ -62,7 +62,7 @@ class LocalIdentifiability:
         "svd": singular values of the Jacobian itself. "gram": square roots of the eigenvalues of J'J, of which all are
         far above rounding. "gram, small ones again": eigenvalues near rounding were replaced by singular values of J
         on their eigenvectors.
-    is_settled : bool
+    is_decided : bool
         False if small eigenvalues of J'J could not be looked at again at a bearable cost; the model may then be
         locally unique although singular values are below the tolerance.
     """
@@ -70,7 +70,7 @@ class LocalIdentifiability:
     singular_values: np.ndarray
     tolerance: float
     method: str
-    is_settled: bool = True
+    is_decided: bool = True
 
     __repr__ = short_repr
 
@@ -334,7 +334,7 @@ class ScaledJacobian:
             return LocalIdentifiability(values, _ZERO * largest, "gram")
         if self._again_operations(suspect) > _AGAIN_OPERATIONS:
             lost = np.sqrt(10 * self.n_parameters * np.finfo(float).eps)
-            return LocalIdentifiability(values, float(lost * largest), "gram", is_settled=False)
+            return LocalIdentifiability(values, float(lost * largest), "gram", is_decided=False)
         _, vectors = eigh(gram, subset_by_index=[0, suspect - 1], driver="evr")
         again = np.zeros(suspect)
         found = np.linalg.svd(self.change(vectors), compute_uv=False)

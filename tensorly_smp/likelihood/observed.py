@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
 from tensorly_smp.splines.spline_basis import MARGIN
 
 #: Bounds of the values of one variable; None where there is none.
@@ -180,10 +180,10 @@ class Observed:
         """The step to which values are rounded, if they are; else 0."""
         return float(np.diff(self.distinct).min()) if len(self.distinct) < TIED * self.total else 0.0
 
-    def interval(self, support: Support, coordinate: Coordinate = LINEAR) -> tuple[float, float]:
+    def interval(self, support: Support, transform: ArcsinhTransform = LINEAR) -> tuple[float, float]:
         """Ends of the cells: bounds near the values, or a margin beyond these, but not out to single ones far away.
 
-        The margin is a share of the range in the coordinate of the cells.
+        The margin is a share of the transformed range.
         """
         least = self.distinct[0]
         most = self.distinct[-1]
@@ -194,10 +194,10 @@ class Observed:
                 reach = times * (high - low)
                 least = max(least, low - reach)
                 most = min(most, high + reach)
-        start, end = coordinate.forward(np.array([least, most]))
+        start, end = transform.forward(np.array([least, most]))
         margin = MARGIN * (end - start)
         near = BOUND_REACH * (most - least)
-        ends = coordinate.inverse(np.array([start - margin, end + margin]))
+        ends = transform.inverse(np.array([start - margin, end + margin]))
         low = max(ends[0], -_LARGEST)
         high = min(ends[1], _LARGEST)
         if support[0] is not None and support[0] >= least - near:
@@ -230,9 +230,9 @@ class Observed:
         kept = self.counts < self._half_a_component(rank)
         return Observed(self.distinct[kept], self.counts[kept]) if kept.sum() > 1 else self
 
-    def along(self, coordinate: Coordinate) -> Observed:
+    def transformed(self, transform: ArcsinhTransform) -> Observed:
         """Copy with transformed values."""
-        return self if coordinate.is_linear else replace(self, distinct=coordinate.forward(self.distinct))
+        return self if transform.is_linear else replace(self, distinct=transform.forward(self.distinct))
 
     def _half_a_component(self, rank: int) -> float:
         return max(5.0, 0.5 * self.total / rank)

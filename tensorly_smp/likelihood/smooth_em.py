@@ -96,7 +96,7 @@ def smooth_em(
     Parameters
     ----------
     samples : CellStatistics
-        CellSamples, or samples elsewhere, on cells of :func:`tensorly_smp.likelihood.cells.lay_cells`. A sample of
+        CellSamples, or samples elsewhere, on cells of :func:`tensorly_smp.likelihood.cells.choose_cells`. A sample of
         weight 2 counts twice: the weights also say how many samples there are, by which the penalties go.
     posterior : ndarray (n_samples, rank)
         To start from, as of the coupled CPD; of samples elsewhere, what stands for it there.
@@ -111,7 +111,7 @@ def smooth_em(
         How often penalties are chosen, at most; not again where next to all stay.
     n_iter_max : int
         Passes over the samples, of all rounds together, not counting extrapolations that are taken back. With 0 the
-        densities are those of the posteriors given.
+        densities are those of these posteriors.
     tol : float
         A round ends when two passes raise the penalized log-likelihood by less than this each, in nats per sample.
     callback : callable, optional
@@ -137,7 +137,7 @@ def smooth_em(
     coordinates = Coordinates(
         pack=SmoothMixture.pack, unpack=lambda vector, like: samples.normalized(like.unpack(vector))
     )
-    penalty, mixture = samples.choose(samples.given(posterior), criterion, near, candidates)
+    penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion, near, candidates)
     reached: Iteration[SmoothMixture, Expectation] | None = None
     values = np.empty(0)
     rounds = np.empty(0, dtype=int)
@@ -180,7 +180,7 @@ def smooth_em(
         penalty=rho.reshape(len(samples.cells.smooth), mixture.rank),
         total_penalty=penalty,
         log_likelihood=expected.log_likelihood - samples.log_volume,
-        n_parameters=samples.freedom(mixture, rho),
+        n_parameters=samples.effective_df(mixture, rho),
         posterior=expected.posterior,
         trace=(values - samples.log_volume) / samples.total_weight,
         rounds=rounds,

@@ -231,7 +231,7 @@ def _measured(fit: LogSplineFit, compiled: ModuleType) -> tuple[np.ndarray, np.n
     found = np.empty(fit.penalty.shape), np.empty(fit.penalty.shape)
     basis = fit.basis
     expected = np.ascontiguousarray(fit.expected.T)
-    compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
+    compiled.determinants_and_df(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
     return found
 
 

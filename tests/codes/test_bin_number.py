@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tensorly_smp.codes.bin_number import FEWEST_BINS, MOST_BINS, auto_n_bins
 from tensorly_smp.codes.binning import choose_binning
-from tensorly_smp.codes.energy import EnergySpectrum, observed_values
+from tensorly_smp.codes.characteristic_function import EnergySpectrum, observed_values
 from tensorly_smp.codes.spectrum import nyquist_concerns
 from tensorly_smp.datasets import make_smooth_mixture
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import erfc
 
 from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.codes.energy import EnergySpectrum, observed_values
+from tensorly_smp.codes.characteristic_function import EnergySpectrum, observed_values
 from tensorly_smp.codes.spectrum import FEWEST_SAMPLES, HIGHEST, SHARE_THRESHOLD, SIGNIFICANCE, nyquist_concerns
 from tensorly_smp.exceptions import ConstantVariableWarning
 

@@ -8,7 +8,7 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.fit_samples import in_memory
 from tensorly_smp.fitting.multistart import refine_candidates
 from tensorly_smp.fitting.starts import Candidate, binned_factors, searched_starts
-from tensorly_smp.likelihood.cells import curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 
 RANK = 3
 
@@ -16,7 +16,7 @@ RANK = 3
 def problem(n_samples=600, kind="gaussian"):
     X, labels, _ = smp.datasets.make_smooth_mixture(kind, n_samples, 5, RANK, random_state=0)
     samples = in_memory(X, smp.choose_binning(X, n_bins=8), None)
-    return samples, labels, lay_cells(X, RANK, samples.binning.edges)
+    return samples, labels, choose_cells(X, RANK, samples.binning.edges)
 
 
 def blurred(labels, share, seed=1):

@@ -236,7 +236,7 @@ def test_unsettled_ranks_say_nothing(monkeypatch):
     for factor in factors[:2]:
         factor[:, 1] = 0.9999999 * factor[:, 0] + 0.0000001 * factor[:, 1]
     report = smp.check_identifiability(smp.MixtureFactors(model.weights, factors))
-    assert not report.local.is_settled
+    assert not report.local.is_decided
     assert report.verdict == OPEN
     assert report.n_free_directions is None
     assert "too small to be told from zero" in " ".join(str(report).split())

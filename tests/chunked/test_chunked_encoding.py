@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.chunked.coding import count_chunks, encode_chunks
+from tensorly_smp.chunked.encoding import count_chunks, encode_chunks
 from tensorly_smp.chunked.reading import read_chunks
 from tensorly_smp.codes import thinning
 from tensorly_smp.exceptions import ConstantVariableWarning, SizeLimitError, SparseHistogramWarning

@@ -79,10 +79,10 @@ def encode_chunks(samples: ChunkedSamples, binning: Binning) -> ChunkedCodes:
     --------
     >>> import dask.array as da
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.chunked import coding, reading
+    >>> from tensorly_smp.chunked import encoding, reading
     >>> samples = reading.read_chunks(da.from_array([[0.5, 1, 2], [1.5, 0, 0]], chunks=1))
-    >>> codes = coding.encode_chunks(samples, smp.Binning(([0, 1, 2],) * 3))
-    >>> coding.count_chunks(codes)
+    >>> codes = encoding.encode_chunks(samples, smp.Binning(([0, 1, 2],) * 3))
+    >>> encoding.count_chunks(codes)
     Marginals(1 triples of 3 variables, 2 bins, 2 samples)
     """
     # The rows below, if any, are the extremes.

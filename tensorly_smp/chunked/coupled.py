@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import comb
 from typing import Any
 
-from tensorly_smp.chunked.coding import ChunkedCodes, count_chunks
+from tensorly_smp.chunked.encoding import ChunkedCodes, count_chunks
 from tensorly_smp.decomposition.problem import as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
