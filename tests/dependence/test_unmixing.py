@@ -28,7 +28,7 @@ def random_density(seed, transform):
     return LogDensities.of(basis, np.cumsum(rng.normal(0, 0.3, (40, 2)), axis=0), -3.0, 5.0, transform)
 
 
-@pytest.mark.parametrize("coordinate", [LINEAR, ArcsinhTransform(0.5, 0.7)], ids=["linear", "arsinh"])
+@pytest.mark.parametrize("transform", [LINEAR, ArcsinhTransform(0.5, 0.7)], ids=["linear", "arsinh"])
 @given(st.integers(0, 2**32 - 1))
 def test_slopes_are_derivatives(transform, seed):
     density = random_density(seed, transform)
@@ -39,7 +39,7 @@ def test_slopes_are_derivatives(transform, seed):
     np.testing.assert_allclose(density.at(x)[1], numeric, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("coordinate", [LINEAR, ArcsinhTransform(0.5, 0.7)], ids=["linear", "arsinh"])
+@pytest.mark.parametrize("transform", [LINEAR, ArcsinhTransform(0.5, 0.7)], ids=["linear", "arsinh"])
 def test_densities_integrate_to_one(transform):
     x = np.linspace(-3.0, 5.0, 20_001)
     values = np.exp(random_density(3, transform).at(x)[0])
