@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -11,7 +10,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from tensorly_smp._support.checks import checked_integer, checked_n_jobs, checked_tolerance, is_one_of, weights_warning
+from tensorly_smp._support.checks import (
+    checked_integer,
+    checked_n_jobs,
+    checked_tolerance,
+    is_one_of,
+    warn,
+    weights_warning,
+)
 from tensorly_smp._support.progress import checked_verbose, dask_progress, logger
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import shown
@@ -38,6 +44,7 @@ from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.likelihood_stage import Refinement
 from tensorly_smp.fitting.results import with_patterns
+from tensorly_smp.fitting.starts import Searched
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.concerns import identifiability_concerns
 from tensorly_smp.identifiability.known import KnownName
@@ -262,8 +269,13 @@ class SmoothProductMixture(FittedMixture):
             A value that many samples share, or some far from all others (``refine="smooth"``); otherwise far values
             that leave a few bins to the others, and bins too coarse for sinc densities.
         """
+        return self._fit(X, sample_weight)
+
+    def _fit(self, X: Any, sample_weight: Any, searched: Searched | None = None) -> Self:
+        """The fit; with the result of a search of the same samples, if there is one, in place of a new search."""
         self._check_parameters()
-        verbose, began = checked_verbose(self.verbose), time.perf_counter()
+        verbose = checked_verbose(self.verbose)
+        began = time.perf_counter()
         given = self.binning.variables if isinstance(self.binning, Binning) else None
         # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
         read = ReadChunks.of if is_chunked(X) else ReadSamples.of
@@ -282,7 +294,7 @@ class SmoothProductMixture(FittedMixture):
                 f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
             )
         if weighted := weights_warning(data.few_weights, data.total_weight):
-            warnings.warn(weighted, stacklevel=2)
+            warn(weighted)
         discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
         few, few_weights = data.few, data.few_weights
         variables = Variables.of(few, self.support, self.discrete, few_weights)
@@ -290,7 +302,7 @@ class SmoothProductMixture(FittedMixture):
         if self.refine == "smooth":
             binning = discretization.bins_of_starts(few, few_weights, variables, must_be_uniform=density == "sinc")
             if repeated := repeated_value_warning(few, variables.discrete, few_weights):
-                warnings.warn(repeated, stacklevel=2)
+                warn(repeated)
         else:
             binning = discretization.bins(few, few_weights)
         if density == "sinc":
@@ -299,7 +311,7 @@ class SmoothProductMixture(FittedMixture):
             except NonUniformBinsError as error:
                 raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
             if concerns := nyquist_concerns(few.values, binning, few_weights):
-                warnings.warn(" ".join(concerns), NyquistWarning, stacklevel=2)
+                warn(" ".join(concerns), NyquistWarning)
         if (
             self.refine == "smooth"
             and not is_one_of(self.init, ("gevd", "random"))
@@ -311,7 +323,7 @@ class SmoothProductMixture(FittedMixture):
             samples = data.encode(binning)
         sizes = _sizes(data, binning)
         logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
-        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose))
+        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose), searched)
         dataset = refinement.dataset(samples, variables)
         dataset = dataset.assign_attrs(
             density=density,
@@ -322,7 +334,7 @@ class SmoothProductMixture(FittedMixture):
         dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(few.values))
         self._set_fitted(dataset, binning.variables)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
-            warnings.warn(empty, stacklevel=2)
+            warn(empty)
         self.labels_ = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
@@ -332,7 +344,7 @@ class SmoothProductMixture(FittedMixture):
         patterns = dataset.get("patterns")
         concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
         if concerns:
-            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
+            warn(" ".join(concerns), IdentifiabilityWarning)
         return self
 
     @available_if(_is_streamable)
@@ -407,7 +419,7 @@ class SmoothProductMixture(FittedMixture):
         self._set_fitted(dataset, binning.variables)
         concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
         if concerns:
-            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
+            warn(" ".join(concerns), IdentifiabilityWarning)
         return self
 
     def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
