@@ -23,7 +23,7 @@ from tensorly_smp.splines.spline_basis import spline_basis
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES, RANK, N_TRUTHS, N_NEW = 10, 5, 2, 2000
-# (criterion, number of basis functions); None: as lay_cells chooses it
+# (criterion, number of basis functions); None: as choose_cells chooses it
 SETTINGS = [("reml", None), ("aic", None), ("bic", None), ("reml", 40), ("reml", 80), ("reml", 160)]
 # (samples, spread) of the background
 BACKGROUNDS = [(1e-4, 1.0), (0.5, 2.0), (0.5, 3.0), (1.0, 3.0), (2.0, 3.0)]

@@ -7,14 +7,14 @@ PLAIN = Coordinates(lambda x: x, lambda vector, _: vector)
 RATES = np.array([0.99, 0.9, 0.5])
 
 
-def newton_log_splines(**options):
+def climb(**options):
     """A linear iteration towards zero, the slowest entry by a hundredth a step, and minus the squared distance."""
     options = dict(tol=1e-12, n_iter_max=3000) | options
     return iterate(np.ones(3), lambda x: (None, -float(x @ x)), lambda x, _: RATES * x, **options)
 
 
 def test_the_objective_never_falls_and_extrapolation_saves_steps():
-    plain, fast = newton_log_splines(), newton_log_splines(coordinates=PLAIN)
+    plain, fast = climb(), climb(coordinates=PLAIN)
     for found in (plain, fast):
         assert found.status is StopReason.CONVERGED
         assert (np.diff(found.values) >= 0).all()
@@ -29,7 +29,7 @@ def test_an_extrapolation_that_would_lower_the_objective_is_not_taken():
         return vector + 100.0
 
     assert np.array_equal(
-        newton_log_splines(coordinates=Coordinates(lambda x: x, far)).values, newton_log_splines().values
+        climb(coordinates=Coordinates(lambda x: x, far)).values, climb().values
     )
 
 
@@ -40,15 +40,15 @@ def test_steps_that_gain_much_are_not_extrapolated():
         seen.append(vector)
         return vector
 
-    newton_log_splines(coordinates=Coordinates(lambda x: x, record), fast_gain=0.0)
+    climb(coordinates=Coordinates(lambda x: x, record), fast_gain=0.0)
     assert not seen
-    newton_log_splines(coordinates=Coordinates(lambda x: x, record), fast_gain=1e-3)
+    climb(coordinates=Coordinates(lambda x: x, record), fast_gain=1e-3)
     assert seen
 
 
 def test_a_callback_stops_and_sees_every_step():
     seen = []
-    found = newton_log_splines(callback=lambda x, detail, value: seen.append(value) or len(seen) == 4)
+    found = climb(callback=lambda x, detail, value: seen.append(value) or len(seen) == 4)
     assert found.status is StopReason.CALLBACK
     assert found.values.tolist() == seen
 
@@ -58,15 +58,15 @@ def test_an_interrupt_keeps_what_was_reached():
         if value > -2.0:
             raise KeyboardInterrupt
 
-    found = newton_log_splines(callback=interrupt)
+    found = climb(callback=interrupt)
     assert found.status is StopReason.INTERRUPTED
     assert found.value > -2.0
 
 
 def test_the_limit_of_steps():
-    found = newton_log_splines(n_iter_max=7)
+    found = climb(n_iter_max=7)
     assert (found.status, found.n_steps) == (StopReason.MAX_SWEEPS, 7)
-    assert newton_log_splines(n_iter_max=0).n_steps == 0
+    assert climb(n_iter_max=0).n_steps == 0
 
 
 @pytest.mark.parametrize("step", [0, 3])
