@@ -321,14 +321,14 @@ def _factor_pair(estimated: Any, true: Any) -> tuple[MixtureFactors, MixtureFact
     return found, reference
 
 
-def _unwrap(given: Any, name: str) -> MixtureFactors | TrueMixture:
-    if isinstance(given, MixtureFactors | TrueMixture):
-        return given
-    inner = getattr(given, "factors", None)
+def _unwrap(subject: Any, name: str) -> MixtureFactors | TrueMixture:
+    if isinstance(subject, MixtureFactors | TrueMixture):
+        return subject
+    inner = getattr(subject, "factors", None)
     if isinstance(inner, MixtureFactors):
         return inner
     raise InvalidTypeError(
-        f"{name} is {type(given).__name__}; expected MixtureFactors, a solution that has them, or TrueMixture."
+        f"{name} is {type(subject).__name__}; expected MixtureFactors, a solution that has them, or TrueMixture."
     )
 
 

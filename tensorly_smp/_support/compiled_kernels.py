@@ -72,27 +72,13 @@ def expect(  # type: ignore[no-untyped-def]
     of_block = np.empty(rank)
     peaks = np.empty(MANY)
     scratch = np.empty(MANY * rank)
-    n_together = max(1, TABLE_ENTRIES // rank)
     for start in range(0, n_samples, MANY):
         size = min(MANY, n_samples - start)
         for m in range(size):
-            at[m] = indptr[start + m]
             for r in range(rank):
                 joint[m, r] = log_weights[r]
-        for rows in range(0, len(log_tables), n_together):
-            for m in range(size):
-                p = at[m]
-                last = indptr[start + m + 1]
-                while p < last and indices[p] < rows + n_together:
-                    # unsigned: no test for indices from the end
-                    row = np.uintp(indices[p])
-                    share = shares[p]
-                    for r in range(rank):
-                        joint[m, r] += share * log_tables[row, r]
-                    p += 1
-                at[m] = p
+        _add_table_rows(indptr[start : start + size + 1], indices, shares, log_tables, joint, at)
         for m in range(size):
-            at[m] = indptr[start + m]
             peaks[m] = joint[m, 0]
             for r in range(1, rank):
                 peaks[m] = max(peaks[m], joint[m, r])
@@ -111,20 +97,50 @@ def expect(  # type: ignore[no-untyped-def]
                 posterior[start + m, r] = joint[m, r] / total
                 joint[m, r] = weight * posterior[start + m, r]
                 of_block[r] += joint[m, r]
-        for rows in range(0, len(log_tables), n_together):
-            for m in range(size):
-                p = at[m]
-                last = indptr[start + m + 1]
-                while p < last and indices[p] < rows + n_together:
-                    row = np.uintp(indices[p])
-                    share = shares[p]
-                    for r in range(rank):
-                        counts[row, r] += share * joint[m, r]
-                    p += 1
-                at[m] = p
+        _add_to_counts(indptr[start : start + size + 1], indices, shares, joint, counts, at)
         log_likelihood += log_likelihood_of_block
         component_counts += of_block
     return log_likelihood
+
+
+@_compiled
+def _add_table_rows(indptr, indices, shares, log_tables, joint, at):  # type: ignore[no-untyped-def]
+    """Add those of its entries to the log-probabilities of every sample; as many rows at a time as stay in cache."""
+    n_samples = len(indptr) - 1
+    rank = joint.shape[1]
+    n_together = max(1, TABLE_ENTRIES // rank)
+    at[:n_samples] = indptr[:n_samples]
+    for rows in range(0, len(log_tables), n_together):
+        for m in range(n_samples):
+            p = at[m]
+            last = indptr[m + 1]
+            while p < last and indices[p] < rows + n_together:
+                row = np.uintp(indices[p])  # unsigned: no test for indices from the end
+                share = shares[p]
+                for r in range(rank):
+                    joint[m, r] += share * log_tables[row, r]
+                p += 1
+            at[m] = p
+
+
+@_compiled
+def _add_to_counts(indptr, indices, shares, joint, counts, at):  # type: ignore[no-untyped-def]
+    """Add the weighted posteriors of some samples to the counts of their entries."""
+    n_samples = len(indptr) - 1
+    rank = joint.shape[1]
+    n_together = max(1, TABLE_ENTRIES // rank)
+    at[:n_samples] = indptr[:n_samples]
+    for rows in range(0, len(counts), n_together):
+        for m in range(n_samples):
+            p = at[m]
+            last = indptr[m + 1]
+            while p < last and indices[p] < rows + n_together:
+                row = np.uintp(indices[p])
+                share = shares[p]
+                for r in range(rank):
+                    counts[row, r] += share * joint[m, r]
+                p += 1
+            at[m] = p
 
 
 @_compiled

@@ -111,10 +111,12 @@ def _selected(table: CsvTable, options: argparse.Namespace, parameters: dict[str
 def check(options: argparse.Namespace) -> bool:
     """Report on uniqueness; questionable if it is not proved."""
     sizes = {"--variables": options.variables, "--bins": options.bins, "--components": options.components}
-    given = [name for name, value in sizes.items() if value is not None]
+    named_sizes = [name for name, value in sizes.items() if value is not None]
     if options.model is not None:
-        if given:
-            raise InvalidInputError(f"Both a model and {', '.join(given)} are given; the model has its own sizes.")
+        if named_sizes:
+            raise InvalidInputError(
+                f"Both a model and {', '.join(named_sizes)} are given; the model has its own sizes."
+            )
         report = _load(options.model, "").identifiability_
     else:
         if options.bins is None:

@@ -63,13 +63,13 @@ def make_starts(
         return starts
     if is_name:
         return gevd_starts(problem.algebraic_data, problem.rank, starts, streams, problem.sample_weight)
-    given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
-    if given.rank != problem.rank or given.n_bins != problem.n_bins:
+    start = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
+    if start.rank != problem.rank or start.n_bins != problem.n_bins:
         raise InvalidInputError(
-            f"init has {given.rank} components and {given.n_bins} bins; expected {problem.rank} components and "
+            f"init has {start.rank} components and {start.n_bins} bins; expected {problem.rank} components and "
             f"{problem.n_bins} bins."
         )
-    return [given, *starts[1:]]
+    return [start, *starts[1:]]
 
 
 def gevd_starts(

@@ -17,6 +17,20 @@ from tensorly_smp.likelihood.smooth_em import SmoothFit
 from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
 from tensorly_smp.splines.spline_basis import spline_basis
 
+_LONG_NAMES = {
+    "spline": "coefficients of the cubic B-splines of the log density",
+    "penalty": "of third differences of these, per sample of the component",
+    "spline_center": "the splines are of arsinh((x - center) / scale) of the variable x; NaN where they are of x",
+    "spline_scale": "see spline_center",
+    "interval": "where the splines live, in the unit of the variable",
+    "bounds": "of the variable, at the ends of the interval or beyond them; NaN where there is none",
+    "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
+    "discrete": "whether the variable keeps a histogram",
+    "categories": "value of the bin of a discrete variable, the nearest if it holds none; NaN if several",
+    "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
+    "round": "penalties were chosen anew before each round",
+}
+
 
 def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> xr.Dataset:
     """The Dataset of a fit, with what smoothed EM has made of it.
@@ -52,26 +66,8 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
     curved = [n for n in smooth if not cells.transforms[n].is_linear]
     line = np.full((2, n_variables), np.nan)
     line[:, curved] = np.reshape([(cells.transforms[n].center, cells.transforms[n].scale) for n in curved], (-1, 2)).T
-    factors = np.full(dataset["factors"].shape, np.nan)
-    categories = np.full(factors.shape[:2], np.nan)
-    tables = cells.split(np.exp(fit.mixture.tables[:, order]))
-    for n, table, values in zip(discrete, tables, cells.categories, strict=True):
-        factors[n, : len(table)] = table / table.sum(axis=0)
-        categories[n, : len(table)] = values
+    factors, categories = _histograms(fit, order, dataset["factors"].shape)
     weights = np.exp(fit.mixture.log_weights[order])
-    names = {
-        "spline": "coefficients of the cubic B-splines of the log density",
-        "penalty": "of third differences of these, per sample of the component",
-        "spline_center": "the splines are of arsinh((x - center) / scale) of the variable x; NaN where they are of x",
-        "spline_scale": "see spline_center",
-        "interval": "where the splines live, in the unit of the variable",
-        "bounds": "of the variable, at the ends of the interval or beyond them; NaN where there is none",
-        "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
-        "discrete": "whether the variable keeps a histogram",
-        "categories": "value of the bin of a discrete variable, the nearest if it holds none; NaN if several",
-        "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
-        "round": "penalties were chosen anew before each round",
-    }
     contents = {
         "spline": (("variable", "basis", "component"), spline),
         "penalty": (("variable", "component"), penalty),
@@ -85,7 +81,7 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
         "log_likelihood": ("em_pass", fit.trace),
         "round": ("em_pass", fit.rounds),
     }
-    dataset = dataset.assign({name: (*content, {"long_name": names[name]}) for name, content in contents.items()})
+    dataset = dataset.assign({name: (*content, {"long_name": _LONG_NAMES[name]}) for name, content in contents.items()})
     dataset = dataset.assign_coords(
         basis=np.arange(cells.basis.n_basis), end=["low", "high"], em_pass=np.arange(len(fit.trace))
     )
@@ -103,6 +99,17 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
         total_log_likelihood=fit.log_likelihood,
         n_parameters=fit.n_parameters,
     )
+
+
+def _histograms(fit: SmoothFit, order: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Factors (n_variables, n_bins, rank) and categories (n_variables, n_bins) of the discrete variables, else NaN."""
+    factors = np.full(shape, np.nan)
+    categories = np.full(shape[:2], np.nan)
+    tables = fit.cells.split(np.exp(fit.mixture.tables[:, order]))
+    for n, table, values in zip(fit.cells.discrete, tables, fit.cells.categories, strict=True):
+        factors[n, : len(table)] = table / table.sum(axis=0)
+        categories[n, : len(table)] = values
+    return factors, categories
 
 
 def spline_density(dataset: xr.Dataset, factors: MixtureFactors) -> MixtureDensity:

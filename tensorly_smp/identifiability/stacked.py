@@ -264,16 +264,16 @@ class PartitionSearch:
         undetermined = self.undetermined(partition)
         return StackedModel(partition, (first, second, third), self.rank, missing, undetermined)
 
-    def best(self, given: Partition | None = None, may_search: bool = True) -> StackedModel:
+    def best(self, partition: Partition | None = None, may_search: bool = True) -> StackedModel:
         """The given partition, or the one that proves most.
 
         Parameters
         ----------
-        given : Partition, optional
+        partition : Partition, optional
         may_search : bool
             False if it is known that no partition can prove anything; the best by sizes is taken then.
         """
-        chosen = given
+        chosen = partition
         if chosen is None:
             models = (self.model(partition) for partition in self._candidates(may_search))
             chosen = self._most_telling(models).partition

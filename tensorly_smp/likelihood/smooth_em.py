@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -138,16 +138,13 @@ def smooth_em(
         pack=SmoothMixture.pack, unpack=lambda vector, like: samples.normalized(like.unpack(vector))
     )
     penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion, near, candidates)
-    reached: Iteration[SmoothMixture, Expectation] | None = None
-    values = np.empty(0)
-    rounds = np.empty(0, dtype=int)
-    n_left = n_iter_max
+    runs: list[Iteration[SmoothMixture, Expectation]] = []
     status = StopReason.CONVERGED
     try:
-        for number in range(n_rounds):
+        for _ in range(n_rounds):
             chosen = penalty
-            if reached is not None:
-                chosen, mixture = samples.choose(reached.detail, criterion, (penalty, reached.position))
+            if runs:
+                chosen, mixture = samples.choose(runs[-1].detail, criterion, (penalty, runs[-1].position))
                 if np.count_nonzero(np.abs(np.log(chosen / penalty)) > LEAST_CHANGE) <= FEW_CHANGES * penalty.size:
                     break
             reached = iterate(
@@ -155,24 +152,33 @@ def smooth_em(
                 partial(samples.expect, penalty=chosen),
                 partial(_advance, samples, chosen),
                 tol=tol * samples.total_weight,
-                n_iter_max=n_left,
+                n_iter_max=n_iter_max - sum(run.n_steps for run in runs),
                 coordinates=coordinates,
                 callback=callback,
             )
+            runs.append(reached)
             penalty = chosen
-            values = np.concatenate([values, reached.values])
-            rounds = np.concatenate([rounds, np.full(len(reached.values), number)])
-            n_left -= reached.n_steps
             status = reached.status
             if status is not StopReason.CONVERGED:
                 break
     except KeyboardInterrupt:
-        if reached is None:
+        if not runs:
             raise
         status = StopReason.INTERRUPTED
-    assert reached is not None  # there is at least one round
-    mixture = reached.position
-    expected = reached.detail
+    return _smooth_fit(samples, runs, penalty, status)
+
+
+def _smooth_fit(
+    samples: CellStatistics,
+    runs: Sequence[Iteration[SmoothMixture, Expectation]],
+    penalty: np.ndarray,
+    status: StopReason,
+) -> SmoothFit:
+    """Result of several rounds; the penalties are those of the last one, not per sample."""
+    mixture = runs[-1].position
+    expected = runs[-1].detail
+    values = np.concatenate([run.values for run in runs])
+    rounds = np.repeat(np.arange(len(runs)), [len(run.values) for run in runs])
     rho = penalty / samples.shares(expected.counts)[1]
     return SmoothFit(
         mixture=mixture,

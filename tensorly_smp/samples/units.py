@@ -48,8 +48,8 @@ def units_of(source: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
         found = source.indexes[dim].tolist() if dim in source.indexes else names
         known = dict(zip(found, source["units"].values.tolist(), strict=False))
     elif isinstance(source, xr.DataArray | pd.DataFrame):
-        given = source.attrs.get("units", "")
-        known = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+        units = source.attrs.get("units", "")
+        known = units if isinstance(units, Mapping) else dict.fromkeys(names, units)
     return tuple(_text(known.get(name, "")) for name in names)
 
 

@@ -28,9 +28,7 @@ def test_an_extrapolation_that_would_lower_the_objective_is_not_taken():
     def far(vector, _):
         return vector + 100.0
 
-    assert np.array_equal(
-        climb(coordinates=Coordinates(lambda x: x, far)).values, climb().values
-    )
+    assert np.array_equal(climb(coordinates=Coordinates(lambda x: x, far)).values, climb().values)
 
 
 def test_steps_that_gain_much_are_not_extrapolated():
