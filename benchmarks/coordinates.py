@@ -41,7 +41,7 @@ def measure(kind: str, rank: int, n_samples: int, seed: int) -> tuple[float, flo
     plain = on_other(cells)
     best, _ = on_best_cells(plain, curved_cells(cells, X, rank), on_other, posterior, "reml")
     before, after = (float(np.mean(expected - density(each, posterior).logpdf(new))) for each in (plain, best))
-    return before, after, sum(not each.is_linear for each in best.cells.coordinates)
+    return before, after, sum(not each.is_linear for each in best.cells.transforms)
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ def test_coordinates_at_the_end_are_kept_only_where_they_are_better():
     candidate = Candidate(blurred(labels, 1.0), "given", 0)
     plain, chosen = (refine_candidates(samples, [candidate], cells, each) for each in ((), others))
     assert chosen.fit.information > plain.fit.information
-    assert not all(coordinate.is_linear for coordinate in chosen.fit.cells.coordinates)
+    assert not all(transform.is_linear for transform in chosen.fit.cells.transforms)
 
 
 def test_number_of_jobs_changes_nothing():
