@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
@@ -109,16 +109,6 @@ class Coordinates(Generic[Position]):
     unpack: Callable[[np.ndarray, Position], Position]
 
 
-def _reason_to_stop(record: Sequence[tuple[float, float]], tol: float, n_iter_max: int) -> StopReason | None:
-    """Reason to stop at the last of these values (each with its time), if there is one."""
-    value = record[-1][0]
-    if math.isnan(value):
-        return StopReason.NONFINITE
-    if len(record) > 2 and value - record[-3][0] <= 2 * tol:
-        return StopReason.CONVERGED
-    return StopReason.MAX_SWEEPS if len(record) > n_iter_max else None
-
-
 def iterate(
     start: Position,
     evaluate: Callable[[Position], tuple[Detail, float]],
@@ -181,11 +171,17 @@ def iterate(
         while True:
             position, detail, record = reached
             value = record[-1][0]
-            if not math.isnan(value) and callback is not None and bool(callback(position, detail, value)):
+            if math.isnan(value):
+                status = StopReason.NONFINITE
+                break
+            if callback is not None and bool(callback(position, detail, value)):
                 status = StopReason.CALLBACK
                 break
-            if (reason := _reason_to_stop(record, tol, n_iter_max)) is not None:
-                status = reason
+            if len(record) > 2 and value - record[-3][0] <= 2 * tol:
+                status = StopReason.CONVERGED
+                break
+            if len(record) > n_iter_max:
+                status = StopReason.MAX_SWEEPS
                 break
             after = advance(position, detail)
             proposal = None
