@@ -110,9 +110,9 @@ def measure(n_samples: int, n_variables: int, rank: int) -> dict[str, float]:
     array = da.from_array(X, chunks=(max(1, reading.PART_ENTRIES // n_variables), n_variables))
     with dask.config.set(scheduler="synchronous"):
         samples = reading.read_chunks(array)
-        binning = smp.choose_binning(samples.few.values, N_BINS)
+        binning = smp.choose_binning(samples.subsample.values, N_BINS)
         codes = encode_chunks(samples, binning)
-        cells = choose_cells(samples.few.values, rank, binning.edges)
+        cells = choose_cells(samples.subsample.values, rank, binning.edges)
         on_grid = ChunkedCellSamples.assign_to_grid(samples, cells)
         found = {
             "read": timed(lambda: reading.read_chunks(array)),

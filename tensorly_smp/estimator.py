@@ -24,7 +24,7 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.chunked.training_data import ReadChunks
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.spectrum import nyquist_concerns
+from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.spline_dataset import fine_probabilities
@@ -46,7 +46,7 @@ from tensorly_smp.fitting.likelihood_stage import Refinement
 from tensorly_smp.fitting.results import with_patterns
 from tensorly_smp.fitting.starts import Searched
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
-from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.identifiability.issues import identifiability_issues
 from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.units import units_of, with_units
@@ -293,24 +293,26 @@ class SmoothProductMixture(FittedMixture):
             raise InvalidInputError(
                 f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
             )
-        if weighted := weights_warning(data.few_weights, data.total_weight):
+        if weighted := weights_warning(data.subsample_weights, data.total_weight):
             warn(weighted)
         discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
-        few, few_weights = data.few, data.few_weights
-        variables = Variables.of(few, self.support, self.discrete, few_weights)
+        subsample, subsample_weights = data.subsample, data.subsample_weights
+        variables = Variables.of(subsample, self.support, self.discrete, subsample_weights)
         density = self._density_name()
         if self.refine == "smooth":
-            binning = discretization.bins_of_starts(few, few_weights, variables, must_be_uniform=density == "sinc")
-            if repeated := repeated_value_warning(few, variables.discrete, few_weights):
+            binning = discretization.bins_of_starts(
+                subsample, subsample_weights, variables, must_be_uniform=density == "sinc"
+            )
+            if repeated := repeated_value_warning(subsample, variables.discrete, subsample_weights):
                 warn(repeated)
         else:
-            binning = discretization.bins(few, few_weights)
+            binning = discretization.bins(subsample, subsample_weights)
         if density == "sinc":
             try:
                 binning.require_uniform()
             except NonUniformBinsError as error:
                 raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
-            if concerns := nyquist_concerns(few.values, binning, few_weights):
+            if concerns := nyquist_issues(subsample.values, binning, subsample_weights):
                 warn(" ".join(concerns), NyquistWarning)
         if (
             self.refine == "smooth"
@@ -331,7 +333,7 @@ class SmoothProductMixture(FittedMixture):
             n_samples=data.n_samples,
             container=data.container,
         )
-        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(few.values))
+        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(subsample.values))
         self._set_fitted(dataset, binning.variables)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
             warn(empty)
@@ -342,7 +344,7 @@ class SmoothProductMixture(FittedMixture):
         fine = fine_probabilities(dataset, self.factors_)
         known: KnownName = "triples" if self.refine is None else "samples"
         patterns = dataset.get("patterns")
-        concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
+        concerns = identifiability_issues(self.factors_, triples, fine, known=known, patterns=patterns)
         if concerns:
             warn(" ".join(concerns), IdentifiabilityWarning)
         return self
@@ -399,7 +401,7 @@ class SmoothProductMixture(FittedMixture):
         read = ReadChunks.of if is_chunked(X) else ReadSamples.of
         data = read(X, sample_weight, known.variables if isinstance(known, Binning) else None, self.sample_dim)
         discretization = Discretization(self.n_bins, known, self.coverage, self.n_components)
-        binning = discretization.bins(data.few, data.few_weights)
+        binning = discretization.bins(data.subsample, data.subsample_weights)
         density = self._density_name()
         if density == "sinc":
             binning.require_uniform()
@@ -417,7 +419,7 @@ class SmoothProductMixture(FittedMixture):
         has_units = before is None or any(units_of(X, binning.variables))
         dataset = with_units(dataset, X if has_units else getattr(self, "result_", None), binning.variables)
         self._set_fitted(dataset, binning.variables)
-        concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
+        concerns = identifiability_issues(self.factors_, "all" if solution.triples is None else solution.triples)
         if concerns:
             warn(" ".join(concerns), IdentifiabilityWarning)
         return self
@@ -480,14 +482,14 @@ class SmoothProductMixture(FittedMixture):
 
 def _n_useful(data: ReadSamples | ReadChunks) -> int:
     """Number of samples that have a weight and a value, or of all where these are only some."""
-    few, weights = data.few.values, data.few_weights
-    if len(few) < data.n_samples:
+    subsample, weights = data.subsample.values, data.subsample_weights
+    if len(subsample) < data.n_samples:
         return data.n_samples
-    is_useful = ~np.isnan(few).all(axis=1)
+    is_useful = ~np.isnan(subsample).all(axis=1)
     return int(np.count_nonzero(is_useful if weights is None else is_useful & (weights > 0)))
 
 
 def _sizes(data: ReadSamples | ReadChunks, binning: Binning) -> tuple[int, int, int, int, float]:
     """Numbers of samples, of variables, least and most of bins, and percents of entries missing."""
-    missing = 100.0 * float(np.isnan(data.few.values).mean())
+    missing = 100.0 * float(np.isnan(data.subsample.values).mean())
     return data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), missing

@@ -99,8 +99,8 @@ def check_independence(
     here = sample_dim if sample_dim in getattr(X, "dims", ()) else None
     if is_chunked(X):
         data = read_chunks(X, sample_weight, model.variables, here)
-        values = data.few.values
-        weights = data.few_weights
+        values = data.subsample.values
+        weights = data.subsample_weights
     else:
         samples = read_samples(X, model.variables, here)
         values = samples.values

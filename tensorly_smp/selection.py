@@ -36,7 +36,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLim
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.starts import Searched, SearchedSamples, search_each
 from tensorly_smp.fitting.variables import Variables
-from tensorly_smp.identifiability.concerns import n_parameters
+from tensorly_smp.identifiability.issues import n_parameters
 from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
 from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.reading import read_samples
@@ -417,8 +417,8 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
     ranks = [rank for rank in candidates if rank <= np.count_nonzero(job.counted)]
     try:
         data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None)
-        variables = Variables.of(data.few, model.support, model.discrete, data.few_weights)
-        samples = SearchedSamples(data.few.values, data.few_weights, variables.discrete, max(ranks))
+        variables = Variables.of(data.subsample, model.support, model.discrete, data.subsample_weights)
+        samples = SearchedSamples(data.subsample.values, data.subsample_weights, variables.discrete, max(ranks))
         with one_blas_thread():
             return search_each(samples, ranks, model.n_init, job.seed)
     except (TensorlySmpError, ValueError):

@@ -48,12 +48,12 @@ class SamplesInChunks:
         return self.codes.binning
 
     @cached_property
-    def few(self) -> SamplesInMemory:
+    def subsample(self) -> SamplesInMemory:
         """The samples that cells are chosen by and starts compared on: all, or some of many."""
-        return in_memory(self.codes.samples.few.values, self.binning, self.codes.samples.few_weights)
+        return in_memory(self.codes.samples.subsample.values, self.binning, self.codes.samples.subsample_weights)
 
     @property
-    def are_few(self) -> bool:
+    def is_complete(self) -> bool:
         """True if the subsample is all of the samples."""
         n_samples = self.codes.samples.n_samples
         return len(evenly_spaced(n_samples, len(self.codes.n_bins))) == n_samples

@@ -88,7 +88,7 @@ def quick_rows(n_samples: int, n_variables: int, rank: int) -> np.ndarray:
     return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
 
 
-def dependence_concerns(
+def dependence_issues(
     values: np.ndarray,
     posterior: np.ndarray,
     weights: np.ndarray | None,

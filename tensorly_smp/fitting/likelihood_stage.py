@@ -80,11 +80,13 @@ class Refinement:
         options = self.decomposition
         found = self.searched
         if found is None:
-            searched = SearchedSamples(samples.few.values, samples.few.weights, variables.discrete, options.rank)
+            searched = SearchedSamples(
+                samples.subsample.values, samples.subsample.weights, variables.discrete, options.rank
+            )
             found = search(
                 searched, options.rank, options.n_init, options.random_state, options.n_jobs, options.verbose
             )
-        return searched_starts(samples.few, found)
+        return searched_starts(samples.subsample, found)
 
     def _decomposed(self, samples: FitSamples, variables: Variables) -> CoupledSolution:
         """The coupled CPD to its end; after a search only from its best result."""
@@ -102,8 +104,8 @@ class Refinement:
         if self._is_searched:
             return self._searched(samples, variables)
         if isinstance(options.init, MixtureFactors):
-            return given_start(samples.few, options.init, options.rank)
-        return decomposed_starts(samples.few, samples.decompose(options), str(options.init))
+            return given_start(samples.subsample, options.init, options.rank)
+        return decomposed_starts(samples.subsample, samples.decompose(options), str(options.init))
 
     def _by_smoothed_em(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
         """The Dataset after smoothed EM from the best candidate; without passes if the fit has been stopped.
@@ -112,8 +114,8 @@ class Refinement:
         """
         starts = self._starts(samples, variables)
         stopped = starts.status
-        few, options = samples.few, self.decomposition
-        values, weights = few.values, few.weights
+        subsample, options = samples.subsample, self.decomposition
+        values, weights = subsample.values, subsample.weights
         edges, rank = samples.binning.edges, options.rank
         others: tuple[Cells, ...] = ()
 
@@ -131,7 +133,7 @@ class Refinement:
 
         def refined(n_iter_max: int) -> RefinedCandidates:
             return refine_candidates(
-                few,
+                subsample,
                 starts.candidates if n_iter_max else starts.candidates[:1],
                 cells,
                 others,
@@ -150,7 +152,7 @@ class Refinement:
         fit = found.fit
         if fit.status in (StopReason.INTERRUPTED, StopReason.CALLBACK):
             stopped = fit.status
-        if not samples.are_few and stopped is None:
+        if not samples.is_complete and stopped is None:
             try:
                 fit = self._of_all(samples, fit)
                 stopped = StopReason.INTERRUPTED if fit.status is StopReason.INTERRUPTED else None
@@ -196,11 +198,11 @@ class Refinement:
 
 def _on_bins(callback: Callback, samples: FitSamples) -> PassCallback:
     """The caller's callback, given histograms on the bins under the posteriors of a pass."""
-    few = samples.few
-    total = len(few.values) if few.weights is None else float(few.weights.sum())
+    subsample = samples.subsample
+    total = len(subsample.values) if subsample.weights is None else float(subsample.weights.sum())
 
     def call(posterior: np.ndarray, value: float) -> bool | None:
-        factors = binned_factors(few.codes, posterior, few.weights)
+        factors = binned_factors(subsample.codes, posterior, subsample.weights)
         return callback(CPTensor((factors.weights, list(factors.factors))), -value / total)
 
     return call

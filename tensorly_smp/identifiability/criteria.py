@@ -11,7 +11,7 @@ import numpy as np
 from tensorly_smp._support.representations import number_text
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.identifiability.bounds import TRIPLE_CRITERIA, Criterion, max_identifiable_rank
-from tensorly_smp.identifiability.concerns import (
+from tensorly_smp.identifiability.issues import (
     ComponentPair,
     clip_names,
     n_parameters,

@@ -16,7 +16,7 @@ from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.concerns import n_parameters, variable_names
+from tensorly_smp.identifiability.issues import n_parameters, variable_names
 from tensorly_smp.identifiability.known import KNOWN, Known
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, as_partition

@@ -15,8 +15,8 @@ from tensorly_smp._support.representations import html_summary, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.concerns import PARALLEL_COSINE, ComponentPair, describe_pair
 from tensorly_smp.identifiability.criteria import Criteria, apply_criteria
+from tensorly_smp.identifiability.issues import PARALLEL_COSINE, ComponentPair, describe_pair
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
 from tensorly_smp.identifiability.known import Known
 from tensorly_smp.identifiability.problem import Problem, read_problem
