@@ -276,12 +276,45 @@ class SmoothProductMixture(FittedMixture):
         self._check_parameters()
         verbose = checked_verbose(self.verbose)
         began = time.perf_counter()
-        given = self.binning.variables if isinstance(self.binning, Binning) else None
-        # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
+        data = self._training_data(X, sample_weight, verbose)
+        variables = Variables.of(data.subsample, self.support, self.discrete, data.subsample_weights)
+        density = self._density_name()
+        binning = self._chosen_binning(data, variables, density)
+        with dask_progress(verbose if is_chunked(X) else 0, "encoding samples"):
+            samples = data.encode(binning)
+        sizes = _sizes(data, binning)
+        logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
+        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose), searched)
+        dataset = refinement.dataset(samples, variables)
+        dataset = dataset.assign_attrs(
+            density=density,
+            refine=str(self.refine).lower(),
+            n_samples=data.n_samples,
+            container=data.container,
+        )
+        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(data.subsample.values))
+        self._set_fitted(dataset, binning.variables)
+        if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
+            warn(empty)
+        self.labels_ = data.clusters(self.density_)
+        self.__dict__.pop("marginals_", None)  # those of a stream end here
+        logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
+        triples = dataset["triples"].values if "triples" in dataset else "all"
+        fine = fine_probabilities(dataset, self.factors_)
+        known: KnownName = "triples" if self.refine is None else "samples"
+        patterns = dataset.get("patterns")
+        issues = identifiability_issues(self.factors_, triples, fine, known=known, patterns=patterns)
+        if issues:
+            warn(" ".join(issues), IdentifiabilityWarning)
+        return self
+
+    def _training_data(self, X: Any, sample_weight: Any, verbose: int) -> ReadSamples | ReadChunks:
+        """The samples of a fit, read and checked."""
+        # Columns are matched to the variables of the user's bins; without these, bins are of the columns as they come.
+        names = self.binning.variables if isinstance(self.binning, Binning) else None
         read = ReadChunks.of if is_chunked(X) else ReadSamples.of
-        dask_verbose = verbose if is_chunked(X) else 0
-        with dask_progress(dask_verbose, "reading samples"):
-            data = read(X, sample_weight, given, self.sample_dim)
+        with dask_progress(verbose if is_chunked(X) else 0, "reading samples"):
+            data = read(X, sample_weight, names, self.sample_dim)
         n_variables = len(data.variables)
         if n_variables < 3:
             raise InvalidInputError(
@@ -295,59 +328,31 @@ class SmoothProductMixture(FittedMixture):
             )
         if weighted := weights_warning(data.subsample_weights, data.total_weight):
             warn(weighted)
+        return data
+
+    def _chosen_binning(self, data: ReadSamples | ReadChunks, variables: Variables, density: str) -> Binning:
+        """Bins of the samples, with warnings about those that suit no start or no density."""
+        subsample = data.subsample
+        weights = data.subsample_weights
         discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
-        subsample, subsample_weights = data.subsample, data.subsample_weights
-        variables = Variables.of(subsample, self.support, self.discrete, subsample_weights)
-        density = self._density_name()
         if self.refine == "smooth":
-            binning = discretization.bins_of_starts(
-                subsample, subsample_weights, variables, must_be_uniform=density == "sinc"
-            )
-            if repeated := repeated_value_warning(subsample, variables.discrete, subsample_weights):
+            binning = discretization.bins_of_starts(subsample, weights, variables, must_be_uniform=density == "sinc")
+            if repeated := repeated_value_warning(subsample, variables.discrete, weights):
                 warn(repeated)
         else:
-            binning = discretization.bins(subsample, subsample_weights)
+            binning = discretization.bins(subsample, weights)
         if density == "sinc":
             try:
                 binning.require_uniform()
             except NonUniformBinsError as error:
                 raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
-            if concerns := nyquist_issues(subsample.values, binning, subsample_weights):
-                warn(" ".join(concerns), NyquistWarning)
-        if (
-            self.refine == "smooth"
-            and not is_one_of(self.init, ("gevd", "random"))
-            and not is_one_of(self.triples, ("all",))
-        ):
+            if issues := nyquist_issues(subsample.values, binning, weights):
+                warn(" ".join(issues), NyquistWarning)
+        is_counted = is_one_of(self.init, ("gevd", "random")) or is_one_of(self.triples, ("all",))
+        if self.refine == "smooth" and not is_counted:
             # These starts count no triples, but what is asked for is wrong all the same.
             fitting_triples(self.triples, binning.n_bins, 0, MAX_BYTES)
-        with dask_progress(dask_verbose, "encoding samples"):
-            samples = data.encode(binning)
-        sizes = _sizes(data, binning)
-        logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
-        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose), searched)
-        dataset = refinement.dataset(samples, variables)
-        dataset = dataset.assign_attrs(
-            density=density,
-            refine=str(self.refine).lower(),
-            n_samples=data.n_samples,
-            container=data.container,
-        )
-        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(subsample.values))
-        self._set_fitted(dataset, binning.variables)
-        if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
-            warn(empty)
-        self.labels_ = data.clusters(self.density_)
-        self.__dict__.pop("marginals_", None)  # those of a stream end here
-        logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
-        triples = dataset["triples"].values if "triples" in dataset else "all"
-        fine = fine_probabilities(dataset, self.factors_)
-        known: KnownName = "triples" if self.refine is None else "samples"
-        patterns = dataset.get("patterns")
-        concerns = identifiability_issues(self.factors_, triples, fine, known=known, patterns=patterns)
-        if concerns:
-            warn(" ".join(concerns), IdentifiabilityWarning)
-        return self
+        return binning
 
     @available_if(_is_streamable)
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
@@ -419,9 +424,9 @@ class SmoothProductMixture(FittedMixture):
         has_units = before is None or any(units_of(X, binning.variables))
         dataset = with_units(dataset, X if has_units else getattr(self, "result_", None), binning.variables)
         self._set_fitted(dataset, binning.variables)
-        concerns = identifiability_issues(self.factors_, "all" if solution.triples is None else solution.triples)
-        if concerns:
-            warn(" ".join(concerns), IdentifiabilityWarning)
+        issues = identifiability_issues(self.factors_, "all" if solution.triples is None else solution.triples)
+        if issues:
+            warn(" ".join(issues), IdentifiabilityWarning)
         return self
 
     def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
@@ -482,7 +487,8 @@ class SmoothProductMixture(FittedMixture):
 
 def _n_useful(data: ReadSamples | ReadChunks) -> int:
     """Number of samples that have a weight and a value, or of all where these are only some."""
-    subsample, weights = data.subsample.values, data.subsample_weights
+    subsample = data.subsample.values
+    weights = data.subsample_weights
     if len(subsample) < data.n_samples:
         return data.n_samples
     is_useful = ~np.isnan(subsample).all(axis=1)

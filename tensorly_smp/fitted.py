@@ -1,4 +1,4 @@
-"""What a fitted model does: everything comes from its Dataset, so that a loaded model is the saved one."""
+"""Methods of fitted models; everything comes from the Dataset, so that a loaded model is the saved one."""
 
 from __future__ import annotations
 

@@ -87,18 +87,15 @@ def fit_sources(
     n_passes : int
         Passes of EM, at most.
     before : SourceFit, optional
-        Fit of nearly the same sources: its coordinates are kept, and penalties are searched near its own.
+        Fit of nearly the same sources: its transforms are kept, and penalties are searched near its own.
     """
-    values, rank = np.concatenate([sources, categories], axis=1), posterior.shape[1]
+    values = np.concatenate([sources, categories], axis=1)
+    rank = posterior.shape[1]
     n = sources.shape[1]
     # Sources keep no histogram, so that their bins are not looked at.
     bins = [np.array([0.0, 1.0])] * n + list(edges)
     cells = choose_cells(values, rank, bins, range(n, values.shape[1]), None, weights)
-    if any(i < n for i in cells.discrete):
-        raise InvalidInputError(
-            "A source has a single value, but for rounding: some variable has values too far from all others. Set them "
-            "to NaN, or rescale them."
-        )
+    _refuse_constant(cells, n)
     choices = [cells, *curved_cells(cells, values, rank, None, weights)]
 
     def on_cells(chosen: Cells) -> CellSamples:
@@ -131,8 +128,16 @@ def fit_sources(
     )
 
 
+def _refuse_constant(cells: Cells, n_sources: int) -> None:
+    if any(i < n_sources for i in cells.discrete):
+        raise InvalidInputError(
+            "A source has a single value, but for rounding: some variable has values too far from all others. Set them "
+            "to NaN, or rescale them."
+        )
+
+
 def _kind(cells: Cells, choices: Sequence[Cells], source: int) -> int:
-    """Number of the choice whose coordinate a source has."""
+    """Number of the choice whose transform a source has."""
     transforms = [each.transforms[source] for each in choices]
     return transforms.index(cells.transforms[source])
 

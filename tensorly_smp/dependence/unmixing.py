@@ -49,7 +49,8 @@ class LogDensities:
         logs = basis.at_cells @ coefficients
         scale = np.log(basis.n_cells) - np.log(ends[1] - ends[0]) - logsumexp(logs, axis=0)
         slope = BSpline(basis.knots, coefficients, 3).derivative()(edges) / basis.n_cells
-        slope[0], slope[-1] = np.maximum(slope[0], 0.0), np.minimum(slope[-1], 0.0)
+        slope[0] = np.maximum(slope[0], 0.0)
+        slope[-1] = np.minimum(slope[-1], 0.0)
         return cls(float(ends[0]), float(ends[1]), transform, basis.at_edges @ coefficients + scale, slope)
 
     def at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -60,7 +61,10 @@ class LogDensities:
         inside = np.clip(position, 0.0, n_cells)
         cell = np.minimum(inside.astype(np.int64), n_cells - 1)
         h = (inside - cell)[:, None]
-        y0, y1, d0, d1 = self.values[cell], self.values[cell + 1], self.slopes[cell], self.slopes[cell + 1]
+        y0 = self.values[cell]
+        y1 = self.values[cell + 1]
+        d0 = self.slopes[cell]
+        d1 = self.slopes[cell + 1]
         # Cubic Hermite: y0 + h (d0 + h (second + h third)).
         third = d0 + d1 - 2.0 * (y1 - y0)
         second = y1 - y0 - d0 - third
@@ -150,8 +154,10 @@ def maximize_unmixing(
     gain : float
         Gain of the penalized log-likelihood, per unit of sample weight.
     """
-    total, n = float(weights.sum()), len(unmixing)
-    first, base = values @ unmixing.T, log_weights + (0.0 if other is None else other)
+    total = float(weights.sum())
+    n = len(unmixing)
+    first = values @ unmixing.T
+    base = log_weights + (0.0 if other is None else other)
     n_effective = total + shrinkage.n_samples
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -159,8 +165,10 @@ def maximize_unmixing(
         sign, log_det = np.linalg.slogdet(relative)
         if sign <= 0:
             return np.inf, np.zeros(n * n)
-        sources, matrix = first @ relative.T, relative @ unmixing
-        joint, slopes = np.broadcast_to(base, (len(values), len(log_weights))).copy(), []
+        sources = first @ relative.T
+        matrix = relative @ unmixing
+        joint = np.broadcast_to(base, (len(values), len(log_weights))).copy()
+        slopes = []
         for i, each in enumerate(densities):
             value, slope = each.at(sources[:, i])
             joint += value

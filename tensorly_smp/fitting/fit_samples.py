@@ -1,4 +1,4 @@
-"""What the likelihood asks of the samples of a fit, wherever they are, and its answer for samples in memory."""
+"""Interface between the likelihood and the samples of a fit, wherever they are, and its form for samples in memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FitSamples(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Whether these are all."""
+        """True if the subsample has all samples."""
 
     def assign_to_grid(self, cells: Cells) -> CellStatistics:
         """The samples in cells."""
@@ -151,7 +151,7 @@ class SamplesInMemory:
 
     @property
     def is_complete(self) -> bool:
-        """Whether these are all."""
+        """True if the subsample has all samples."""
         return self.some is None
 
     @property

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp._support.checks import warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.progress import logger, progress_bar
 from tensorly_smp._support.threads import one_blas_thread
@@ -41,7 +41,7 @@ from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 @dataclass(frozen=True)
 class Refinement:
-    """How starts are found and refined; all as the parameters of the estimator.
+    """Settings by which starts are found and refined; all as the parameters of the estimator.
 
     `searched` is the result of a search of the same samples, in place of a new one.
     """
@@ -114,9 +114,12 @@ class Refinement:
         """
         starts = self._starts(samples, variables)
         stopped = starts.status
-        subsample, options = samples.subsample, self.decomposition
-        values, weights = subsample.values, subsample.weights
-        edges, rank = samples.binning.edges, options.rank
+        subsample = samples.subsample
+        options = self.decomposition
+        values = subsample.values
+        weights = subsample.weights
+        edges = samples.binning.edges
+        rank = options.rank
         others: tuple[Cells, ...] = ()
 
         def chosen_cells() -> Cells:
@@ -124,12 +127,12 @@ class Refinement:
 
         try:
             cells = chosen_cells()
-            if (
-                len(edges) <= MOST_VARIABLES_FOR_STARTS and stopped is None
-            ):  # of more, this would take longer than all else
+            # Of more variables, this would take longer than all else.
+            if len(edges) <= MOST_VARIABLES_FOR_STARTS and stopped is None:
                 others = curved_cells(cells, values, rank, variables.support, weights)
         except KeyboardInterrupt:
-            cells, stopped = chosen_cells(), StopReason.INTERRUPTED
+            cells = chosen_cells()
+            stopped = StopReason.INTERRUPTED
 
         def refined(n_iter_max: int) -> RefinedCandidates:
             return refine_candidates(
@@ -148,7 +151,8 @@ class Refinement:
         try:
             found = refined(options.max_iter if stopped is None else 0)
         except KeyboardInterrupt:  # before there was any fit; the starts need not be lost
-            found, stopped = refined(0), StopReason.INTERRUPTED
+            found = refined(0)
+            stopped = StopReason.INTERRUPTED
         fit = found.fit
         if fit.status in (StopReason.INTERRUPTED, StopReason.CALLBACK):
             stopped = fit.status
@@ -159,10 +163,9 @@ class Refinement:
             except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
                 stopped = StopReason.INTERRUPTED
         if fit.status is StopReason.MAX_SWEEPS and stopped is None:
-            warnings.warn(
+            warn(
                 f"Smoothed EM stopped after {fit.n_passes} passes: {fit.status.explanation}; {fit.status.remedy}.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         solution = starts.solution
         dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))

@@ -232,7 +232,7 @@ class _Run:
         self.near[i] = (fit.total_penalty, fit.mixture)
 
     def _improved_by_cells(self) -> bool:
-        """Whether cells chosen by the posteriors at the end lead to a better fit.
+        """Refit with cells chosen by the posteriors at the end; True if that fit is better.
 
         They are not chosen again where the clusters are still those that they were chosen by.
         """
@@ -242,7 +242,8 @@ class _Run:
         before = self.fits[i]
         if self._is_as_chosen(before.posterior):
             return False
-        samples, near = self.samples, self.near
+        samples = self.samples
+        near = self.near
         if not self._choose_cells(i):
             return False
         self._follow(i, before.posterior, self.n_iter_max, N_ROUNDS)
@@ -252,7 +253,7 @@ class _Run:
         return False
 
     def _improved_by_sharper(self) -> bool:
-        """Whether sharper posteriors, and penalties chosen anew by these, lead to a better fit."""
+        """Refit from sharper posteriors, with penalties chosen anew; True if that fit is better."""
         i = self._best()
         before = self.fits[i]
         near = self.near.pop(i, None)
@@ -268,7 +269,7 @@ class _Run:
         return False
 
     def _is_better(self, i: int, before: SmoothFit) -> bool:
-        """Whether the fit of a candidate is better than the one before, which is put back otherwise."""
+        """Compare the fit of a candidate with the one before, and put that back unless the new one is better."""
         after = self.fits[i]
         if not self._is_stopped(i) and after.information > before.information:
             return True
@@ -283,11 +284,12 @@ class _Run:
         )
         if chosen is self.samples:
             return False
-        self.samples, self.near = chosen, {i: near}
+        self.samples = chosen
+        self.near = {i: near}
         return True
 
     def _is_as_chosen(self, posterior: np.ndarray) -> bool:
-        """Whether these posteriors have the clusters that the cells were last chosen by."""
+        """True if these posteriors have the clusters that the cells were last chosen by."""
         rank = posterior.shape[1]
         assert self.chosen_by is not None
         table = contingency(self.chosen_by.argmax(axis=1), posterior.argmax(axis=1), rank, self.weights)
