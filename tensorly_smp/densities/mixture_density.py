@@ -278,7 +278,7 @@ class MixtureDensity:
         Of a discrete variable the share of values up to x, with a step at each of them.
         """
         conditionals = self._of(variable)
-        values = conditionals.settled_cdf(points(x, infinite=True))
+        values = conditionals.value_cdf(points(x, infinite=True))
         return mix_cdf(values, self.weights) if component is None else self._select(values, component)
 
     def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
@@ -305,9 +305,9 @@ class MixtureDensity:
         conditionals = self._of(variable)
         flat = shares.ravel()
         if component is None:
-            return conditionals.settled(mixture_quantile(conditionals, self.weights, flat)).reshape(shares.shape)
+            return conditionals.to_values(mixture_quantile(conditionals, self.weights, flat)).reshape(shares.shape)
         chosen = range(self.rank) if is_all(component) else [component_number(component, self.rank)]
-        columns = np.stack([conditionals.draw(flat, r) for r in chosen], axis=-1)
+        columns = np.stack([conditionals.value_quantile(flat, r) for r in chosen], axis=-1)
         return columns.reshape(*shares.shape, self.rank) if is_all(component) else columns.reshape(shares.shape)
 
     # ---- moments ----

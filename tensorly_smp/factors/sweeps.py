@@ -116,7 +116,7 @@ class State:
 
 
 def coordinates_of(in_logarithms: bool) -> Coordinates[State]:
-    """Where sweeps are extrapolated.
+    """Coordinates in which sweeps are extrapolated.
 
     In logarithms for a loss whose optimum is positive, else the entries themselves, followed by the projection.
     """

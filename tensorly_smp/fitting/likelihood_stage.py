@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import xarray as xr
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp._support.checks import warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.progress import logger, progress_bar
 from tensorly_smp._support.threads import one_blas_thread
@@ -41,7 +41,7 @@ from tensorly_smp.fitting.starts import (
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.identifiability.rivals import Solution, with_rivals
 from tensorly_smp.likelihood.agreement import distinct_clusterings
-from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells
 from tensorly_smp.likelihood.em import LikelihoodSolution
 from tensorly_smp.likelihood.nonnested import deviation_of_difference
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
@@ -49,7 +49,7 @@ from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 @dataclass(frozen=True)
 class Refinement:
-    """How starts are found and refined; all as the parameters of the estimator.
+    """Settings by which starts are found and refined; all as the parameters of the estimator.
 
     `searched` is the result of a search of the same samples, in place of a new one.
     """
@@ -72,7 +72,7 @@ class Refinement:
                 # A callback stops its own start only.
                 return dataset if stopped is not StopReason.INTERRUPTED else _marked(dataset, stopped)
             others = self._other_ends(samples, starts, solution)
-            return _with_others(dataset, samples.few, solution.factors.to_numpy().sort(), others)
+            return _with_others(dataset, samples.subsample, solution.factors.to_numpy().sort(), others)
         refined = self._refined(samples, solution.factors, stopped is not None)
         if stopped is not None or refined.status is StopReason.INTERRUPTED:
             return _marked(with_likelihood_trace(_sorted_dataset(solution, refined.factors), refined), stopped)
@@ -83,7 +83,7 @@ class Refinement:
         found = ends.pop(top).solution
         assert isinstance(found, LikelihoodSolution)
         dataset = with_likelihood_trace(_sorted_dataset(solution, found.factors), found)
-        return _with_others(dataset, samples.few, found.factors.sort(), ends)
+        return _with_others(dataset, samples.subsample, found.factors.sort(), ends)
 
     def _decomposed(self, samples: FitSamples, starts: Starts | None) -> CoupledSolution:
         """The coupled CPD to its end; after a search only from its best result."""
@@ -94,7 +94,9 @@ class Refinement:
     def _decomposed_from(self, samples: FitSamples, start: MixtureFactors, warns: bool = True) -> CoupledSolution:
         return samples.decompose(replace(self.decomposition, init=start, n_init=1, warns=warns))
 
-    def _refined(self, samples: FitSamples, start: MixtureFactors, is_stopped: bool = False) -> LikelihoodSolution:
+    def _refined(
+        self, samples: FitSamples, start: MixtureFactors, is_stopped: bool = False, warns: bool = True
+    ) -> LikelihoodSolution:
         """EM on the bins; only its beginning if the fit has been stopped."""
         return samples.refine_em(
             start,
@@ -103,14 +105,19 @@ class Refinement:
             tol=self.decomposition.tol,
             callback=(lambda *_: True) if is_stopped else None,
             verbose=self.decomposition.verbose,
+            warns=warns,
         )
 
     def _other_ends(self, samples: FitSamples, starts: Starts | None, solution: CoupledSolution) -> dict[int, End]:
         """Where other starts, or candidates of the search, end that began near the best one, by their numbers."""
-        few, ends = samples.few, {}
+        subsample = samples.subsample
+        ends = {}
         if starts is not None:
-            begun = {i: binned_factors(few.codes, c.posterior, few.weights) for i, c in enumerate(starts.candidates)}
-            for i in near_starts(few, starts.solution.factors, begun):
+            begun = {
+                i: binned_factors(subsample.codes, c.posterior, subsample.weights)
+                for i, c in enumerate(starts.candidates)
+            }
+            for i in near_starts(subsample, starts.solution.factors, begun):
                 ends[i] = End.of(self._decomposed_from(samples, begun[i], warns=False))
         else:
             own = zip(solution.start_factors, solution.start_statuses, solution.start_traces, strict=True)
@@ -120,8 +127,8 @@ class Refinement:
         if self.refine is None:
             return ends
         begun = {i: end.factors for i, end in ends.items()}
-        followed = list(ends) if starts is not None else near_starts(few, solution.factors, begun)
-        return {i: End.of(self._refined(samples, begun[i])) for i in followed}
+        followed = list(ends) if starts is not None else near_starts(subsample, solution.factors, begun)
+        return {i: End.of(self._refined(samples, begun[i], warns=False)) for i in followed}
 
     @property
     def _is_searched(self) -> bool:
@@ -131,11 +138,13 @@ class Refinement:
         options = self.decomposition
         found = self.searched
         if found is None:
-            searched = SearchedSamples(samples.few.values, samples.few.weights, variables.discrete, options.rank)
+            searched = SearchedSamples(
+                samples.subsample.values, samples.subsample.weights, variables.discrete, options.rank
+            )
             found = search(
                 searched, options.rank, options.n_init, options.random_state, options.n_jobs, options.verbose
             )
-        return searched_starts(samples.few, found)
+        return searched_starts(samples.subsample, found)
 
     def _starts(self, samples: FitSamples, variables: Variables) -> Starts:
         """Candidates for smoothed EM."""
@@ -143,8 +152,8 @@ class Refinement:
         if self._is_searched:
             return self._searched(samples, variables)
         if isinstance(options.init, MixtureFactors):
-            return given_start(samples.few, options.init, options.rank)
-        return decomposed_starts(samples.few, samples.decompose(options), str(options.init))
+            return given_start(samples.subsample, options.init, options.rank)
+        return decomposed_starts(samples.subsample, samples.decompose(options), str(options.init))
 
     def _by_smoothed_em(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
         """The Dataset after smoothed EM from the best candidate; without passes if the fit has been stopped.
@@ -153,26 +162,29 @@ class Refinement:
         """
         starts = self._starts(samples, variables)
         stopped = starts.status
-        few, options = samples.few, self.decomposition
-        values, weights = few.values, few.weights
-        edges, rank = samples.binning.edges, options.rank
+        subsample = samples.subsample
+        options = self.decomposition
+        values = subsample.values
+        weights = subsample.weights
+        edges = samples.binning.edges
+        rank = options.rank
         others: tuple[Cells, ...] = ()
 
         def chosen_cells() -> Cells:
-            return lay_cells(values, rank, edges, variables.discrete, variables.support, weights)
+            return choose_cells(values, rank, edges, variables.discrete, variables.support, weights)
 
         try:
             cells = chosen_cells()
-            if (
-                len(edges) <= MOST_VARIABLES_FOR_STARTS and stopped is None
-            ):  # of more, this would take longer than all else
+            # Of more variables, this would take longer than all else.
+            if len(edges) <= MOST_VARIABLES_FOR_STARTS and stopped is None:
                 others = curved_cells(cells, values, rank, variables.support, weights)
         except KeyboardInterrupt:
-            cells, stopped = chosen_cells(), StopReason.INTERRUPTED
+            cells = chosen_cells()
+            stopped = StopReason.INTERRUPTED
 
         def refined(n_iter_max: int) -> RefinedCandidates:
             return refine_candidates(
-                few,
+                subsample,
                 starts.candidates if n_iter_max else starts.candidates[:1],
                 cells,
                 others,
@@ -187,12 +199,14 @@ class Refinement:
         try:
             found = refined(options.max_iter if stopped is None else 0)
         except KeyboardInterrupt:  # before there was any fit; the starts need not be lost
-            found, stopped = refined(0), StopReason.INTERRUPTED
+            found = refined(0)
+            stopped = StopReason.INTERRUPTED
         fit = found.fit
         if fit.status in (StopReason.INTERRUPTED, StopReason.CALLBACK):
             stopped = fit.status
-        rivals, best = found.rivals, found.best
-        if not samples.are_few and stopped is None:
+        rivals = found.rivals
+        best = found.best
+        if not samples.is_complete and stopped is None:
             try:
                 fit = self._of_all(samples, fit)
                 stopped = StopReason.INTERRUPTED if fit.status is StopReason.INTERRUPTED else None
@@ -201,10 +215,9 @@ class Refinement:
             except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
                 stopped = StopReason.INTERRUPTED
         if fit.status is StopReason.MAX_SWEEPS and stopped is None:
-            warnings.warn(
+            warn(
                 f"Smoothed EM stopped after {fit.n_passes} passes: {fit.status.explanation}; {fit.status.remedy}.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         solution = starts.solution
         plain = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
@@ -215,15 +228,15 @@ class Refinement:
             return _marked(dataset, stopped)
         solutions = [
             Solution(
-                with_smooth_fit(plain, rival.fit, bounds),
-                _clusters(few, rival.fit),
-                rival.fit.information - fit.information,
-                rival.deviation,
-                i,
+                dataset=with_smooth_fit(plain, rival.fit, bounds),
+                labels=_clusters(subsample, rival.fit),
+                criterion=rival.fit.information - fit.information,
+                deviation=rival.deviation,
+                candidate=i,
             )
             for i, rival in rivals.items()
         ]
-        return with_rivals(dataset, _clusters(few, fit), few.weights, solutions)
+        return with_rivals(dataset, _clusters(subsample, fit), weights, solutions)
 
     def _best_of_all(
         self, samples: FitSamples, best: int, fit: SmoothFit, rivals: dict[int, Rival]
@@ -234,25 +247,26 @@ class Refinement:
         of_all = {i: self._of_all(samples, rival.fit) for i, rival in rivals.items()}
         fits = {best: fit} | {i: each for i, each in of_all.items() if each.status is not StopReason.INTERRUPTED}
         order = sorted(fits, key=lambda i: (-fits[i].information, i != best))
-        few, top = samples.few, fits[order[0]]
-        clusters = [_clusters(few, fits[i]) for i in order]
-        kept = distinct_clusterings(clusters, top.mixture.rank, few.weights, OTHER_CLUSTERS)[1:]
-        laid = {i: few.lay(fits[i].cells).log_densities(fits[i].mixture) for i in (order[0], *(order[k] for k in kept))}
-        total = len(few.values) if few.weights is None else float(few.weights.sum())
+        first = order[0]
+        top = fits[first]
+        subsample = samples.subsample
+        clusters = [_clusters(subsample, fits[i]) for i in order]
+        kept = distinct_clusterings(clusters, top.mixture.rank, subsample.weights, OTHER_CLUSTERS)
+        logs = {i: _log_densities(subsample, fits[i]) for i in (order[place] for place in kept)}
+        total = len(subsample.values) if subsample.weights is None else float(subsample.weights.sum())
         near = {}
-        for i in (order[k] for k in kept):
-            deviation = (
-                deviation_of_difference(laid[order[0]], laid[i], few.weights) * (top.total_weight / total) ** 0.5
-            )
+        for i in list(logs)[1:]:
+            deviation = deviation_of_difference(logs[first], logs[i], subsample.weights)
+            deviation *= (top.total_weight / total) ** 0.5  # of all samples
             if is_as_near(top.information - fits[i].information, deviation):
                 near[i] = Rival(fits[i], deviation)
-        return order[0], top, near
+        return first, top, near
 
     def _of_all(self, samples: FitSamples, fit: SmoothFit) -> SmoothFit:
         """Smoothed EM of all samples, from the fit of some."""
         began = time.perf_counter()
         options = self.decomposition
-        every = samples.lay(fit.cells)
+        every = samples.assign_to_grid(fit.cells)
         expected, _ = every.expect(fit.mixture, np.zeros(fit.penalty.size))
         with (
             one_blas_thread(),
@@ -279,32 +293,37 @@ def _sorted_dataset(solution: CoupledSolution, factors: MixtureFactors) -> xr.Da
 
 
 def _with_others(
-    dataset: xr.Dataset, few: SamplesInMemory, factors: MixtureFactors, ends: Mapping[int, End]
+    dataset: xr.Dataset, subsample: SamplesInMemory, factors: MixtureFactors, ends: Mapping[int, End]
 ) -> xr.Dataset:
     """The Dataset of a fit on bins with those of the other starts that are its rivals."""
     rivals = [
         Solution(factors_to_dataset(each.end.factors).assign_attrs(each.end.attrs), each.labels, *each.numbers)
-        for each in other_starts(few, factors, ends)
+        for each in other_starts(subsample, factors, ends)
     ]
-    return with_rivals(dataset, labels_of(few, factors), few.weights, rivals)
+    return with_rivals(dataset, labels_of(subsample, factors), subsample.weights, rivals)
 
 
 def _clusters(samples: SamplesInMemory, fit: SmoothFit) -> np.ndarray:
     """Most probable component (n_samples,), numbered by decreasing weight, as in the Dataset."""
     posterior: Any = fit.posterior
     if not isinstance(posterior, np.ndarray) or len(posterior) != len(samples.values):  # of all samples
-        posterior = samples.lay(fit.cells).expect(fit.mixture, np.zeros(fit.penalty.size))[0].posterior
+        posterior = samples.assign_to_grid(fit.cells).expect(fit.mixture, np.zeros(fit.penalty.size))[0].posterior
     order = np.argsort(-fit.mixture.log_weights, kind="stable")
     return posterior[:, order].argmax(axis=1)
 
 
+def _log_densities(samples: SamplesInMemory, fit: SmoothFit) -> np.ndarray:
+    """Log-densities (n_samples,) under a fit."""
+    return samples.assign_to_grid(fit.cells).log_densities(fit.mixture)
+
+
 def _on_bins(callback: Callback, samples: FitSamples) -> PassCallback:
     """The caller's callback, given histograms on the bins under the posteriors of a pass."""
-    few = samples.few
-    total = len(few.values) if few.weights is None else float(few.weights.sum())
+    subsample = samples.subsample
+    total = len(subsample.values) if subsample.weights is None else float(subsample.weights.sum())
 
     def call(posterior: np.ndarray, value: float) -> bool | None:
-        factors = binned_factors(few.codes, posterior, few.weights)
+        factors = binned_factors(subsample.codes, posterior, subsample.weights)
         return callback(CPTensor((factors.weights, list(factors.factors))), -value / total)
 
     return call

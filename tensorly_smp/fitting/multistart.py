@@ -140,7 +140,7 @@ def refine_candidates(
     """
     began = time.perf_counter()
     options = dict[str, Any](criterion=criterion, tol=tol)
-    first = samples.lay(cells)
+    first = samples.assign_to_grid(cells)
     numbers = sorted({candidate.start for candidate in candidates})
     posteriors = [candidate.posterior for candidate in candidates]
 
@@ -204,13 +204,13 @@ def refine_candidates(
 
 def _rivals(fits: dict[int, SmoothFit], best: int, samples: SamplesInMemory) -> dict[int, Rival]:
     """Fits at their end that may be as good as the best one, and have other clusters; best first."""
-    laid: list[CellSamples] = []
+    on_grids: list[CellSamples] = []
 
     def on_cells(cells: Cells) -> CellSamples:
-        known = [each for each in laid if each.cells is cells]
+        known = [each for each in on_grids if each.cells is cells]
         if not known:
-            laid.append(samples.lay(cells))
-        return (known or laid[-1:])[0]
+            on_grids.append(samples.assign_to_grid(cells))
+        return (known or on_grids[-1:])[0]
 
     others = {i: fits[i] for i in fits if i != best}
     found: dict[int, Rival] = {}
@@ -238,10 +238,10 @@ def is_as_near(below: float, deviation: float) -> bool:
 
 
 def _deviation(fit: SmoothFit, best: SmoothFit, on_cells: Callable[[Cells], CellSamples]) -> float:
-    first, second = on_cells(best.cells), on_cells(fit.cells)
-    return deviation_of_difference(
-        first.log_densities(best.mixture), second.log_densities(fit.mixture), first.sample_weight
-    )
+    first = on_cells(best.cells)
+    second = on_cells(fit.cells)
+    log_densities = (first.log_densities(best.mixture), second.log_densities(fit.mixture))
+    return deviation_of_difference(*log_densities, first.sample_weight)
 
 
 def _with_other_clusters(fits: dict[int, SmoothFit], best: SmoothFit, weights: np.ndarray | None) -> list[int]:
@@ -290,7 +290,7 @@ class _Run:
         self.values = samples.values
         self.weights = samples.weights
         self.choices = [*others, first.cells] if others else []
-        self.lay = samples.lay
+        self.assign_to_grid = samples.assign_to_grid
         self.options = options
         self.n_iter_max = n_iter_max
         self.fits: dict[int, SmoothFit] = {}
@@ -364,7 +364,7 @@ class _Run:
         return chosen
 
     def _on_cells(self, cells: Cells) -> CellSamples:
-        return self.samples if cells is self.samples.cells else self.lay(cells)
+        return self.samples if cells is self.samples.cells else self.assign_to_grid(cells)
 
     def _follow(self, i: int, posterior: np.ndarray, n_passes: int, n_rounds: int) -> None:
         fit = smooth_em(
@@ -379,7 +379,7 @@ class _Run:
         self.near[i] = (fit.total_penalty, fit.mixture)
 
     def _improved_by_cells(self) -> bool:
-        """Whether cells chosen by the posteriors at the end lead to a better fit.
+        """Refit with cells chosen by the posteriors at the end; True if that fit is better.
 
         They are not chosen again where the clusters are still those that they were chosen by.
         """
@@ -389,7 +389,8 @@ class _Run:
         before = self.fits[i]
         if self._is_as_chosen(before.posterior):
             return False
-        samples, near = self.samples, self.near
+        samples = self.samples
+        near = self.near
         if not self._choose_cells(i):
             return False
         self._follow(i, before.posterior, self.n_iter_max, N_ROUNDS)
@@ -399,7 +400,7 @@ class _Run:
         return False
 
     def _improved_by_sharper(self) -> bool:
-        """Whether sharper posteriors, and penalties chosen anew by these, lead to a better fit."""
+        """Refit from sharper posteriors, with penalties chosen anew; True if that fit is better."""
         i = self._best()
         before = self.fits[i]
         near = self.near.pop(i, None)
@@ -415,7 +416,7 @@ class _Run:
         return False
 
     def _is_better(self, i: int, before: SmoothFit) -> bool:
-        """Whether the fit of a candidate is better than the one before, which is put back otherwise."""
+        """Compare the fit of a candidate with the one before, and put that back unless the new one is better."""
         after = self.fits[i]
         if not self._is_stopped(i) and after.information > before.information:
             return True
@@ -426,15 +427,16 @@ class _Run:
         """Put the samples on the cells that suit every variable best, given the posteriors of a candidate."""
         self.chosen_by = self.fits[i].posterior
         chosen, near = on_best_cells(
-            self.samples, self.choices, self.lay, self.fits[i].posterior, self.options["criterion"]
+            self.samples, self.choices, self.assign_to_grid, self.fits[i].posterior, self.options["criterion"]
         )
         if chosen is self.samples:
             return False
-        self.samples, self.near = chosen, {i: near}
+        self.samples = chosen
+        self.near = {i: near}
         return True
 
     def _is_as_chosen(self, posterior: np.ndarray) -> bool:
-        """Whether these posteriors have the clusters that the cells were last chosen by."""
+        """True if these posteriors have the clusters that the cells were last chosen by."""
         rank = posterior.shape[1]
         assert self.chosen_by is not None
         table = contingency(self.chosen_by.argmax(axis=1), posterior.argmax(axis=1), rank, self.weights)

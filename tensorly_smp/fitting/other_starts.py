@@ -104,7 +104,8 @@ def other_starts(
     list of OtherStart
     """
     joint = _joint(samples, best)
-    log_densities, clusters = logsumexp(joint, axis=1), joint.argmax(axis=1)
+    log_densities = logsumexp(joint, axis=1)
+    clusters = joint.argmax(axis=1)
     weights = np.ones(len(joint)) if samples.weights is None else samples.weights
     found = []
     for number, end in ends.items():

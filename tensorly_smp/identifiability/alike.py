@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorly_smp.factors.empty import EMPTY_WEIGHT
-from tensorly_smp.identifiability.concerns import clip_names
+from tensorly_smp.identifiability.issues import clip_names
 
 
 @dataclass(frozen=True)

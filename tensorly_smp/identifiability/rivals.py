@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
-from tensorly_smp.identifiability.concerns import clip_names
+from tensorly_smp.identifiability.issues import clip_names
 from tensorly_smp.likelihood.agreement import adjusted_rand, contingency
 
 #: What a solution has of its own in a Dataset, as far as it has it; a rival's is called "rival_" and the name.
@@ -79,7 +79,8 @@ def with_rivals(
     if not solutions:
         return dataset
     rank = dataset.sizes["component"]
-    ordered, overlaps = [], []
+    ordered = []
+    overlaps = []
     for each in solutions:
         table = contingency(labels, each.labels, rank, weights).astype(float)
         _, order = linear_sum_assignment(-table)
@@ -181,7 +182,8 @@ def telling_variables(dataset: xr.Dataset, k: int) -> list[int]:
 
 def _described(dataset: xr.Dataset, k: int, names: Sequence[Hashable]) -> str:
     """Sentence about one rival."""
-    below, agreement = -float(dataset["rival_criterion"][k]), float(dataset["rival_agreement"][k])
+    below = -float(dataset["rival_criterion"][k])
+    agreement = float(dataset["rival_agreement"][k])
     changes = [_change(change, names) for change in _changes(dataset, k)]
     if len(changes) > 3:
         changes = [*changes[:3], "..."]

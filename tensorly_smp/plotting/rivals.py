@@ -84,7 +84,8 @@ def plot_rivals(
         positions = subject.positions(variables)
     if len(positions) > MOST:
         raise InvalidInputError(f"{len(positions)} variables; expected at most {MOST}.")
-    values, units = subject.values(X), subject.units(X)
+    values = subject.values(X)
+    units = subject.units(X)
     subject.density, other.density  # noqa: B018  # errors before there is a figure
     n_shown = len(positions)
     places = panels(axes, 2 * n_shown, (2.6, 2.2), n_shown, figsize).reshape(2, n_shown)

@@ -125,13 +125,15 @@ def _nearest(samples: CellSamples, fit: SmoothFit, tables: np.ndarray) -> list[t
         separation = separations(probabilities, np.exp(fit.mixture.log_weights), fit.total_weight)
         rest = np.sort(separation[:, first, second], axis=0)[:-2].sum(axis=0)
         kept = np.sort(np.argsort(rest, kind="stable")[:MOST_LOOKED_AT])
-        first, second = first[kept], second[kept]
+        first = first[kept]
+        second = second[kept]
     return list(zip(first.tolist(), second.tolist(), strict=True))
 
 
 def _valleys(samples: CellSamples, fit: SmoothFit, tables: np.ndarray) -> list[tuple[int, np.ndarray, float]]:
     """Components with two peaks in a variable, each with its share (n_samples,) on the left; nothing is lost by it."""
-    cells, rank = samples.cells, fit.mixture.rank
+    cells = samples.cells
+    rank = fit.mixture.rank
     n_cells = cells.basis.n_cells
     found = []
     for t in range(len(cells.smooth)):
@@ -166,7 +168,8 @@ def _splits(
     Seeds are drawn with a stream of its own, the same in every fit: rivals depend on the samples alone, not on their
     order.
     """
-    weights, rank = samples.sample_weight, fit.mixture.rank
+    weights = samples.sample_weight
+    rank = fit.mixture.rank
     counted = weights > 0
     every = Fractions.of(values[counted], samples.cells.discrete, weights[counted])
     some = thinned(canonical(every), rank)

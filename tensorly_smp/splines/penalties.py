@@ -1,4 +1,4 @@
-"""How smooth a log-spline is to be: criteria of the penalty, and the effective number of parameters."""
+"""Choice of the smoothness of log-splines: criteria of the penalty, and the effective number of parameters."""
 
 from __future__ import annotations
 
@@ -102,8 +102,10 @@ def choose_penalties(
     n_densities = shares.shape[1]
     candidates = PENALTIES if candidates is None else candidates
     grid = np.minimum(candidates.reshape(len(candidates), -1), largest_penalties(basis, shares))
-    chosen, coefficients = np.empty(n_densities), basis.normalized(basis.gaussian(shares) if start is None else start)
-    data, compiled = basis.transposed @ shares, compiled_for(basis, n_densities)
+    chosen = np.empty(n_densities)
+    coefficients = basis.normalized(basis.gaussian(shares) if start is None else start)
+    data = basis.transposed @ shares
+    compiled = compiled_for(basis, n_densities)
     for columns in chunks(n_densities):
         fit = LogSplineFit.at(basis, data[:, columns], grid[-1, columns], coefficients[:, columns])
         values, coefficients[:, columns] = _criterion_along(
@@ -136,7 +138,8 @@ def _criterion_along(
     It is minus infinity where a penalty was not tried.
     """
     values = np.full(penalties.shape, -np.inf)
-    best, coefficients = np.full(len(totals), -np.inf), fit.coefficients.copy()
+    best = np.full(len(totals), -np.inf)
+    coefficients = fit.coefficients.copy()
     going = np.ones(len(totals), dtype=bool)
     last = len(penalties) - 1
     for number in range(last, -1, -1):
@@ -158,7 +161,7 @@ def _criterion_along(
 
 
 def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Where the parabola through the three values around the best is highest, no farther than halfway to the next.
+    """Peak of the parabola through the three values around the best, no farther than halfway to the next.
 
     It changes continuously with the values, also where another place becomes the best. No farther than the outermost
     places; the best place itself where a neighbor is not known.
@@ -226,13 +229,14 @@ def _freedom(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
 def _measured(fit: LogSplineFit, compiled: ModuleType) -> tuple[np.ndarray, np.ndarray]:
     """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding."""
     found = np.empty(fit.penalty.shape), np.empty(fit.penalty.shape)
-    basis, expected = fit.basis, np.ascontiguousarray(fit.expected.T)
-    compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
+    basis = fit.basis
+    expected = np.ascontiguousarray(fit.expected.T)
+    compiled.determinants_and_df(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
     return found
 
 
 def _completed(found: np.ndarray, fit: LogSplineFit, plain: Callable[..., np.ndarray]) -> np.ndarray:
-    """What the kernel has found, and what it has left by plain code."""
+    """Results of a kernel, with those that it could not compute filled in by plain code."""
     left = np.flatnonzero(np.isnan(found))
     if len(left):
         found[left] = plain(fit.take(left), None)

@@ -110,15 +110,15 @@ def run_bootstrap(
     grid = points_of(density, n_points)
     source: Rows | Drawn
     if is_parametric:
-        source = Drawn(density, np.isnan(values), weights, refit.lay, refit.posterior)
+        source = Drawn(density, np.isnan(values), weights, refit.assign_to_grid, refit.posterior)
     else:
-        laid = refit.lay(values)
-        source = Rows(laid, refit.posterior(laid), weights)
+        on_grid = refit.assign_to_grid(values)
+        source = Rows(on_grid, refit.posterior(on_grid), weights)
 
     def one(rng: np.random.Generator, check: Callable[[], None]) -> _Found:
         check()
-        laid, weights, posterior = source.draw(rng)
-        return _matched(refit.refit(laid, weights, posterior), posterior, weights, grid)
+        on_grid, weights, posterior = source.draw(rng)
+        return _matched(refit.refit(on_grid, weights, posterior), posterior, weights, grid)
 
     streams = spawn_generators(random_state, n_replicates, PURPOSE)
     with one_blas_thread():
@@ -138,7 +138,7 @@ def points_of(density: MixtureDensity, n_points: int) -> np.ndarray:
     shares = (np.arange(n_points - n_even) + 0.5) / max(n_points - n_even, 1)
     for n, (each, name) in enumerate(zip(density.conditionals, density.variables, strict=True)):
         if getattr(each, "categories", None) is not None:
-            values = np.unique(each.settled(density.quantile_1d(np.linspace(0.0, 1.0, 201)[1:-1], name)))
+            values = np.unique(each.to_values(density.quantile_1d(np.linspace(0.0, 1.0, 201)[1:-1], name)))
             chosen = values[np.unique(np.linspace(0, len(values) - 1, min(n_points, len(values))).round().astype(int))]
             grid[n, : len(chosen)] = chosen
             continue

@@ -17,7 +17,7 @@ from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.logspline import background_share, smooth_conditionals
 from tensorly_smp.densities.reconstruct import reconstruct_density
-from tensorly_smp.densities.spline_dataset import spline_coordinates, variable_bounds
+from tensorly_smp.densities.spline_dataset import spline_transforms, variable_bounds
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING
@@ -53,13 +53,13 @@ class Refitted:
 class Refit(Protocol):
     """How a model is fitted again."""
 
-    def lay(self, values: np.ndarray) -> Any:
+    def assign_to_grid(self, values: np.ndarray) -> Any:
         """Samples (n_samples, n_variables) in the bins or cells of the first fit."""
 
-    def posterior(self, laid: Any) -> np.ndarray:
+    def posterior(self, on_grid: Any) -> np.ndarray:
         """Posteriors (n_samples, rank) under the first fit."""
 
-    def refit(self, laid: Any, weights: np.ndarray, posterior: np.ndarray) -> Refitted:
+    def refit(self, on_grid: Any, weights: np.ndarray, posterior: np.ndarray) -> Refitted:
         """The fit to weighted samples, from the posteriors of the first one."""
 
 
@@ -98,7 +98,7 @@ class SmoothRefit:
             spline_basis(dataset.sizes["basis"]),
             interval[:, 0],
             np.where(np.isin(np.arange(factors.n_variables), discrete), 1.0, interval[:, 1]),
-            tuple(spline_coordinates(dataset)),
+            tuple(spline_transforms(dataset)),
             discrete,
             tuple(factors.binning.edges[n] for n in discrete),
             tuple(categories[n, : factors.n_bins[n]] for n in discrete),
@@ -114,18 +114,18 @@ class SmoothRefit:
         penalty = dataset["penalty"].transpose("variable", "component").values[smooth]
         return cls(cells, mixture, penalty, variable_bounds(dataset), options)
 
-    def lay(self, values: np.ndarray) -> CellSamples:
+    def assign_to_grid(self, values: np.ndarray) -> CellSamples:
         """Samples in the cells."""
-        return CellSamples.lay(values, self.cells)
+        return CellSamples.assign_to_grid(values, self.cells)
 
-    def posterior(self, laid: CellSamples) -> np.ndarray:
+    def posterior(self, on_grid: CellSamples) -> np.ndarray:
         """Posteriors under the first fit."""
-        return laid.expect(self.mixture, np.zeros(self.penalty.size))[0].posterior
+        return on_grid.expect(self.mixture, np.zeros(self.penalty.size))[0].posterior
 
-    def refit(self, laid: CellSamples, weights: np.ndarray, posterior: np.ndarray) -> Refitted:
+    def refit(self, on_grid: CellSamples, weights: np.ndarray, posterior: np.ndarray) -> Refitted:
         """Smoothed EM from the posteriors of the first fit."""
-        samples = laid.reweighted(weights)
-        totals = samples.shares(samples.given(posterior).counts)[1]
+        samples = on_grid.reweighted(weights)
+        totals = samples.shares(samples.counts_from_posterior(posterior).counts)[1]
         near = (self.penalty.ravel() * totals, self.mixture)
         fit = smooth_em(samples, posterior, near=near, n_rounds=1, **self.options)
         shares = np.exp(fit.mixture.log_weights)
@@ -154,19 +154,19 @@ class BinRefit:
     decomposition: Decomposition | None
     options: dict[str, Any]
 
-    def lay(self, values: np.ndarray) -> tuple[Codes, csr_array]:
+    def assign_to_grid(self, values: np.ndarray) -> tuple[Codes, csr_array]:
         """Samples in the bins."""
         assert self.factors.binning is not None
         codes = encode_samples(values, self.factors.binning)
         return codes, one_hot(codes)
 
-    def posterior(self, laid: tuple[Codes, csr_array]) -> np.ndarray:
+    def posterior(self, on_grid: tuple[Codes, csr_array]) -> np.ndarray:
         """Posteriors under the first fit."""
-        return _posterior(laid[1], self.factors)
+        return _posterior(on_grid[1], self.factors)
 
-    def refit(self, laid: tuple[Codes, csr_array], weights: np.ndarray, posterior: np.ndarray) -> Refitted:
+    def refit(self, on_grid: tuple[Codes, csr_array], weights: np.ndarray, posterior: np.ndarray) -> Refitted:
         """The decomposition, or EM, of weighted samples."""
-        codes, hot = laid
+        codes, hot = on_grid
         binning = self.factors.binning
         assert binning is not None
         if self.decomposition is None:

@@ -20,7 +20,7 @@ class Rows:
 
     Attributes
     ----------
-    laid : object
+    on_grid : object
         The samples in cells or bins.
     posterior : ndarray (n_samples, rank)
         Under the first fit.
@@ -28,7 +28,7 @@ class Rows:
         Numbers of samples.
     """
 
-    laid: Any
+    on_grid: Any
     posterior: np.ndarray
     weights: np.ndarray
 
@@ -36,7 +36,7 @@ class Rows:
         """One replicate."""
         total = self.weights.sum()
         counts = rng.multinomial(max(round(float(total)), 1), self.weights / total)
-        return self.laid, counts.astype(np.float64), self.posterior
+        return self.on_grid, counts.astype(np.float64), self.posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Drawn:
     missing : ndarray of bool (n_samples, n_variables)
     weights : ndarray (n_samples,)
         Numbers of samples with these entries missing.
-    lay : callable
+    assign_to_grid : callable
         Puts samples in cells or bins.
     posterior : callable
         Their posteriors under the first fit.
@@ -58,7 +58,7 @@ class Drawn:
     density: MixtureDensity
     missing: np.ndarray
     weights: np.ndarray
-    lay: Callable[[np.ndarray], Any]
+    assign_to_grid: Callable[[np.ndarray], Any]
     posterior: Callable[[Any], np.ndarray]
 
     def draw(self, rng: np.random.Generator) -> Replicate:
@@ -70,5 +70,5 @@ class Drawn:
         missing = np.repeat(self.missing, counts, axis=0)
         values, _ = self.density.sample(len(missing), rng)
         values[missing] = np.nan
-        laid = self.lay(values)
-        return laid, np.ones(len(values)), self.posterior(laid)
+        on_grid = self.assign_to_grid(values)
+        return on_grid, np.ones(len(values)), self.posterior(on_grid)

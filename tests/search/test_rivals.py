@@ -5,7 +5,7 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.likelihood.cell_samples import CellSamples
-from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.cells import choose_cells
 from tensorly_smp.likelihood.smooth_em import smooth_em
 from tensorly_smp.search.rivals import _mergeable, _valley, rival_moves
 
@@ -14,8 +14,8 @@ X = np.random.default_rng(0).normal(size=(600, 5)) + np.array([[0] * 5, [0, 0, 7
 
 
 def fit_from(posterior, values=X):
-    cells = lay_cells(values, posterior.shape[1], [np.linspace(-9, 18, 28)] * values.shape[1], discrete=())
-    samples = CellSamples.lay(values, cells)
+    cells = choose_cells(values, posterior.shape[1], [np.linspace(-9, 18, 28)] * values.shape[1], discrete=())
+    samples = CellSamples.assign_to_grid(values, cells)
     return samples, smooth_em(samples, posterior, n_iter_max=20)
 
 

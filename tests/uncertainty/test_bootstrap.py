@@ -38,10 +38,10 @@ def replicates(models):
 def test_fitted_again_to_its_own_samples_a_model_stays(models, refine):
     model = models[refine]
     refit = model._refit(X)
-    laid = refit.lay(X)
-    posterior = refit.posterior(laid)
+    on_grid = refit.assign_to_grid(X)
+    posterior = refit.posterior(on_grid)
     np.testing.assert_allclose(posterior, model.predict_proba(X), atol=0.02)
-    again = refit.refit(laid, np.ones(600), posterior)
+    again = refit.refit(on_grid, np.ones(600), posterior)
     np.testing.assert_allclose(again.weights, model.weights_, atol=1e-3)
     for one, two in zip(again.conditionals, model.density_.conditionals, strict=True):
         points = np.linspace(-6, 6, 30)
@@ -103,7 +103,7 @@ def test_every_kind_of_fit_has_them(models, refine, method):
 
 def test_rows_are_drawn_as_often_as_weights_say():
     weights = np.array([0.0, 1.0, 2.0, 3.0, 4.5])
-    source = Rows("laid", np.ones((5, 1)), weights)
+    source = Rows("on_grid", np.ones((5, 1)), weights)
     draws = [source.draw(rng)[1] for rng in map(np.random.default_rng, range(4000))]
     assert {draw.sum() for draw in draws} == {10.0}  # 10.5 is rounded
     np.testing.assert_allclose(np.mean(draws, axis=0), 10 * weights / weights.sum(), atol=0.1)
@@ -142,7 +142,7 @@ def test_rounded_values_are_spread_as_in_the_fit():
     model = fit(rounded, discrete=[])
     refit = model._refit(rounded)
     assert refit.cells.resolution.any()
-    again = refit.refit(laid := refit.lay(rounded), np.ones(600), refit.posterior(laid))
+    again = refit.refit(on_grid := refit.assign_to_grid(rounded), np.ones(600), refit.posterior(on_grid))
     np.testing.assert_allclose(again.weights, model.weights_, atol=1e-3)
 
 
@@ -161,13 +161,13 @@ class Permuting:
     def __init__(self, density):
         self.density = density
 
-    def lay(self, values):
+    def assign_to_grid(self, values):
         return values
 
-    def posterior(self, laid):
-        return self.density.posterior(laid)
+    def posterior(self, on_grid):
+        return self.density.posterior(on_grid)
 
-    def refit(self, laid, weights, posterior):
+    def refit(self, on_grid, weights, posterior):
         order = [1, 0]
         density = self.density
         conditionals = [Reordered(each, order) for each in density.conditionals]
