@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ import pandas as pd
 import tensorly as tl
 from scipy.special import entr
 
+from tensorly_smp.checks import collected_warnings
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.estimator import SmoothProductMixture
@@ -137,8 +137,7 @@ def _fitted(job: Job, rank: int, rows: np.ndarray, **changes: Any) -> tuple[Cand
     names = pd.Index(job.variables, dtype=object, tupleize_cols=False)
     weights = None if job.sample_weight is None else job.sample_weight[rows]
     fit, start = CandidateFit(rank), time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, tl.backend_context(job.backend, local_threadsafe=True):
-        warnings.simplefilter("always")
+    with collected_warnings() as caught, tl.backend_context(job.backend, local_threadsafe=True):
         model: SmoothProductMixture | None = None
         try:
             # One BLAS thread: with as many as a job happens to have, rounding would depend on the number of jobs.
@@ -150,5 +149,5 @@ def _fitted(job: Job, rank: int, rows: np.ndarray, **changes: Any) -> tuple[Cand
     if model is not None and "interrupted" in {model.result_.attrs["status"], *model.result_["start_status"].values}:
         raise KeyboardInterrupt  # of which a single fit makes the best; here it would be taken for a poor one
     fit.seconds = time.perf_counter() - start
-    fit.caught = [(each.category, str(each.message)) for each in caught]
+    fit.caught = [(type(each), str(each)) for each in caught]
     return fit, model

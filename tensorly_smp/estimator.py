@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -11,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_tolerance, is_one_of, weights_warning
+from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_tolerance, is_one_of, warn, weights_warning
 from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
@@ -279,7 +278,7 @@ class SmoothProductMixture(FittedMixture):
                 f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
             )
         if weighted := weights_warning(data.few_weights, data.total_weight):
-            warnings.warn(weighted, stacklevel=2)
+            warn(weighted)
         discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
         few, few_weights = data.few, data.few_weights
         variables = Variables.of(few, self.support, self.discrete, few_weights)
@@ -287,7 +286,7 @@ class SmoothProductMixture(FittedMixture):
         if self.refine == "smooth":
             binning = discretization.bins_of_starts(few, few_weights, variables, must_be_uniform=density == "sinc")
             if repeated := repeated_value_warning(few, variables.discrete, few_weights):
-                warnings.warn(repeated, stacklevel=2)
+                warn(repeated)
         else:
             binning = discretization.bins(few, few_weights)
         if density == "sinc":
@@ -296,7 +295,7 @@ class SmoothProductMixture(FittedMixture):
             except NonUniformBinsError as error:
                 raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
             if concerns := nyquist_concerns(few.values, binning, few_weights):
-                warnings.warn(" ".join(concerns), NyquistWarning, stacklevel=2)
+                warn(" ".join(concerns), NyquistWarning)
         if (
             self.refine == "smooth"
             and not is_one_of(self.init, ("gevd", "random"))
@@ -319,7 +318,7 @@ class SmoothProductMixture(FittedMixture):
         dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(few.values))
         self._set_fitted(dataset, binning.variables)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
-            warnings.warn(empty, stacklevel=2)
+            warn(empty)
         self.labels_ = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
@@ -329,7 +328,7 @@ class SmoothProductMixture(FittedMixture):
         patterns = dataset.get("patterns")
         concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
         if concerns:
-            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
+            warn(" ".join(concerns), IdentifiabilityWarning)
         return self
 
     @available_if(_is_streamable)
@@ -404,7 +403,7 @@ class SmoothProductMixture(FittedMixture):
         self._set_fitted(dataset, binning.variables)
         concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
         if concerns:
-            warnings.warn(" ".join(concerns), IdentifiabilityWarning, stacklevel=2)
+            warn(" ".join(concerns), IdentifiabilityWarning)
         return self
 
     def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:

@@ -187,7 +187,8 @@ def model_of_dataset(dataset: xr.Dataset, source: str) -> AnyMixture:
 def _unfitted(dataset: xr.Dataset, parameters: dict[str, Any]) -> AnyMixture:
     """The estimator that the Dataset is of; `estimator` is among its attributes if it is not the usual one."""
     from tensorly_smp.estimator import SmoothProductMixture
-    from tensorly_smp.unmixed import ESTIMATOR, UnmixedProductMixture
+    from tensorly_smp.unmixed import UnmixedProductMixture
+    from tensorly_smp.unmixing.dataset import ESTIMATOR
 
     name = dataset.attrs.get("estimator")
     if name is None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 from tensorly.cp_tensor import CPTensor
 
+from tensorly_smp.checks import warn
 from tensorly_smp.decomposition import MOST_VARIABLES_FOR_STARTS, Decomposition
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -143,10 +143,9 @@ class Refinement:
             except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
                 stopped = StopReason.INTERRUPTED
         if fit.status is StopReason.MAX_SWEEPS and stopped is None:
-            warnings.warn(
+            warn(
                 f"Smoothed EM stopped after {fit.n_passes} passes: {fit.status.explanation}; {fit.status.remedy}.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         solution = starts.solution
         dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))

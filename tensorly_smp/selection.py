@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from inspect import signature
 from itertools import pairwise
@@ -16,7 +15,7 @@ from joblib import Parallel, delayed
 from scipy.sparse.linalg import ArpackError
 
 from tensorly_smp.candidates import CandidateFit, Job, fit_whole, fit_without
-from tensorly_smp.checks import MOST_CANDIDATES, checked_integer, checked_n_jobs, checked_sample_weight, is_one_of
+from tensorly_smp.checks import MOST_CANDIDATES, checked_integer, checked_n_jobs, checked_sample_weight, is_one_of, warn
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
@@ -152,7 +151,7 @@ def select_n_components(
     checked_n_jobs(n_jobs)
     job = _read_job(X, sample_weight, sample_dim, random_state, parameters)
     folds = _folds(job, n_folds) if criterion == "cv" else None
-    # Processes, not threads: warnings, which every fit catches, are caught for all threads of a process at once.
+    # Processes: of threads only those within NumPy or a kernel would run at a time.
     with (
         progress_bar(verbose, "selection", len(candidates), unit="fit") as bar,
         Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator_unordered") as run,
@@ -267,7 +266,7 @@ def _give_warnings(candidates: Sequence[int], fits: Sequence[CandidateFit], held
         ranks = sorted(by_rank)
         numbers = ", ".join(map(str, ranks))
         where = "All fits" if ranks == list(candidates) else f"n_components = {numbers}"
-        warnings.warn(f"{where}: {by_rank[ranks[0]]}", category, stacklevel=3)
+        warn(f"{where}: {by_rank[ranks[0]]}", category)
 
 
 # ---- figures ----

@@ -21,7 +21,7 @@ STAGES = (
     "dependence",
 )
 # Beside the estimator, above all stages.
-TOP_FOLDERS = ("chunked", "plotting")
+TOP_FOLDERS = ("chunked", "plotting", "unmixing")
 # Imported by any stage; they import each other only. Who may import `labels` and `samples` is a rule of its own, below.
 FOUNDATIONS = (
     "exceptions",
@@ -53,7 +53,7 @@ LABELS = {
     "estimator",
     "fitted",
     "independence",
-    "unmixed",
+    "unmixing.reading",
     "selection",
     "metrics",
     "plotting.calibration",

@@ -1,7 +1,6 @@
 """The number of components: figures against their definitions, choices on easy data, failures, hostile input."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 import tensorly_smp as smp
 from tensorly_smp import selection
 from tensorly_smp.candidates import CandidateFit
+from tensorly_smp.checks import warn
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
 
 X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
@@ -379,7 +379,7 @@ def test_warnings_name_the_numbers_they_concern(monkeypatch):
 
     def warning(self, X, y=None, sample_weight=None):
         if self.n_components > 1:
-            warnings.warn(f"{self.n_components} are many", UserWarning, stacklevel=2)
+            warn(f"{self.n_components} are many")
         return fit(self, X, y, sample_weight)
 
     monkeypatch.setattr(smp.SmoothProductMixture, "fit", warning)

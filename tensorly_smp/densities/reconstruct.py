@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import float_array, is_one_of, is_real
+from tensorly_smp.checks import float_array, is_one_of, is_real, warn
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.band_limited import sinc_conditionals
@@ -209,11 +208,10 @@ def _warn_of_clipping(clipped: np.ndarray, binning: Binning, limit: float) -> No
         f"variable {shown(binning.variables[n])} component {r} ({clipped[n, r]:.0%})" for n, r in worst[:_SHOWN]
     )
     more = f" and {len(worst) - _SHOWN} more" if len(worst) > _SHOWN else ""
-    warnings.warn(
+    warn(
         f"Sinc reconstruction was negative, and was clipped, by more than {limit:.0%} of the mass in {len(worst)} of "
         f"{clipped.size} conditional densities: {named}{more}. Either the bins are too wide "
         "for so narrow a density (try more bins, or a narrower range), or they hold too few samples (try fewer); the "
         'method "histogram" does without.',
         ClippedMassWarning,
-        stacklevel=3,
     )

@@ -16,7 +16,6 @@ whatever the number of triples.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from itertools import compress
 from operator import is_not
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_sample_weight
+from tensorly_smp.checks import checked_sample_weight, warn
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import SparseHistogramWarning
 from tensorly_smp.factors.arrays import as_tensor
@@ -189,11 +188,10 @@ def distinct_patterns(observed: np.ndarray, weights: np.ndarray) -> tuple[np.nda
 def _warn_of_empty_triples(sample: TripleSample, is_counted: np.ndarray) -> None:
     share = 1 - is_counted.mean()
     number = f"{round(share * sample.n_possible)} of {sample.n_possible} triples"
-    warnings.warn(
+    warn(
         f"{number if sample.is_all else f'About {share:.1%} of all triples'} have no complete sample and take no part "
         "in the fit.",
         SparseHistogramWarning,
-        stacklevel=5,
     )
 
 

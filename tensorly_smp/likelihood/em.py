@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance
+from tensorly_smp.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance, warn
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
@@ -320,11 +319,10 @@ def _check_start(factors: Any, codes: Any, callback: Any) -> None:
 
 def _warn(solution: LikelihoodSolution) -> None:
     if solution.status is StopReason.MAX_SWEEPS:
-        warnings.warn(
+        warn(
             f"EM stopped after {solution.trace.n_passes} passes: {solution.status.explanation}; "
             f"{solution.status.remedy}.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     if empty := empty_component_warning(solution.factors.weights, "Try fewer components, or another start."):
-        warnings.warn(empty, stacklevel=4)
+        warn(empty)
