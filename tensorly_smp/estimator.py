@@ -15,8 +15,10 @@ from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
 from tensorly_smp.decomposition import Decomposition
+from tensorly_smp.dependence.check import dependence_concerns, quick_rows
 from tensorly_smp.discretization import Discretization
 from tensorly_smp.exceptions import (
+    DependenceWarning,
     IdentifiabilityWarning,
     InvalidInputError,
     InvalidTypeError,
@@ -254,6 +256,8 @@ class SmoothProductMixture(FittedMixture):
             `max_iter` was reached first.
         SampleWeightWarning
             Weights that do not look like numbers of samples.
+        DependenceWarning
+            Variables depend on each other within components, grossly: see :func:`check_independence`.
         RepeatedValueWarning, OutlierWarning, NyquistWarning
             A value that many samples share, or some far from all others (``refine="smooth"``); otherwise far values
             that leave a few bins to the others, and bins too coarse for sinc densities.
@@ -329,6 +333,8 @@ class SmoothProductMixture(FittedMixture):
         concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
         if concerns:
             warn(" ".join(concerns), IdentifiabilityWarning)
+        if concerns := self._dependence_concerns(few.values, few_weights, variables.discrete):
+            warn(" ".join(concerns), DependenceWarning)
         return self
 
     @available_if(_is_streamable)
@@ -425,6 +431,15 @@ class SmoothProductMixture(FittedMixture):
             callback=self.callback,
             verbose=verbose,
         )
+
+    def _dependence_concerns(
+        self, values: np.ndarray, weights: np.ndarray | None, discrete: Sequence[int]
+    ) -> list[str]:
+        """Quick check of some samples of the fit for dependence within components; see :func:`check_independence`."""
+        rows = quick_rows(len(values), values.shape[1], self.n_components)
+        used = None if weights is None else weights[rows]
+        posterior = self.density_.posterior(values[rows])
+        return dependence_concerns(values[rows], posterior, used, discrete, self.binning_.variables)
 
     def _density_name(self) -> str:
         if self.density == "auto":

@@ -415,3 +415,24 @@ class UnitsWarning(TensorlySmpWarning):
     >>> caught[0].category.__name__
     'UnitsWarning'
     """
+
+
+class CompiledKernelWarning(TensorlySmpWarning):
+    """Compiled kernels cannot be used: a damaged file of Numba's cache, or no memory to compile. Plain code runs.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from types import SimpleNamespace
+    >>> from tensorly_smp.kernels import KernelError, Kernels
+    >>> def expect():
+    ...     raise EOFError("Ran out of input")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     try:
+    ...         Kernels(SimpleNamespace(expect=expect)).expect()
+    ...     except KernelError:
+    ...         pass
+    >>> caught[0].category.__name__
+    'CompiledKernelWarning'
+    """

@@ -18,7 +18,7 @@ from tensorly_smp.candidates import CandidateFit, Job, fit_whole, fit_without
 from tensorly_smp.checks import MOST_CANDIDATES, checked_integer, checked_n_jobs, checked_sample_weight, is_one_of, warn
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp.exceptions import DependenceWarning, InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
 from tensorly_smp.labels import aligned
 from tensorly_smp.progress import Bar, checked_verbose, logger, progress_bar
@@ -102,7 +102,8 @@ def select_n_components(
     Warns
     -----
     TensorlySmpWarning
-        Every class of warning that fits have given once, with the numbers of components that it concerns.
+        Every class of warning that fits have given once, with the numbers of components that it concerns; a
+        DependenceWarning only of the fit with the best number, since groups that share a component are dependent in it.
 
     Notes
     -----
@@ -162,8 +163,8 @@ def select_n_components(
     dataset = _figures(job, candidates, fits, criterion)
     if folds is not None:
         dataset = _with_heldout(dataset, job, folds, fits, heldout)
-    _give_warnings(candidates, fits, heldout)
     dataset = _decided(dataset, [*fits, *heldout])
+    _give_warnings(candidates, fits, heldout, dataset.attrs["best"])
     logger.info(
         "Selection: %d of %s components by %s; %d fits, %.2f s",
         *(dataset.attrs["best"], candidates, criterion, len(fits) + len(heldout), time.perf_counter() - began),
@@ -256,11 +257,18 @@ def _fit_folds(
     return _in_order(run(delayed(fit_without)(job, fit, folds == fold, fold) for fit, fold in tasks), bar)
 
 
-def _give_warnings(candidates: Sequence[int], fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit]) -> None:
-    """Each class of warning once, with the message of the smallest number that it concerns."""
+def _give_warnings(
+    candidates: Sequence[int], fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit], best: int
+) -> None:
+    """Each class of warning once, with the message of the smallest number that it concerns.
+
+    Fewer components than there are groups depend on each other, of course: that is said of the best number only.
+    """
     messages: dict[type[Warning], dict[int, str]] = {}
     for fit in [*fits, *heldout]:
         for category, message in fit.caught:
+            if issubclass(category, DependenceWarning) and (fit.rank != best or fit.fold >= 0):
+                continue
             messages.setdefault(category, {}).setdefault(fit.rank, message)
     for category, by_rank in messages.items():
         ranks = sorted(by_rank)

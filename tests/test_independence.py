@@ -10,7 +10,7 @@ import xarray as xr
 import tensorly_smp as smp
 from tensorly_smp.dependence.check import dependence_concerns, pair_tests
 from tensorly_smp.dependence.pairs import PairScores, judge_pairs, shares_nuisance
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import DependenceWarning, InvalidInputError, InvalidTypeError
 
 
 def fit(X, n_components, **parameters):
@@ -85,6 +85,17 @@ def test_report_as_a_dataset(report, tmp_path):
     dataset.to_netcdf(tmp_path / "report.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "report.nc", engine="h5netcdf") as again:
         xr.testing.assert_equal(again.load(), dataset)
+
+
+def test_report_as_a_frame(report):
+    frame = report.to_dataframe()
+    assert frame.columns[:2].tolist() == ["variable", "other_variable"]
+    assert frame.loc[0, ["variable", "other_variable"]].tolist() == ["a", "b"]
+    assert frame.is_dependent.tolist() == [True] + 5 * [False]
+    strength = report.to_dataset().strength
+    for _, row in frame.iterrows():
+        pair = strength.sel(variable=row.variable, other_variable=row.other_variable)
+        assert row.strength == pair.max() == pair.sel(component=row.component)
 
 
 def test_same_seed_same_report(model, dependent, report):
@@ -219,6 +230,36 @@ def test_many_variables():
     assert scores.pairs[judge_pairs(scores).p_value.argmin()].tolist() == [3, 7]
     tests = pair_tests(density, X, np.ones(600), 1, np.random.default_rng(0))
     assert np.isfinite(tests.p_value).all()
+
+
+def test_a_fit_says_that_variables_depend_on_each_other(data, dependent):
+    with pytest.warns(DependenceWarning, match="1 of 6 pairs .* is dependent: 'a' and 'b' .*UnmixedProduct") as given:
+        fitted = smp.SmoothProductMixture(2, random_state=0).fit(dependent)
+    assert given[0].filename == __file__
+    # It draws no random numbers that the fit would miss, and changes nothing.
+    np.testing.assert_array_equal(fitted.labels_, fitted.predict(dependent))
+    with pytest.warns(DependenceWarning, match="1 of 6 pairs"):
+        smp.SmoothProductMixture(2, refine="em", density="histogram", random_state=0).fit(dependent)
+    with pytest.warns(DependenceWarning, match="1 of 6 pairs"):
+        smp.SmoothProductMixture(2, random_state=0).fit(dependent, sample_weight=np.arange(1000) % 2)
+    smp.SmoothProductMixture(2, random_state=0).fit(data.X)  # where warnings are errors
+
+
+def test_a_fit_to_chunks_says_so_too(dependent):
+    dask = pytest.importorskip("dask.array")
+    with pytest.warns(DependenceWarning, match="1 of 6 pairs"):
+        smp.SmoothProductMixture(2, random_state=0).fit(dask.from_array(dependent.to_numpy(), chunks=(300, 4)))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "gmm", "gamma", "laplace"])
+@pytest.mark.parametrize("factor", [1.0, 10.0])
+def test_fits_to_independent_samples_do_not(kind, factor):
+    data = smp.datasets.make_smooth_mixture(kind, 300, 6, 3, random_state=500)
+    model = fit(data.X, 3)
+    assert (
+        dependence_concerns(data.X, model.predict_proba(data.X), np.full(300, factor), (), model.binning_.variables)
+        == []
+    )
 
 
 def test_one_variable_has_no_pairs(model, dependent):

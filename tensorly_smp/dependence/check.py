@@ -125,6 +125,8 @@ def dependence_concerns(
     used = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)[rows]
     if not used.sum() > 0.0:
         return []
+    # A weight of ten is ten samples to the fit; as evidence it counts for no more than one.
+    used = used * (used.sum() / (used @ used))
     scores = PairScores.of(values[np.ix_(rows, chosen)], posterior[rows], used)
     tests = judge_pairs(scores)
     sizes = np.where(np.isnan(tests.strength), 0.0, scores.sizes)

@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
 from typing import Any, Protocol
 
 import tensorly as tl
 
 from tensorly_smp.factors.arrays import Tensor, divide, take, tiny
 from tensorly_smp.factors.coupled import CoupledTensors, Unfolding
+from tensorly_smp.kernels import Kernels
 
 
 class Block(Protocol):
@@ -122,7 +122,7 @@ class QuadraticBlock:
     linear: Tensor
     gram: Tensor
     axis: int = 0
-    compiled: ModuleType | None = None  # kernels of Numba, where they are to be used
+    compiled: Kernels | None = None  # kernels of Numba, where they are to be used
 
     def value(self, x: Tensor) -> Tensor:
         """Loss up to a constant."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tensorly_smp.factors.arrays import (
     take_into,
     weighted_squares,
 )
+from tensorly_smp.kernels import KernelError, Kernels
 
 #: Patterns of missing entries handled at a time where all variables are needed at once.
 PATTERN_CHUNK = 2048
@@ -44,7 +45,7 @@ class PairSums:
         self.weights = as_tensor(weights, context)
         self.n_rows = most_bins + 1  # one for the missing entries
         self.parts: list[Any] = []  # of _Part, or one _CompiledPart
-        self.compiled: ModuleType | None = None  # the kernels, once they are known to be used
+        self.compiled: Kernels | None = None  # the kernels, once they are known to be used
 
     def compute(self, factors: Sequence[np.ndarray]) -> np.ndarray:
         """Sums of these factors; returns the weighted sum over samples of e3, (rank,)."""
@@ -70,7 +71,9 @@ class PairSums:
         n_samples = len(self.weights)
         self.compiled = kernels.compiled(n_samples * rank * len(self.columns))
         if self.compiled is not None:
-            return [_CompiledPart(self.compiled, self.columns, self.weights, rank)]
+            with suppress(KernelError):
+                return [_CompiledPart(self.compiled, self.columns, self.weights, rank)]
+            self.compiled = None
         n_parts = min(n_samples, -(-n_samples * rank // CACHED))
         edges = [n_samples * i // n_parts for i in range(n_parts + 1)]
         parts = [slice(*pair) for pair in pairwise(edges)]
@@ -126,12 +129,16 @@ class _CompiledPart:
     A variable is put in together with the removal of the next one, so that the sums are read and written once.
     """
 
-    def __init__(self, compiled: ModuleType, columns: np.ndarray, weights: np.ndarray, rank: int) -> None:
+    def __init__(self, compiled: Kernels, columns: np.ndarray, weights: np.ndarray, rank: int) -> None:
         self.compiled = compiled
         self.columns = np.ascontiguousarray(columns)
         self.weights = weights
         self.first, self.second = np.zeros((2, len(weights), rank), dtype=weights.dtype)
         self.waiting: tuple[np.ndarray, np.ndarray] | None = None
+        # Of no samples, so that kernels that cannot be compiled are found here.
+        none, codes, table = self.first[:0], self.columns[:, :0], np.zeros((1, rank), dtype=weights.dtype)
+        compiled.sum_all(none, none, weights[:0], codes, table[None])
+        compiled.exchange(none, none, weights[:0], codes[0], table, codes[0], table)
 
     def compute(self, tables: list[np.ndarray], index: np.ndarray) -> np.ndarray:
         """Sums of all variables, and of e3 over the samples."""
@@ -143,6 +150,8 @@ class _CompiledPart:
         return third.astype(self.first.dtype, copy=False)
 
     def remove(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
+        # One layout, for which the kernel has been compiled.
+        index, table = np.ascontiguousarray(index), np.ascontiguousarray(table)
         entering, rows = self.waiting or (index, np.zeros_like(table))
         self.waiting = None
         sums = self.compiled.exchange(self.first, self.second, self.weights, entering, rows, index, table)
@@ -151,7 +160,7 @@ class _CompiledPart:
     def insert(self, table: np.ndarray, index: np.ndarray) -> None:
         if self.waiting is not None:
             self.remove(np.zeros_like(table), index)
-        self.waiting = (index, table)
+        self.waiting = (np.ascontiguousarray(index), np.ascontiguousarray(table))
 
 
 class PatternGrams:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -11,6 +12,7 @@ import tensorly as tl
 from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex, resolution, tiny
 from tensorly_smp.factors.compilation import choose, if_needed, repeat, while_loop
 from tensorly_smp.factors.losses import Block
+from tensorly_smp.kernels import KernelError
 
 ARMIJO_SHARE = 1e-4
 MOST_HALVINGS = 40
@@ -162,7 +164,8 @@ class ProjectedGradient:
     def __call__(self, block: Any, x: Tensor, memory: Any = None) -> tuple[Tensor, None]:
         """Improved x, of a QuadraticBlock; there is nothing to remember."""
         if block.compiled is not None:
-            return _descend(block, x, self.n_inner), None
+            with suppress(KernelError):
+                return _descend(block, x, self.n_inner), None
         curvature = block.curvature  # known before the loop, for it is kept in the block
 
         def step(y: Tensor) -> Tensor:

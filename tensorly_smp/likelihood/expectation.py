@@ -8,14 +8,15 @@ observed entry; a missing entry picks none, which integrates it out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
-from types import ModuleType
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from tensorly_smp import kernels
+from tensorly_smp.kernels import KernelError, Kernels
 
 #: Samples at a time: intermediate arrays stay in the processor's cache, and small however many samples there are.
 _BLOCK = 16384
@@ -132,7 +133,8 @@ def expectation(
     posterior = np.empty((n_samples, len(log_weights)))
     compiled = kernels.compiled(hot.nnz * len(log_weights))
     if compiled is not None:
-        return _compiled_expectation(compiled, hot, log_weights, log_tables, sample_weight, posterior)
+        with suppress(KernelError):
+            return _compiled_expectation(compiled, hot, log_weights, log_tables, sample_weight, posterior)
     counts = np.zeros(log_tables.shape)
     component_counts = np.zeros(len(log_weights))
     log_likelihood = 0.0
@@ -157,7 +159,7 @@ def expectation(
 
 
 def _compiled_expectation(
-    compiled: ModuleType,
+    compiled: Kernels,
     hot: csr_array,
     log_weights: np.ndarray,
     log_tables: np.ndarray,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 
 from tensorly_smp.checks import is_one_of
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.kernels import KernelError, Kernels
 from tensorly_smp.likelihood.banded import cholesky, inverse_bands, log_determinant, trace_of_product
 from tensorly_smp.likelihood.log_spline import LogSplineFit, chunks, compiled_for, maximize
 from tensorly_smp.likelihood.spline_basis import DIFFERENCES, SplineBasis
@@ -129,7 +130,7 @@ def _criterion_along(
     totals: np.ndarray,
     penalties: np.ndarray,
     criterion_of: Criterion,
-    compiled: ModuleType | None,
+    compiled: Kernels | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Criterion (n_candidates, n_densities) of increasing penalties, from the largest down, and the best coefficients.
 
@@ -193,21 +194,21 @@ def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(is_peaked, np.clip(peak, least, most), found)
 
 
-def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
+def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
     """Logarithm of the marginal likelihood of the penalty, up to what does not depend on it."""
     rank = fit.basis.n_basis - DIFFERENCES
     return totals * fit.value + 0.5 * (rank * np.log(fit.penalty) - _log_determinant(fit, compiled))
 
 
-def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
+def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
     return totals * fit.likelihood - _freedom(fit, compiled)
 
 
-def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
+def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
     return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _freedom(fit, compiled)
 
 
-def _log_determinant(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
+def _log_determinant(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     """Logarithm of the determinant of B'WB + rho D'D."""
     if compiled is None:
         return log_determinant(cholesky(fit.hessian()))
@@ -215,7 +216,7 @@ def _log_determinant(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarr
     return _completed(found, fit, _log_determinant)
 
 
-def _freedom(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
+def _freedom(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     """Trace of (B'WB + rho D'D)^-1 B'WB."""
     if compiled is None:
         return trace_of_product(inverse_bands(cholesky(fit.hessian())), fit.basis.curvature(fit.expected))
@@ -223,11 +224,12 @@ def _freedom(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
     return _completed(found, fit, _freedom)
 
 
-def _measured(fit: LogSplineFit, compiled: ModuleType) -> tuple[np.ndarray, np.ndarray]:
-    """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding."""
-    found = np.empty(fit.penalty.shape), np.empty(fit.penalty.shape)
+def _measured(fit: LogSplineFit, compiled: Kernels) -> tuple[np.ndarray, np.ndarray]:
+    """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding, and where it fails."""
+    found = np.full(fit.penalty.shape, np.nan), np.full(fit.penalty.shape, np.nan)
     basis, expected = fit.basis, np.ascontiguousarray(fit.expected.T)
-    compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
+    with suppress(KernelError):
+        compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
     return found
 
 
@@ -240,6 +242,6 @@ def _completed(found: np.ndarray, fit: LogSplineFit, plain: Callable[..., np.nda
 
 
 #: What `choose_penalties` maximizes, of a fit and the number of samples behind it, by compiled kernels if given.
-Criterion = Callable[[LogSplineFit, np.ndarray, ModuleType | None], np.ndarray]
+Criterion = Callable[[LogSplineFit, np.ndarray, Kernels | None], np.ndarray]
 #: By name.
 CRITERIA: dict[str, Criterion] = {"reml": _restricted_likelihood, "aic": _akaike, "bic": _schwarz}
