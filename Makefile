@@ -10,8 +10,8 @@ FUZZ_CALLS ?= 30000
 BENCH_ARGS ?=
 SPHINX_ARGS ?= -W --keep-going
 
-BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py \
-	extrapolation.py implicit.py losses.py solver.py updates.py)
+BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py implicit.py losses.py \
+	updates.py) tests/_support/test_extrapolation.py tests/decomposition/test_solver.py
 
 PY := $(VENV)/bin/python
 SETUP := sh tools/setup_env.sh "$(VENV)" "$(PYTHON)"
@@ -77,8 +77,9 @@ bench-paper: $(STAMP)-bench  ## the paper's experiments beside other methods: ho
 bench-real: $(STAMP)-bench  ## real labelled data beside other methods: minutes to an hour; goes on likewise
 	@$(PY) benchmarks/real.py $(BENCH_ARGS)
 
-docs: $(STAMP)-docs  ## build the documentation into docs/_build/html, warnings are errors
+docs: $(STAMP)-docs  ## build the documentation into docs/_build/html and check it, warnings are errors
 	@$(PY) -m sphinx -b html $(SPHINX_ARGS) docs docs/_build/html
+	@$(PY) tools/check_site.py docs/_build/html
 
 clean:  ## remove what was built, keep the environment
 	rm -rf build dist docs/_build docs/api docs/gallery docs/sg_execution_times.rst output .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks

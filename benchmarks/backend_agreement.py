@@ -26,8 +26,8 @@ import numpy as np
 import tensorly as tl
 
 import tensorly_smp as smp
-from tensorly_smp.factors.problem import as_problem
-from tensorly_smp.factors.solver import decompose
+from tensorly_smp.decomposition.problem import as_problem
+from tensorly_smp.decomposition.solver import decompose
 
 MODULES = {"numpy": "numpy", "pytorch": "torch", "jax": "jax"}
 FORMS = [("kl", "counted"), ("frobenius", "counted"), ("frobenius", "implicit")]

@@ -10,10 +10,10 @@ import warnings
 
 import numpy as np
 
+from tensorly_smp.decomposition.options import SolverOptions
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.options import SolverOptions
-from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.metrics import factor_error
 

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 import tensorly_smp as smp
+from tensorly_smp.decomposition.problem import as_problem
+from tensorly_smp.decomposition.solver import decompose
 from tensorly_smp.factors.forms import couple_samples
 from tensorly_smp.factors.implicit import CoupledCodes
-from tensorly_smp.factors.problem import as_problem
-from tensorly_smp.factors.solver import decompose
 
 RANK, N_BINS = 10, 15
 #: n_init and n_screen of (d).

@@ -35,14 +35,14 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 import tensorly_smp as smp
-from tensorly_smp import kernels
+from tensorly_smp._support import kernels
 from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.densities.spline_dataset import spline_density
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
 from tensorly_smp.factors.updates import ProjectedGradient
-from tensorly_smp.fit_samples import in_memory
+from tensorly_smp.fitting.fit_samples import in_memory
+from tensorly_smp.fitting.starts import searched_starts
 from tensorly_smp.likelihood.expectation import expectation
-from tensorly_smp.results import spline_density
-from tensorly_smp.starts import searched_starts
 
 N_VARIABLES, RANK, N_SAMPLES, N_BINS = 10, 10, 10_000, 15
 KINDS = ("gaussian", "gmm", "gamma", "laplace")

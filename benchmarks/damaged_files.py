@@ -26,7 +26,7 @@ import xarray as xr
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import FileFormatError
-from tensorly_smp.file_content import digest
+from tensorly_smp.storage.content import digest
 
 SEED = 0
 N_TRUNCATED, N_FLIPPED = 16, 16

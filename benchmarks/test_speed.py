@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp import kernels
+from tensorly_smp._support import kernels
 from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import lay_cells
 

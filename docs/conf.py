@@ -1,29 +1,18 @@
 """Sphinx configuration; `make docs` builds with warnings as errors and without the network."""
 
-import inspect
-import shutil
+import os
+import sys
 from pathlib import Path
 
 import tensorly_smp
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_extensions"))
+
+from api_pages import write_api_pages  # noqa: E402
+
 # Functions of submodules that docstrings of public ones refer to.
 UNLISTED = ("best_partition", "gevd_decomposition", "start_partition")
-# Classes that users get as results or as attributes of results: they have no public name, and a page all the same.
-PARTS = (
-    "dependence.pairs.PairTests",
-    "dependence.unmixed_density.UnmixedDensity",
-    "identifiability.concerns.ComponentPair",
-    "identifiability.jacobian.LocalIdentifiability",
-    "identifiability.known.Known",
-    "identifiability.kruskal.KruskalRank",
-    "identifiability.stacked.StackedFactor",
-    "identifiability.verdict.ReportLine",
-    "initializers.core.GevdDiagnostics",
-    "likelihood.em.LikelihoodTrace",
-    "plotting.accessor.ModelPlots",
-    "plotting.unmixing.UnmixedPlots",
-)
 
 project = "tensorly_smp"
 author = "The tensorly_smp developers"
@@ -36,13 +25,49 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    # Those of the folder _extensions.
+    "own_files",
+    "executed_blocks",
+    "api_links",
+    "page_metadata",
 ]
-exclude_patterns = ["_build"]
+# The latter may be there from builds by earlier versions.
+exclude_patterns = ["_build", "**sg_execution_times.rst"]
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "tensorly_smp"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_favicon = "_static/favicon.svg"
+# Where the site is put, for previews of links: https://... or nothing.
+html_baseurl = os.environ.get("DOCS_URL", "")
+html_theme_options = {
+    "logo": {
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo_dark.svg",
+        "text": "tensorly_smp",
+    },
+    "navigation_with_keys": False,
+    "show_nav_level": 1,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+toc_object_entries_show_parents = "hide"
+html_sidebars = {"index": []}
+# Shipped with the site: no page loads a script from elsewhere.
+mathjax_path = "mathjax/tex-svg-full.js"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
+copybutton_selector = ", ".join(
+    f"div.highlight-{language} pre"
+    for language in ("python", "pycon", "default", "sh")
+)
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
@@ -68,47 +93,15 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "min_reported_time": 5,
+    "write_computation_times": False,  # pages about the build, which the search would find
+    "show_signature": False,
+    "backreferences_dir": "api/backreferences",
+    "doc_module": ("tensorly_smp",),
+    # Code in examples links to the reference.
+    "reference_url": {"tensorly_smp": None},
+    "image_srcset": ["2x"],
 }
 
 
-def kind(thing):
-    """Heading under which a public name is listed."""
-    if inspect.ismodule(thing):
-        return "Modules"
-    if not inspect.isclass(thing):
-        return "Functions"
-    if issubclass(thing, Warning):
-        return "Warnings"
-    return "Errors" if issubclass(thing, BaseException) else "Classes"
-
-
-def write_api_page():
-    """Write api/index.rst, the list of the public names from which autosummary makes a page each."""
-    names = [name for name in getattr(tensorly_smp, "__all__", []) if not name.startswith("_")]
-    things = {name: getattr(tensorly_smp, name) for name in names}
-    public = {"Parts of results": PARTS}
-    for name, thing in things.items():
-        public.setdefault(kind(thing), []).append(name)
-        if inspect.ismodule(thing):
-            # A class that has a public name of its own gets one page, not two.
-            members = [member for member in thing.__all__ if getattr(thing, member) not in things.values()]
-            public[name] = [f"{name}.{member}" for member in members]
-    modules = public.pop("Modules", [])
-    lines = ["API reference", "=============", "", ".. currentmodule:: tensorly_smp", ""]
-    for heading in ["Classes", "Parts of results", "Functions", *modules, "Errors", "Warnings"]:
-        if heading in public:
-            title = f"tensorly_smp.{heading}" if heading in modules else heading
-            lines += [title, "-" * len(title), ""]
-            if heading in modules:  # so that references to the module lead here
-                lines += [f".. module:: {title}", "", ".. currentmodule:: tensorly_smp", ""]
-            lines += [".. autosummary::", "   :toctree:", ""]
-            lines += [*(f"   {name}" for name in public[heading]), ""]
-    page = HERE / "api" / "index.rst"
-    # Made anew: the page of a name that is gone would be a page without a place in the contents.
-    shutil.rmtree(page.parent, ignore_errors=True)
-    page.parent.mkdir()
-    page.write_text("\n".join(lines), encoding="utf-8")
-
-
 # Before Sphinx looks for its source files, so at import.
-write_api_page()
+write_api_pages(HERE / "api")

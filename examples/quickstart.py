@@ -7,6 +7,7 @@ output/quickstart.nc (the fitted model) and output/quickstart.png (its densities
 the package palmerpenguins; the classes are used to judge the result, never to find it.
 """
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +29,12 @@ def main():
     print("\nBreast cancer: 569 tumors, 30 variables, benign or malignant")
     data = load_breast_cancer(as_frame=True)
     tumors, diagnosis = data.data, data.target.map(dict(enumerate(data.target_names)))
-    model = smp.SmoothProductMixture(2, random_state=0).fit(tumors)
+    model = fitted(tumors, 2)
     compare(model, tumors, diagnosis)
 
     print("\nPenguins: 344 birds of three species, six measurements, some of them missing")
     birds, species = penguins()
-    model = smp.SmoothProductMixture(3, random_state=0).fit(birds)
+    model = fitted(birds, 3)
     compare(model, birds, species)
     show_imputed(model, birds)
 
@@ -46,7 +47,17 @@ def main():
     print("\nWhere the model does not fit: the four body measurements alone. They are dependent within a species")
     print("(large birds are large in all of them); the best three components split the Gentoo birds by sex instead.")
     body = birds.iloc[:, :4]
-    compare(smp.SmoothProductMixture(3, random_state=0).fit(body), body, species)
+    compare(fitted(body, 3), body, species)
+
+
+def fitted(X, n_components):
+    """A fitted model; what the fit warns of is printed, the first sentence of it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = smp.SmoothProductMixture(n_components, random_state=0).fit(X)
+    for each in caught:
+        print(f"  {each.category.__name__}: {str(each.message).partition('. ')[0]}.")
+    return model
 
 
 def penguins():

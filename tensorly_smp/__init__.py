@@ -1,17 +1,19 @@
 """Mixtures of smooth product distributions, learned by coupled tensor decomposition of three-way histograms."""
 
 from tensorly_smp import datasets, exceptions, metrics, plotting
+from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
+from tensorly_smp.decomposition.coupled_cp import CoupledSimplexCP
+from tensorly_smp.decomposition.options import SolverOptions
+from tensorly_smp.decomposition.solution import CoupledSolution
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.dependence.report import IndependenceReport
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.factors.coupled_cp import CoupledSimplexCP
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.options import SolverOptions
-from tensorly_smp.factors.solution import CoupledSolution, StopReason, SweepTrace
-from tensorly_smp.factors.solver import coupled_simplex_parafac
+from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.identifiability.bounds import max_identifiable_rank, min_bins_for_rank
 from tensorly_smp.identifiability.kruskal import kruskal_rank
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
@@ -19,11 +21,11 @@ from tensorly_smp.independence import check_independence
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start
 from tensorly_smp.initializers.gevd import gevd_parafac
 from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
+from tensorly_smp.loading import load
 from tensorly_smp.marginals.block_tensor import block_tensor
 from tensorly_smp.marginals.histograms import Marginals, count_marginals
 from tensorly_smp.marginals.partition import Partition, default_partition, paper_partition
 from tensorly_smp.selection import select_n_components
-from tensorly_smp.storage import load
 from tensorly_smp.unmixed import UnmixedProductMixture
 
 __version__ = "0.1.0"

@@ -2,16 +2,352 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
+from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_entries, checked_integer, is_real
-from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.randomness import RandomState, spawn_generators
-from tensorly_smp.representations import short_repr, shown
-from tensorly_smp.true_mixture import TrueMixture
+from tensorly_smp._support.checks import checked_entries, checked_flag, checked_integer, is_integer, is_real
+from tensorly_smp._support.randomness import RandomState, as_generator, spawn_generators
+from tensorly_smp._support.representations import short_repr, shown
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.densities.arguments import is_all, real_numbers
+from tensorly_smp.densities.products import mix_cdf
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.mixture_factors import MixtureFactors, joint_to_posterior
+
+Component: TypeAlias = 'int | Literal["all"] | None'
+
+# Conditional densities held at once while many samples are evaluated: 8 MB of float64.
+_CHUNK_CELLS = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class TrueMixture:
+    """Mixture of product distributions that is known exactly: f(x) = sum_r w_r prod_n f_n(x_n | r).
+
+    Every conditional density is an equal-parts blend of shifted and scaled copies of one standard density g,
+
+        f_n(x | r) = mean over h of g((x - loc[n, r, h]) / scale[n, r, h]) / scale[n, r, h].
+
+    Attributes
+    ----------
+    weights : ndarray (rank,)
+        Positive, sums to one.
+    standard : scipy.stats frozen continuous distribution
+        The density g, for instance ``scipy.stats.norm()`` or ``scipy.stats.gamma(5)``.
+    loc : ndarray (n_variables, rank, n_parts)
+        Shifts, in the unit of the variables.
+    scale : ndarray (n_variables, rank, n_parts)
+        Positive factors, in the unit of the variables.
+
+    Raises
+    ------
+    InvalidInputError
+        Weights that are not positive or do not sum to one, scales that are not positive, sizes that disagree.
+    InvalidTypeError
+        ``standard`` is not a frozen continuous distribution.
+
+    Notes
+    -----
+    Arrays are copied and read-only. Missing entries (NaN) of samples are integrated out, which for a product
+    distribution means that they are left out of the product.
+
+    Examples
+    --------
+    Two components that differ in both of two variables:
+
+    >>> import numpy as np
+    >>> from scipy import stats
+    >>> from tensorly_smp.datasets import TrueMixture
+    >>> loc = np.array([[-3.0, 3.0], [0.0, 4.0]])[:, :, None]
+    >>> mixture = TrueMixture([0.25, 0.75], stats.norm(), loc, np.ones_like(loc))
+    >>> mixture.predict([[-3.0, 0.0], [3.0, np.nan]])
+    array([0, 1])
+    >>> X, labels = mixture.sample(100, random_state=0)
+    >>> X.shape
+    (100, 2)
+    """
+
+    weights: np.ndarray
+    standard: Any
+    loc: np.ndarray
+    scale: np.ndarray
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        if not all(callable(getattr(self.standard, name, None)) for name in ("logpdf", "cdf", "sf", "rvs")):
+            raise InvalidTypeError(
+                f"standard is {type(self.standard).__name__}; expected a frozen continuous distribution such as "
+                "scipy.stats.norm()."
+            )
+        for name, n_axes in (("weights", 1), ("loc", 3), ("scale", 3)):
+            array = _finite_array(getattr(self, name), name, n_axes)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if self.loc.shape != self.scale.shape or self.loc.shape[1] != len(self.weights) or self.loc.size == 0:
+            raise InvalidInputError(
+                f"weights {self.weights.shape}, loc {self.loc.shape} and scale {self.scale.shape} disagree; expected "
+                "(rank,) and twice (n_variables, rank, n_parts), none of them empty."
+            )
+        if (self.weights <= 0).any() or abs(self.weights.sum() - 1) > 1e-9:
+            raise InvalidInputError(
+                f"weights have minimum {self.weights.min():.3g} and sum {self.weights.sum():.12g}; expected positive "
+                "numbers that sum to one."
+            )
+        if (self.scale <= 0).any():
+            raise InvalidInputError(f"scale has minimum {self.scale.min():.3g}; expected positive numbers.")
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return self.loc.shape[0]
+
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return self.loc.shape[1]
+
+    def logpdf(self, X: ArrayLike) -> np.ndarray:
+        """Logarithm of the density at every sample.
+
+        Parameters
+        ----------
+        X : array_like (n_samples, n_variables)
+            NaN = missing, integrated out.
+
+        Returns
+        -------
+        ndarray (n_samples,)
+            -inf where no component allows the sample (outside the support of a shifted Gamma, or so far out that even
+            the logarithm overflows), 0 for a sample without any entry.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            Wrong number of variables, infinite or not numeric.
+        """
+        return np.concatenate([logsumexp(joint, axis=1) for joint in self._log_joint(X)])
+
+    def pdf(self, X: ArrayLike) -> np.ndarray:
+        """Density at every sample (n_samples,); underflows to 0 for many variables, where `logpdf` does not."""
+        return np.exp(self.logpdf(X))
+
+    def posterior(self, X: ArrayLike) -> np.ndarray:
+        """Probability of every component given the sample, by Bayes' rule.
+
+        Parameters
+        ----------
+        X : array_like (n_samples, n_variables)
+            NaN = missing, integrated out.
+
+        Returns
+        -------
+        ndarray (n_samples, rank)
+            Rows sum to one. The weights for a sample without any entry, and for one that no component allows.
+        """
+        return np.concatenate([joint_to_posterior(joint, self.weights) for joint in self._log_joint(X)])
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Most probable component (n_samples,): no clustering rule is right more often."""
+        return self.posterior(X).argmax(axis=1)
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw samples and the components they came from.
+
+        Parameters
+        ----------
+        n_samples : int
+            At least 1.
+        random_state : None, int, Generator, RandomState or SeedSequence
+            A Generator advances; an int gives the same samples every time.
+
+        Returns
+        -------
+        X : ndarray (n_samples, n_variables)
+            The samples.
+        labels : ndarray of int (n_samples,)
+            Components, 0 to rank - 1.
+        """
+        n_samples = checked_integer(n_samples, "n_samples", 1)
+        checked_entries(n_samples, self.n_variables, "The samples")
+        rng = as_generator(random_state)
+        labels = rng.choice(self.rank, size=n_samples, p=self.weights)
+        parts = rng.integers(self.loc.shape[2], size=(n_samples, self.n_variables))
+        standard = self.standard.rvs(size=(n_samples, self.n_variables), random_state=rng)
+        variables = np.arange(self.n_variables)
+        chosen = variables, labels[:, None], parts
+        return self.loc[chosen] + self.scale[chosen] * standard, labels
+
+    def pdf_1d(self, x: ArrayLike, variable: int, component: Component = None) -> np.ndarray:
+        """Density of one variable, in the mixture or given a component.
+
+        Parameters
+        ----------
+        x : array_like (...)
+            Points, in the unit of the variable; no NaN. The density is 0 at infinity.
+        variable : int
+            Position of the variable.
+        component : int, "all" or None
+            One component, every component on a new last axis, or (default) the whole mixture.
+
+        Returns
+        -------
+        ndarray (...) or (..., rank)
+            Densities at the points.
+        """
+        return self._of_component(np.exp(self._conditional_logpdf(_points(x), self._variable(variable))), component)
+
+    def cdf_1d(self, x: ArrayLike, variable: int, component: Component = None) -> np.ndarray:
+        """Distribution function of one variable, in the mixture or given a component; arguments as in `pdf_1d`."""
+        standardized = self._standardize(_points(x), self._variable(variable))
+        values = self.standard.cdf(standardized).mean(axis=-1)
+        return mix_cdf(values, self.weights) if component is None else self._of_component(values, component)
+
+    def bin_probabilities(self, edges: ArrayLike, variable: int, catch_tails: bool = True) -> np.ndarray:
+        """Exact probabilities of intervals given each component: the true factor matrix of a variable.
+
+        Parameters
+        ----------
+        edges : array_like (n_bins + 1,)
+            Strictly increasing; the outermost may be infinite.
+        variable : int
+            Position of the variable.
+        catch_tails : bool
+            True (default): the outermost bins extend to infinity, as `encode_samples` does when it clips, so that
+            columns sum to one. False: the bins as they are; columns sum to the mass between the outermost edges.
+
+        Returns
+        -------
+        ndarray (n_bins, rank)
+            Probabilities.
+        """
+        edges = real_numbers(edges, "edges")
+        if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
+            raise InvalidInputError(
+                f"edges have shape {edges.shape}; expected at least two numbers in strictly increasing order."
+            )
+        if checked_flag(catch_tails, "catch_tails"):
+            edges[[0, -1]] = -np.inf, np.inf
+        standardized = self._standardize(edges, self._variable(variable))
+        below, above = self.standard.cdf(standardized), self.standard.sf(standardized)
+        # On the right of the median, differences of the survival function keep the digits that the CDF has lost.
+        difference = np.where(below[:-1] > 0.5, above[:-1] - above[1:], below[1:] - below[:-1])
+        return difference.mean(axis=-1)
+
+    def factors(self, binning: Binning) -> MixtureFactors:
+        """Exact weights and bin probabilities for a binning: what a coupled decomposition should find.
+
+        Parameters
+        ----------
+        binning : Binning
+            Of as many variables. The outermost bins catch the tails, so every column sums to one.
+
+        Returns
+        -------
+        MixtureFactors
+            NumPy arrays, float64.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tensorly_smp.codes.binning import Binning
+        >>> from tensorly_smp.datasets import make_smooth_mixture
+        >>> X, labels, mixture = make_smooth_mixture("gaussian", n_variables=3, n_components=2, random_state=0)
+        >>> binning = Binning(edges=(np.linspace(-8, 8, 11),) * 3, variables=("a", "b", "c"))
+        >>> mixture.factors(binning).factors[0].shape
+        (10, 2)
+        """
+        if not isinstance(binning, Binning):
+            raise InvalidTypeError(f"binning is {type(binning).__name__}; expected a Binning.")
+        if binning.n_variables != self.n_variables:
+            raise InvalidInputError(
+                f"binning has {binning.n_variables} variables; expected {self.n_variables}, as the mixture has."
+            )
+        factors = tuple(self.bin_probabilities(edges, variable) for variable, edges in enumerate(binning.edges))
+        return MixtureFactors(weights=self.weights.copy(), factors=factors, binning=binning)
+
+    def _log_joint(self, X: ArrayLike) -> Iterator[np.ndarray]:
+        """Chunks (n_rows, rank) of log w_r + sum_n log f_n(x_n | r) over the observed entries."""
+        samples = _samples(X, self.n_variables)
+        n_rows = max(1, _CHUNK_CELLS // self.loc[0].size)
+        for start in range(0, len(samples), n_rows):
+            chunk = samples[start : start + n_rows]
+            joint = np.tile(np.log(self.weights), (len(chunk), 1))
+            for variable, column in enumerate(chunk.T):
+                observed = ~np.isnan(column)
+                with np.errstate(over="ignore"):  # a sum below the range of float64 is -inf
+                    joint[observed] += self._conditional_logpdf(column[observed], variable)
+            yield joint
+
+    def _standardize(self, x: np.ndarray, variable: int) -> np.ndarray:
+        """(x - loc) / scale of every component and part, (..., rank, n_parts)."""
+        with np.errstate(over="ignore"):
+            return (x[..., None, None] - self.loc[variable]) / self.scale[variable]
+
+    def _conditional_logpdf(self, x: np.ndarray, variable: int) -> np.ndarray:
+        """Log f_n(x | r) for every component, (..., rank)."""
+        standardized = self._standardize(x, variable)
+        with np.errstate(over="ignore", invalid="ignore"):
+            logs = self.standard.logpdf(standardized) - np.log(self.scale[variable])
+        # Some logarithms of SciPy are infinity minus infinity out there; a density vanishes.
+        logs = np.where(np.isinf(standardized), -np.inf, logs)
+        return np.logaddexp.reduce(logs, axis=-1) - np.log(logs.shape[-1])
+
+    def _of_component(self, values: np.ndarray, component: Component) -> np.ndarray:
+        """Mixture, one component, or all, of values (..., rank)."""
+        if component is None:
+            return np.asarray(values @ self.weights)
+        if is_all(component):
+            return values
+        return values[..., _position(component, "component", self.rank)]
+
+    def _variable(self, variable: int) -> int:
+        return _position(variable, "variable", self.n_variables)
+
+
+def _finite_array(values: ArrayLike, name: str, n_axes: int) -> np.ndarray:
+    array = real_numbers(values, name)
+    if array.ndim != n_axes or not np.isfinite(array).all():
+        raise InvalidInputError(
+            f"{name} has shape {array.shape} and {np.sum(~np.isfinite(array))} values that are NaN or infinite; "
+            f"expected {n_axes} axes and finite numbers."
+        )
+    return array
+
+
+def _samples(X: ArrayLike, n_variables: int) -> np.ndarray:
+    samples = real_numbers(X, "X")
+    if samples.ndim != 2 or len(samples) == 0 or samples.shape[1] != n_variables:
+        raise InvalidInputError(f"X has shape {samples.shape}; expected (n_samples, {n_variables}), n_samples >= 1.")
+    if np.isinf(samples).any():
+        raise InvalidInputError("X has infinite entries; expected finite numbers, and NaN where an entry is missing.")
+    return samples
+
+
+def _points(x: ArrayLike) -> np.ndarray:
+    points = real_numbers(x, "x")
+    if np.isnan(points).any():
+        raise InvalidInputError("x has NaN; expected numbers.")
+    return points
+
+
+def _is_integer(value: Any) -> bool:
+    return is_integer(value)
+
+
+def _position(value: Any, name: str, size: int) -> int:
+    if not _is_integer(value):
+        raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer position.")
+    if not 0 <= value < size:
+        raise InvalidInputError(f"{name} is {shown(value)}; expected a position from 0 to {size - 1}.")
+    return int(value)
+
 
 __all__ = ["SmoothMixtureSample", "TrueMixture", "make_smooth_mixture"]
 

@@ -10,13 +10,25 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from tensorly_smp.checks import checked_integer, checked_n_jobs, checked_tolerance, is_one_of, warn, weights_warning
-from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
+from tensorly_smp._support.checks import (
+    checked_integer,
+    checked_n_jobs,
+    checked_tolerance,
+    is_one_of,
+    warn,
+    weights_warning,
+)
+from tensorly_smp._support.progress import checked_verbose, dask_progress, logger
+from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.representations import shown
+from tensorly_smp.chunked.reading import is_chunked
+from tensorly_smp.chunked.training_data import ReadChunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_concerns
-from tensorly_smp.decomposition import Decomposition
-from tensorly_smp.dependence.check import dependence_concerns, quick_rows
-from tensorly_smp.discretization import Discretization
+from tensorly_smp.decomposition.solution import solution_to_dataset
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
+from tensorly_smp.densities.spline_dataset import fine_probabilities
+from tensorly_smp.dependence.check import dependence_warning, quick_rows
 from tensorly_smp.exceptions import (
     DependenceWarning,
     IdentifiabilityWarning,
@@ -27,20 +39,18 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.factors.empty import empty_component_warning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.factors.sweeps import Callback
-from tensorly_smp.fit_samples import ReadSamples
 from tensorly_smp.fitted import FittedMixture
+from tensorly_smp.fitting.coupled_stage import Decomposition
+from tensorly_smp.fitting.discretization import Discretization
+from tensorly_smp.fitting.fit_samples import ReadSamples
+from tensorly_smp.fitting.likelihood_stage import Refinement
+from tensorly_smp.fitting.results import with_patterns
+from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.concerns import identifiability_concerns
 from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
-from tensorly_smp.progress import checked_verbose, dask_progress, logger
-from tensorly_smp.randomness import RandomState
-from tensorly_smp.refinement import Refinement
-from tensorly_smp.representations import shown
-from tensorly_smp.results import fine_probabilities, solution_to_dataset, with_patterns
-from tensorly_smp.units import units_of, with_units
-from tensorly_smp.variables import Variables, repeated_value_warning
+from tensorly_smp.samples.units import units_of, with_units
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "loss": ("auto", "kl", "frobenius"),
@@ -266,7 +276,7 @@ class SmoothProductMixture(FittedMixture):
         verbose, began = checked_verbose(self.verbose), time.perf_counter()
         given = self.binning.variables if isinstance(self.binning, Binning) else None
         # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
-        read = read_chunks if is_chunked(X) else ReadSamples.of
+        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
         dask_verbose = verbose if is_chunked(X) else 0
         with dask_progress(dask_verbose, "reading samples"):
             data = read(X, sample_weight, given, self.sample_dim)
@@ -333,8 +343,8 @@ class SmoothProductMixture(FittedMixture):
         concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
         if concerns:
             warn(" ".join(concerns), IdentifiabilityWarning)
-        if concerns := self._dependence_concerns(few.values, few_weights, variables.discrete):
-            warn(" ".join(concerns), DependenceWarning)
+        if dependent := self._dependence_warning(few.values, few_weights, variables.discrete):
+            warn(dependent)
         return self
 
     @available_if(_is_streamable)
@@ -386,7 +396,7 @@ class SmoothProductMixture(FittedMixture):
         known = self.binning if before is None else before.binning
         if before is not None:
             self._check_width(X, before.binning.variables)
-        read = read_chunks if is_chunked(X) else ReadSamples.of
+        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
         data = read(X, sample_weight, known.variables if isinstance(known, Binning) else None, self.sample_dim)
         discretization = Discretization(self.n_bins, known, self.coverage, self.n_components)
         binning = discretization.bins(data.few, data.few_weights)
@@ -432,14 +442,14 @@ class SmoothProductMixture(FittedMixture):
             verbose=verbose,
         )
 
-    def _dependence_concerns(
+    def _dependence_warning(
         self, values: np.ndarray, weights: np.ndarray | None, discrete: Sequence[int]
-    ) -> list[str]:
+    ) -> DependenceWarning | None:
         """Quick check of some samples of the fit for dependence within components; see :func:`check_independence`."""
         rows = quick_rows(len(values), values.shape[1], self.n_components)
         used = None if weights is None else weights[rows]
         posterior = self.density_.posterior(values[rows])
-        return dependence_concerns(values[rows], posterior, used, discrete, self.binning_.variables)
+        return dependence_warning(values[rows], posterior, used, discrete, self.binning_.variables)
 
     def _density_name(self) -> str:
         if self.density == "auto":
@@ -477,7 +487,7 @@ class SmoothProductMixture(FittedMixture):
         checked_n_jobs(self.n_jobs)
 
 
-def _n_useful(data: ReadSamples | ChunkedSamples) -> int:
+def _n_useful(data: ReadSamples | ReadChunks) -> int:
     """Number of samples that have a weight and a value, or of all where these are only some."""
     few, weights = data.few.values, data.few_weights
     if len(few) < data.n_samples:
@@ -486,7 +496,7 @@ def _n_useful(data: ReadSamples | ChunkedSamples) -> int:
     return int(np.count_nonzero(is_useful if weights is None else is_useful & (weights > 0)))
 
 
-def _sizes(data: ReadSamples | ChunkedSamples, binning: Binning) -> tuple[int, int, int, int, float]:
+def _sizes(data: ReadSamples | ReadChunks, binning: Binning) -> tuple[int, int, int, int, float]:
     """Numbers of samples, of variables, least and most of bins, and percents of entries missing."""
     missing = 100.0 * float(np.isnan(data.few.values).mean())
     return data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), missing

@@ -11,21 +11,22 @@ import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp.checks import checked_sample_weight, warn
+from tensorly_smp._support.checks import checked_sample_weight, warn
+from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.representations import joined
 from tensorly_smp.chunked.lazily import LazySamples
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.densities.reconstruct import reconstruct_density
+from tensorly_smp.densities.spline_dataset import spline_density
 from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
+from tensorly_smp.factors.datasets import factors_from_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import StopReason
+from tensorly_smp.fitting.summaries import fit_html
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
-from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import joined
-from tensorly_smp.results import factors_from_dataset, spline_density
-from tensorly_smp.samples import Samples, read_samples
-from tensorly_smp.summaries import fit_html
-from tensorly_smp.units import differing_units
+from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
+from tensorly_smp.samples.reading import Samples, read_samples
+from tensorly_smp.samples.units import differing_units
 
 if TYPE_CHECKING:
     from tensorly_smp.plotting.accessor import ModelPlots
@@ -37,6 +38,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     sample_dim: Hashable | None
     factors_: MixtureFactors
     _fitted_names: frozenset[Hashable] = frozenset()
+    #: Attribute `estimator` of the Datasets of this estimator's models; None: they have none.
+    _stored_name: str | None = None
     _identifiability: IdentifiabilityReport | None = None
     _is_shown = False  # while scikit-learn lists the attributes
 
@@ -57,6 +60,11 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
         check_is_fitted(self)
         return ModelPlots(self)
+
+    @classmethod
+    def _of_stored_parameters(cls, parameters: dict[str, Any]) -> Any:
+        """The unfitted estimator with the parameters that a file holds."""
+        return cls(**parameters)
 
     def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
         """Everything that a fitted model has, from its Dataset alone, so that load repeats fit to the last bit."""
@@ -182,7 +190,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
         A path that ends in ".zarr" becomes a zarr store (extra ``zarr``).
         """
-        from tensorly_smp.storage import save_model
+        from tensorly_smp.storage.models import save_model
 
         check_is_fitted(self)
         save_model(self, path)

@@ -6,18 +6,17 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp.checks import checked_integer, checked_sample_weight, is_real
+from tensorly_smp._support.checks import checked_integer, checked_sample_weight, is_real
+from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked, read_chunks
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.dependence.check import pair_tests, some_samples
 from tensorly_smp.dependence.report import IndependenceReport
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.fitted import FittedMixture
-from tensorly_smp.labels import aligned
-from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import shown
-from tensorly_smp.samples import read_samples
+from tensorly_smp.samples.labels import aligned
+from tensorly_smp.samples.reading import read_samples
 
 
 def check_independence(
@@ -92,7 +91,7 @@ def check_independence(
     level = _checked_level(level)
     sample_dim = None
     if not isinstance(model, MixtureDensity | UnmixedDensity):
-        if not isinstance(model, FittedMixture):
+        if not hasattr(model, "sample_dim"):
             raise InvalidTypeError(f"model is {type(model).__name__}; expected a fitted SmoothProductMixture.")
         check_is_fitted(model)
         sample_dim, model = model.sample_dim, model.density_

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from tensorly_smp.checks import is_integer
+from tensorly_smp._support.checks import is_integer
+from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.representations import reason, shown
+from tensorly_smp.datasets import TrueMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.labels import aligned
-from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import reason, shown
-from tensorly_smp.true_mixture import TrueMixture
+from tensorly_smp.samples.labels import aligned
 
 __all__ = ["KLEstimate", "clustering_accuracy", "factor_error", "kl_divergence_mc", "match_components"]
 

@@ -14,16 +14,16 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp.checks import checked_integer, checked_tolerance, warn
-from tensorly_smp.dependence.check import dependence_concerns, quick_rows
+from tensorly_smp._support.checks import checked_integer, checked_tolerance, warn
+from tensorly_smp._support.progress import checked_verbose, logger
+from tensorly_smp._support.randomness import RandomState, spawn_generators
+from tensorly_smp.dependence.check import dependence_warning, quick_rows
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.fitted import FittedMixture
-from tensorly_smp.progress import checked_verbose, logger
-from tensorly_smp.randomness import RandomState, spawn_generators
-from tensorly_smp.units import with_units
-from tensorly_smp.unmixing.dataset import square_matrix, with_unmixing, without_unmixing
+from tensorly_smp.samples.units import with_units
+from tensorly_smp.unmixing.dataset import ESTIMATOR, square_matrix, with_unmixing, without_unmixing
 from tensorly_smp.unmixing.fit import UnmixingFit, source_frame
 from tensorly_smp.unmixing.reading import SamplesToUnmix
 
@@ -108,6 +108,7 @@ class UnmixedProductMixture(FittedMixture):
     --------
     Groups that are long and narrow, along a direction that is no variable's:
 
+    >>> import warnings
     >>> import numpy as np
     >>> import tensorly_smp as smp
     >>> data = smp.datasets.make_smooth_mixture("gmm", 2000, 3, 2, random_state=0)
@@ -115,10 +116,20 @@ class UnmixedProductMixture(FittedMixture):
     >>> model = smp.UnmixedProductMixture(2, random_state=0).fit(X)
     >>> model.unmixing_.dims, model.is_product_
     (('source', 'variable'), False)
-    >>> product = smp.SmoothProductMixture(2, random_state=0).fit(X)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", smp.exceptions.DependenceWarning)  # which advises this estimator
+    ...     product = smp.SmoothProductMixture(2, random_state=0).fit(X)
     >>> bool(model.score(X) > product.score(X) + 0.2)
     True
     """
+
+    _stored_name = ESTIMATOR
+
+    @classmethod
+    def _of_stored_parameters(cls, parameters: dict[str, Any]) -> UnmixedProductMixture:
+        if parameters["mixture"] is not None:
+            parameters = parameters | {"mixture": SmoothProductMixture._of_stored_parameters(parameters["mixture"])}
+        return cls(**parameters)
 
     def __init__(
         self,
@@ -194,8 +205,8 @@ class UnmixedProductMixture(FittedMixture):
         self._set_fitted(with_units(dataset, X, data.samples.variables), data.samples.variables)
         self.mixture_ = final.model
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
-        if concerns := self._dependence_concerns(data):
-            warn(" ".join(concerns), DependenceWarning)
+        if dependent := self._dependence_warning(data):
+            warn(dependent)
         logger.info(
             "Unmixing: %d of %d variables, start %r, %d alternations; %.2f s",
             *(len(data.mixed), len(data.samples.variables), candidate.name, len(candidate.trace)),
@@ -275,14 +286,14 @@ class UnmixedProductMixture(FittedMixture):
         tags.input_tags.allow_nan = False
         return tags
 
-    def _dependence_concerns(self, data: SamplesToUnmix) -> list[str]:
+    def _dependence_warning(self, data: SamplesToUnmix) -> DependenceWarning | None:
         """Quick check of the sources for dependence; see :func:`check_independence`."""
         density = self._unmixed_density
         rows = quick_rows(len(data.values), density.n_variables, density.rank)
         sources = density.to_sources(data.samples.values[rows])
         weights = None if data.weights is None else data.weights[rows]
         posterior = density.sources.posterior(sources)
-        return dependence_concerns(sources, posterior, weights, data.discrete, density.variables, are_sources=True)
+        return dependence_warning(sources, posterior, weights, data.discrete, density.variables, are_sources=True)
 
     @property
     def _unmixed_density(self) -> UnmixedDensity:

@@ -5,7 +5,11 @@ import signal
 import sys
 
 import pytest
+import tensorly as tl
 from hypothesis import HealthCheck, settings
+
+#: TensorLy backend: what it needs installed.
+BACKENDS = {"numpy": "numpy", "pytorch": "torch", "jax": "jax"}
 
 # No display is needed to draw.
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -40,3 +44,22 @@ def close_figures():
     yield
     if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
         pyplot.close("all")
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.slow] if name == "jax" else []) for name in BACKENDS],
+)
+def backend(request):
+    """Name of the active TensorLy backend; the one before is active again afterwards."""
+    pytest.importorskip(BACKENDS[request.param], exc_type=ImportError)  # also where an installation was broken off
+    before = tl.get_backend()
+    tl.set_backend(request.param)
+    yield request.param
+    assert tl.get_backend() == request.param
+    tl.set_backend(before)
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request):
+    """Name of a precision."""
+    return request.param

@@ -1,4 +1,4 @@
-"""Which module may import which: the stages in their order, labels at the top only."""
+"""Which module may import which: the stages in the order of the data, labels at the top only."""
 
 import ast
 from graphlib import TopologicalSorter
@@ -8,68 +8,51 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "tensorly_smp"
 
-# A stage imports itself and earlier ones.
-STAGES = (
+# Folders, and modules at the root, in the order of the data: each imports itself and what stands before it. Imports
+# inside functions, and those for type checkers, count too.
+ORDER = (
+    "exceptions",
+    "_support",
+    "samples",
     "codes",
     "marginals",
     "factors",
     "initializers",
-    "identifiability",
+    "decomposition",
+    "splines",
     "likelihood",
-    "search",
     "densities",
     "dependence",
-)
-# Beside the estimator, above all stages.
-TOP_FOLDERS = ("chunked", "plotting", "unmixing")
-# Imported by any stage; they import each other only. Who may import `labels` and `samples` is a rule of its own, below.
-FOUNDATIONS = (
-    "exceptions",
-    "arrow_frames",
-    "checks",
-    "randomness",
-    "representations",
-    "progress",
-    "threads",
-    "kernels",
-    "compiled_kernels",
-    "labels",
-    "samples",
-)
-
-# importing module: stages or modules that it imports against the order, inside its functions only, with the reason.
-LAZY = {
-    "factors.solver": {"initializers"},  # a start is chosen by its name
-    "factors.solution": {"results"},  # to_dataset
-    "identifiability.problem": {"results"},  # takes the Dataset of a fit
-}
-# The numerical code has never heard of labels. These modules take samples in from users, or give results out.
-LABELS = {
-    "codes.binning",
-    "codes.encoding",
-    "densities.mixture_density",
-    "densities.reconstruct",
-    "dependence.unmixed_density",
-    "estimator",
-    "fitted",
-    "independence",
-    "unmixing.reading",
-    "selection",
+    "identifiability",
+    "search",
+    "fitting",
+    "chunked",
+    "storage",
+    "datasets",
     "metrics",
-    "plotting.calibration",
-    "plotting.names",
-    "plotting.subject",
-    "chunked.lazily",
-    "chunked.reading",
-    "discretization",
-    "fit_samples",
-    "refinement",
-    "variables",
-    "csv_columns",
-    "csv_tables",
-    "summaries",
+    "independence",
+    "plotting",
+    "fitted",
+    "estimator",
+    "unmixing",
+    "unmixed",
+    "loading",
+    "selection",
+    "testing",
+    "cli",
+    "__main__",
+)
+MOST_ROOT_MODULES = 12
+
+# The numerical code has never heard of labels. These modules of it take samples in from users, or give results out.
+NUMERICAL = ORDER[ORDER.index("codes") : ORDER.index("fitting")]
+LABELS = {
+    "codes.binning",  # names of variables
+    "codes.encoding",  # samples of any kind
+    "densities.mixture_density",  # samples of any kind, labelled answers
+    "densities.reconstruct",  # samples of any kind
+    "dependence.unmixed_density",  # samples of any kind, labelled answers
 }
-LABELS_LAZY = {"factors.solution", "factors.mixture_factors"}
 
 
 def module_name(path):
@@ -82,9 +65,9 @@ MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def imported_by(name):
-    """Pairs (module of this package, whether at import time). TYPE_CHECKING blocks count as not at import time."""
-
-    def visit(node, at_import):
+    """Modules of this package that a module imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}, line {node.lineno}: import by the full path, not a relative one"
             if (node.module or "").split(".")[0] == PACKAGE.name:
@@ -92,66 +75,39 @@ def imported_by(name):
                 # `from tensorly_smp import metrics` and `from tensorly_smp.codes import binning` import modules too.
                 for alias in node.names:
                     full = ".".join([*base, alias.name])
-                    yield (full if full in MODULES else ".".join(base)), at_import
+                    found.add(full if full in MODULES else ".".join(base))
         elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] == PACKAGE.name:
-                    yield ".".join(alias.name.split(".")[1:]), at_import
-        else:
-            deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or (
-                isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-            )
-            for child in ast.iter_child_nodes(node):
-                yield from visit(child, at_import and not deferred)
-
-    return set(visit(ast.parse(MODULES[name].read_text(encoding="utf-8")), True))
+            found |= {
+                ".".join(alias.name.split(".")[1:]) for alias in node.names if alias.name.split(".")[0] == PACKAGE.name
+            }
+    return found
 
 
 def folder(name):
     return name.split(".")[0]
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if folder(name) in STAGES])
-def test_stage_imports_itself_and_earlier_stages(name):
-    allowed = {*FOUNDATIONS, *STAGES[: STAGES.index(folder(name)) + 1]}
-    for target, at_import in imported_by(name):
-        if not at_import and {target, folder(target)} & LAZY.get(name, set()):
-            continue
+@pytest.mark.parametrize("name", [name for name in MODULES if name])
+def test_modules_import_what_stands_before_them(name):
+    allowed = ORDER[: ORDER.index(folder(name)) + 1]
+    for target in imported_by(name):
         assert folder(target) in allowed, f"{name} imports {target or 'the public names'}"
 
 
-@pytest.mark.parametrize("name", FOUNDATIONS)
-def test_foundations_import_each_other_only(name):
-    if name in MODULES:
-        assert {folder(target) for target, _ in imported_by(name)} <= set(FOUNDATIONS)
+@pytest.mark.parametrize("name", [name for name in MODULES if folder(name) in NUMERICAL])
+def test_labels_are_known_where_users_come_in_only(name):
+    knows = {folder(target) for target in imported_by(name)} & {"samples"}
+    assert bool(knows) == (name in LABELS), f"{name} imports {knows or 'no labels any more'}"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_labels_are_known_at_the_top_only(name):
-    for target, at_import in imported_by(name):
-        if target in ("labels", "samples"):
-            allowed = name in LABELS or (name in LABELS_LAZY and not at_import) or name == "samples"
-            assert allowed, f"{name} imports {target}"
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if name])
-def test_no_module_imports_the_public_names(name):
-    # The public names import every module; the other way round would be a cycle at best.
-    assert "" not in {target for target, _ in imported_by(name)}
-
-
-def test_no_cycle_at_import_time():
-    graph = {name: {target for target, at_import in imported_by(name) if at_import} for name in MODULES}
+def test_no_cycle():
+    graph = {name: imported_by(name) for name in MODULES}
     TopologicalSorter(graph).prepare()
 
 
-def test_folders_are_the_stages():
-    folders = {folder(name) for name, path in MODULES.items() if name and path.name == "__init__.py"}
-    assert folders <= {*STAGES, *TOP_FOLDERS}
+def test_the_root_is_small():
+    assert len([name for name, path in MODULES.items() if path.parent == PACKAGE]) <= MOST_ROOT_MODULES
 
 
-def test_tables_name_modules_that_use_their_exceptions():
-    for name, extra in LAZY.items():
-        if name in MODULES:
-            lazily = {part for target, _ in imported_by(name) for part in (target, folder(target))}
-            assert extra <= lazily, f"{name} no longer needs {sorted(extra - lazily)}: remove it from LAZY"
+def test_every_folder_has_its_place():
+    assert {folder(name) for name in MODULES if name} == set(ORDER)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp import kernels
+from tensorly_smp._support import kernels
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 bench_table = importlib.import_module("bench_table")

@@ -8,11 +8,11 @@ import pkgutil
 import re
 import runpy
 import shutil
-import textwrap
 import tomllib
 from pathlib import Path
 
 import pytest
+from code_blocks import FENCE, code_blocks
 from without_extras import LACKING
 
 import tensorly_smp
@@ -31,20 +31,7 @@ PAGES = [
     ),
 ]
 LINKED = [*PAGES, "CHANGELOG.md", "CONTRIBUTING.md"]
-# Opening fence (perhaps indented, in a list), body, the same fence. ```python runs, and so does ```pycon, a session
-# with ">>> " whose output is compared; nothing else does, so a block that cannot run is marked by its language, ```py.
-FENCE = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<fence>`{3,})(?P<language>python|pycon)[ \t]*\n(?P<body>.*?)^(?P=indent)(?P=fence)[ \t]*$",
-    re.M | re.S,
-)
 DOCTEST_FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-
-
-def code_blocks(text):
-    """Triples (language, first line number, code) of the blocks that run."""
-    for match in FENCE.finditer(text):
-        first = text.count("\n", 0, match.start("body")) + 1
-        yield match["language"], first, textwrap.dedent(match["body"])
 
 
 def lacking_import(code):
@@ -148,6 +135,7 @@ def test_docstring_examples_run(name, tmp_path, monkeypatch):
     assert not runner.failures, output.getvalue()
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")  # pages say where fits warn
 @pytest.mark.parametrize("page", PAGES)
 def test_page_examples_run(page, tmp_path, monkeypatch):
     path = ROOT / page
@@ -168,12 +156,13 @@ def test_page_examples_run(page, tmp_path, monkeypatch):
 def test_blocks_are_found():
     text = (
         "a\n```python\nx = 1\n```\n- b\n  ```python\n  if x:\n      y = 2\n  ```\n```python-console\nz\n```\n"
-        "```pycon\n>>> x\n1\n```\n"
+        "```pycon\n>>> x\n1\n```\n```{run}\n:hide-code:\n:alt: words\nx + 1\n```\n"
     )
     assert list(code_blocks(text)) == [
         ("python", 3, "x = 1\n"),
         ("python", 7, "if x:\n    y = 2\n"),
         ("pycon", 14, ">>> x\n1\n"),
+        ("run", 20, "x + 1\n"),
     ]
 
 
@@ -247,7 +236,8 @@ def documented(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("docs")
     shutil.copy(ROOT / "docs" / "conf.py", folder)
-    runpy.run_path(str(folder / "conf.py"))  # writes api/index.rst beside itself
+    shutil.copytree(ROOT / "docs" / "_extensions", folder / "_extensions")
+    runpy.run_path(str(folder / "conf.py"))  # writes api/ beside itself
     settings = {
         "extensions": ["sphinx.ext.autodoc", "sphinx.ext.autosummary"],
         "templates_path": [str(ROOT / "docs" / "_templates")],

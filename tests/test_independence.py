@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp.dependence.check import dependence_concerns, pair_tests
+from tensorly_smp.dependence.check import dependence_warning, pair_tests
 from tensorly_smp.dependence.pairs import PairScores, judge_pairs, shares_nuisance
 from tensorly_smp.exceptions import DependenceWarning, InvalidInputError, InvalidTypeError
 
@@ -189,15 +189,14 @@ def test_other_models_are_refused(dependent):
 
 def test_quick_check_sees_what_is_gross(model, dependent, data):
     names = tuple("abcd")
-    (sentence,) = dependence_concerns(dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (), names)
-    assert sentence.startswith("Within components, 1 of 6 pairs of variables is dependent: 'a' and 'b' (rank")
-    assert "UnmixedProductMixture" in sentence
-    (of_discrete,) = dependence_concerns(
-        dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (0, 1, 2, 3), names
-    )
-    assert "UnmixedProductMixture" not in of_discrete
+    X, posterior = dependent.to_numpy(), model.predict_proba(dependent).to_numpy()
+    warning = dependence_warning(X, posterior, None, (), names)
+    assert str(warning).startswith("Within components, 1 of 6 pairs of variables is dependent: 'a' and 'b' (rank")
+    assert "UnmixedProductMixture" in str(warning)
+    assert warning.variables == ("a", "b")
+    assert "UnmixedProductMixture" not in str(dependence_warning(X, posterior, None, (0, 1, 2, 3), names))
     independent = fit(data.X, 2)
-    assert dependence_concerns(data.X, independent.predict_proba(data.X), None, (), names) == []
+    assert dependence_warning(data.X, independent.predict_proba(data.X), None, (), names) is None
 
 
 def test_quick_check_of_many_rows_variables_and_nothing():
@@ -206,10 +205,11 @@ def test_quick_check_of_many_rows_variables_and_nothing():
     X[:, 1:] += X[:, :1]
     posterior = np.ones((5000, 1))
     names = tuple(range(60))
-    (sentence,) = dependence_concerns(X, posterior, np.ones(5000), (), names)
-    assert "435 of 435 pairs of variables looked at are dependent" in sentence
-    assert dependence_concerns(X, posterior, np.zeros(5000), (), names) == []
-    assert dependence_concerns(X[:10], posterior[:10], None, (), names) == []
+    warning = dependence_warning(X, posterior, np.ones(5000), (), names)
+    assert "435 of 435 pairs of variables looked at are dependent" in str(warning)
+    assert len(warning.variables) == 30
+    assert dependence_warning(X, posterior, np.zeros(5000), (), names) is None
+    assert dependence_warning(X[:10], posterior[:10], None, (), names) is None
 
 
 def test_many_variables():
@@ -255,11 +255,8 @@ def test_a_fit_to_chunks_says_so_too(dependent):
 @pytest.mark.parametrize("factor", [1.0, 10.0])
 def test_fits_to_independent_samples_do_not(kind, factor):
     data = smp.datasets.make_smooth_mixture(kind, 300, 6, 3, random_state=500)
-    model = fit(data.X, 3)
-    assert (
-        dependence_concerns(data.X, model.predict_proba(data.X), np.full(300, factor), (), model.binning_.variables)
-        == []
-    )
+    posterior = fit(data.X, 3).predict_proba(data.X)
+    assert dependence_warning(data.X, posterior, np.full(300, factor), (), tuple(range(6))) is None
 
 
 def test_one_variable_has_no_pairs(model, dependent):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.checks import MOST, MOST_BINS, MOST_CANDIDATES, MOST_ENTRIES, checked_integer
+from tensorly_smp._support.checks import MOST, MOST_BINS, MOST_CANDIDATES, MOST_ENTRIES, checked_integer
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
 
 X = np.random.default_rng(0).normal(size=(60, 4))

@@ -13,11 +13,10 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.datasets import make_smooth_mixture
+from tensorly_smp.datasets import TrueMixture, make_smooth_mixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.metrics import clustering_accuracy, factor_error, kl_divergence_mc, match_components
-from tensorly_smp.true_mixture import TrueMixture
 
 # Sums in another order round differently.
 EXACT = 1e-14

@@ -109,9 +109,13 @@ def test_one_version_everywhere():
         assert importlib.metadata.version("tensorly_smp") == PROJECT["version"]
 
 
+#: Files that the site ships, of one version that is known to work; not code that this package calls.
+SHIPPED = "django-static-mathjax=="
+
+
 def test_dependencies_have_lower_bounds_and_no_upper_ones():
     for requirement in chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()):
-        if not requirement.startswith("tensorly_smp["):
+        if not requirement.startswith(("tensorly_smp[", SHIPPED)):
             assert re.fullmatch(r"[\w.-]+(\[[\w,]+\])?>=[\d.]+", requirement), requirement
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import tensorly_smp as smp
 from tensorly_smp import selection
-from tensorly_smp.candidates import CandidateFit
-from tensorly_smp.checks import warn
+from tensorly_smp._support.checks import warn
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
+from tensorly_smp.selection import CandidateFit
 
 X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
 QUICK = {"n_bins": 8, "n_init": 1}

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_estimator, estimator_checks_gen
 from sklearn.utils.metaestimators import available_if
 
 import tensorly_smp as smp
-from tensorly_smp.samples import read_samples
+from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.testing import EXPECTED_FAILED_CHECKS, EXPECTED_FAILED_CHECKS_OF_UNMIXED
 
 SMALL = {"n_bins": 5, "n_init": 1, "max_iter": 30}

@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from tensorly_smp import true_mixture
+from tensorly_smp import datasets as true_mixture
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.datasets import make_smooth_mixture
+from tensorly_smp.datasets import TrueMixture, make_smooth_mixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.true_mixture import TrueMixture
 
 KINDS = ["gaussian", "gmm", "gamma", "laplace"]
 

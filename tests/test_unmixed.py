@@ -9,7 +9,6 @@ import xarray as xr
 from sklearn.base import clone
 
 import tensorly_smp as smp
-from tensorly_smp import file_content
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
     DependenceWarning,
@@ -17,7 +16,8 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
 )
-from tensorly_smp.summaries import fit_summary
+from tensorly_smp.fitting.summaries import fit_summary
+from tensorly_smp.storage import content as file_content
 
 MIXING = np.array([[1.0, 0.9, 0.2, 0.0], [0.1, 1.0, 0.8, 0.3], [0.5, 0.3, 1.0, -0.6], [0.2, -0.4, 0.1, 1.0]])
 

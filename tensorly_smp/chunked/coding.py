@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensorly_smp._support.randomness import RandomState
 from tensorly_smp.chunked.indicators import Indicators, join
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
@@ -21,7 +22,6 @@ from tensorly_smp.marginals.histograms import (
     count_chunk,
     fitting_triples,
 )
-from tensorly_smp.randomness import RandomState
 
 
 @dataclass(frozen=True, eq=False)

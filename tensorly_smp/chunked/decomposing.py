@@ -7,12 +7,12 @@ from math import comb
 from typing import Any
 
 from tensorly_smp.chunked.coding import ChunkedCodes, count_chunks
-from tensorly_smp.decomposition import Decomposition
+from tensorly_smp.decomposition.problem import as_problem
+from tensorly_smp.decomposition.solution import CoupledSolution
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.forms import bytes_of_histograms
-from tensorly_smp.factors.problem import as_problem
-from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.factors.solver import coupled_simplex_parafac, decompose
+from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.marginals.histograms import MAX_BYTES
 
 

@@ -16,10 +16,10 @@ from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import ChunkedSamples
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.thinning import evenly_spaced
-from tensorly_smp.decomposition import Decomposition
+from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.fit_samples import SamplesInMemory, in_memory
+from tensorly_smp.fitting.coupled_stage import Decomposition
+from tensorly_smp.fitting.fit_samples import SamplesInMemory, in_memory
 from tensorly_smp.likelihood.bin_likelihood import BinLikelihood
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, raise_likelihood

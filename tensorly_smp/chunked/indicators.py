@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from tensorly_smp._support.kernels import LEAST_WORK
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.codes.one_hot import indicator_matrix
-from tensorly_smp.kernels import LEAST_WORK
 from tensorly_smp.likelihood.expectation import Expectation, expectation
 
 #: Samples whose indicator matrix is made at a time.

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from tensorly_smp._support.randomness import RandomState, seed_sequence
 from tensorly_smp.chunked.parts import MadeParts, require_dask
 from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of, stacked
 from tensorly_smp.densities.mixture_density import MixtureDensity
-from tensorly_smp.labels import COMPONENT_DIM, LOG_DENSITY, PROBABILITY, DataArrayLabels
-from tensorly_smp.randomness import RandomState, seed_sequence
+from tensorly_smp.samples.labels import COMPONENT_DIM, LOG_DENSITY, PROBABILITY, DataArrayLabels
 
 #: Takes the density, samples (n_samples, n_variables) and the position of their chunk.
 Function = Callable[[MixtureDensity, np.ndarray, int], np.ndarray]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threading import current_thread, main_thread
 from typing import Any
 
-from tensorly_smp.checks import import_extra
+from tensorly_smp._support.checks import import_extra
 
 #: Results that are merged at a time.
 FAN_IN = 8

@@ -12,20 +12,17 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from tensorly_smp.checks import checked_sample_weight
+from tensorly_smp._support.checks import checked_sample_weight
+from tensorly_smp._support.representations import reason
 from tensorly_smp.chunked.parts import MadeParts
 from tensorly_smp.chunked.survey import Survey, merge_surveys, survey_part
 from tensorly_smp.codes.thinning import with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.labels import SampleLabels, list_names
-from tensorly_smp.representations import reason
-from tensorly_smp.samples import Samples, infer_sample_dim, read_samples
+from tensorly_smp.samples.labels import SampleLabels, list_names
+from tensorly_smp.samples.reading import Samples, infer_sample_dim, read_samples
 
 if TYPE_CHECKING:
-    from tensorly_smp.chunked.fit_samples import SamplesInChunks
-    from tensorly_smp.codes.binning import Binning
-    from tensorly_smp.densities.mixture_density import MixtureDensity
-    from tensorly_smp.marginals.histograms import Marginals
+    pass
 
 #: Chunks are put together up to this many entries: smaller ones would be all overhead.
 PART_ENTRIES = 2**21
@@ -146,7 +143,7 @@ def layout_of(X: Any, variables: Sequence[Hashable] | None = None, sample_dim: H
     ----------
     X : dask array, dask DataFrame or DataArray (n_samples, n_variables)
     variables, sample_dim
-        As for :func:`tensorly_smp.samples.read_samples`.
+        As for :func:`tensorly_smp.samples.reading.read_samples`.
 
     Raises
     ------
@@ -253,25 +250,6 @@ class ChunkedSamples:
         """Kind of object that they came in."""
         return self.labels.container
 
-    def encode(self, binning: Binning) -> SamplesInChunks:
-        """The samples in bins."""
-        from tensorly_smp.chunked.fit_samples import SamplesInChunks
-
-        return SamplesInChunks.encode(self, binning)
-
-    def count(self, binning: Binning, triples: np.ndarray) -> Marginals:
-        """Marginals of these triples (n_triples, 3), to be added to those of other samples."""
-        from tensorly_smp.chunked.coding import count_part, encode_part
-
-        marginals: Marginals = self.parts.map(encode_part, binning).map(count_part, binning, triples).reduce(sum)
-        return marginals
-
-    def clusters(self, density: MixtureDensity) -> Any:
-        """Most probable component of every sample, a dask array (n_samples,) that is not computed yet."""
-        from tensorly_smp.chunked.lazily import clusters_of_parts
-
-        return clusters_of_parts(self.parts, self.sizes, density)
-
 
 def read_chunks(
     X: Any,
@@ -289,7 +267,7 @@ def read_chunks(
     sample_weight : array_like, dask array or dask Series (n_samples,), optional
         By position. Where the sizes of chunks are not known, a chunked one needs the same chunks as X.
     variables, sample_dim
-        As for :func:`tensorly_smp.samples.read_samples`.
+        As for :func:`tensorly_smp.samples.reading.read_samples`.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import (
+from tensorly_smp._support.checks import (
     MOST_BINS,
     checked_sample_weight,
     is_integer,
@@ -16,6 +16,7 @@ from tensorly_smp.checks import (
     is_real,
     warn,
 )
+from tensorly_smp._support.representations import html_summary, joined, reason, shown
 from tensorly_smp.codes.edges import (
     are_crowded,
     bounds_of,
@@ -36,9 +37,8 @@ from tensorly_smp.exceptions import (
     SizeLimitError,
     TensorlySmpWarning,
 )
-from tensorly_smp.labels import aligned, default_names, list_names, plain_names, repeated_names
-from tensorly_smp.representations import html_summary, joined, reason, shown
-from tensorly_smp.samples import read_samples
+from tensorly_smp.samples.labels import aligned, default_names, list_names, plain_names, repeated_names
+from tensorly_smp.samples.reading import read_samples
 
 _SHOWN = 12  # variables in the text representation
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
+from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.codes.weighted_values import counted_values, quantiles
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.representations import reason, shown
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import is_one_of
+from tensorly_smp._support.checks import is_one_of
+from tensorly_smp._support.representations import html_summary, number_range, reason, shown
 from tensorly_smp.codes.binning import Binning, resolve_n_bins
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.labels import SampleLabels, list_names
-from tensorly_smp.representations import html_summary, number_range, reason, shown
-from tensorly_smp.samples import read_samples
+from tensorly_smp.samples.labels import SampleLabels, list_names
+from tensorly_smp.samples.reading import read_samples
 
 MISSING = -1
 _BLOCK = 8192  # values at a time, so that the intermediate arrays stay in the processor's cache

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensorly_smp._support.representations import joined
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.energy import EnergySpectrum, observed_values
-from tensorly_smp.representations import joined
 
 #: Share of the energy beyond pi/T from which bins are called too coarse. KL(f || sinc density) of a variable, from the
 #: true bin probabilities (benchmarks/bin_numbers.py --shares), the paper's cases, 5 components, 5 to 30 bins:

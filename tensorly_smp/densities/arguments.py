@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tensorly_smp.checks import is_integer, unmasked_rows
+from tensorly_smp._support.checks import is_integer, unmasked_rows
+from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.representations import reason, shown
 
 Component: TypeAlias = 'int | Literal["all"] | None'
 

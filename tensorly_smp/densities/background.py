@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorly_smp.representations import short_repr
+from tensorly_smp._support.representations import short_repr
 
 # Variance of Student's t with four degrees of freedom, in its unit scale.
 _UNIT_VARIANCE = 2.0

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from tensorly_smp._support.representations import short_repr
 from tensorly_smp.densities.background import StudentBackground
-from tensorly_smp.representations import short_repr
 
 # Share of the background in every density. KL(true || learned) of sinc densities by benchmarks/density_shares.py, the
 # paper's cases Gaussian / GMM / Gamma / Laplace:

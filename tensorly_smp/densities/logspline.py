@@ -11,8 +11,8 @@ from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
 from tensorly_smp.likelihood.cell_samples import SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
-from tensorly_smp.likelihood.spline_basis import SplineBasis
+from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.spline_basis import SplineBasis
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
 # each component, over three times its standard deviation. KL(true || learned) with the true posteriors, mean of two
@@ -51,7 +51,7 @@ def log_spline_conditionals(
     ----------
     basis : SplineBasis
     coefficients : ndarray (n_basis, rank)
-        As of :func:`tensorly_smp.likelihood.log_spline.fit_log_splines`; a constant added to a column changes nothing.
+        As of :func:`tensorly_smp.splines.log_spline.fit_log_splines`; a constant added to a column changes nothing.
     low, high : float
         Ends of the interval, in the unit of the variable.
     share : ndarray (rank,)
@@ -72,7 +72,7 @@ def log_spline_conditionals(
     --------
     >>> import numpy as np
     >>> from tensorly_smp.densities.logspline import background_share, log_spline_conditionals
-    >>> from tensorly_smp.likelihood.spline_basis import spline_basis
+    >>> from tensorly_smp.splines.spline_basis import spline_basis
     >>> basis = spline_basis(40)
     >>> gaussian = basis.gaussian(np.exp(-0.5 * ((basis.centers - 0.5) / 0.1) ** 2)[:, None] / 37.1)
     >>> conditionals = log_spline_conditionals(basis, gaussian, -5.0, 5.0, background_share(np.array([1000.0])))

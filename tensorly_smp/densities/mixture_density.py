@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_entries, checked_integer, float_array, is_one_of
+from tensorly_smp._support.checks import checked_entries, checked_integer, float_array, is_one_of
+from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.representations import html_weights, shown
 from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, number, points
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.labels import (
+from tensorly_smp.samples.labels import (
     LOG_DENSITY,
     PROBABILITY,
     list_names,
@@ -24,9 +26,7 @@ from tensorly_smp.labels import (
     variable_position,
     variable_positions,
 )
-from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import html_weights, shown
-from tensorly_smp.samples import read_samples
+from tensorly_smp.samples.reading import read_samples
 
 _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
 _VARIANCE_UNDERFLOWS = "Variances are below the smallest normal float64; express the variables in a smaller unit."

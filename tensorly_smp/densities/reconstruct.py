@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import float_array, is_one_of, is_real, warn
+from tensorly_smp._support.checks import float_array, is_one_of, is_real, warn
+from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.band_limited import sinc_conditionals
@@ -18,10 +19,9 @@ from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, Inval
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
 from tensorly_smp.likelihood.cells import curved_cells, lay_cells
-from tensorly_smp.likelihood.penalties import CRITERIA
-from tensorly_smp.likelihood.ungrouping import ungroup
-from tensorly_smp.representations import shown
-from tensorly_smp.samples import read_samples
+from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.splines.penalties import CRITERIA
+from tensorly_smp.splines.ungrouping import ungroup
 
 # Of the paper's four cases (benchmarks/density_shares.py: 5 components, 15 bins, 200 to 50 000 samples) 0.2 % to 6 % of
 # the mass is clipped on average, and 95 % of the densities stay below 19 %. A component with four fifths of its mass in

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer
+from tensorly_smp._support.checks import checked_integer
+from tensorly_smp._support.representations import html_summary, joined
 from tensorly_smp.densities.arguments import component_number
 from tensorly_smp.dependence.pairs import PairTests, false_discovery_rates
-from tensorly_smp.representations import html_summary, joined
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
+from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.representations import html_weights, shown
 from tensorly_smp.densities.arguments import Component, finite
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.dependence.projections import project
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.labels import LOG_DENSITY, PROBABILITY, list_names
-from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import html_weights, shown
-from tensorly_smp.samples import read_samples
+from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, list_names
+from tensorly_smp.samples.reading import read_samples
 
 _REFUSED = (
     "{} is not available of a density with an unmixing matrix: given a component, the variables depend on each other, "

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import tensorly as tl
 
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.arrays import Tensor, as_tensor
-from tensorly_smp.representations import shown
 
 DTYPES = ("float32", "float64")
 

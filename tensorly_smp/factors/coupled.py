@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import tensorly as tl
 
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.arrays import Tensor, as_tensor, index_tensor, tiny
 from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.tensors import is_single_tensor, read_tensors, to_numpy
-from tensorly_smp.representations import shown
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
 SMALLEST_OMEGA = 1e-30

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_sample_weight, warn
+from tensorly_smp._support.checks import checked_sample_weight, warn
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import SparseHistogramWarning
 from tensorly_smp.factors.arrays import as_tensor

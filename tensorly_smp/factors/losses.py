@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import tensorly as tl
 
+from tensorly_smp._support.kernels import Kernels
 from tensorly_smp.factors.arrays import Tensor, divide, take, tiny
 from tensorly_smp.factors.coupled import CoupledTensors, Unfolding
-from tensorly_smp.kernels import Kernels
 
 
 class Block(Protocol):

@@ -11,7 +11,8 @@ import tensorly as tl
 from scipy.special import softmax
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp.checks import is_real
+from tensorly_smp._support.checks import is_real
+from tensorly_smp._support.representations import html_weights, listed, number_range, reason, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -19,7 +20,6 @@ from tensorly_smp.factors.arrays import Tensor
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.tensors import to_numpy
 from tensorly_smp.marginals.triples import resolve_triples
-from tensorly_smp.representations import html_weights, listed, number_range, reason, shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp import kernels
+from tensorly_smp._support import kernels
+from tensorly_smp._support.kernels import KernelError, Kernels
 from tensorly_smp.factors.arrays import (
     CACHED,
     ScatterAdd,
@@ -19,7 +20,6 @@ from tensorly_smp.factors.arrays import (
     take_into,
     weighted_squares,
 )
-from tensorly_smp.kernels import KernelError, Kernels
 
 #: Patterns of missing entries handled at a time where all variables are needed at once.
 PATTERN_CHUNK = 2048

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import tensorly as tl
 
+from tensorly_smp._support.kernels import KernelError
 from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex, resolution, tiny
 from tensorly_smp.factors.compilation import choose, if_needed, repeat, while_loop
 from tensorly_smp.factors.losses import Block
-from tensorly_smp.kernels import KernelError
 
 ARMIJO_SHARE = 1e-4
 MOST_HALVINGS = 40

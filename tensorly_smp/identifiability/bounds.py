@@ -9,10 +9,10 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer, is_integer, is_one_of
+from tensorly_smp._support.checks import checked_integer, is_integer, is_one_of
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.marginals.partition import Partition, as_partition, pencil_partition
-from tensorly_smp.representations import shown
 
 Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"]
 #: Criteria for histograms of triples; "joint" is the one for whole samples.

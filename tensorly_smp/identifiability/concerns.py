@@ -10,7 +10,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from tensorly_smp.checks import is_integer
+from tensorly_smp._support.checks import is_integer
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.empty import EMPTY_WEIGHT
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -18,7 +19,6 @@ from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
 from tensorly_smp.identifiability.known import Known, KnownName, n_independent_cells
 from tensorly_smp.identifiability.stacked import TOLERANCE, complete_partitions
 from tensorly_smp.marginals.triples import resolve_triples
-from tensorly_smp.representations import shown
 
 #: Cosine above which two columns are called nearly parallel.
 PARALLEL_COSINE = 0.99

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from tensorly_smp._support.representations import number_text
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.identifiability.bounds import TRIPLE_CRITERIA, Criterion, max_identifiable_rank
 from tensorly_smp.identifiability.concerns import (
@@ -41,7 +42,6 @@ from tensorly_smp.identifiability.verdict import (
     overall,
     without_contradictions,
 )
-from tensorly_smp.representations import number_text
 
 _BOUNDS: dict[Criterion, tuple[str, str]] = {
     "gevd": ("gevd-bound", "Leurgans' bound"),

@@ -22,10 +22,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import eigh
 
+from tensorly_smp._support.representations import short_repr, shown
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
 from tensorly_smp.identifiability.known import Known
 from tensorly_smp.identifiability.sweeps import Rows, joint_change, joint_jacobian, triples_change
-from tensorly_smp.representations import short_repr, shown
 
 Method = Literal["auto", "svd", "gram"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer, is_real, unmasked_array
+from tensorly_smp._support.checks import checked_integer, is_real, unmasked_array
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.representations import shown
 
 _CHUNK = 4096
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer, is_integer, is_real
+from tensorly_smp._support.checks import checked_integer, is_integer, is_real
+from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.representations import reason, shown
+from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.identifiability.concerns import n_parameters, variable_names
 from tensorly_smp.identifiability.known import KNOWN, Known
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, as_partition
 from tensorly_smp.marginals.triples import resolve_triples
-from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import reason, shown
 
 # Random factors for sizes without data: no more entries, and no more columns, than these.
 _MAX_DRAWN_ENTRIES, _MAX_DRAWN_RANK = 5_000_000, 500
@@ -183,7 +183,7 @@ def _read_known(
 
 def _fine_probabilities(dataset: Any, factors: MixtureFactors) -> tuple[np.ndarray, ...] | None:
     """Probabilities of fine cells of the densities of a fit."""
-    from tensorly_smp.results import fine_probabilities
+    from tensorly_smp.densities.spline_dataset import fine_probabilities
 
     fine = fine_probabilities(dataset, factors)
     return None if fine is None else tuple(fine)
@@ -204,7 +204,7 @@ def as_factors(subject: Any) -> MixtureFactors:
         return subject.to_numpy()
     import xarray as xr
 
-    from tensorly_smp.results import factors_from_dataset
+    from tensorly_smp.factors.datasets import factors_from_dataset
 
     subject = getattr(subject, "result_", subject)
     if isinstance(subject, xr.Dataset):

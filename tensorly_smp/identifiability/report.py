@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tensorly_smp.checks import is_integer
+from tensorly_smp._support.checks import is_integer
+from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.representations import html_summary, shown
+from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import CoupledSolution
 from tensorly_smp.identifiability.concerns import PARALLEL_COSINE, ComponentPair, describe_pair
 from tensorly_smp.identifiability.criteria import Evidence, gather
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
@@ -22,8 +24,6 @@ from tensorly_smp.identifiability.stacked import StackedFactor
 from tensorly_smp.identifiability.verdict import GENERIC, OPEN, UNIQUE, ReportLine
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition
-from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import html_summary, shown
 
 if TYPE_CHECKING:
     import pandas as pd

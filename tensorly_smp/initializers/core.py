@@ -7,12 +7,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from tensorly_smp.checks import is_one_of
+from tensorly_smp._support.checks import is_one_of
+from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.representations import short_repr, shown
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.initializers.cp_refinement import refine_cp
 from tensorly_smp.initializers.joint_eigenvectors import JointEigenvectors, joint_eigenvectors
-from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import short_repr, shown
 
 ComplexPairs = Literal["refine", "keep", "raise"]
 

@@ -17,7 +17,9 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError
 from scipy.special import logsumexp
 
-from tensorly_smp.checks import checked_integer, checked_sample_weight, is_integer
+from tensorly_smp._support.checks import checked_integer, checked_sample_weight, is_integer
+from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
@@ -28,8 +30,6 @@ from tensorly_smp.initializers.pair_block import PairBlock, compress_codes, comp
 from tensorly_smp.marginals.block_tensor import as_marginals, counted_partition
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition, pencil_partition
-from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import shown
 
 #: Bins per variable of the start where samples, not exact histograms, are decomposed.
 START_BINS = 6

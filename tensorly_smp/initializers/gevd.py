@@ -10,7 +10,9 @@ import scipy.linalg
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp.checks import checked_integer, is_integer, unmasked_array, warn
+from tensorly_smp._support.checks import checked_integer, is_integer, unmasked_array, warn
+from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
 from tensorly_smp.initializers.core import (
     DEGENERATE_COSINE,
@@ -20,8 +22,6 @@ from tensorly_smp.initializers.core import (
     decompose_core,
     triple_cosines,
 )
-from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import shown
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.randomness import RandomState, as_generator
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer
+from tensorly_smp._support.checks import checked_integer
 from tensorly_smp.codes.binning import binning_of_values
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.initializers.pair_block import DENSE_PAIR, compress_codes

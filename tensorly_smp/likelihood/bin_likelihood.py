@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp.checks import is_real
+from tensorly_smp._support.checks import is_real
+from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.likelihood.expectation import SMALLEST_PROBABILITY, Expectation, expectation, log_floored
-from tensorly_smp.representations import shown
 
 #: Pseudo-counts per bin and unit of sample weight at most, so that the counts of the samples are not rounded away.
 _LARGEST_SMOOTHING = 1e9

@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 
 from tensorly_smp.likelihood.cells import Cells, combined_cells
 from tensorly_smp.likelihood.expectation import Expectation, expectation
-from tensorly_smp.likelihood.log_spline import fit_log_splines
-from tensorly_smp.likelihood.penalties import FEW_PENALTIES, PENALTIES, choose_penalties, effective_parameters
+from tensorly_smp.splines.log_spline import fit_log_splines
+from tensorly_smp.splines.penalties import FEW_PENALTIES, PENALTIES, choose_penalties, effective_parameters
 
 #: Weight, in samples, of a pseudo-sample that every density gets from the overall distribution of its variable: a
 #: component of a few equal values stays a density, and an empty one has some.

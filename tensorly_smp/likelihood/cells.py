@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 
 from tensorly_smp.codes.categories import values_of_bins
 from tensorly_smp.codes.one_hot import index_type
-from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
 from tensorly_smp.likelihood.observed import TIED, Observed, Support
-from tensorly_smp.likelihood.spline_basis import N_BASIS, SplineBasis, spline_basis
+from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.spline_basis import N_BASIS, SplineBasis, spline_basis
 
 #: Numbers of basis functions to choose from.
 BASIS_NUMBERS = (N_BASIS, 2 * N_BASIS)

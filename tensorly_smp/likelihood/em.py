@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance, warn
+from tensorly_smp._support.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance, warn
+from tensorly_smp._support.iteration import Coordinates, StopReason, iterate
+from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
+from tensorly_smp._support.representations import html_summary, short_repr, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.empty import empty_component_warning
-from tensorly_smp.factors.iteration import Coordinates, iterate
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.likelihood.bin_likelihood import BinLikelihood, checked_number, code_likelihood
 from tensorly_smp.likelihood.expectation import Expectation, log_floored
-from tensorly_smp.progress import checked_verbose, logger, progress_bar
-from tensorly_smp.representations import html_summary, short_repr, shown
 
 #: Called with the current factors and the penalized log-likelihood per sample; returning True stops.
 Callback = Callable[[MixtureFactors, float], bool | None]

@@ -15,8 +15,8 @@ from functools import reduce
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp import kernels
-from tensorly_smp.kernels import KernelError, Kernels
+from tensorly_smp._support import kernels
+from tensorly_smp._support.kernels import KernelError, Kernels
 
 #: Samples at a time: intermediate arrays stay in the processor's cache, and small however many samples there are.
 _BLOCK = 16384

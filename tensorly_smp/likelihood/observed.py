@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.spline_basis import MARGIN
 
 #: Bounds of the values of one variable; None where there is none.
 Support = tuple[float | None, float | None]
 
-#: The cells reach this share of the range of the values beyond it, where the density has no bound.
-MARGIN = 0.1
 #: They end at a bound that is no farther from the values than this many times their range; out to one far away, cells
 #: would be too wide for the density (values of 1000 and a range of 16: 0.15 nats a sample lost over four variables).
 BOUND_REACH = 1.0

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer
-from tensorly_smp.factors.iteration import Coordinates, Iteration, iterate
-from tensorly_smp.factors.solution import StopReason
+from tensorly_smp._support.checks import checked_integer
+from tensorly_smp._support.iteration import Coordinates, Iteration, StopReason, iterate
 from tensorly_smp.likelihood.cell_samples import CellStatistics, SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.expectation import Expectation
@@ -102,7 +101,7 @@ def smooth_em(
     posterior : ndarray (n_samples, rank)
         To start from, as of the coupled CPD; of samples elsewhere, what stands for it there.
     criterion : {"reml", "aic", "bic"}
-        How penalties are chosen, one per density; see :func:`tensorly_smp.likelihood.penalties.choose_penalties`.
+        How penalties are chosen, one per density; see :func:`tensorly_smp.splines.penalties.choose_penalties`.
     near : tuple, optional
         Penalties (n_smooth * rank,), not per sample, and the mixture with them, for the same posteriors: at first those
         within a factor of ten are compared.

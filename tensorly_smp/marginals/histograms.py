@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer, checked_sample_weight, is_integer, is_real, warn
+from tensorly_smp._support.checks import checked_integer, checked_sample_weight, is_integer, is_real, warn
+from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.representations import html_summary, listed, number_range, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
@@ -22,8 +24,6 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.marginals.tensors import read_tensors, to_numpy
 from tensorly_smp.marginals.triples import resolve_triples
-from tensorly_smp.randomness import RandomState
-from tensorly_smp.representations import html_summary, listed, number_range, shown
 
 #: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
 CHUNK_SIZE = 16_384

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorly_smp.checks import checked_integer, is_integer
+from tensorly_smp._support.checks import checked_integer, is_integer
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.representations import shown
 
 #: Size of the table of reachable sums up to which the best split of the bins is found.
 MOST_TABLE_BITS = 200_000_000

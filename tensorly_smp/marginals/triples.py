@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.checks import is_integer, unmasked_rows
+from tensorly_smp._support.checks import is_integer, unmasked_rows
+from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.randomness import RandomState, as_generator
-from tensorly_smp.representations import reason, shown
 
 
 def all_triples(n_variables: int) -> np.ndarray:

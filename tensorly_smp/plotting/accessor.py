@@ -20,8 +20,6 @@ from tensorly_smp.plotting.traces import plot_loss
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tensorly_smp.fitted import FittedMixture
-
 
 class ModelPlots:
     """Pictures of one fitted model; each method is the function of :mod:`tensorly_smp.plotting` of that name.
@@ -39,7 +37,7 @@ class ModelPlots:
     (2,)
     """
 
-    def __init__(self, model: FittedMixture) -> None:
+    def __init__(self, model: Any) -> None:
         self._model = model
 
     def __repr__(self) -> str:

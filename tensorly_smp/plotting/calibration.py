@@ -9,12 +9,12 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment
 from sklearn.calibration import CalibrationDisplay
 
-from tensorly_smp.checks import checked_integer, float_array
+from tensorly_smp._support.checks import checked_integer, float_array
+from tensorly_smp._support.representations import reason
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
-from tensorly_smp.labels import aligned
 from tensorly_smp.plotting.names import short_names
 from tensorly_smp.plotting.style import component_marker, component_style, plain_frame, single_axes
-from tensorly_smp.representations import reason
+from tensorly_smp.samples.labels import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

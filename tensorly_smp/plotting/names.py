@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tensorly_smp.labels import repeated_names
+from tensorly_smp.samples.labels import repeated_names
 
 #: Characters that a name has at least, whatever its unit.
 LEAST = 12

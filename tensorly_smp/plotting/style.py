@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensorly_smp.checks import checked_integer, import_extra
+from tensorly_smp._support.checks import checked_integer, import_extra
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:

@@ -12,15 +12,16 @@ import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp.codes.binning import Binning
+from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import CLIP_WARNING, reconstruct_density
+from tensorly_smp.densities.spline_dataset import spline_density
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.datasets import factors_from_dataset, factors_to_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import CoupledSolution
-from tensorly_smp.labels import variable_positions
-from tensorly_smp.results import factors_from_dataset, factors_to_dataset, spline_density
-from tensorly_smp.samples import read_samples
-from tensorly_smp.units import units_of
+from tensorly_smp.samples.labels import variable_positions
+from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.samples.units import units_of
 
 #: What `read_subject` takes, in words.
 MIXTURES = "a fitted model, its result_ (a Dataset), a solution, factors or a MixtureDensity"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, log_ticks, panels, plain_frame
 from tensorly_smp.plotting.subject import read_subject
 

@@ -17,7 +17,6 @@ from tensorly_smp.plotting.style import heat_map_of_variables, single_axes, vari
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tensorly_smp.unmixed import UnmixedProductMixture
 
 #: More variables than this, and no numbers are written into the cells.
 MOST_WRITTEN = 12
@@ -89,7 +88,7 @@ class UnmixedPlots(ModelPlots):
     (3,)
     """
 
-    def __init__(self, model: UnmixedProductMixture) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__(model.mixture_)
         self._unmixed = model
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensorly_smp.factors.iteration import Coordinates, iterate
-from tensorly_smp.factors.solution import StopReason
+from tensorly_smp._support.iteration import Coordinates, StopReason, iterate
 from tensorly_smp.likelihood.agreement import distinct_clusterings
 from tensorly_smp.likelihood.expectation import log_joint
 from tensorly_smp.search.moves import candidates, merge_components, split_components

@@ -12,7 +12,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 
-from tensorly_smp.checks import collected_warnings
+from tensorly_smp._support.checks import collected_warnings
+from tensorly_smp._support.progress import progress_bar
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.one_hot import one_hot
@@ -28,7 +29,6 @@ from tensorly_smp.dependence.starts import within_covariance
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.metrics import clustering_accuracy
-from tensorly_smp.progress import progress_bar
 from tensorly_smp.unmixing.reading import SamplesToUnmix
 
 #: Evenly spaced rows that the matrix is searched on, if there are more.

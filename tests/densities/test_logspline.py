@@ -16,8 +16,8 @@ from tensorly_smp.densities.logspline import (
     background_share,
     log_spline_conditionals,
 )
-from tensorly_smp.likelihood.coordinate import Coordinate
-from tensorly_smp.likelihood.spline_basis import spline_basis
+from tensorly_smp.splines.coordinate import Coordinate
+from tensorly_smp.splines.spline_basis import spline_basis
 
 LOW, HIGH = -2.0, 5.0
 BASIS = spline_basis(24)
@@ -284,6 +284,7 @@ def test_far_bounds_change_nothing():
         np.testing.assert_allclose(far.variance(), plain.variance(), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")  # two groups, one component
 @pytest.mark.parametrize("criterion", ["reml", "aic", "bic"])
 @pytest.mark.parametrize("seed", range(4))
 def test_single_far_values_do_not_outweigh_the_others(criterion, seed):

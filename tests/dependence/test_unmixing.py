@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tensorly_smp.dependence.source_fit import fit_sources
 from tensorly_smp.dependence.unmixing import LogDensities, Shrinkage, maximize_unmixing
-from tensorly_smp.likelihood.coordinate import LINEAR, Coordinate
-from tensorly_smp.likelihood.spline_basis import spline_basis
+from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.spline_basis import spline_basis
 
 NO_SHRINKAGE = Shrinkage(np.ones(2), 0.0, 0.0)
 

@@ -5,12 +5,12 @@ import pytest
 from rooms import solved
 
 from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors import forms
 from tensorly_smp.factors.coupled import CoupledTensors
 from tensorly_smp.factors.forms import couple_samples
 from tensorly_smp.factors.implicit import CoupledCodes
-from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.marginals.histograms import count_marginals
 
 

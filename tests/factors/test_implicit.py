@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from oracles import count_triple, coupled_loss, pair_sums, triple_sums
 from rooms import solved
 
-from tensorly_smp import kernels
+from tensorly_smp._support import kernels
+from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
@@ -30,7 +31,6 @@ from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.factors.coupled import couple_marginals
 from tensorly_smp.factors.implicit import MOST_UPDATES, ImplicitLoss, couple_codes
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.marginals.tensors import to_numpy

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tensorly_smp.codes.binning import choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.datasets import make_smooth_mixture
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.initializers import coupled_gevd, merging, pair_block
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start, start_partition

@@ -6,8 +6,8 @@ from scipy import stats
 
 from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
 from tensorly_smp.likelihood.cells import curved_cells, lay_cells
-from tensorly_smp.likelihood.coordinate import LINEAR
-from tensorly_smp.likelihood.penalties import effective_parameters
+from tensorly_smp.splines.coordinate import LINEAR
+from tensorly_smp.splines.penalties import effective_parameters
 
 RANK = 2
 

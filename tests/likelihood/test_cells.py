@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorly_smp.likelihood.cells import BASIS_NUMBERS, SCALES, combined_cells, curved_cells, lay_cells
-from tensorly_smp.likelihood.coordinate import LINEAR
 from tensorly_smp.likelihood.observed import FARTHEST, Observed
+from tensorly_smp.splines.coordinate import LINEAR
 
 
 def cells_of(columns, **options):

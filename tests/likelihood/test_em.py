@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import mixture_expectation
 
+from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.likelihood.em import refine_em
 from tensorly_smp.metrics import factor_error
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tensorly_smp.likelihood import observed
-from tensorly_smp.likelihood.coordinate import Coordinate
 from tensorly_smp.likelihood.observed import FARTHEST_HALVES, Observed, atoms
+from tensorly_smp.splines.coordinate import Coordinate
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=1000)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorly_smp as smp
+from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.solution import StopReason
 from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import lay_cells
 from tensorly_smp.likelihood.smooth_em import smooth_em

@@ -12,6 +12,7 @@ from oracles import count_triple
 
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
@@ -19,7 +20,6 @@ from tensorly_smp.exceptions import (
     SizeLimitError,
     SparseHistogramWarning,
 )
-from tensorly_smp.factors.solver import coupled_simplex_parafac
 from tensorly_smp.marginals import histograms
 from tensorly_smp.marginals.histograms import Marginals, count_marginals, univariate_marginals
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.factors.solution import StopReason
+from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.search.moves import candidates, merge_components, split_components
 from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
 from tensorly_smp.search.split_merge import NEAR, split_and_merge

@@ -1,0 +1,309 @@
+"""Checks of arguments that many functions share, with one wording of what was received and what was expected."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from numbers import Integral, Real
+from types import FrameType
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from tensorly_smp._support.representations import reason, shown
+from tensorly_smp.exceptions import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingDependencyError,
+    SampleWeightWarning,
+    SizeLimitError,
+)
+
+#: Of fewer samples nothing can be learned.
+LEAST_TOTAL_WEIGHT = 2.0
+#: Weights that are not whole are hardly numbers of samples if they are larger than this on average.
+MOST_MEAN_WEIGHT = 2.0
+
+
+def import_extra(module: str, extra: str, what: str) -> Any:
+    """Import a module of an optional package.
+
+    Raises
+    ------
+    MissingDependencyError
+        It is not installed; the message names the extra that brings it, and `what` needs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingDependencyError(
+            f'{what} needs {package}, which is not installed: pip install "tensorly_smp[{extra}]".'
+        ) from error
+
+
+#: Where the warnings of this thread go; None is where Python shows them.
+_collector: ContextVar[list[Warning] | None] = ContextVar("_collector", default=None)
+
+
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Give a warning at the line outside of this package that led to it."""
+    warning = message if isinstance(message, Warning) else category(message)
+    collected = _collector.get()
+    if collected is not None:
+        collected.append(warning)
+        return
+    package = __name__.partition(".")[0]
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(warning, stacklevel=level)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[Warning]]:
+    """Keep the warnings that this package gives in the block, in this thread and those that it starts, from the user.
+
+    The filters of warnings that ``warnings.catch_warnings`` sets and restores are those of all threads of the process.
+
+    Examples
+    --------
+    >>> from tensorly_smp._support.checks import collected_warnings, warn
+    >>> with collected_warnings() as caught:
+    ...     warn("Nobody sees this.")
+    >>> caught
+    [UserWarning('Nobody sees this.')]
+    """
+    caught: list[Warning] = []
+    token = _collector.set(caught)
+    try:
+        yield caught
+    finally:
+        _collector.reset(token)
+
+
+#: The most that sizes may be, so that a typing error is an error at once and does not take all time or memory;
+#: docs/scaling.md has the list. Whatever is not named here has to be exact as a float.
+MOST = {
+    "n_variables": 20_000,
+    "n_components": 10_000,
+    "n_init": 10_000,
+    "n_partitions": 10_000,
+    "n_pencils": 100_000,
+    "n_jobs": 1024,
+}
+_MOST_OF_ALL = 2**53
+#: Bins of a variable.
+MOST_BINS = 10_000
+#: Entries of samples that are drawn at once, and candidates of a selection.
+MOST_ENTRIES, MOST_CANDIDATES = 10**10, 1000
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a value is an integer by its type; booleans, and NumPy's spans of time, are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_ | np.timedelta64)
+
+
+def is_real(value: Any) -> TypeGuard[float]:
+    """Whether a value is a real number by its type; booleans, and NumPy's spans of time, are not."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_ | np.timedelta64)
+
+
+def checked_integer(value: Any, name: str, least: int | None = None) -> int:
+    """The value as an int.
+
+    Raises
+    ------
+    InvalidTypeError
+        No integer, or True or False, which Python takes for integers.
+    InvalidInputError
+        Below `least`.
+    SizeLimitError
+        Above the limit of its name, see `MOST`.
+    """
+    if not is_integer(value):
+        raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer.")
+    if least is not None and value < least:
+        raise InvalidInputError(f"{name} is {shown(value)}; expected at least {least}.")
+    most = MOST.get(name, _MOST_OF_ALL)
+    if not -_MOST_OF_ALL <= int(value) <= most:
+        raise SizeLimitError(f"{name} is {shown(value)}; expected at most {most}.")
+    return int(value)
+
+
+def checked_flag(value: Any, name: str) -> bool:
+    """The value as a bool.
+
+    Raises
+    ------
+    InvalidTypeError
+        Neither True nor False.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{name} is {shown(value)}; expected True or False.")
+    return bool(value)
+
+
+def checked_entries(n_rows: int, n_columns: int, what: str) -> None:
+    """Raise SizeLimitError where an array would have more entries than `MOST_ENTRIES`."""
+    if n_rows * n_columns > MOST_ENTRIES:
+        raise SizeLimitError(
+            f"{what} would have {n_rows} x {n_columns} entries; expected at most {MOST_ENTRIES:.0e}. Make "
+            "them in parts."
+        )
+
+
+def checked_n_jobs(n_jobs: Any) -> int | None:
+    """Number of jobs as of joblib: positive, negative to count from the number of processors, or None.
+
+    Raises
+    ------
+    InvalidTypeError
+        No integer.
+    InvalidInputError
+        Zero.
+    """
+    if n_jobs is not None and checked_integer(n_jobs, "n_jobs") == 0:
+        raise InvalidInputError("n_jobs is 0; expected a positive number, -1 for all processors, or None.")
+    return None if n_jobs is None else int(n_jobs)
+
+
+def is_one_of(value: Any, words: Iterable[str]) -> bool:
+    """Whether a value is one of these words; arrays, pandas NA and the like are not compared with them."""
+    return isinstance(value, str) and value in tuple(words)
+
+
+def float_array(values: Any, name: str) -> np.ndarray:
+    """The values as a float64 array of any shape.
+
+    Raises
+    ------
+    InvalidTypeError
+        Anything but real numbers.
+    """
+    try:
+        array = np.asarray(unmasked_rows(values))
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"dtype {array.dtype}")
+        with np.errstate(over="ignore"):
+            return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"{name} must be numbers: {reason(error)}.") from error
+
+
+def is_among(value: Any, names: Iterable[Any]) -> bool:
+    """Whether a value is one of some names; pandas NA, arrays and the like are not compared with them."""
+    try:
+        hash(value)
+        return any(value is name or bool(value == name) for name in names)
+    except (TypeError, ValueError):
+        return False
+
+
+def unmasked_array(values: Any, name: str) -> np.ndarray:
+    """The values as a bare array, refused where entries are masked.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not readable as an array.
+    InvalidInputError
+        Masked entries.
+    """
+    try:
+        masked = np.ma.asanyarray(unmasked_rows(values))  # keeps the mask where there is one
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"The {name} cannot be read as an array: {reason(error)}") from error
+    if np.ma.is_masked(masked):
+        raise InvalidInputError(f"The {name} has masked entries; expected a number in every entry.")
+    return masked.data
+
+
+def unmasked_rows(rows: Any) -> Any:
+    """Nested lists or tuples with NaN in place of NumPy's sign of a masked entry, of which NumPy itself warns."""
+    if not isinstance(rows, list | tuple):
+        return np.nan if rows is np.ma.masked else rows
+    if not any(each is np.ma.masked or isinstance(each, list | tuple) for each in rows):
+        return rows
+    return [unmasked_rows(each) for each in rows]
+
+
+def checked_tolerance(tol: Any) -> float:
+    """The tolerance as a float.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not a number.
+    InvalidInputError
+        Not from 0 to below 1.
+    """
+    if not is_real(tol):
+        raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
+    if not 0 <= tol < 1:
+        raise InvalidInputError(f"tol is {shown(tol)}; expected a number from 0 to below 1.")
+    return float(tol)
+
+
+def weights_warning(weights: np.ndarray | None, total: float) -> SampleWeightWarning | None:
+    """A warning of weights that do not look like numbers of samples; None if they do.
+
+    Parameters
+    ----------
+    weights : ndarray (n_samples,) or None
+        Valid ones, or some of them.
+    total : float
+        Sum of all.
+
+    Raises
+    ------
+    InvalidInputError
+        They stand for next to no sample.
+    """
+    if weights is None:
+        return None
+    advice = (
+        "Weights are numbers of samples; scale weights of another kind so that they sum to the number of samples that "
+        "they are worth: w / w.mean() for the number of rows, w * w.sum() / (w**2).sum() for what uneven ones are "
+        "worth."
+    )
+    if total < LEAST_TOTAL_WEIGHT:
+        raise InvalidInputError(
+            f"sample_weight sums to {total:.3g}; expected at least {LEAST_TOTAL_WEIGHT:g}. {advice}"
+        )
+    counted = weights[weights > 0]
+    mean = float(counted.mean()) if len(counted) else 0.0
+    if mean > MOST_MEAN_WEIGHT and (counted != np.floor(counted)).any():
+        return SampleWeightWarning(
+            f"sample_weight is {mean:.3g} on average, and not of whole numbers, so that every row is taken for as many "
+            f"samples: that lets more components seem supported than are. {advice}"
+        )
+    return None
+
+
+def checked_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray | None:
+    """The weights as an array (n_samples,), or None.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not numbers.
+    InvalidInputError
+        Another shape, or weights that are negative, not finite or all zero.
+    """
+    if sample_weight is None:
+        return None
+    weights = float_array(sample_weight, "sample_weight")
+    if weights.shape != (n_samples,):
+        raise InvalidInputError(f"sample_weight has shape {weights.shape}; expected ({n_samples},).")
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = weights.sum()
+    if not (weights >= 0).all() or not 0 < total < np.inf:
+        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
+    return weights

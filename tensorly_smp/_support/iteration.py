@@ -1,0 +1,209 @@
+"""One loop for every iteration that climbs: steps, squared extrapolation, record, stopping rule, interrupts."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from tensorly_smp._support.extrapolation import SquaredExtrapolation
+
+Position = TypeVar("Position")
+Detail = TypeVar("Detail")
+
+
+class StopReason(Enum):
+    """Why an iteration ended; each member says what it means and what to do about it.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> smp.StopReason.MAX_SWEEPS.remedy
+    'raise n_iter_max (max_iter of the estimator), or the tolerance tol'
+    >>> [reason.name for reason in smp.StopReason if reason.is_converged]
+    ['CONVERGED', 'EXACT']
+    """
+
+    CONVERGED = ("the improvement per sweep fell below the tolerance", "nothing to do")
+    EXACT = ("the loss is down to rounding error: the model explains the histograms exactly", "nothing to do")
+    MAX_SWEEPS = (
+        "the largest number of sweeps was reached first",
+        "raise n_iter_max (max_iter of the estimator), or the tolerance tol",
+    )
+    SCREENED = (
+        "other starts were lower after the sweeps of the screening",
+        "to run all to their end: n_screen=None",
+    )
+    CALLBACK = ("the callback asked to stop", "nothing to do if that was meant")
+    NONFINITE = (
+        "the loss was not a finite number any more; the result is the last one that was",
+        "take double precision (dtype), or another start",
+    )
+    INTERRUPTED = ("the keyboard interrupted the iteration", "start again from these factors: init=solution.factors")
+
+    def __init__(self, explanation: str, remedy: str) -> None:
+        self.explanation = explanation
+        self.remedy = remedy
+
+    @property
+    def is_converged(self) -> bool:
+        """True if the iteration ended by itself."""
+        return self in (StopReason.CONVERGED, StopReason.EXACT)
+
+    def __str__(self) -> str:
+        return f"{self.name.lower()}: {self.explanation}"
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration(Generic[Position, Detail]):
+    """Result of :func:`iterate`.
+
+    Attributes
+    ----------
+    position : object
+        Where the iteration has got to.
+    detail : object
+        What `evaluate` returned beside the value there.
+    values : ndarray (n_steps + 1,)
+        Objective at the start and after every step; it never falls.
+    seconds : ndarray (n_steps + 1,)
+        Time since the start.
+    status : StopReason
+    """
+
+    position: Position
+    detail: Detail
+    values: np.ndarray
+    seconds: np.ndarray
+    status: StopReason
+
+    @property
+    def value(self) -> float:
+        """Objective at the end."""
+        return float(self.values[-1])
+
+    @property
+    def n_steps(self) -> int:
+        """Number of accepted steps."""
+        return len(self.values) - 1
+
+
+@dataclass(frozen=True)
+class Coordinates(Generic[Position]):
+    """Vectors in which an iteration is extrapolated.
+
+    Attributes
+    ----------
+    pack : callable
+        The vector of a position.
+    unpack : callable
+        The feasible position nearest to a vector; called with the vector and a position of the same shape.
+    """
+
+    pack: Callable[[Position], np.ndarray]
+    unpack: Callable[[np.ndarray, Position], Position]
+
+
+def iterate(
+    start: Position,
+    evaluate: Callable[[Position], tuple[Detail, float]],
+    advance: Callable[[Position, Detail], Position],
+    *,
+    tol: float,
+    n_iter_max: int,
+    coordinates: Coordinates[Position] | None = None,
+    fast_gain: float = math.inf,
+    callback: Callable[[Position, Detail, float], bool | None] | None = None,
+) -> Iteration[Position, Detail]:
+    """Raise an objective step by step until it rises no further.
+
+    A step that would lower the objective is not taken: after an extrapolation the plain step is tried instead, and if
+    that is lower too, which can only be rounding, the iteration has converged.
+
+    Parameters
+    ----------
+    start : object
+        Position to begin at.
+    evaluate : callable
+        Returns the detail that the next step needs (an E-step, say) and the value of the objective at a position.
+    advance : callable
+        Takes a position and its detail; returns the next position, where the objective is no lower.
+    tol : float
+        The iteration has converged once the mean gain of two steps is at most this.
+    n_iter_max : int
+        Number of accepted steps at most.
+    coordinates : Coordinates, optional
+        Extrapolates over pairs of steps (SQUAREM) in these; without them no step is extrapolated.
+    fast_gain : float
+        Steps that gain more than this are not extrapolated.
+    callback : callable, optional
+        ``callback(position, detail, value)`` at the start and after every step; returning True stops. A
+        KeyboardInterrupt, from there or from the keyboard, ends the iteration with what it has reached.
+
+    Returns
+    -------
+    Iteration
+        ``status`` is NONFINITE where the value at the start, or of a plain step, is not a number.
+
+    References
+    ----------
+    R. Varadhan, C. Roland, "Simple and globally convergent methods for accelerating the convergence of any EM
+    algorithm", Scandinavian Journal of Statistics 35, 2008.
+
+    Examples
+    --------
+    >>> from tensorly_smp._support.iteration import iterate
+    >>> halved = iterate(8.0, lambda x: (None, -x), lambda x, _: x / 2, tol=0.1, n_iter_max=50)
+    >>> halved.position, halved.n_steps, halved.status.name
+    (0.0625, 7, 'CONVERGED')
+    """
+    squared = SquaredExtrapolation()
+    began = time.perf_counter()
+    detail, value = evaluate(start)
+    reached: tuple[Position, Detail, tuple[tuple[float, float], ...]] = (start, detail, ((value, 0.0),))
+    status = StopReason.INTERRUPTED
+    try:
+        while True:
+            position, detail, record = reached
+            value = record[-1][0]
+            if math.isnan(value):
+                status = StopReason.NONFINITE
+                break
+            if callback is not None and bool(callback(position, detail, value)):
+                status = StopReason.CALLBACK
+                break
+            if len(record) > 2 and value - record[-3][0] <= 2 * tol:
+                status = StopReason.CONVERGED
+                break
+            if len(record) > n_iter_max:
+                status = StopReason.MAX_SWEEPS
+                break
+            after = advance(position, detail)
+            proposal = None
+            is_slow = math.isinf(fast_gain) or (len(record) > 1 and value - record[-2][0] <= fast_gain)
+            if coordinates is not None and is_slow:
+                vector = squared.propose(coordinates.pack(position), coordinates.pack(after))
+                proposal = None if vector is None else coordinates.unpack(vector, after)
+            else:
+                squared.history = []  # extrapolation needs consecutive steps
+            found, new = evaluate(after if proposal is None else proposal)
+            if proposal is not None and new >= value:
+                after = proposal
+            elif proposal is not None:
+                squared.reject()
+                found, new = evaluate(after)
+            if not new >= value:  # plain steps climb, but for rounding
+                status = StopReason.NONFINITE if math.isnan(new) else StopReason.CONVERGED
+                break
+            # Replaced as a whole, so that an interrupt finds everything of the same step.
+            reached = (after, found, (*record, (new, time.perf_counter() - began)))
+    except KeyboardInterrupt:
+        pass
+    position, detail, record = reached
+    values, seconds = np.array(record).T
+    return Iteration(position, detail, values, seconds, status)

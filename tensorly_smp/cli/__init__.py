@@ -1,0 +1,1 @@
+"""The command line: CSV files and words become fits, labels and reports."""

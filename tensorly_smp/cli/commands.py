@@ -1,0 +1,346 @@
+"""What the commands of the command line do; each returns whether its result is questionable."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tensorly_smp._support.checks import import_extra
+from tensorly_smp._support.representations import number_range, number_text
+from tensorly_smp.cli.csv_tables import Columns, CsvFormat, CsvTable, read_table
+from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.exceptions import FileFormatError, InvalidInputError
+from tensorly_smp.fitted import FittedMixture
+from tensorly_smp.fitting.summaries import fit_summary
+from tensorly_smp.identifiability.bounds import max_identifiable_rank
+from tensorly_smp.identifiability.report import check_identifiability
+from tensorly_smp.independence import check_independence
+from tensorly_smp.loading import load
+from tensorly_smp.metrics import clustering_accuracy
+from tensorly_smp.selection import select_n_components
+from tensorly_smp.storage.files import require_writable, written_whole
+from tensorly_smp.storage.models import ZARR_SUFFIX, require_format
+from tensorly_smp.unmixed import UnmixedProductMixture
+
+_MODEL_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ZARR_SUFFIX)
+#: Attribute of the models of the command line: how missing entries were written besides the usual ways, as JSON.
+MISSING_SIGNS = "missing_signs"
+#: What is known of a model up to each bound of the number of components.
+BOUNDS = {
+    "gevd": "found by algebra, for almost every model",
+    "kruskal": "unique for almost every model, by Kruskal's condition",
+    "generic": "unique for almost every model, by Chiantini and Ottaviani",
+    "joint": "unique for almost every model if whole samples are fitted, by Allman, Matias and Rhodes",
+}
+#: A component of fewer samples has no density to speak of.
+FEWEST_SAMPLES = 5
+
+
+def fit(options: argparse.Namespace) -> bool:
+    """Learn a mixture from a table; questionable if it has not converged, or has components of next to no samples."""
+    _check_outputs(options)
+    _check_unmixing(options)
+    table = _read(options)
+    parameters = _parameters(options)
+    n_components = _selected(table, options, parameters) if options.components is None else options.components
+    model = _estimator(options, n_components, parameters).fit(table.X)
+    missing = table.X.isna().to_numpy().mean()
+    lines = [*fit_summary(model.result_), ("missing", f"{missing:.1%} of the entries")]
+    lines += [("coded", words) for words in table.coded]
+    if table.labels is not None:
+        lines.append(("accuracy", _accuracy(table.labels, model.labels_)))
+    width = max(len(word) for word, _ in lines)
+    for word, text in lines:
+        say(f"{word:<{width}}  {text}")
+    if options.out is not None:
+        if options.missing:
+            model.result_.attrs[MISSING_SIGNS] = json.dumps(options.missing)
+        model.save(options.out)
+    if options.labels is not None:
+        _write_csv(_assigned(model, table), options.labels)
+    if options.figure is not None:
+        _draw(model, table, options.figure)
+    if written := [str(path) for path in (options.out, options.labels, options.figure) if path is not None]:
+        say(f"{'written':<{width}}  {', '.join(written)}")
+    else:
+        say_aside("note: Nothing was written; --out FILE keeps the model.")
+    if concern := small_components(model.weights_, len(table.X)):
+        say_aside(f"warning: {concern}")
+    return bool(concern) or not model.converged_
+
+
+def _parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """Parameters of a product mixture."""
+    parameters: dict[str, Any] = {
+        "refine": None if options.refine == "none" else options.refine,
+        "discrete": options.discrete,
+        "random_state": options.seed,
+        "n_jobs": options.jobs,
+        "verbose": int(options.progress),
+    }
+    return parameters if options.bins is None else parameters | {"n_bins": options.bins}
+
+
+def _estimator(options: argparse.Namespace, n_components: int, parameters: dict[str, Any]) -> FittedMixture:
+    """An unfitted model."""
+    if not options.unmix:
+        return SmoothProductMixture(n_components, **parameters)
+    mixture = SmoothProductMixture(**parameters | {"random_state": None, "verbose": 0})
+    return UnmixedProductMixture(
+        n_components, mixture=mixture, random_state=options.seed, verbose=int(options.progress)
+    )
+
+
+def _check_unmixing(options: argparse.Namespace) -> None:
+    """Refuse what does not go with --unmix, before the table is read."""
+    if options.unmix and options.refine != "smooth":
+        raise InvalidInputError(
+            f"--unmix with --refine {options.refine}; it needs the smooth densities of the default."
+        )
+    if options.unmix and options.components is None:
+        raise InvalidInputError("--unmix with --select; give --components.")
+
+
+def small_components(weights: np.ndarray, n_samples: int) -> str:
+    """Which components hold next to no samples, and what to do; nothing if none does."""
+    held = np.asarray(weights) * n_samples * (1 + 1e-9)  # 5 samples are 5, whatever the rounding
+    small = [str(r) for r in np.flatnonzero(held < FEWEST_SAMPLES)]
+    if not small:
+        return ""
+    verb = "holds" if len(small) == 1 else "hold"
+    return (
+        f"{len(small)} of {len(weights)} components {verb} fewer than {FEWEST_SAMPLES} samples: {', '.join(small)}. "
+        f"Fewer components, or --select 1:{max(len(weights) - len(small), 1)}."
+    )
+
+
+def _selected(table: CsvTable, options: argparse.Namespace, parameters: dict[str, Any]) -> int:
+    """Number of components, with the table that it was chosen from."""
+    found = select_n_components(table.X, options.select, options.criterion, **parameters)
+    best = int(found.attrs["best"])
+    say(f"components  {options.criterion}")
+    for number, value, failure in zip(
+        *(found[name].values.tolist() for name in ("n_components", "criterion", "failure")), strict=True
+    ):
+        say(f"{number:>10}  {failure or f'{value:.1f}'}{'  <- chosen' if number == best else ''}")
+    say("")
+    return best
+
+
+def check(options: argparse.Namespace) -> bool:
+    """Report on uniqueness; questionable if it is not proved."""
+    sizes = {"--variables": options.variables, "--bins": options.bins, "--components": options.components}
+    given = [name for name, value in sizes.items() if value is not None]
+    if options.model is not None:
+        if given:
+            raise InvalidInputError(f"Both a model and {', '.join(given)} are given; the model has its own sizes.")
+        report = _load(options.model, "").identifiability_
+    else:
+        if options.bins is None:
+            raise InvalidInputError(
+                "Give the file of a model, or --variables 10 --bins 15, and perhaps --components 5."
+            )
+        n_bins = options.bins[0] if len(options.bins) == 1 else options.bins
+        if options.variables is None and len(options.bins) == 1:
+            raise InvalidInputError("How many variables? Give --variables, or --bins with one number for each.")
+        n_variables = len(options.bins) if options.variables is None else options.variables
+        if options.components is None:
+            _say_bounds(n_variables, n_bins)
+            return False
+        report = check_identifiability(n_variables=n_variables, n_bins=n_bins, rank=options.components)
+    say(repr(report))
+    return not report.is_generically_unique
+
+
+def _say_bounds(n_variables: int, n_bins: int | list[int]) -> None:
+    bounds = {name: max_identifiable_rank(n_variables, n_bins, name) for name in BOUNDS}  # type: ignore[arg-type]
+    sizes = number_range([n_bins] if isinstance(n_bins, int) else n_bins)
+    say(f"Highest number of components of {n_variables} variables with {sizes} bins:")
+    for name, bound in bounds.items():
+        say(f"{number_text(bound):>5}  {BOUNDS[name]}")
+
+
+def independence(options: argparse.Namespace) -> bool:
+    """Report on dependence within components; questionable if any pair of variables is dependent."""
+    if options.out is not None:
+        _check_targets([options.model, options.data], {"--out": options.out})
+    model = _load(options.model, ", and the table after it: independence MODEL DATA")
+    table = _read(options, model)
+    report = check_independence(
+        model, table.X, n_replicates=options.replicates, level=options.level, random_state=options.seed
+    )
+    if options.out is not None:
+        _write_csv(report.to_dataframe(), options.out)
+    say(repr(report))
+    return report.n_dependent > 0
+
+
+def predict(options: argparse.Namespace) -> bool:
+    """Assign the samples of a table to components."""
+    if options.out is not None:
+        _check_targets([options.model, options.data], {"--out": options.out})
+    model = _load(options.model, ", and the table after it: predict MODEL DATA")
+    table = _read(options, model)
+    assigned = _assigned(model, table, options.probabilities, options.densities)
+    if options.out is None:
+        if sys.stdout is None:
+            raise OSError("The standard output is closed; give --out FILE.")
+        sys.stdout.write(assigned.to_csv(index=False, lineterminator="\n"))
+    else:
+        _write_csv(assigned, options.out)
+    if table.labels is not None:
+        say_aside(f"accuracy: {_accuracy(table.labels, assigned['component'].to_numpy())}")
+    return False
+
+
+# ---- parts ----
+
+
+def _load(path: Path, where: str) -> FittedMixture:
+    """The model of a file; a text file in its place is most likely the table, given first."""
+    try:
+        return load(path)
+    except FileFormatError as error:
+        if path.is_dir() or _starts_as_hdf5(path):  # damaged, or of another program: the error tells
+            raise
+        raise InvalidInputError(f"{path} is no model file; expected one that fit --out has written{where}.") from error
+
+
+def _starts_as_hdf5(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x89HDF"
+
+
+def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> CsvTable:
+    """The table; what stood for a missing entry where the model is from does so here too."""
+    known = "[]" if model is None else str(model.result_.attrs.get(MISSING_SIGNS, "[]"))
+    missing = (*options.missing, *json.loads(known))
+    table = read_table(
+        options.data,
+        CsvFormat(options.sep, options.decimal, missing, not options.no_header, options.encoding),
+        Columns(options.id_column, options.labels_column, tuple(options.drop), options.only_numbers),
+        None if model is None else model.binning_.variables,
+    )
+    for note in (*table.notes, *(() if model is None else table.coded)):
+        say_aside(f"note: {note}")
+    return table
+
+
+def _assigned(
+    model: FittedMixture, table: CsvTable, probabilities: bool = False, densities: bool = False
+) -> pd.DataFrame:
+    """Component of every sample, with what else was asked for."""
+    posterior = np.asarray(model.predict_proba(table.X))
+    columns: dict[str, Any] = {"component": posterior.argmax(axis=1)}
+    if probabilities:
+        columns |= {f"probability_{r}": share for r, share in enumerate(posterior.T)}
+    if densities:
+        columns["log_density"] = np.asarray(model.score_samples(table.X))
+    name = str(table.identifiers.name)
+    while name in columns:  # a column of the table may be called so
+        name += "_"
+    return pd.DataFrame({name: table.identifiers.to_numpy(), **columns})
+
+
+def _accuracy(labels: pd.Series, components: np.ndarray) -> str:
+    """How well components and known classes agree, over the samples whose class is known."""
+    known = labels.notna().to_numpy()
+    if not known.any():
+        return "no class is known"
+    share = clustering_accuracy(labels[known].to_numpy(), components[known])
+    return f"{share:.1%} of {known.sum()} samples are in the component of their class in {labels.name!r}"
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Refuse what could not be written, before the work is done."""
+    outputs = {"--out": options.out, "--labels": options.labels, "--figure": options.figure}
+    _check_targets([options.data], outputs)
+    if options.out is not None:
+        _check_model_name(options.out)
+        require_format(options.out)
+    if options.figure is not None:
+        kinds = _figure_kinds()
+        if options.figure.suffix.lower().lstrip(".") not in kinds:
+            raise InvalidInputError(f"--figure is {options.figure}; expected a name that ends in .{', .'.join(kinds)}.")
+
+
+def _check_targets(inputs: Sequence[Path], outputs: Mapping[str, Path | None]) -> None:
+    """Refuse outputs that cannot be written, or that would take the place of an input or of each other."""
+    taken = [(path.resolve(), f"the input {path}") for path in inputs]
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        is_store = option == "--out" and path.suffix == ZARR_SUFFIX
+        require_writable(path, may_be_folder=is_store)
+        real = path.resolve()
+        is_special = real.exists() and not real.is_file() and not real.is_dir()
+        for other, what in [] if is_special else taken:
+            if _are_one(real, other) or other in real.parents:
+                raise InvalidInputError(f"{option} is {path}, which would overwrite {what}; choose another name.")
+        taken.append((real, f"what {option} writes"))
+
+
+def _are_one(first: Path, second: Path) -> bool:
+    return first == second or (first.exists() and second.exists() and first.samefile(second))
+
+
+def _check_model_name(path: Path) -> None:
+    """Refuse names that do not tell that there is a model in the file."""
+    # Only the exact .zarr makes a store.
+    if path.suffix in _MODEL_SUFFIXES or path.suffix.lower() in _MODEL_SUFFIXES[:-1]:
+        return
+    hint = f" The component of every sample is written by --labels {path}." if path.suffix.lower() == ".csv" else ""
+    names = f"{', '.join(_MODEL_SUFFIXES[:-1])} or {_MODEL_SUFFIXES[-1]}"
+    raise InvalidInputError(f"--out is {path}, for the model; expected a name that ends in {names}.{hint}")
+
+
+def _figure_kinds() -> list[str]:
+    import_extra("matplotlib", "plot", "A figure").use("agg")  # no window
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    return sorted(FigureCanvasAgg.get_supported_filetypes())
+
+
+def _draw(model: FittedMixture, table: CsvTable, path: Path) -> None:
+    """Densities of all variables; a dozen fit on a picture, and only .pdf has more pages than one."""
+    from matplotlib import pyplot
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    from tensorly_smp.plotting.style import PER_PAGE
+
+    n_variables, is_pdf = model.n_features_in_, path.suffix.lower() == ".pdf"
+    pages = range(-(-n_variables // PER_PAGE) if is_pdf else 1)
+    if n_variables > PER_PAGE and not is_pdf:
+        say_aside(f"note: {path} shows the first {PER_PAGE} of {n_variables} variables; a .pdf has them all.")
+    with written_whole(path) as written, PdfPages(written) if is_pdf else nullcontext(written) as file:
+        for page in pages:
+            figure = model.plot.conditionals(table.X, page=page)[0].figure
+            try:
+                figure.savefig(file, format=path.suffix.lower().lstrip("."), dpi=150)
+            finally:
+                pyplot.close(figure)
+
+
+def _write_csv(frame: pd.DataFrame, path: Path) -> None:
+    with written_whole(path) as written:
+        frame.to_csv(written, index=False)
+
+
+def say(text: str) -> None:
+    """A line to the standard output; nothing where that is closed."""
+    if sys.stdout is not None:
+        sys.stdout.write(f"{text}\n")
+
+
+def say_aside(text: str) -> None:
+    """A line to the standard error stream; nothing where that is closed."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"{text}\n")

@@ -1,0 +1,289 @@
+"""The command line, ``python -m tensorly_smp``: fit a table, check what can be identified, test it, assign samples.
+
+Results go to the standard output, warnings and errors, one line each, to the standard error stream. Exit status:
+0, all is well; 1, there is a result, but it is questionable (not converged, not identifiable, components of next to no
+samples; with ``independence``, dependent variables); 2, no result, because of the arguments, the data or a file; 130,
+interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tensorly_smp._support.checks import MOST_CANDIDATES
+from tensorly_smp.cli.commands import check, fit, independence, predict, say_aside
+from tensorly_smp.exceptions import (
+    EmptyComponentWarning,
+    IdentifiabilityWarning,
+    TensorlySmpError,
+    TensorlySmpWarning,
+)
+from tensorly_smp.selection import CRITERIA
+
+_TWO_DASHES = "\0--"
+OK, QUESTIONABLE, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; by default those of the process.
+
+    Returns
+    -------
+    int
+        Exit status, see the module.
+
+    Raises
+    ------
+    SystemExit
+        Of argparse, after --help (0) and for arguments that it does not know (2).
+
+    Examples
+    --------
+    >>> from tensorly_smp.cli.parser import main
+    >>> main(["check", "--variables", "10", "--bins", "15"])
+    Highest number of components of 10 variables with 15 bins:
+       57  found by algebra, for almost every model
+       70  unique for almost every model, by Kruskal's condition
+      256  unique for almost every model, by Chiantini and Ottaviani
+    50736  unique for almost every model if whole samples are fitted, by Allman, Matias and Rhodes
+    0
+    """
+    options = _parsed(sys.argv[1:] if argv is None else argv)
+    with _plain_warnings() as given:
+        try:
+            is_questionable = options.run(options)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # so that a full disk is an error of ours
+        except KeyboardInterrupt:
+            say_aside("interrupted")
+            return INTERRUPTED
+        except BrokenPipeError:  # who reads our output has seen enough; nothing is to be written at exit either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return QUESTIONABLE
+        except (TensorlySmpError, OSError) as error:
+            say_aside(f"error: {error}")
+            return UNUSABLE
+    doubts = (IdentifiabilityWarning, EmptyComponentWarning)
+    return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in given) else OK
+
+
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments; "--", which is a sign for missing entries in some files, may be one, though not to argparse."""
+    options = make_parser().parse_args([re.sub("(?<=.=)--$", _TWO_DASHES, word) for word in argv])
+    for name, value in vars(options).items():
+        if isinstance(value, list):
+            setattr(options, name, ["--" if word == _TWO_DASHES else word for word in value])
+    return options
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="tensorly-smp",
+        description="Mixtures of smooth product distributions, learned from a table of numbers.",
+        epilog="Exit status: 0, all is well; 1, a questionable result (not converged, not identifiable, "
+        "components of fewer than 5 samples, or dependent variables in independence); 2, none.",
+        allow_abbrev=False,
+    )
+    package = sys.modules[__name__.partition(".")[0]]  # not imported: it imports all others
+    parser.add_argument("--version", action="version", version=f"%(prog)s {package.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    _add_fit(commands)
+    _add_check(commands)
+    _add_predict(commands)
+    _add_independence(commands)
+    return parser
+
+
+def _add_fit(commands: Any) -> None:
+    command = commands.add_parser(
+        "fit",
+        help="learn a mixture from a CSV file",
+        description="Learn a mixture from a CSV file.",
+        allow_abbrev=False,
+    )
+    _add_table(command)
+    number = command.add_mutually_exclusive_group(required=True)
+    number.add_argument("--components", type=_positive, metavar="R", help="number of components")
+    number.add_argument("--select", type=_numbers, metavar="A:B", help="choose the number of components, from A to B")
+    command.add_argument("--criterion", choices=CRITERIA, default="bic", help="what chooses it (default: bic)")
+    command.add_argument("--bins", type=_bins, metavar="I", help='bins per variable, or "auto"')
+    command.add_argument(
+        "--refine", choices=["smooth", "em", "none"], default="smooth", help="none is the paper's algorithm"
+    )
+    command.add_argument(
+        "--unmix",
+        action="store_true",
+        help="learn a linear map along with the mixture, for variables that depend on each other within components",
+    )
+    command.add_argument(
+        "--discrete",
+        action="append",
+        metavar="NAME",
+        help="variable that keeps a histogram, in place of those that look it; may be repeated",
+    )
+    command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
+    command.add_argument("--jobs", type=int, metavar="N", help="starts, or fits, at a time; -1 for all processors")
+    command.add_argument("--progress", action="store_true", help="show bars while fitting")
+    command.add_argument("--out", type=Path, metavar="FILE", help="write the model: .nc, .nc4, .h5, .hdf5 or .zarr")
+    command.add_argument("--figure", type=Path, metavar="FILE", help="draw the densities: .png, .svg or .pdf")
+    command.add_argument("--labels", type=Path, metavar="FILE", help="write the component of every sample: .csv")
+    command.set_defaults(run=fit)
+
+
+def _add_check(commands: Any) -> None:
+    command = commands.add_parser(
+        "check",
+        help="say whether components can be told apart, from sizes or of a fitted model",
+        description="Say whether weights and factors are unique, of a fitted model or, before any data, for sizes. "
+        "Without a number of components, say how many there may be.",
+        allow_abbrev=False,
+    )
+    command.add_argument("model", type=Path, nargs="?", help="file of a fitted model")
+    command.add_argument("--variables", type=int, metavar="N", help="number of variables")
+    command.add_argument(
+        "--bins", type=int, nargs="+", metavar="I", help="bins per variable, one number or one for each"
+    )
+    command.add_argument("--components", type=int, metavar="R", help="number of components")
+    command.set_defaults(run=check)
+
+
+def _add_predict(commands: Any) -> None:
+    command = commands.add_parser(
+        "predict",
+        help="assign the samples of a CSV file to the components of a fitted model",
+        description="Assign samples to the components of a fitted model. Columns that it does not have are left out.",
+        allow_abbrev=False,
+    )
+    command.add_argument("model", type=Path, help="file of a fitted model")
+    _add_table(command)
+    command.add_argument("--out", type=Path, metavar="FILE", help="CSV file to write (default: standard output)")
+    command.add_argument("--probabilities", action="store_true", help="add the probability of every component")
+    command.add_argument("--densities", action="store_true", help="add the logarithm of the density")
+    command.set_defaults(run=predict)
+
+
+def _add_independence(commands: Any) -> None:
+    command = commands.add_parser(
+        "independence",
+        help="say which variables depend on each other within the components of a fitted model",
+        description="Say which pairs of variables depend on each other within the components of a fitted model, by the "
+        "samples of a CSV file, best those of the fit. Exit status 1 if any does.",
+        allow_abbrev=False,
+    )
+    command.add_argument("model", type=Path, help="file of a fitted model")
+    _add_table(command)
+    command.add_argument(
+        "--level", type=float, default=0.01, metavar="RATE", help="false discovery rate (default: 0.01)"
+    )
+    command.add_argument(
+        "--replicates", type=int, default=20, metavar="N", help="sets of draws from the model (default: 20)"
+    )
+    command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
+    command.add_argument("--out", type=Path, metavar="FILE", help="CSV file of all pairs to write")
+    command.set_defaults(run=independence)
+
+
+def _add_table(command: argparse.ArgumentParser) -> None:
+    """Arguments that say how to read a CSV file."""
+    command.add_argument(
+        "data",
+        type=Path,
+        help="CSV file with a header, perhaps in gzip, bzip2, xz or zip; empty fields, NA and NaN are missing entries; "
+        "columns of yes and no, true and false, y and n, or t and f are 1 and 0",
+    )
+    command.add_argument(
+        "--encoding", type=_encoding, default="utf-8", metavar="NAME", help="such as latin-1 (default: utf-8)"
+    )
+    command.add_argument(
+        "--sep", type=_separator, default=",", metavar="CHAR", help='separator, such as ";" or "tab" (default: ,)'
+    )
+    command.add_argument(
+        "--decimal", choices=[".", ","], default=".", metavar="POINT", help="decimal point (default: .)"
+    )
+    command.add_argument(
+        "--missing",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="another sign of a missing entry (--missing=-999 if it starts with a dash); a model keeps it",
+    )
+    command.add_argument("--no-header", action="store_true", help="the first line has no names")
+    command.add_argument("--id-column", metavar="NAME", help="column that names the samples")
+    command.add_argument("--labels-column", metavar="NAME", help="column of known classes, to compare with")
+    command.add_argument(
+        "--drop", action="append", default=[], metavar="NAME", help="leave a column out; may be repeated"
+    )
+    command.add_argument(
+        "--only-numbers", action="store_true", help="leave all columns out most of whose entries are not numbers"
+    )
+
+
+def _numbers(text: str) -> range:
+    """1:10 as the numbers from 1 to 10."""
+    first, _, last = text.partition(":")
+    if not (first.isdecimal() and last.isdecimal()) or not 1 <= int(first) <= int(last):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of numbers such as 1:10")
+    if int(last) - int(first) >= MOST_CANDIDATES:
+        raise argparse.ArgumentTypeError(f"{text!r} are more than {MOST_CANDIDATES} numbers")
+    return range(int(first), int(last) + 1)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
+def _bins(text: str) -> int | str:
+    if text != "auto" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'{text!r} is neither a number nor "auto"')
+    return text if text == "auto" else int(text)
+
+
+def _separator(text: str) -> str:
+    separator = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(separator) != 1 or separator in '"\r\n':
+        raise argparse.ArgumentTypeError(f'{text!r} is not a single character, nor "tab"')
+    return separator
+
+
+def _encoding(text: str) -> str:
+    try:
+        "a".encode(text)
+    except (LookupError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no text encoding such as utf-8 or latin-1") from error
+    return text
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[list[type[Warning]]]:
+    """Warnings as plain lines, in place of the code that gave them; and their classes."""
+    given: list[type[Warning]] = []
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        given.append(category)
+        line = f"warning: {' '.join(str(message).split())}"
+        if line in said:
+            return
+        said.add(line)
+        say_aside(line)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TensorlySmpWarning)
+        warnings.showwarning = show
+        yield given

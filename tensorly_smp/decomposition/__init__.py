@@ -1,0 +1,1 @@
+"""The door for TensorLy users: tensors or marginals become a problem, starts, and the coupled factors."""

@@ -1,0 +1,228 @@
+"""Result of the solver: factors, the reason of its end, and the record of every sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import comb
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from tensorly.cp_tensor import CPTensor
+
+from tensorly_smp._support.checks import checked_flag
+from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.representations import html_summary
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.factors.arrays import Tensor
+from tensorly_smp.factors.datasets import factors_to_dataset, padded_rows
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.sweeps import SweepTrace
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CoupledSolution:
+    """Result of :func:`coupled_simplex_parafac`.
+
+    Attributes
+    ----------
+    factors : MixtureFactors
+        Of the start that ended lowest.
+    trace : SweepTrace
+        Of that start.
+    status : StopReason
+        Of that start.
+    start_losses : ndarray (n_starts,)
+        Final loss of every start, in their order.
+    start_statuses : tuple of StopReason
+    loss_name : str
+        "kl" or "frobenius".
+    best_start : int
+        Position of the start that ended lowest.
+    start_info : dict
+        What the initializer reports about the start, numbers and strings.
+    start_factors : tuple of MixtureFactors
+        Where every start ended, in their order.
+    start_traces : tuple of SweepTrace
+        Record of every start, in their order.
+    triples : ndarray of int (n_triples, 3) or None
+        Variables of the histograms that were factorized, j < k < l; None if not recorded.
+    totals : ndarray (n_tensors,) or None
+        Sums of the tensors before they were divided by them, in their order; None without histograms.
+    squared_norm : float
+        Weighted sum of the squared entries of all tensors, each divided by its sum.
+
+    Notes
+    -----
+    A solution is unpacked as TensorLy's CPTensor is, ``weights, factors = solution``, so that every function of
+    TensorLy's that takes a CPTensor takes it too; with ``copy=True`` where it would overwrite its argument otherwise.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=5))
+    >>> solution = smp.coupled_simplex_parafac(codes, rank=2, random_state=0)
+    >>> solution.status.is_converged, len(solution.trace.loss) == solution.trace.n_sweeps + 1
+    (True, True)
+    >>> solution.to_dataset().factors.dims
+    ('variable', 'bin', 'component')
+    """
+
+    factors: MixtureFactors
+    trace: SweepTrace
+    status: StopReason
+    start_losses: np.ndarray
+    start_statuses: tuple[StopReason, ...]
+    loss_name: str
+    best_start: int = 0
+    start_info: dict[str, Any] = field(default_factory=dict)
+    start_factors: tuple[MixtureFactors, ...] = ()
+    start_traces: tuple[SweepTrace, ...] = ()
+    triples: np.ndarray | None = None
+    totals: np.ndarray | None = None
+    squared_norm: float = float("nan")
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.factors.weights
+        yield list(self.factors.factors)
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Any:
+        return tuple(self)[index]
+
+    @property
+    def weights(self) -> Tensor:
+        """Weights of the components (rank,), in the backend's arrays."""
+        return self.factors.weights
+
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return self.factors.rank
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of bins of every variable, as the shape of a CPTensor is."""
+        return self.factors.n_bins
+
+    def cp_copy(self) -> CPTensor:
+        """CPTensor with copies of the arrays, as TensorLy's method of this name."""
+        return self.to_cp_tensor().cp_copy()
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Error at the start and after every sweep, (n_sweeps + 1,).
+
+        With the Frobenius loss the relative one, ||X - model|| / ||X|| as TensorLy's decompositions return it, over all
+        tensors, each divided by its sum; with the KL loss the loss itself.
+        """
+        if self.loss_name != "frobenius" or not self.squared_norm > 0:
+            return self.trace.loss
+        return np.sqrt(np.maximum(self.trace.loss, 0.0) / self.squared_norm)
+
+    @property
+    def loss(self) -> float:
+        """Final loss."""
+        return float(self.trace.loss[-1])
+
+    def to_cp_tensor(self, scale: bool = False) -> CPTensor:
+        """TensorLy's CPTensor (weights, factors), in the backend's arrays.
+
+        Parameters
+        ----------
+        scale : bool, default False
+            Multiply the weights by the sum of the tensors, so that the model is of the counts that were handed in.
+
+        Raises
+        ------
+        InvalidInputError
+            The tensors have different sums, or none has been recorded.
+        """
+        cp_tensor = self.factors.to_cp_tensor()
+        if not checked_flag(scale, "scale"):
+            return cp_tensor
+        if self.totals is None:
+            raise InvalidInputError("scale=True without histograms; expected the solution of tensors or Marginals.")
+        if np.ptp(self.totals) > 1e-6 * self.totals.max():
+            raise InvalidInputError(
+                f"scale=True with tensors that sum to {self.totals.min():.6g} to {self.totals.max():.6g}; expected the "
+                "same sum. Multiply the weights by that of a tensor: solution.totals has them all."
+            )
+        return CPTensor((cp_tensor.weights * float(self.totals[0]), cp_tensor.factors))
+
+    def to_dataset(self) -> xr.Dataset:
+        """Weights, factors, edges and trace as one labelled xarray.Dataset."""
+        return solution_to_dataset(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"CoupledSolution({self.loss_name} loss {self.loss:.6g} after {self.trace.n_sweeps} sweeps, "
+            f"{self.status.name.lower()}, best of {len(self.start_losses)})\n  {self.factors!r}"
+        )
+
+    def _repr_html_(self) -> str:
+        pairs = [
+            ("loss", f"{self.loss:.6g} ({self.loss_name})"),
+            ("sweeps", self.trace.n_sweeps),
+            ("status", self.status),
+            ("what to do", self.status.remedy),
+            ("starts", len(self.start_losses)),
+        ]
+        return html_summary("CoupledSolution", pairs) + self.factors._repr_html_()
+
+
+def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
+    """Factors and the record of the fit.
+
+    Returns
+    -------
+    Dataset
+        As of :func:`factors_to_dataset`, with ``loss``, ``change`` and ``seconds`` (sweep), ``start_loss`` and
+        ``start_status`` (start), ``start_trace`` (start, start_sweep), NaN after the end of a start, and attributes of
+        plain types: loss_name, status, status_explanation, n_sweeps, best_start and what the initializer reported.
+    """
+    trace = solution.trace
+    dataset = factors_to_dataset(solution.factors).assign(
+        loss=("sweep", np.array(trace.loss), {"long_name": f"{solution.loss_name} loss, summed over triples"}),
+        change=("sweep", np.array(trace.change), {"long_name": "largest change of a weight or factor entry"}),
+        seconds=("sweep", np.array(trace.seconds), {"long_name": "time since the start", "units": "s"}),
+        start_loss=("start", np.array(solution.start_losses), {"long_name": "final loss of each start"}),
+        start_status=(
+            "start",
+            np.array([status.name.lower() for status in solution.start_statuses]),
+            {"long_name": "why each start stopped"},
+        ),
+    )
+    if solution.start_traces:
+        padded = padded_rows([start.loss for start in solution.start_traces])
+        note = {"long_name": "loss of each start by sweep; NaN after its end"}
+        dataset["start_trace"] = (("start", "start_sweep"), padded, note)
+        dataset = dataset.assign_coords(start_sweep=np.arange(padded.shape[1]))
+    possible = comb(solution.factors.n_variables, 3)
+    if solution.triples is not None and len(solution.triples) < possible:
+        note = {"long_name": "variables of the histograms that were factorized"}
+        dataset["triples"] = (("triple", "mode"), np.array(solution.triples), note)
+    dataset = dataset.assign_coords(sweep=np.arange(len(trace.loss)), start=np.arange(len(solution.start_losses)))
+    return dataset.assign_attrs(
+        loss_name=solution.loss_name,
+        status=solution.status.name.lower(),
+        status_explanation=solution.status.explanation,
+        n_sweeps=trace.n_sweeps,
+        best_start=solution.best_start,
+        **{name: _plain_attribute(value) for name, value in solution.start_info.items()},
+    )
+
+
+def _plain_attribute(value: Any) -> Any:
+    """A value that netCDF attributes can hold: a number, a string, or an array of numbers."""
+    if isinstance(value, list) and all(isinstance(number, int | float) for number in value):
+        return np.array(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, int | float | str) else str(value)

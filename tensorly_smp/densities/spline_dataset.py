@@ -1,0 +1,171 @@
+"""Smooth densities in the Dataset of a fit: their coefficients, and the density that is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.densities.histogram import histogram_conditionals
+from tensorly_smp.densities.logspline import background_share, log_spline_conditionals
+from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.likelihood.smooth_em import SmoothFit
+from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.spline_basis import spline_basis
+
+
+def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> xr.Dataset:
+    """The Dataset of a fit, with what smoothed EM has made of it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As of :func:`solution_to_dataset`, with edges.
+    fit : SmoothFit
+    bounds : ndarray (n_variables, 2)
+        Lower and upper bounds of the variables; NaN where there is none.
+
+    Returns
+    -------
+    Dataset
+        Weights and factors are those of the refined mixture, by decreasing weight. New are ``spline`` (variable, basis,
+        component), ``spline_center`` and ``spline_scale`` (variable), ``penalty`` (variable, component), ``background``
+        (component), ``interval`` and ``bounds`` (variable, end), ``discrete`` (variable), ``categories`` (variable,
+        bin), and ``log_likelihood`` and ``round`` (em_pass).
+    """
+    cells, rank, n_variables = fit.cells, fit.mixture.rank, dataset.sizes["variable"]
+    order = np.argsort(-fit.mixture.log_weights, kind="stable")
+    spline = np.full((n_variables, cells.basis.n_basis, rank), np.nan)
+    penalty, interval = np.full((n_variables, rank), np.nan), np.full((n_variables, 2), np.nan)
+    smooth, discrete = list(cells.smooth), list(cells.discrete)
+    spline[smooth] = fit.mixture.coefficients.transpose(1, 0, 2)[:, :, order]
+    penalty[smooth] = fit.penalty[:, order]
+    interval[smooth] = np.stack([cells.low, cells.high], axis=1)[smooth]
+    curved = [n for n in smooth if not cells.coordinates[n].is_linear]
+    line = np.full((2, n_variables), np.nan)
+    line[:, curved] = np.reshape([(cells.coordinates[n].center, cells.coordinates[n].scale) for n in curved], (-1, 2)).T
+    factors = np.full(dataset["factors"].shape, np.nan)
+    categories = np.full(factors.shape[:2], np.nan)
+    tables = cells.split(np.exp(fit.mixture.tables[:, order]))
+    for n, table, values in zip(discrete, tables, cells.categories, strict=True):
+        factors[n, : len(table)], categories[n, : len(table)] = table / table.sum(axis=0), values
+    weights = np.exp(fit.mixture.log_weights[order])
+    names = {
+        "spline": "coefficients of the cubic B-splines of the log density",
+        "penalty": "of third differences of these, per sample of the component",
+        "spline_center": "the splines are of arsinh((x - center) / scale) of the variable x; NaN where they are of x",
+        "spline_scale": "see spline_center",
+        "interval": "where the splines live, in the unit of the variable",
+        "bounds": "of the variable, at the ends of the interval or beyond them; NaN where there is none",
+        "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
+        "discrete": "whether the variable keeps a histogram",
+        "categories": "value of the bin of a discrete variable, the nearest if it holds none; NaN if several",
+        "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
+        "round": "penalties were chosen anew before each round",
+    }
+    contents = {
+        "spline": (("variable", "basis", "component"), spline),
+        "penalty": (("variable", "component"), penalty),
+        "spline_center": ("variable", line[0]),
+        "spline_scale": ("variable", line[1]),
+        "interval": (("variable", "end"), interval),
+        "bounds": (("variable", "end"), bounds),
+        "background": ("component", background_share(weights * fit.total_weight)),
+        "discrete": ("variable", np.isin(np.arange(n_variables), discrete).astype(np.int8)),
+        "categories": (("variable", "bin"), categories),
+        "log_likelihood": ("em_pass", fit.trace),
+        "round": ("em_pass", fit.rounds),
+    }
+    dataset = dataset.assign({name: (*content, {"long_name": names[name]}) for name, content in contents.items()})
+    dataset = dataset.assign_coords(
+        basis=np.arange(cells.basis.n_basis), end=["low", "high"], em_pass=np.arange(len(fit.trace))
+    )
+    dataset["weights"] = dataset["weights"].copy(data=weights / weights.sum())
+    conditionals = _spline_conditionals(dataset, smooth)
+    for n in smooth:
+        edges = dataset["edges"].values[n, 1 : int(dataset["n_bins"].values[n])]
+        below = conditionals[n].cdf(edges)
+        factors[n, : len(edges) + 1] = np.diff(below, axis=0, prepend=0.0, append=1.0)
+    dataset["factors"] = dataset["factors"].copy(data=factors)
+    return dataset.assign_attrs(
+        status=fit.status.name.lower(),
+        status_explanation=fit.status.explanation,
+        n_passes=fit.n_passes,
+        total_log_likelihood=fit.log_likelihood,
+        n_parameters=fit.n_parameters,
+    )
+
+
+def spline_density(dataset: xr.Dataset, factors: MixtureFactors) -> MixtureDensity:
+    """The density of a Dataset of :func:`with_smooth_fit`, whose factors these are."""
+    binning = factors.binning
+    if binning is None or "spline" not in dataset:
+        raise InvalidInputError("The Dataset has no splines, or no bin edges; it is not of a refined model.")
+    discrete = np.flatnonzero(dataset["discrete"].values).tolist()
+    smooth = [n for n in range(factors.n_variables) if n not in discrete]
+    conditionals = _spline_conditionals(dataset, smooth)
+    bounds = _bounds(dataset)
+    # Files of before there were categories are read as well: draws from them lie within the bins.
+    values = dataset["categories"].transpose("variable", "bin").values if "categories" in dataset else None
+    for n in discrete:
+        categories = None if values is None else values[n, : factors.n_bins[n]]
+        conditionals[n] = histogram_conditionals(binning.edges[n], factors.factors[n], bounds[n], categories)
+    return MixtureDensity(
+        factors.weights, tuple(conditionals[n] for n in range(factors.n_variables)), binning.variables
+    )
+
+
+def fine_probabilities(dataset: xr.Dataset, factors: MixtureFactors) -> list[np.ndarray] | None:
+    """Probabilities of the cells that densities were fitted to, of a Dataset of :func:`with_smooth_fit`.
+
+    Returns
+    -------
+    list of ndarray (n_cells, rank), or None
+        One per variable, discrete ones by their bins; None for other Datasets, which have fitted no more than the bins.
+    """
+    if "spline" not in dataset:
+        return None
+    basis, spline = spline_basis(dataset.sizes["basis"]), dataset["spline"].transpose("variable", "basis", "component")
+    pairs = zip(dataset["discrete"].values, spline.values, factors.factors, strict=True)
+    return [factor if discrete else np.exp(basis.log_probabilities(beta)) for discrete, beta, factor in pairs]
+
+
+def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int, ConditionalDensities]:
+    basis = spline_basis(dataset.sizes["basis"])
+    spline = dataset["spline"].transpose("variable", "basis", "component").values
+    interval = dataset["interval"].transpose("variable", "end").values.tolist()
+    share = dataset["background"].values
+    if not np.isfinite(spline[list(smooth)]).all() or not ((share > 0) & (share < 1)).all():
+        raise InvalidInputError("Splines or background of the Dataset are out of range.")
+    bounds = _bounds(dataset)
+    coordinates = _coordinates(dataset)
+    conditionals: dict[int, ConditionalDensities] = {}
+    for n in smooth:
+        low, high = interval[n]
+        if not bounds[n][0] <= low < high <= bounds[n][1]:
+            raise InvalidInputError(
+                f"The splines of variable {n} live between {low} and {high}; expected an interval inside {bounds[n]}."
+            )
+        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, bounds[n], coordinates[n])
+    return conditionals
+
+
+def _coordinates(dataset: xr.Dataset) -> list[Coordinate]:
+    """Coordinate of the splines of every variable; files of before there were others have the variables themselves."""
+    if "spline_scale" not in dataset:
+        return [LINEAR] * dataset.sizes["variable"]
+    pairs = zip(dataset["spline_center"].values.tolist(), dataset["spline_scale"].values.tolist(), strict=True)
+    found = [LINEAR if np.isnan(scale) else Coordinate(center, scale) for center, scale in pairs]
+    if not all(each.is_linear or (np.isfinite(each.center) and each.scale > 0) for each in found):
+        raise InvalidInputError("Coordinates of the splines of the Dataset are out of range.")
+    return found
+
+
+def _bounds(dataset: xr.Dataset) -> list[tuple[float, float]]:
+    """Bounds of every variable, infinite where there are none."""
+    pairs = dataset["bounds"].transpose("variable", "end").values.tolist()
+    return [(-np.inf if np.isnan(low) else low, np.inf if np.isnan(high) else high) for low, high in pairs]

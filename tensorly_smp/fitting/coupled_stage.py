@@ -1,0 +1,93 @@
+"""The coupled decomposition as the estimator asks for it: which loss, how many starts, how far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorly_smp._support.randomness import RandomState
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.thinning import thinned
+from tensorly_smp.decomposition.options import SolverOptions
+from tensorly_smp.decomposition.problem import as_problem
+from tensorly_smp.decomposition.solution import CoupledSolution
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.sweeps import Callback
+from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.triples import cells_of_all_triples
+
+#: Cells of all histograms up to which loss="auto" takes the KL loss.
+MOST_CELLS_FOR_KL = 2_000_000
+#: Variables up to which n_init="auto" may take several starts.
+MOST_VARIABLES_FOR_STARTS = 100
+#: Sweeps after which the likelihood takes over with refine="smooth", if starts come from the coupled decomposition;
+#: fewer where they are over all triples of many variables, which are within a percent of their end then.
+START_SWEEPS, START_SWEEPS_OF_MANY = 10, 5
+#: Starts of n_init="auto".
+N_STARTS = 5
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Parameters of the estimator, and whether the solution is a start of a refinement only."""
+
+    rank: int
+    triples: str | int | Iterable[Sequence[int]]
+    loss: str
+    init: str | MixtureFactors
+    n_init: int | str
+    is_start: bool
+    max_iter: int
+    tol: float
+    n_jobs: int | None
+    random_state: RandomState
+    callback: Callback | None
+    verbose: int
+
+    @property
+    def is_of_all_triples(self) -> bool:
+        """Whether no triple is left out."""
+        return isinstance(self.triples, str) and self.triples == "all"
+
+    def is_large(self, n_bins: Sequence[int]) -> bool:
+        """Whether the histograms of all triples are too large for the KL loss."""
+        return cells_of_all_triples(n_bins) > MOST_CELLS_FOR_KL
+
+    def settings(self, n_bins: Sequence[int]) -> dict[str, Any]:
+        """Options of the solver for variables of so many bins."""
+        is_large = self.is_large(n_bins)
+        n_init: Any = self.n_init
+        if isinstance(n_init, str) and n_init == "auto":
+            is_one = isinstance(self.init, MixtureFactors) or len(n_bins) > MOST_VARIABLES_FOR_STARTS
+            n_init = 1 if is_one else N_STARTS
+        sweeps = START_SWEEPS_OF_MANY if is_large else START_SWEEPS
+        return dict(
+            loss=self.loss if self.loss != "auto" else ("frobenius" if is_large else "kl"),
+            init=self.init if not isinstance(self.init, str) or self.init != "auto" else "gevd",
+            n_init=n_init,
+            n_iter_max=min(self.max_iter, sweeps) if self.is_start else self.max_iter,
+            tol=self.tol,
+            random_state=self.random_state,
+            callback=self.callback,
+            verbose=self.verbose,
+            options=SolverOptions(n_jobs=self.n_jobs, warn=not self.is_start),  # which is cut short on purpose
+        )
+
+    def solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
+        """The coupled CPD: to its end, or as far as a refinement needs it."""
+        settings, every = self.settings(codes.n_bins), self.is_of_all_triples
+        if every and self.is_large(codes.n_bins):
+            if self.is_start:  # of which a part of many samples is as good
+                values, sample_weight = thinned(codes.values, sample_weight)
+                codes = codes if values is codes.values else Codes(values, codes.binning)
+            return coupled_simplex_parafac(codes, self.rank, sample_weight=sample_weight, **settings)
+        marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
+        # Without all triples there is no block tensor, but the algebra can do without histograms.
+        if every:
+            return coupled_simplex_parafac(marginals, self.rank, **settings)
+        values, sample_weight = thinned(codes.values, sample_weight)
+        samples = Codes(values, codes.binning)
+        of = dict(rank=self.rank, loss=settings.pop("loss"), options=settings["options"])
+        return decompose(as_problem(marginals, samples=samples, sample_weight=sample_weight, **of), **settings)

@@ -1,0 +1,191 @@
+"""What the likelihood asks of the samples of a fit, wherever they are, and its answer for samples in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from tensorly_smp._support.checks import checked_sample_weight
+from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.encoding import Codes, encode_samples
+from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.codes.thinning import representative
+from tensorly_smp.decomposition.solution import CoupledSolution
+from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.fitting.coupled_stage import Decomposition
+from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics
+from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
+from tensorly_smp.likelihood.expectation import Expectation, expectation, log_floored
+from tensorly_smp.marginals.histograms import Marginals, count_chunk
+from tensorly_smp.samples.labels import SampleLabels, aligned
+from tensorly_smp.samples.reading import Samples, read_samples
+
+#: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
+MIXING = 0.01
+#: Pseudo-counts per bin of EM on the bins; see `refine_em`.
+EM_SMOOTHING = 0.1
+
+
+class FitSamples(Protocol):
+    """Samples of a fit, in bins that have been chosen. What a posterior is, is theirs alone to know."""
+
+    @property
+    def binning(self) -> Binning:
+        """The bins."""
+
+    @property
+    def few(self) -> SamplesInMemory:
+        """The samples that cells are chosen by and starts compared on: all, or some of many."""
+
+    @property
+    def are_few(self) -> bool:
+        """Whether these are all."""
+
+    def lay(self, cells: Cells) -> CellStatistics:
+        """The samples in cells."""
+
+    def decompose(self, decomposition: Decomposition) -> CoupledSolution:
+        """The coupled CPD."""
+
+    def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
+        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadSamples:
+    """Samples of a fit as they were read.
+
+    Attributes
+    ----------
+    samples : Samples
+    weights : ndarray (n_samples,) or None
+    few : Samples
+        All of them, or evenly spaced ones and the extremes, that bins and cells are chosen by; see
+        :mod:`tensorly_smp.codes.thinning`.
+    few_weights : ndarray or None
+    """
+
+    samples: Samples
+    weights: np.ndarray | None
+    few: Samples
+    few_weights: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls, X: Any, sample_weight: Any, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
+    ) -> ReadSamples:
+        """Read samples of any kind; parameters as of :func:`tensorly_smp.samples.reading.read_samples`."""
+        samples = read_samples(X, variables, sample_dim)
+        weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+        values, few_weights = representative(samples.values, weights)
+        few = samples
+        if values is not samples.values:
+            few = Samples(values, samples.variables, SampleLabels(len(values), tuple(range(values.shape[1]))))
+        return cls(samples, weights, few, few_weights)
+
+    @property
+    def variables(self) -> tuple[Hashable, ...]:
+        """Names of the variables."""
+        return self.samples.variables
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.samples.values)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights; the number of samples without."""
+        return float(self.n_samples if self.weights is None else self.weights.sum())
+
+    @property
+    def container(self) -> str:
+        """Kind of object that they came in."""
+        return self.samples.labels.container
+
+    def encode(self, binning: Binning) -> SamplesInMemory:
+        """The samples in bins."""
+        samples = in_memory(self.samples.values, binning, self.weights)
+        if self.few is self.samples:
+            return samples
+        return replace(samples, some=in_memory(self.few.values, binning, self.few_weights))
+
+    def count(self, binning: Binning, triples: np.ndarray) -> Marginals:
+        """Marginals of these triples (n_triples, 3), to be added to those of other samples."""
+        return count_chunk(encode_samples(self.samples.values, binning).values, binning, triples, self.weights)
+
+    def clusters(self, density: MixtureDensity) -> np.ndarray:
+        """Most probable component of every sample (n_samples,)."""
+        return density.posterior(self.samples.values).argmax(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class SamplesInMemory:
+    """The samples themselves.
+
+    Attributes
+    ----------
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+    codes : Codes
+        The same samples.
+    weights : ndarray (n_samples,) or None
+    some : SamplesInMemory, optional
+        Those that cells are chosen by and starts compared on, if these are not all.
+    """
+
+    values: np.ndarray
+    codes: Codes
+    weights: np.ndarray | None
+    some: SamplesInMemory | None = None
+
+    @property
+    def few(self) -> SamplesInMemory:
+        """The samples that cells are chosen by and starts compared on: all, or some of many."""
+        return self if self.some is None else self.some
+
+    @property
+    def are_few(self) -> bool:
+        """Whether these are all."""
+        return self.some is None
+
+    @property
+    def binning(self) -> Binning:
+        """The bins."""
+        return self.codes.binning
+
+    def expect(self, factors: MixtureFactors) -> Expectation:
+        """E-step with given factors, a little of the uniform distribution being mixed in."""
+        return expectation(one_hot(self.codes), *start_logarithms(factors), self.weights)
+
+    def posteriors(self, starts: Sequence[MixtureFactors]) -> list[np.ndarray]:
+        """Posteriors (n_samples, rank) for every start, a little of the uniform distribution being mixed in."""
+        return [self.expect(start).posterior for start in starts]
+
+    def lay(self, cells: Cells) -> CellSamples:
+        """The samples in cells."""
+        return CellSamples.lay(self.values, cells, self.weights)
+
+    def decompose(self, decomposition: Decomposition) -> CoupledSolution:
+        """The coupled CPD."""
+        return decomposition.solution(self.codes, self.weights)
+
+    def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
+        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""
+        return refine_em(factors, self.codes, sample_weight=self.weights, **options)
+
+
+def in_memory(values: np.ndarray, binning: Binning, weights: np.ndarray | None) -> SamplesInMemory:
+    """Samples (n_samples, n_variables) in bins."""
+    return SamplesInMemory(values, encode_samples(values, binning), weights)
+
+
+def start_logarithms(start: MixtureFactors) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the weights (rank,) and of the stacked factors (n_rows, rank) that a likelihood starts from."""
+    model = start.to_numpy().smooth(MIXING, MIXING)
+    return np.log(model.weights), log_floored(np.concatenate(model.factors))

@@ -1,0 +1,383 @@
+"""Labels of samples (pandas, xarray), and how they are put back on results.
+
+The numerical code knows bare arrays only. :func:`~tensorly_smp.samples.reading.read_samples` takes labels off,
+:class:`SampleLabels` puts them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from tensorly_smp._support.checks import is_among, is_integer
+from tensorly_smp._support.representations import listed, short_repr, shown
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.samples.arrow_frames import ARROW, POLARS, made_column, made_frame
+
+#: Name of the sample dimension where results need one of their own.
+SAMPLE_DIM = "sample"
+COMPONENT_DIM = "component"
+#: Names of results as a DataArray or Series, without which xarray makes no DataFrame of them.
+PROBABILITY, LOG_DENSITY = "probability", "log_density"
+
+
+@dataclass(frozen=True, eq=False)
+class SampleLabels:
+    """Labels of the samples that were read, and the kind of object that they came in.
+
+    This class stands for unlabelled input (arrays, lists) and returns NumPy arrays; its subclasses return the kind of
+    object that they were read from.
+
+    Attributes
+    ----------
+    n_samples : int
+    positions : tuple of int
+        Column ``n`` of the values that were read is column ``positions[n]`` of the input.
+    """
+
+    n_samples: int
+    positions: tuple[int, ...]
+    container: ClassVar[str] = "array"
+
+    __repr__ = short_repr
+
+    def wrap(self, values: np.ndarray, name: str | None = None) -> Any:
+        """One value per sample, labelled like the input.
+
+        Parameters
+        ----------
+        values : ndarray (n_samples,)
+        name : str, optional
+            Name of the returned Series or DataArray.
+
+        Returns
+        -------
+        ndarray, Series or DataArray
+            The last for a DataArray and for a Dataset.
+        """
+        return self._checked(values, 1)
+
+    def wrap_components(self, values: np.ndarray, name: str | None = None) -> Any:
+        """One value per sample and component, labelled like the input.
+
+        Parameters
+        ----------
+        values : ndarray (n_samples, rank)
+        name : str, optional
+            Of a DataArray.
+
+        Returns
+        -------
+        ndarray, DataFrame or DataArray
+            Columns of the DataFrame, or the coordinate "component" of the DataArray, are the numbers 0 to rank - 1. A
+            coordinate of that name along the samples is called "component_" in what is returned.
+        """
+        return self._checked(values, 2)
+
+    def wrap_variables(self, values: np.ndarray) -> Any:
+        """One value per sample and variable, as an object like the input: its column order, dimensions, attributes.
+
+        Parameters
+        ----------
+        values : ndarray (n_samples, n_variables)
+            Columns in the order in which the variables were read.
+
+        Returns
+        -------
+        ndarray, DataFrame, DataArray or Dataset
+        """
+        return self._in_input_order(values)
+
+    def _checked(self, values: np.ndarray, ndim: int) -> np.ndarray:
+        if not hasattr(values, "__dask_graph__"):  # which is not computed here
+            values = np.asarray(values)
+        if values.ndim != ndim or values.shape[0] != self.n_samples:
+            raise InvalidInputError(
+                f"Values have shape {values.shape}; expected {ndim} dimension(s), the first of {self.n_samples}."
+            )
+        return values
+
+    def _in_input_order(self, values: np.ndarray) -> np.ndarray:
+        values = self._checked(values, 2)
+        if values.shape[1] != len(self.positions):
+            raise InvalidInputError(f"Values have {values.shape[1]} columns; expected {len(self.positions)} variables.")
+        return values[:, np.argsort(self.positions)]
+
+
+@dataclass(frozen=True, eq=False)
+class FrameLabels(SampleLabels):
+    """Labels of a DataFrame."""
+
+    container: ClassVar[str] = "dataframe"
+    index: pd.Index
+    columns: pd.Index
+
+    __repr__ = short_repr
+
+    def wrap(self, values: np.ndarray, name: str | None = None) -> pd.Series:
+        """One value per sample, as a Series."""
+        return pd.Series(self._checked(values, 1), index=self.index, name=name)
+
+    def wrap_components(self, values: np.ndarray, name: str | None = None) -> pd.DataFrame:
+        """One value per sample and component, as a DataFrame."""
+        values = self._checked(values, 2)
+        columns = pd.RangeIndex(values.shape[1], name=COMPONENT_DIM)
+        return pd.DataFrame(values, index=self.index, columns=columns)
+
+    def wrap_variables(self, values: np.ndarray) -> pd.DataFrame:
+        """One value per sample and variable, as a DataFrame like the input."""
+        return pd.DataFrame(self._in_input_order(values), index=self.index, columns=self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class OtherFrameLabels(SampleLabels):
+    """Labels of a DataFrame of polars or of a table of pyarrow: names of columns only."""
+
+    columns: tuple[str, ...]
+    kind: str
+
+    __repr__ = short_repr
+
+    @property
+    def container(self) -> str:  # type: ignore[override]
+        """The library."""
+        return self.kind
+
+    def wrap(self, values: np.ndarray, name: str | None = None) -> Any:
+        """One value per sample, as a column of the same library."""
+        return made_column(self.container, self._checked(values, 1), name)
+
+    def wrap_components(self, values: np.ndarray, name: str | None = None) -> Any:
+        """One value per sample and component, as a frame of the same library, whose columns are named by numbers."""
+        values = self._checked(values, 2)
+        return made_frame(self.container, [str(r) for r in range(values.shape[1])], values)
+
+    def wrap_variables(self, values: np.ndarray) -> Any:
+        """One value per sample and variable, as a frame like the input."""
+        return made_frame(self.container, list(self.columns), self._in_input_order(values))
+
+
+@dataclass(frozen=True, eq=False)
+class XarrayLabels(SampleLabels):
+    """What DataArray and Dataset share: coordinates along one sample dimension."""
+
+    container: ClassVar[str] = "dataarray"
+    sample_dim: Hashable
+    template: xr.Dataset  # all coordinates of the input and none of its data
+
+    __repr__ = short_repr
+
+    def wrap(self, values: np.ndarray, name: str | None = None) -> xr.DataArray:
+        """One value per sample, as a DataArray."""
+        return xr.DataArray(self._checked(values, 1), self._sample_coords().coords, [self.sample_dim], name=name)
+
+    def wrap_components(self, values: np.ndarray, name: str | None = None) -> xr.DataArray:
+        """One value per sample and component, as a DataArray."""
+        values = self._checked(values, 2)
+        kept, name_of_own = self._sample_coords(), COMPONENT_DIM
+        while name_of_own in kept.coords:  # one of that name is along the samples, and the new dimension needs it
+            name_of_own += "_"
+        if COMPONENT_DIM in kept.coords:
+            kept = kept.rename({COMPONENT_DIM: name_of_own})
+        wrapped = xr.DataArray(values, kept.coords, [self.sample_dim, COMPONENT_DIM], name=name)
+        return wrapped.assign_coords({COMPONENT_DIM: np.arange(values.shape[1])})
+
+    def _sample_coords(self) -> xr.Dataset:
+        coords = self.template.coords
+        return self.template.drop_vars([name for name in coords if not set(coords[name].dims) <= {self.sample_dim}])
+
+
+@dataclass(frozen=True, eq=False)
+class DataArrayLabels(XarrayLabels):
+    """Labels of a DataArray."""
+
+    dims: tuple[Hashable, ...]
+    name: Hashable | None
+    attrs: dict[Any, Any] = field(default_factory=dict)
+
+    __repr__ = short_repr
+
+    def wrap_variables(self, values: np.ndarray) -> xr.DataArray:
+        """One value per sample and variable, as a DataArray like the input."""
+        ordered = self._in_input_order(values)
+        if self.dims[0] != self.sample_dim:
+            ordered = ordered.T
+        return xr.DataArray(ordered, self.template.coords, self.dims, name=self.name, attrs=self.attrs)
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetLabels(XarrayLabels):
+    """Labels of a Dataset of one-dimensional variables; the template keeps the attributes of the Dataset."""
+
+    attrs: dict[Hashable, dict[Any, Any]] = field(default_factory=dict)
+
+    __repr__ = short_repr
+
+    def wrap_variables(self, values: np.ndarray) -> xr.Dataset:
+        """One value per sample and variable, as a Dataset like the input."""
+        columns = self._in_input_order(values).T
+        data = {
+            name: (self.sample_dim, column, attrs)
+            for (name, attrs), column in zip(self.attrs.items(), columns, strict=True)
+        }
+        return self.template.assign(data)
+
+
+def labelled_samples(
+    X: np.ndarray, components: np.ndarray, variables: Sequence[Hashable], container: str
+) -> tuple[Any, Any]:
+    """New samples and their components, in the kind of object that other samples came in.
+
+    Parameters
+    ----------
+    X : ndarray (n_samples, n_variables)
+    components : ndarray of int (n_samples,)
+    variables : sequence of hashable
+    container : {"array", "dataframe", "dataarray", "polars", "pyarrow"}
+
+    Returns
+    -------
+    X : ndarray, DataFrame or DataArray
+    components : ndarray, Series or DataArray
+    """
+    if container in (POLARS, ARROW):
+        made = made_frame(container, [str(name) for name in variables], X)
+        return made, made_column(container, components, COMPONENT_DIM)
+    if container == "dataframe":
+        columns = pd.Index(list(variables), tupleize_cols=False)
+        return pd.DataFrame(X, columns=columns), pd.Series(components, name=COMPONENT_DIM)
+    if container == "dataarray":
+        names = np.empty(len(variables), dtype=object)
+        names[:] = variables
+        coords = {"variable": names.tolist() if all(isinstance(name, str) for name in variables) else names}
+        dims = (SAMPLE_DIM, "variable")
+        return xr.DataArray(X, coords, dims), xr.DataArray(components, dims=dims[:1], name=COMPONENT_DIM)
+    return X, components
+
+
+def plain_names(names: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """Names, with None for every kind of missing one: two NaN are not equal, so that they would not be found again.
+
+    Examples
+    --------
+    >>> from tensorly_smp.samples.labels import plain_names
+    >>> plain_names(["a", float("nan"), 1])
+    ('a', None, 1)
+    """
+    return tuple(None if name is pd.NA or name is pd.NaT or _is_nan(name) else name for name in names)
+
+
+def _is_nan(name: Any) -> bool:
+    return isinstance(name, float | np.floating | np.datetime64) and bool(name != name)
+
+
+def default_names(n_variables: int) -> tuple[str, ...]:
+    """Names of variables that came without: "x0", "x1", ..."""
+    return tuple(f"x{n}" for n in range(n_variables))
+
+
+def list_names(names: Iterable[Hashable], limit: int = 10) -> str:
+    """Names for a message, the first `limit` of them; all if only one would be left."""
+    return listed(names, limit)
+
+
+def repeated_names(names: Sequence[Hashable]) -> list[Hashable]:
+    """Names that occur more than once."""
+    seen: set[Hashable] = set()
+    return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+
+
+def variable_positions(variables: Any, names: Sequence[Hashable]) -> list[int]:
+    """Positions of one variable or several, by name; by number too, where the names are the default ones.
+
+    Parameters
+    ----------
+    variables : hashable or iterable of hashable
+        A tuple is one name if there is a variable of that name.
+    names : sequence of hashable (n_variables,)
+        Of all variables.
+
+    Raises
+    ------
+    InvalidInputError
+        An unknown name, none at all, or one twice.
+
+    Examples
+    --------
+    >>> from tensorly_smp.samples.labels import variable_positions
+    >>> variable_positions("b", ["a", "b"]), variable_positions(["b", "a"], ["a", "b"])
+    ([1], [1, 0])
+    >>> variable_positions([1, "x0"], ["x0", "x1"])
+    [1, 0]
+    """
+    is_one = isinstance(variables, str | bytes) or (isinstance(variables, tuple) and is_among(variables, names))
+    try:
+        chosen = [variables] if is_one else list(variables)
+    except TypeError:  # one name of another kind, or an array of no dimension
+        chosen = [variables]
+    found = [variable_position(name, names) for name in chosen]
+    if not found or len(set(found)) < len(found):
+        named = list_names(names[n] for n in found)
+        raise InvalidInputError(f"Variables are {named or 'none'}; expected at least one, none twice.")
+    return found
+
+
+def variable_position(variable: Any, names: Sequence[Hashable]) -> int:
+    """Position of a variable, by name; by number too, where the names are the default ones.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such variable.
+    """
+    if is_among(variable, names):
+        return list(names).index(variable)
+    if is_integer(variable) and 0 <= variable < len(names) and tuple(names) == default_names(len(names)):
+        return int(variable)
+    raise InvalidInputError(f"Variable {shown(variable)} is unknown; expected one of {list_names(names)}.")
+
+
+def aligned(values: Any, like: Any, what: str = "sample_weight", of: str = "X") -> Any:
+    """One value per sample in the order of the samples, where both have an index.
+
+    Parameters
+    ----------
+    values : Series or anything else
+    like : DataFrame, Series or anything else
+    what, of : str
+        What the two are called in a message.
+
+    Returns
+    -------
+    Series or anything else
+        The values as they are where one of the two has no index, or where they are not as many, which is for others to
+        refuse.
+
+    Raises
+    ------
+    InvalidInputError
+        As many, but not of the same samples.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tensorly_smp.samples.labels import aligned
+    >>> aligned(pd.Series([1, 2], ["a", "b"]), pd.DataFrame({"x": [0.5, 0.7]}, ["b", "a"])).tolist()
+    [2, 1]
+    """
+    if not isinstance(values, pd.Series) or not isinstance(like, pd.DataFrame | pd.Series):
+        return values
+    if values.index.equals(like.index) or len(values) != len(like):
+        return values
+    both_unique = values.index.is_unique and like.index.is_unique
+    if not both_unique or set(values.index) != set(like.index):
+        raise InvalidInputError(
+            f"{what} is a Series whose index differs from that of {of}; expected the same samples. Pass an array to "
+            "match by position."
+        )
+    return values.loc[like.index]

@@ -1,0 +1,247 @@
+"""How smooth a log-spline is to be: criteria of the penalty, and the effective number of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from tensorly_smp._support.checks import is_one_of
+from tensorly_smp._support.kernels import KernelError, Kernels
+from tensorly_smp._support.representations import shown
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.splines.banded import cholesky, inverse_bands, log_determinant, trace_of_product
+from tensorly_smp.splines.log_spline import LogSplineFit, chunks, compiled_for, maximize
+from tensorly_smp.splines.spline_basis import DIFFERENCES, SplineBasis
+
+#: Penalties rho that are compared; powers of ten, because a factor of ten between two is about as far as the criteria
+#: tell apart.
+PENALTIES = 10.0 ** np.arange(-7, 6)
+#: Every other one, where it is cells or starts that are compared.
+FEW_PENALTIES = PENALTIES[::2]
+#: A penalty under which a cubic term of the logarithm has this much of a parameter is as good as any larger one, and
+#: these are hard on the arithmetic.
+LEAST_FREEDOM = 0.01
+#: Smaller penalties are not tried once the criterion is this far, in nats, below its best. (In 3200 densities of the
+#: paper's cases, 200 to 20 000 samples, it never fell by 2 and rose again above the best.)
+HOPELESS = 5.0
+
+_PATH_STEPS, _PATH_TOL = 20, 0.01  # Newton steps per penalty at most, and what the last may promise, in nats
+
+
+def effective_parameters(basis: SplineBasis, coefficients: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """Effective number of parameters (n_densities,): trace of (B'WB + rho D'D)^-1 B'WB, less one for the integral.
+
+    From 2, a Gaussian, for a large penalty, up to n_basis - 1.
+    """
+    result = np.empty(coefficients.shape[1])
+    compiled = compiled_for(basis, len(result))
+    for columns in chunks(len(result)):
+        part = basis.normalized(coefficients[:, columns])
+        fit = LogSplineFit.at(basis, np.zeros(part.shape), penalty[columns], part)
+        result[columns] = _freedom(fit, compiled) - 1.0
+    return result
+
+
+def choose_penalties(
+    basis: SplineBasis,
+    shares: np.ndarray,
+    totals: np.ndarray,
+    candidates: np.ndarray | None = None,
+    criterion: str = "reml",
+    start: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Choose the penalty of every density by a criterion, and return the coefficients that go with it.
+
+    Parameters
+    ----------
+    basis : SplineBasis
+    shares : ndarray (n_cells, n_densities)
+        Of the samples in every cell; columns sum to one.
+    totals : ndarray (n_densities,)
+        Number of samples behind the shares (sums of posterior probabilities).
+    candidates : ndarray (n_candidates,) or (n_candidates, n_densities), optional
+        Penalties rho, increasing; `PENALTIES` by default. Of those beyond :func:`largest_penalties` none is tried.
+    criterion : {"reml", "aic", "bic"}
+        "reml": the marginal likelihood of the penalty, the coefficients integrated out with Laplace's approximation
+        (Wood, Pya and Säfken 2016): near the better of the others in all cases below, which one that is varies. "aic"
+        and "bic": log-likelihood less the effective number of parameters, or that times half the logarithm of the
+        number of samples.
+    start : ndarray (n_basis, n_densities), optional
+        Coefficients to start from; Gaussians by default.
+
+    Returns
+    -------
+    penalty : ndarray (n_densities,)
+    coefficients : ndarray (n_basis, n_densities)
+
+    Raises
+    ------
+    InvalidInputError
+        Another criterion.
+
+    Notes
+    -----
+    KL(true || learned), in nats per sample, of densities fitted to the true posteriors of the paper's cases by
+    ``benchmarks/penalty_criteria.py``; five components, ten variables, mean of two truths:
+
+    =======  =========  ========  =====  =====  =======
+    samples  criterion  Gaussian  GMM    Gamma  Laplace
+    =======  =========  ========  =====  =====  =======
+    1000     reml       0.070     0.159  0.179  0.225
+    1000     aic        0.102     0.176  0.196  0.212
+    1000     bic        0.058     0.206  0.216  0.321
+    5000     reml       0.019     0.047  0.049  0.063
+    5000     aic        0.028     0.056  0.048  0.063
+    5000     bic        0.017     0.071  0.071  0.092
+    =======  =========  ========  =====  =====  =======
+    """
+    if not is_one_of(criterion, CRITERIA):
+        raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {', '.join(CRITERIA)}.")
+    n_densities = shares.shape[1]
+    candidates = PENALTIES if candidates is None else candidates
+    grid = np.minimum(candidates.reshape(len(candidates), -1), largest_penalties(basis, shares))
+    chosen, coefficients = np.empty(n_densities), basis.normalized(basis.gaussian(shares) if start is None else start)
+    data, compiled = basis.transposed @ shares, compiled_for(basis, n_densities)
+    for columns in chunks(n_densities):
+        fit = LogSplineFit.at(basis, data[:, columns], grid[-1, columns], coefficients[:, columns])
+        values, coefficients[:, columns] = _criterion_along(
+            fit, totals[columns], grid[:, columns], CRITERIA[criterion], compiled
+        )
+        chosen[columns] = np.exp(_peak(np.log(grid[:, columns]), values))
+    return chosen, coefficients
+
+
+def largest_penalties(basis: SplineBasis, shares: np.ndarray) -> np.ndarray:
+    """Penalties (n_densities,) beyond which a density is as good as Gaussian.
+
+    For a Gaussian of standard deviation s, the cubic term a He3 of the logarithm has the information 6 a^2 and, as its
+    third derivative is 6 a / s^3 wherever there are samples, the penalty rho 40^-5 (6 a / s^3)^2 times about 6 s.
+    """
+    _, variance = basis.moments(shares)
+    length = np.minimum(6.0 * np.sqrt(variance), 1.0)
+    return variance**3 * 40.0**5 / (6.0 * LEAST_FREEDOM * length)
+
+
+def _criterion_along(
+    fit: LogSplineFit,
+    totals: np.ndarray,
+    penalties: np.ndarray,
+    criterion_of: Criterion,
+    compiled: Kernels | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Criterion (n_candidates, n_densities) of increasing penalties, from the largest down, and the best coefficients.
+
+    It is minus infinity where a penalty was not tried.
+    """
+    values = np.full(penalties.shape, -np.inf)
+    best, coefficients = np.full(len(totals), -np.inf), fit.coefficients.copy()
+    going = np.ones(len(totals), dtype=bool)
+    last = len(penalties) - 1
+    for number in range(last, -1, -1):
+        penalty = penalties[number]
+        tried = np.flatnonzero(going & (penalty < penalties[number + 1])) if number < last else np.arange(len(totals))
+        if not len(tried):
+            continue
+        part = maximize(
+            replace(fit.take(tried), penalty=penalty[tried]), _PATH_STEPS, _PATH_TOL / totals[tried], compiled
+        )
+        fit.put(tried, part)
+        value = criterion_of(part, totals[tried], compiled)
+        values[number, tried] = value
+        better = value > best[tried]
+        best[tried[better]] = value[better]
+        coefficients[:, tried[better]] = part.coefficients[:, better]
+        going[tried] = value > best[tried] - HOPELESS
+    return values, coefficients
+
+
+def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Where the parabola through the three values around the best is highest, no farther than halfway to the next.
+
+    It changes continuously with the values, also where another place becomes the best. No farther than the outermost
+    places; the best place itself where a neighbor is not known.
+
+    Parameters
+    ----------
+    places : ndarray (n_places, n_columns)
+        Not decreasing.
+    values : ndarray (n_places, n_columns)
+        Minus infinity where not known.
+    """
+    column = np.arange(values.shape[1])
+    best = values.argmax(axis=0)
+    found = places[best, column].copy()
+    if len(values) < 3:
+        return found
+    middle = np.clip(best, 1, len(values) - 2)
+    low, center, high = (places[middle + shift, column] for shift in (-1, 0, 1))
+    around = np.stack([values[middle + shift, column] for shift in (-1, 0, 1)])
+    known = (center > low) & (high > center) & np.isfinite(around).all(axis=0)
+    below, at, above = np.where(known, around, 0.0)
+    left = np.where(known, center - low, 1.0)
+    right = np.where(known, high - center, 1.0)
+    rise = (at - below) / left
+    fall = (above - at) / right
+    slope = (rise * right + fall * left) / (left + right)
+    curvature = 2.0 * (fall - rise) / (left + right)
+    is_peaked = known & (curvature < 0)
+    peak = center - slope / np.where(is_peaked, curvature, 1.0)
+    least = found - np.where(best == 0, 0.0, 0.5 * np.where(best > middle, right, left))
+    most = found + np.where(best == len(values) - 1, 0.0, 0.5 * np.where(best < middle, left, right))
+    return np.where(is_peaked, np.clip(peak, least, most), found)
+
+
+def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
+    """Logarithm of the marginal likelihood of the penalty, up to what does not depend on it."""
+    rank = fit.basis.n_basis - DIFFERENCES
+    return totals * fit.value + 0.5 * (rank * np.log(fit.penalty) - _log_determinant(fit, compiled))
+
+
+def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
+    return totals * fit.likelihood - _freedom(fit, compiled)
+
+
+def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
+    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _freedom(fit, compiled)
+
+
+def _log_determinant(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
+    """Logarithm of the determinant of B'WB + rho D'D."""
+    if compiled is None:
+        return log_determinant(cholesky(fit.hessian()))
+    found, _ = _measured(fit, compiled)
+    return _completed(found, fit, _log_determinant)
+
+
+def _freedom(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
+    """Trace of (B'WB + rho D'D)^-1 B'WB."""
+    if compiled is None:
+        return trace_of_product(inverse_bands(cholesky(fit.hessian())), fit.basis.curvature(fit.expected))
+    _, found = _measured(fit, compiled)
+    return _completed(found, fit, _freedom)
+
+
+def _measured(fit: LogSplineFit, compiled: Kernels) -> tuple[np.ndarray, np.ndarray]:
+    """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding, and where it fails."""
+    found = np.full(fit.penalty.shape, np.nan), np.full(fit.penalty.shape, np.nan)
+    basis, expected = fit.basis, np.ascontiguousarray(fit.expected.T)
+    with suppress(KernelError):
+        compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
+    return found
+
+
+def _completed(found: np.ndarray, fit: LogSplineFit, plain: Callable[..., np.ndarray]) -> np.ndarray:
+    """What the kernel has found, and what it has left by plain code."""
+    left = np.flatnonzero(np.isnan(found))
+    if len(left):
+        found[left] = plain(fit.take(left), None)
+    return found
+
+
+#: What `choose_penalties` maximizes, of a fit and the number of samples behind it, by compiled kernels if given.
+Criterion = Callable[[LogSplineFit, np.ndarray, Kernels | None], np.ndarray]
+#: By name.
+CRITERIA: dict[str, Criterion] = {"reml": _restricted_likelihood, "aic": _akaike, "bic": _schwarz}

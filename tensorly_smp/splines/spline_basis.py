@@ -1,0 +1,167 @@
+"""Cubic B-splines on a grid of cells: what all log-splines of a fit have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.interpolate import BSpline
+from scipy.sparse import csr_array
+
+#: Cells of the grid between two neighboring knots.
+CELLS_PER_INTERVAL = 4
+# KL(true || learned) with the true posteriors and 40, 80, 160 basis functions, by benchmarks/penalty_criteria.py:
+#             Gaussian              GMM               Gamma              Laplace
+#   1000   0.070 0.070 0.070  0.159 0.159 0.159  0.176 0.179 0.177  0.226 0.225 0.222
+#   5000   0.019 0.019 0.019  0.047 0.047 0.047  0.051 0.049 0.049  0.066 0.063 0.062
+#   20000  0.005 0.005 0.005  0.012 0.011 0.011  0.021 0.019 0.019  0.033 0.028 0.027
+# The penalty smooths, not the number; it must only be large enough, and time is in proportion to it.
+#: The cells reach this share of the range of the values beyond it, where the density has no bound.
+MARGIN = 0.1
+#: Basis functions, unless a density is narrow.
+N_BASIS = 80
+#: Third differences: the limit of heavy smoothing is a Gaussian.
+DIFFERENCES = 3
+_DEGREE = 3
+_WIDTH = _DEGREE + 1  # bands of B'WB and of the penalty
+
+
+@dataclass(frozen=True, eq=False)
+class SplineBasis:
+    """Cubic B-splines with equally spaced knots on [0, 1], and the cells on which densities are tabulated.
+
+    Attributes
+    ----------
+    n_basis : int
+        Number of basis functions, at least 4.
+    """
+
+    n_basis: int
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, all of width 1/n_cells."""
+        return (self.n_basis - _DEGREE) * CELLS_PER_INTERVAL
+
+    @cached_property
+    def knots(self) -> np.ndarray:
+        """Knots (n_basis + 4,), three of them beyond either end."""
+        n_intervals = self.n_basis - _DEGREE
+        return np.arange(-_DEGREE, n_intervals + _DEGREE + 1) / n_intervals
+
+    @cached_property
+    def centers(self) -> np.ndarray:
+        """Midpoints (n_cells,) of the cells."""
+        return (np.arange(self.n_cells) + 0.5) / self.n_cells
+
+    def values(self, t: np.ndarray) -> csr_array:
+        """Basis functions (n_points, n_basis) at points t (n_points,) in [0, 1]."""
+        return csr_array(BSpline.design_matrix(t, self.knots, _DEGREE))
+
+    @cached_property
+    def at_cells(self) -> csr_array:
+        """B: basis functions (n_cells, n_basis) at the midpoints of the cells."""
+        return self.values(self.centers)
+
+    @cached_property
+    def at_edges(self) -> csr_array:
+        """Basis functions (n_cells + 1, n_basis) at the edges of the cells."""
+        return self.values(np.arange(self.n_cells + 1) / self.n_cells)
+
+    @cached_property
+    def transposed(self) -> csr_array:
+        """B' (n_basis, n_cells)."""
+        return csr_array(self.at_cells.T)
+
+    @cached_property
+    def at_interval(self) -> np.ndarray:
+        """Basis functions (CELLS_PER_INTERVAL, 4) that are not zero between two knots: everywhere the same."""
+        middle = (self.n_basis - _DEGREE) // 2 * CELLS_PER_INTERVAL
+        return self.at_cells.data.reshape(-1, _WIDTH)[middle : middle + CELLS_PER_INTERVAL].copy()
+
+    @cached_property
+    def products(self) -> csr_array:
+        """Matrix (4 n_basis, n_cells) from the diagonal of W to the entries of B'WB, four to a column of the band."""
+        dense = np.pad(self.at_cells.toarray(), ((0, 0), (0, _DEGREE)))
+        bands = [dense[:, : self.n_basis] * dense[:, d : d + self.n_basis] for d in range(_WIDTH)]
+        return csr_array(np.stack(bands, axis=2).reshape(self.n_cells, -1).T)
+
+    @property
+    def unit(self) -> float:
+        """Factor of the differences."""
+        return float(((self.n_basis - _DEGREE) / 40) ** (DIFFERENCES - 0.5))
+
+    @cached_property
+    def differences(self) -> csr_array:
+        """D (n_basis - 3, n_basis), in a unit in which rho means the same for any number of basis functions.
+
+        |D beta|^2 is 40^-5 times the integral of the squared third derivative.
+        """
+        return csr_array(self.unit * np.diff(np.eye(self.n_basis), DIFFERENCES, axis=0))
+
+    @cached_property
+    def differences_transposed(self) -> csr_array:
+        """D' (n_basis, n_basis - 3)."""
+        return csr_array(self.differences.T)
+
+    @cached_property
+    def penalty_bands(self) -> np.ndarray:
+        """Bands (n_basis, 4) of D'D."""
+        dense = (self.differences.T @ self.differences).toarray()
+        return np.stack([np.pad(np.diag(dense, -d), (0, d)) for d in range(_WIDTH)], axis=1)
+
+    @cached_property
+    def quadratics(self) -> np.ndarray:
+        """Coefficients (n_basis, 3) of the functions 1, t and t^2, which cubic splines contain.
+
+        A coefficient of a polynomial is its polar form at the three inner knots of the basis function.
+        """
+        a, b, c = (self.knots[k : k + self.n_basis] for k in (1, 2, 3))
+        return np.stack([np.ones(self.n_basis), (a + b + c) / 3.0, (a * b + a * c + b * c) / 3.0], axis=1)
+
+    def curvature(self, expected: np.ndarray) -> np.ndarray:
+        """Bands (n_densities, n_basis, 4) of B'WB for W = diag(expected) (n_cells, n_densities)."""
+        return np.ascontiguousarray((self.products @ expected).T).reshape(-1, self.n_basis, _WIDTH)
+
+    def normalized(self, coefficients: np.ndarray) -> np.ndarray:
+        """Coefficients (n_basis, n_densities) of the same densities with exponentials that sum to one.
+
+        No other constant has a higher F.
+        """
+        # The basis functions sum to one, so that a constant added to all coefficients is added to the function.
+        return coefficients - _log_sum(self.at_cells @ coefficients)
+
+    def log_probabilities(self, coefficients: np.ndarray) -> np.ndarray:
+        """Logarithms (n_cells, n_densities) of the probabilities of the cells; columns of exponentials sum to one."""
+        eta = self.at_cells @ coefficients
+        eta -= _log_sum(eta)
+        return eta
+
+    def roughness(self, coefficients: np.ndarray) -> np.ndarray:
+        """|D beta|^2 (n_densities,), what a penalty multiplies by rho/2."""
+        return np.asarray(((self.differences @ coefficients) ** 2).sum(axis=0))
+
+    def moments(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances (n_densities,) of the shares, no standard deviation below the width of a cell."""
+        mean = self.centers @ shares
+        spread = (self.centers[:, None] - mean) ** 2
+        return mean, (spread * shares).sum(axis=0) + 1.0 / self.n_cells**2
+
+    def gaussian(self, shares: np.ndarray) -> np.ndarray:
+        """Coefficients (n_basis, n_densities) of the Gaussians with the moments of the shares."""
+        mean, variance = self.moments(shares)
+        constant = -np.log(self.n_cells) - 0.5 * (np.log(2.0 * np.pi * variance) + mean**2 / variance)
+        return self.quadratics @ np.stack([constant, mean / variance, -0.5 / variance])
+
+
+@lru_cache(maxsize=8)
+def spline_basis(n_basis: int) -> SplineBasis:
+    """The basis of that many functions, made once."""
+    return SplineBasis(n_basis)
+
+
+def _log_sum(eta: np.ndarray) -> np.ndarray:
+    """Logarithms (n_densities,) of the sums of exp(eta)."""
+    peak = eta.max(axis=0)
+    return np.asarray(peak + np.log(np.exp(eta - peak).sum(axis=0)))

@@ -1,0 +1,190 @@
+"""Pieces of work in threads, and what is left of them after an interrupt."""
+
+import ast
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+import tensorly
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+
+import tensorly_smp as smp
+from tensorly_smp._support.checks import collected_warnings, warn
+from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
+from tensorly_smp.exceptions import ConvergenceWarning
+
+
+def run(work, items, n_threads):
+    return run_each(work, items, n_threads, lambda result: result == "interrupted")
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 3, -1])
+def test_outside_of_workers_as_many_threads_as_joblib_says(n_jobs):
+    assert allowed_threads(n_jobs) == effective_n_jobs(n_jobs)
+    with parallel_config(backend="threading", n_jobs=5):
+        assert allowed_threads(n_jobs) == (5 if n_jobs is None else effective_n_jobs(n_jobs))
+    # What does not run beside anything may use all threads.
+    assert Parallel(n_jobs=1)([delayed(allowed_threads)(3)]) == [3]
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_one_thread_inside_workers(backend):
+    assert Parallel(n_jobs=2, backend=backend)(delayed(allowed_threads)(n) for n in (3, -1, None)) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_results_are_in_order(n_threads):
+    assert run(lambda item, check: item**2, list(range(10)), n_threads) == ([i**2 for i in range(10)], False)
+
+
+def test_one_after_the_other_an_interrupt_ends_the_row():
+    results = run(lambda item, check: "interrupted" if item == 2 else item, list(range(10)), 1)
+    assert results == ([0, 1, "interrupted"], True)
+
+
+def test_an_interrupt_reaches_the_other_threads():
+    begun, fired = Event(), Event()
+
+    def work(item, check):
+        if item == 0:
+            begun.wait(10)
+            fired.set()
+            return "interrupted"
+        begun.set()
+        fired.wait(10)
+        for _ in range(1000):
+            Event().wait(0.005)
+            try:
+                check()
+            except KeyboardInterrupt:
+                return "interrupted"
+        return "missed"
+
+    assert run(work, [0, 1], 2) == (["interrupted", "interrupted"], True)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_errors_are_passed_on(n_threads):
+    def work(item, check):
+        raise ValueError(f"item {item}")
+
+    with pytest.raises(ValueError, match="item 0"):
+        run(work, [0, 1], n_threads)
+
+
+def test_nothing_to_do():
+    assert run(lambda item, check: item, [], 3) == ([], False)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_an_interrupt_that_a_piece_does_not_answer(n_threads):
+    def work(item, check):
+        if item == 1:
+            raise KeyboardInterrupt
+        return item
+
+    assert run(work, [0, 1], n_threads) == ([0], True)
+    with pytest.raises(KeyboardInterrupt):
+        run(work, [1], n_threads)
+
+
+def test_blas_keeps_its_threads_after_blocks_that_overlap():
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def n_threads():
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        before, inside, started, may_end = n_threads(), [], Event(), Event()
+
+        def first():
+            with one_blas_thread():
+                started.set()
+                may_end.wait(10)
+                inside.append(n_threads())
+
+        thread = Thread(target=first)
+        thread.start()
+        started.wait(10)
+        with one_blas_thread():
+            may_end.set()
+            thread.join()
+            inside.append(n_threads())  # the other one has left
+        assert inside == [[1] * len(before)] * 2
+        assert n_threads() == before
+
+
+def process_state():
+    return (
+        list(warnings.filters),
+        warnings.showwarning,
+        np.geterr(),
+        tensorly.get_backend(),
+        str(np.random.get_state()),  # noqa: NPY002
+    )
+
+
+def test_concurrent_fits_leave_the_process_as_it_was():
+    data = [smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=seed).X for seed in range(4)]
+
+    def fit(X):
+        for parameters in ({}, {"refine": "em"}, {"refine": None}, {"n_bins": "auto"}):
+            smp.SmoothProductMixture(2, random_state=0, **parameters).fit(X)
+        smp.UnmixedProductMixture(1, random_state=0).fit(X[:100])
+
+    before = process_state()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(fit, data))
+    assert process_state() == before
+
+
+def test_selections_in_threads_leave_the_process_as_it_was():
+    X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
+    before = process_state()
+    with parallel_config(backend="threading"), pytest.warns(ConvergenceWarning) as given:
+        table = smp.select_n_components(X, [1, 2, 3, 4], n_jobs=4, random_state=0, max_iter=0)
+    # Each fit runs in a thread, and what it says is said once, by the thread that has asked.
+    assert [str(each.message).partition(":")[0] for each in given] == ["All fits"]
+    assert all("ConvergenceWarning" in names for names in table.warnings.values.tolist())
+    assert process_state() == before
+
+
+def test_warnings_are_collected_by_the_thread_that_asks():
+    started, may_end = Event(), Event()
+
+    def collect(message):
+        with collected_warnings() as caught:
+            started.set()
+            may_end.wait(10)
+            warn(message)
+        return [str(each) for each in caught]
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(collect, "inside")
+        started.wait(10)
+        with pytest.warns(UserWarning, match="^outside$"):
+            warn("outside")
+        may_end.set()
+        assert other.result() == ["inside"]
+    with collected_warnings() as caught:
+        run(lambda item, check: warn(str(item)), [1, 2], 2)
+    assert sorted(map(str, caught)) == ["1", "2"]
+
+
+def test_no_warning_is_caught_in_the_package():
+    # Filters of warnings belong to the whole process: two threads that restore them leave what the other had set.
+    allowed = {
+        "cli/parser.py",  # the whole process is its
+        "chunked/parts.py",  # in the main thread only
+    }
+    package = Path(smp.__file__).parent
+    calls = {}
+    for path in package.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        if names & {"catch_warnings", "simplefilter", "filterwarnings", "seterr", "set_printoptions"}:
+            calls[path.relative_to(package).as_posix()] = names
+    assert set(calls) <= allowed

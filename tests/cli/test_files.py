@@ -1,0 +1,202 @@
+"""Files of the command line: none is overwritten by mistake, compressed ones are read, sizes are limited."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import tensorly_smp as smp
+from tensorly_smp.cli.parser import main
+
+pytest.importorskip("h5netcdf")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def csv(folder):
+    X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
+    pd.DataFrame(X, columns=["a", "b", "c", "d"]).to_csv(folder / "data.csv", index=False)
+    return folder / "data.csv"
+
+
+def test_outputs_do_not_overwrite_inputs_or_each_other(csv, folder, capsys):
+    before = csv.read_bytes()
+    model = folder / "model.nc"
+    assert main(["fit", str(csv), "--components", "2", "--out", str(model)]) == 0
+    saved = model.read_bytes()
+    (folder / "link.csv").symlink_to(csv)
+    os.link(csv, folder / "hard.csv")
+    fit = ["fit", str(csv), "--components", "2"]
+    for arguments in (
+        [*fit, "--labels", str(csv)],
+        [*fit, "--labels", str(folder / "." / csv.name)],
+        [*fit, "--labels", str(folder / "link.csv")],
+        [*fit, "--labels", str(folder / "hard.csv")],
+        [*fit, "--labels", str(folder / "new.png"), "--figure", str(folder / "new.png")],
+        [*fit, "--out", str(folder / "new.nc"), "--labels", str(folder / "new.nc")],
+        [*fit, "--out", str(folder / "new.zarr"), "--labels", str(folder / "new.zarr" / "labels.csv")],
+        ["predict", str(model), str(csv), "--out", str(csv)],
+        ["predict", str(model), str(csv), "--out", str(model)],
+    ):
+        assert main(arguments) == 2
+        assert re.search("would overwrite|no folder", capsys.readouterr().err)
+    assert csv.read_bytes() == before
+    assert model.read_bytes() == saved
+    assert not (folder / "new.png").exists()
+
+
+def test_outputs_that_cannot_be_written_are_found_before_the_fit(csv, folder, capsys, monkeypatch):
+    def fit(*_):
+        raise AssertionError("fitted")
+
+    monkeypatch.setattr(smp.SmoothProductMixture, "fit", fit)
+    (folder / "model.nc").mkdir()
+    for option, path in (("--out", folder / "model.nc"), ("--labels", folder), ("--labels", folder / "none" / "a.csv")):
+        assert main(["fit", str(csv), "--components", "2", option, str(path)]) == 2
+        assert "folder" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+def test_devices_are_written_to(csv, folder, capsys):
+    assert main(["fit", str(csv), "--components", "2", "--labels", "/dev/null"]) == 0
+    (folder / "full.csv").symlink_to("/dev/full")
+    assert main(["fit", str(csv), "--components", "2", "--labels", str(folder / "full.csv")]) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert (folder / "full.csv").is_symlink()
+    command = [sys.executable, "-m", "tensorly_smp", "check", "--variables", "4", "--bins", "3"]
+    with open("/dev/full", "w") as device:
+        full = subprocess.run(command, stdout=device, stderr=subprocess.PIPE, text=True)
+    assert (full.returncode, full.stderr) == (2, "error: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_a_closed_standard_output(csv, folder):
+    command = f"{sys.executable} -m tensorly_smp"
+    model = folder / "model.nc"
+    for arguments, status, words in (
+        (f"fit {csv} --components 2 --out {model}", 0, ""),
+        (f"predict {model} {csv}", 2, "error: The standard output is closed"),
+        (f"check {folder / 'none.nc'}", 2, "error: There is no file"),
+    ):
+        ended = subprocess.run(f"{command} {arguments} >&-", shell=True, stderr=subprocess.PIPE, text=True)
+        assert ended.returncode == status
+        assert ended.stderr.startswith(words)
+    assert subprocess.run(f"{command} check none.nc >&- 2>&-", shell=True).returncode == 2
+
+
+PACKED = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+}
+
+
+def zipped(names, content):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name in names:
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("kind", [*PACKED, "zip"])
+@pytest.mark.parametrize("has_suffix", [True, False])
+def test_compressed_tables(csv, folder, kind, has_suffix, capsys):
+    content = csv.read_bytes()
+    path = folder / (f"data.csv.{kind}" if has_suffix else "data.csv2")
+    packed = zipped(["data.csv"], content) if kind == "zip" else PACKED[kind](content)
+    path.write_bytes(packed)
+    outputs = []
+    for each in (csv, path):
+        assert main(["fit", str(each), "--components", "2"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    path.write_bytes(packed[: len(packed) // 2])
+    assert main(["fit", str(path), "--components", "2"]) == 2
+    assert f"{path} cannot be unpacked" in capsys.readouterr().err
+
+
+def tarred(content):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        info = tarfile.TarInfo("data.csv")
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("data.tar", tarred(b"a,b,c\n1,2,3\n"), "is a tar file"),
+        ("data.tar.gz", gzip.compress(tarred(b"a,b,c\n1,2,3\n")), "is a tar file"),
+        ("data.csv.zst", b"\x28\xb5\x2f\xfd\0\0\0\0", "is a Zstandard file"),
+        ("data.7z", b"7z\xbc\xaf\x27\x1c\0\0", "is a 7-Zip file"),
+        ("two.zip", zipped(["a.csv", "b.csv"], b"a,b\n1,2\n"), "has 2 files"),
+        ("none.zip", zipped([], b""), "has 0 files"),
+        ("data.parquet", b"PAR1\0\0\0\xff\xfe", "text"),
+    ],
+)
+def test_other_archives_are_named(folder, name, content, words, capsys):
+    (folder / name).write_bytes(content)
+    assert main(["fit", str(folder / name), "--components", "2"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(words, said)
+    assert name in said
+    assert len(said.splitlines()) == 1
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"tensorly-smp {smp.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "data.csv", "--select", "1:1000000000"],
+        ["check", "--variables", "1000000000", "--bins", "3"],
+        ["check", "--variables", "10", "--bins", "1000000000", "--components", "2"],
+        ["fit", "data.csv", "--components", "1000000000"],
+        ["fit", "data.csv", "--components", "2", "--bins", "1000000"],
+        ["fit", "data.csv", "--components", "2", "--bins", "9" * 400],
+        ["fit", "data.csv", "--components", "2", "--jobs", "1000000"],
+    ],
+)
+def test_numbers_that_would_run_away(csv, folder, arguments, capsys):
+    arguments = [str(csv) if word == "data.csv" else word for word in arguments]
+    try:
+        status = main(arguments)
+    except SystemExit as ended:
+        status = ended.code
+    assert status == 2
+    assert re.search("expected at most|more than 1000 numbers", capsys.readouterr().err)
+
+
+def test_a_column_called_component_names_the_samples(csv, folder):
+    table = pd.read_csv(csv)
+    table.insert(0, "component", [f"s{m}" for m in range(len(table))])
+    table.to_csv(folder / "named.csv", index=False)
+    labels = folder / "labels.csv"
+    arguments = ["fit", str(folder / "named.csv"), "--components", "2", "--id-column", "component"]
+    assert main([*arguments, "--labels", str(labels)]) == 0
+    found = pd.read_csv(labels)
+    assert found.columns.tolist() == ["component_", "component"]
+    assert found["component_"][0] == "s0"

@@ -1,0 +1,485 @@
+"""The command line, as a user types it."""
+
+import io
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tensorly_smp as smp
+from tensorly_smp.cli.commands import small_components
+from tensorly_smp.cli.parser import main
+from tensorly_smp.exceptions import ClippedMassWarning
+
+DATA = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=1, missing=0.05)
+NAMES = ["length", "depth", "mass", "age"]
+TABLE = (
+    pd.DataFrame(DATA.X, columns=NAMES)
+    .assign(kind=np.array(["A", "B"])[DATA.labels], name=range(100, 600))
+    .to_csv(index=False)
+)
+FRAME = pd.read_csv(io.StringIO(TABLE))  # as pandas reads it: older versions are off in the last digit
+WAYS = ["--id-column", "name", "--labels-column", "kind"]
+NOTHING_WRITTEN = "note: Nothing was written; --out FILE keeps the model."
+FIT = ["--components", "2", "--bins", "8", "--refine", "none"]
+
+
+@pytest.fixture
+def files():
+    """Models are written, which needs an extra."""
+    pytest.importorskip("h5netcdf")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.csv").write_text(TABLE)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return smp.SmoothProductMixture(2, n_bins=8, refine=None, random_state=0).fit(FRAME[NAMES])
+
+
+def run(capsys, *arguments):
+    """Exit status, standard output and standard error of a command."""
+    try:
+        status = main([str(argument) for argument in arguments])
+    except SystemExit as ended:  # argparse
+        status = ended.code
+    return status, *capsys.readouterr()
+
+
+# ---- fit ----
+
+
+@pytest.mark.usefixtures("files")
+def test_fit_writes_what_the_library_gives(capsys, fitted):
+    status, out, err = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc", "--labels", "labels.csv")
+    assert (status, err) == (0, "")
+    loaded = smp.load("fit.nc")
+    np.testing.assert_array_equal(loaded.predict_proba(FRAME[NAMES]), fitted.predict_proba(FRAME[NAMES]))
+    expected = pd.DataFrame({"name": FRAME["name"], "component": fitted.predict(FRAME[NAMES])})
+    pd.testing.assert_frame_equal(pd.read_csv("labels.csv"), expected)
+    lines = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
+    assert lines["samples"] == "500"
+    assert lines["variables"] == "4: 'length', 'depth', 'mass', 'age'"
+    assert lines["components"].startswith(f"2, with weights {fitted.weights_[0]:.3g} ")
+    assert lines["outcome"].startswith("converged: ")
+    assert lines["missing"] == f"{np.isnan(DATA.X).mean():.1%} of the entries"
+    accuracy = smp.metrics.clustering_accuracy(DATA.labels, fitted.predict(FRAME[NAMES]))
+    assert lines["accuracy"] == f"{accuracy:.1%} of 500 samples are in the component of their class in 'kind'"
+    assert lines["written"] == "fit.nc, labels.csv"
+
+
+@pytest.mark.usefixtures("files")
+def test_fit_by_default_is_the_estimators_default(capsys):
+    status, out, _ = run(capsys, "fit", "data.csv", "--components", "2", *WAYS, "--out", "fit.nc", "--seed", "3")
+    assert status == 0
+    assert "log-splines; " in out
+    model = smp.SmoothProductMixture(2, random_state=3).fit(FRAME[NAMES])
+    np.testing.assert_array_equal(smp.load("fit.nc").predict_proba(FRAME[NAMES]), model.predict_proba(FRAME[NAMES]))
+
+
+def test_fit_chooses_the_number_of_components(capsys):
+    status, out, err = run(capsys, "fit", "data.csv", "--select", "1:3", *FIT[2:], *WAYS)
+    assert status == 0
+    assert err.splitlines()[-1] == NOTHING_WRITTEN
+    assert re.search(r"^ +2  [\d.]+  <- chosen$", out, re.MULTILINE)
+    assert out.count("chosen") == 1
+    assert re.search(r"^components  2, with weights", out, re.MULTILINE)
+
+
+def test_fit_to_zarr(capsys, fitted):
+    pytest.importorskip("zarr")
+    assert run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.zarr")[0] == 0
+    np.testing.assert_array_equal(smp.load("fit.zarr").predict(FRAME[NAMES]), fitted.predict(FRAME[NAMES]))
+
+
+@pytest.mark.parametrize(("name", "start"), [("fit.png", b"\x89PNG"), ("fit.svg", b"<?xml"), ("fit.pdf", b"%PDF")])
+def test_fit_draws(capsys, folder, name, start):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    status, out, _ = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--figure", name)
+    assert status == 0
+    assert name in out
+    content = (folder / name).read_bytes()
+    assert content.startswith(start)
+    assert len(content) > 5000
+    assert not plt.get_fignums()
+
+
+def test_many_variables_are_drawn_on_pages(capsys, folder):
+    pytest.importorskip("matplotlib")
+    wide = smp.datasets.make_smooth_mixture("gaussian", 300, 14, 2, random_state=0).X
+    pd.DataFrame(wide).add_prefix("v").to_csv("wide.csv", index=False)
+    status, _, err = run(capsys, "fit", "wide.csv", *FIT, "--figure", "fit.pdf")
+    assert (status, err) == (0, "")
+    assert b"/Count 2" in (folder / "fit.pdf").read_bytes()
+    _, _, err = run(capsys, "fit", "wide.csv", *FIT, "--figure", "fit.png")
+    assert err == "note: fit.png shows the first 12 of 14 variables; a .pdf has them all.\n"
+
+
+@pytest.mark.usefixtures("files")
+def test_a_fit_that_is_questionable(capsys):
+    status, out, err = run(capsys, "fit", "data.csv", "--components", "30", *FIT[2:], *WAYS, "--out", "fit.nc")
+    assert status == 1
+    assert "components  30" in out
+    lines = err.splitlines()
+    assert lines
+    assert all(line.startswith("warning: ") for line in lines)
+    assert len(set(lines)) == len(lines)
+    small = re.fullmatch(
+        r"warning: (\d+) of 30 components hold fewer than 5 samples: ([\d, ]+)\. "
+        r"Fewer components, or --select 1:(\d+)\.",
+        lines[-1],
+    )
+    with pytest.warns(ClippedMassWarning):
+        model = smp.load("fit.nc")
+    assert model.n_components == 30
+    few = [r for r in range(30) if model.weights_[r] * 500 < 5]
+    assert [int(r) for r in small[2].split(", ")] == few
+    assert (int(small[1]), int(small[3])) == (len(few), 30 - len(few))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([0.5, 0.5], ""),
+        ([0.95, 0.05], ""),  # five of a hundred
+        ([0.96, 0.04], "1 of 2 components holds fewer than 5 samples: 1. Fewer components, or --select 1:1."),
+        ([0.94, 0.03, 0.03], "2 of 3 components hold fewer than 5 samples: 1, 2. Fewer components, or --select 1:1."),
+    ],
+)
+def test_components_of_few_samples(weights, message):
+    assert small_components(np.array(weights), 100) == message
+
+
+@pytest.mark.usefixtures("files")
+def test_few_samples_alone_are_questionable(capsys, monkeypatch):
+    monkeypatch.setattr("tensorly_smp.cli.commands.FEWEST_SAMPLES", 400)
+    status, _, err = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc")
+    assert status == 1
+    assert err == ("warning: 2 of 2 components hold fewer than 400 samples: 0, 1. Fewer components, or --select 1:1.\n")
+
+
+@pytest.mark.usefixtures("files")
+def test_columns_of_yes_and_no(capsys):
+    table = FRAME[NAMES].assign(smoker=np.where(DATA.labels == 1, "Yes", "no"))
+    table.to_csv("smokers.csv", index=False)
+    status, out, err = run(capsys, "fit", "smokers.csv", "--components", "2", "--out", "fit.nc")
+    assert status == 0
+    assert re.search("^coded +smoker: yes = 1, no = 0$", out, re.MULTILINE)
+    assert "smoker: yes" not in err
+    table.assign(smoker="NO").iloc[:2].to_csv("new.csv", index=False)
+    status, out, err = run(capsys, "predict", "fit.nc", "new.csv")
+    assert (status, err) == (0, "note: smoker: yes = 1, no = 0\n")
+    expected = smp.load("fit.nc").predict(table.assign(smoker=0.0).iloc[:2])
+    assert [int(line.split(",")[1]) for line in out.splitlines()[1:]] == expected.tolist()
+
+
+@pytest.mark.usefixtures("files")
+def test_a_constant_column_is_said_once(capsys):
+    FRAME[NAMES].assign(site=5).to_csv("site.csv", index=False)
+    _, _, err = run(capsys, "fit", "site.csv", *FIT, "--out", "fit.nc")
+    assert sum("'site' take a single value" in line for line in err.splitlines()) == 1
+    assert "in one bin" not in err
+
+
+def test_other_encodings_and_repeated_names_of_samples(capsys, folder):
+    (folder / "latin.csv").write_bytes(TABLE.replace("length", "länge").replace("101\n", "100\n").encode("latin-1"))
+    ways = [*FIT, *WAYS, "--encoding", "latin-1", "--labels", "labels.csv"]
+    status, out, err = run(capsys, "fit", "latin.csv", *ways)
+    assert status == 0
+    assert "4: 'länge', 'depth'" in out
+    assert err == (
+        "note: Column 'name', which names the samples, is not unique: 100 is in rows 1 and 2; 1 of 500 entries repeat "
+        "another.\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["fit.nc", "fit.nc4", "fit.h5", "fit.hdf5", "fit.NC"])
+@pytest.mark.usefixtures("files")
+def test_names_of_models(capsys, name):
+    assert run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", name)[0] == 0
+    assert smp.load(name).n_components == 2
+
+
+# ---- check ----
+
+
+@pytest.mark.parametrize(
+    ("sizes", "status", "verdict"),
+    [
+        (["--variables", 10, "--bins", 15, "--components", 5], 0, "unique for almost every model"),
+        (["--bins", 5, 6, 7, "--components", 2], 0, "unique for almost every model"),
+        (["--variables", 3, "--bins", 2, "--components", 3], 1, "not identifiable: 4 free directions"),
+    ],
+)
+def test_check_sizes(capsys, sizes, status, verdict):
+    found, out, err = run(capsys, "check", *sizes)
+    assert (found, err) == (status, "")
+    assert f"Verdict: {verdict}\n" in out
+
+
+def test_check_how_many_components_there_may_be(capsys):
+    status, out, _ = run(capsys, "check", "--variables", 10, "--bins", 15)
+    assert status == 0
+    numbers = [line.split()[0] for line in out.splitlines()[1:]]
+    assert numbers[:3] == [str(smp.max_identifiable_rank(10, 15, name)) for name in ("gevd", "kruskal", "generic")]
+    assert float(numbers[3]) == pytest.approx(smp.max_identifiable_rank(10, 15, "joint"), rel=0.01)
+
+
+def test_check_a_file(capsys, fitted):
+    fitted.save("fit.nc")
+    status, out, err = run(capsys, "check", "fit.nc")
+    report = fitted.identifiability_
+    assert err == ""
+    assert out == f"{report!r}\n"
+    assert status == (0 if fitted.identifiability_.is_generically_unique else 1)
+
+
+# ---- predict ----
+
+
+def test_predict(capsys, fitted, folder):
+    fitted.save("fit.nc")
+    arguments = ["fit.nc", "data.csv", *WAYS, "--probabilities", "--densities"]
+    status, out, err = run(capsys, "predict", *arguments)
+    assert status == 0
+    assert re.fullmatch(r"accuracy: [\d.]+% of 500 samples .*\n", err)
+    assert run(capsys, "predict", *arguments, "--out", "out.csv")[:2] == (0, "")
+    assert (folder / "out.csv").read_text() == out
+    found = pd.read_csv("out.csv")
+    assert list(found.columns) == ["name", "component", "probability_0", "probability_1", "log_density"]
+    np.testing.assert_array_equal(found["component"], fitted.predict(FRAME[NAMES]))
+    np.testing.assert_allclose(found.iloc[:, 2:4], fitted.predict_proba(FRAME[NAMES]))
+    np.testing.assert_allclose(found["log_density"], fitted.score_samples(FRAME[NAMES]))
+
+
+def test_predict_matches_columns_by_name(capsys, fitted):
+    fitted.save("fit.nc")
+    FRAME[[*NAMES[::-1], "kind"]].to_csv("turned.csv", index=False)
+    status, out, err = run(capsys, "predict", "fit.nc", "turned.csv")
+    assert status == 0
+    assert err == "note: Left out, as the model has no such variables: 'kind'.\n"
+    components = [int(line.split(",")[1]) for line in out.splitlines()[1:]]
+    np.testing.assert_array_equal(components, fitted.predict(FRAME[NAMES]))
+
+
+def test_predict_with_a_model_of_numbers_without_names(capsys):
+    smp.SmoothProductMixture(2, n_bins=8, refine=None, random_state=0).fit(DATA.X).save("fit.nc")
+    FRAME[NAMES].to_csv("bare.csv", index=False, header=False)
+    status, out, _ = run(capsys, "predict", "fit.nc", "bare.csv", "--no-header")
+    assert status == 0
+    assert len(out.splitlines()) == 501
+
+
+@pytest.mark.usefixtures("files")
+def test_fit_with_discrete_variables(capsys, folder):
+    table = FRAME[NAMES].assign(visits=np.arange(500) % 30, grade=np.arange(500) % 3)
+    table.to_csv(folder / "visits.csv", index=False)
+    for given, expected in (([], ["grade"]), (["visits", "grade"], ["visits", "grade"])):
+        options = [word for name in given for word in ("--discrete", name)]
+        assert (
+            run(capsys, "fit", "visits.csv", "--components", "2", "--bins", "30", *options, "--out", "fit.nc")[0] == 0
+        )
+        discrete = smp.load("fit.nc").result_["discrete"]
+        assert discrete["variable"].values[discrete.values == 1].tolist() == expected
+    assert "'depths'" in run(capsys, "fit", "visits.csv", "--components", "2", "--discrete", "depths")[2]
+
+
+@pytest.mark.usefixtures("files")
+def test_predict_knows_the_signs_of_missing_entries(capsys, folder):
+    (folder / "signs.csv").write_text(
+        FRAME[NAMES].assign(age=FRAME["age"].fillna(-999.0)).to_csv(index=False, na_rep="?")
+    )
+    signs = ["--missing=-999.0", "--missing", "?", "--missing=--", "--missing=a\u2028b"]
+    assert run(capsys, "fit", "signs.csv", *FIT, *signs, "--out", "fit.nc")[0] == 0
+    status, out, err = run(capsys, "predict", "fit.nc", "signs.csv", "--densities")
+    assert (status, err) == (0, "")
+    # Old versions of pandas write and read the last digit wrong.
+    found = pd.read_csv(io.StringIO(out))["log_density"]
+    np.testing.assert_allclose(found, smp.load("fit.nc").score_samples(FRAME[NAMES]), rtol=1e-14)
+    assert run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "plain.nc")[0] == 0
+    assert run(capsys, "predict", "plain.nc", "signs.csv")[0] == 2  # "?" is no number
+    assert run(capsys, "predict", "plain.nc", "signs.csv", *signs)[1].count("\n") == 501
+    text = (folder / "signs.csv").read_text()
+    for sign in ("--", "a\u2028b"):
+        (folder / "signs.csv").write_text(text.replace("?", sign), encoding="utf-8")
+        assert run(capsys, "predict", "fit.nc", "signs.csv", "--densities") == (0, out, "")
+
+
+def test_predict_needs_the_variables(capsys, fitted):
+    fitted.save("fit.nc")
+    FRAME[NAMES[:3]].to_csv("less.csv", index=False)
+    status, _, err = run(capsys, "predict", "fit.nc", "less.csv")
+    assert status == 2
+    assert "no column 'age', which the model needs" in err
+
+
+# ---- dependent variables ----
+
+DEPENDENT = ["--components", "2", "--id-column", "name", "--labels-column", "kind"]
+
+
+@pytest.fixture
+def dependent(folder):
+    """Two groups that are long and narrow, and a variable that neither depends on a group nor on another variable."""
+    rng = np.random.default_rng(0)
+    kinds, size = rng.integers(2, size=400), rng.normal(size=(400, 1))
+    X = size + 0.4 * rng.normal(size=(400, 3)) + 1.5 * np.outer(kinds, [1, -1, 1])
+    frame = pd.DataFrame(np.column_stack([X, rng.normal(size=400)]), columns=NAMES)
+    frame.assign(kind=np.array(["A", "B"])[kinds], name=range(400)).to_csv(folder / "dependent.csv", index=False)
+    return frame
+
+
+@pytest.mark.usefixtures("files")
+def test_fit_says_that_variables_depend_on_each_other(capsys, dependent):
+    status, out, err = run(capsys, "fit", "dependent.csv", *DEPENDENT, "--out", "fit.nc")
+    assert status == 0
+    assert "unmixing" not in out
+    assert re.fullmatch("warning: Within components, . of 6 pairs of variables are dependent: 'length' and .*\n", err)
+    ways = DEPENDENT[2:]
+    status, out, err = run(capsys, "independence", "fit.nc", "dependent.csv", *ways, "--out", "pairs.csv")
+    report = smp.check_independence(smp.load("fit.nc"), dependent, random_state=0)
+    assert (status, out, err) == (1, f"{report!r}\n", "")
+    assert report.n_dependent >= 3
+    pairs = pd.read_csv("pairs.csv")
+    assert len(pairs) == 6
+    assert list(zip(pairs.variable, pairs.other_variable, strict=True))[: report.n_dependent] == report.dependent
+    assert pairs.is_dependent.sum() == report.n_dependent
+    status, out, _ = run(
+        capsys, "independence", "fit.nc", "dependent.csv", *ways, "--level", 1e-30, "--replicates", 0, "--seed", 1
+    )
+    assert status == 1
+    assert out.startswith("Independence within 2 components of 4 variables, 400 samples\n")
+
+
+@pytest.mark.usefixtures("files")
+def test_fit_with_a_linear_map(capsys, dependent):
+    pytest.importorskip("matplotlib")
+    options = ["--unmix", "--bins", 10, "--discrete", "age", "--jobs", 1, "--seed", 3]
+    outputs = ["--out", "fit.nc", "--labels", "labels.csv", "--figure", "fit.png"]
+    status, out, err = run(capsys, "fit", "dependent.csv", *DEPENDENT, *options, *outputs)
+    assert (status, err) == (0, "")
+    lines = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
+    assert re.fullmatch(r"3 of 4 variables are combined; start: .*; \d+ alternations, converged", lines["unmixing"])
+    assert "10 bins per variable" in lines["densities"]
+    assert float(lines["accuracy"].partition("%")[0]) > 95
+    loaded = smp.load("fit.nc")
+    assert isinstance(loaded, smp.UnmixedProductMixture)
+    np.testing.assert_array_equal(loaded.predict(dependent), pd.read_csv("labels.csv").component)
+    status, out, _ = run(capsys, "independence", "fit.nc", "dependent.csv", *DEPENDENT[2:])
+    assert status == 0
+    assert "None of 6 pairs of sources is dependent" in out
+    status, out, _ = run(capsys, "predict", "fit.nc", "dependent.csv", *DEPENDENT[2:], "--densities")
+    assert status == 0
+    assert out.startswith("name,component,log_density\n")
+    assert run(capsys, "check", "fit.nc")[0] in (0, 1)
+
+
+# ---- what goes wrong ----
+
+UNUSABLE = {
+    "no command": ([], "arguments are required: command"),
+    "an unknown command": (["train"], "invalid choice"),
+    "no number of components": (["fit", "data.csv"], "--components --select is required"),
+    "two numbers of components": (["fit", "data.csv", "--components", 2, "--select", "1:2"], "not allowed with"),
+    "a range that is none": (["fit", "data.csv", "--select", "3:1"], "no range of numbers such as 1:10"),
+    "a negative number": (["fit", "data.csv", "--components", -1], "'-1' is no number from 1 on"),
+    "bins that are no number": (["fit", "data.csv", *FIT, "--bins", "many"], 'neither a number nor "auto"'),
+    "a long separator": (["fit", "data.csv", *FIT, "--sep", "::"], "not a single character"),
+    "a short option": (["fit", "data.csv", "--comp", 2], "required|unrecognized"),
+    "no such file": (["fit", "none.csv", *FIT], "error: There is no file none.csv."),
+    "text columns": (["fit", "data.csv", *FIT], "error: Column 'kind' is not numbers: .*--drop 'kind'"),
+    "too few variables": (["fit", "data.csv", *FIT, *WAYS, "--drop", "age", "--drop", "mass"], "at least three"),
+    "one bin": (["fit", "data.csv", *FIT, *WAYS, "--bins", 1], "error: n_bins of variable 'length' is 1"),
+    "no jobs": (["fit", "data.csv", *FIT, *WAYS, "--jobs", 0], "error: n_jobs is 0"),
+    "an unknown column": (["fit", "data.csv", *FIT, "--drop", "weight"], "error: data.csv has no column 'weight'; it"),
+    "a misspelled column": (["fit", "data.csv", *FIT, "--drop", "Masss"], "did you mean 'mass'"),
+    "no folder for the model": (["fit", "data.csv", *FIT, "--out", "a/b.nc"], "error: There is no folder a "),
+    "no folder for the labels": (["fit", "data.csv", *FIT, "--labels", "a/b.csv"], "error: There is no folder a "),
+    "a picture of unknown kind": (["fit", "data.csv", *FIT, "--figure", "fit.doc"], r"expected a name that ends in \."),
+    "a map without smooth densities": (["fit", "data.csv", *FIT, "--unmix"], "--unmix with --refine none; it needs"),
+    "a map for several numbers": (["fit", "data.csv", "--select", "1:3", "--unmix"], "--unmix with --select"),
+    "a map of incomplete samples": (
+        ["fit", "data.csv", "--components", 2, *WAYS, "--unmix"],
+        "error: .* samples have missing entries .*; expected complete samples",
+    ),
+    "a table without a model": (["independence", "data.csv"], "arguments are required: data"),
+    "independence of a table": (["independence", "data.csv", "x.csv"], "data.csv is no model file.*MODEL DATA"),
+    "a rate that is text": (["independence", "fit.nc", "data.csv", "--level", "low"], "invalid float value: 'low'"),
+    "nothing to check": (["check"], "error: Give the file of a model, or --variables 10"),
+    "no number of variables": (["check", "--bins", 5, "--components", 2], "error: How many variables"),
+    "too many to check": (["check", "data.csv", "--bins", 5], "error: Both a model and --bins are given"),
+    "sizes that do not fit": (["check", "--variables", 4, "--bins", 5, 6, "--components", 2], "error: n_bins has 2"),
+    "a model that is none": (["check", "data.csv"], "error: data.csv is no model file; expected one that fit"),
+    "a table before the model": (
+        ["predict", "data.csv", "fit.nc"],
+        "data.csv is no model file; .*: predict MODEL DATA",
+    ),
+    "a model named like a table": (["fit", "data.csv", *FIT, "--out", "x.csv"], r"ends in \.nc, .*--labels x\.csv"),
+    "a model of unknown kind": (["fit", "data.csv", *FIT, "--out", "fit"], r"--out is fit, .*\.hdf5 or \.zarr\.$"),
+    "a store in capitals": (["fit", "data.csv", *FIT, "--out", "fit.ZARR"], "--out is fit.ZARR, for the model"),
+    "a folder": (["fit", ".", *FIT], r"error: \. is a folder; expected a CSV file"),
+    "an unknown encoding": (["fit", "data.csv", *FIT, "--encoding", "latin-99"], "'latin-99' is no text encoding"),
+    "an encoding of no text": (["fit", "data.csv", *FIT, "--encoding", "base64"], "'base64' is no text encoding"),
+    "a model that is not there": (["predict", "none.nc", "data.csv"], "error: There is no file none.nc."),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_what_cannot_be_used(capsys, folder, arguments, message):
+    if "--figure" in arguments:
+        pytest.importorskip("matplotlib")
+    status, out, err = run(capsys, *arguments)
+    assert status == 2
+    assert out == ""
+    assert re.search(message, err)
+    assert "Traceback" not in err
+    assert [path.name for path in folder.iterdir()] == ["data.csv"]
+
+
+def test_a_package_that_is_missing(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5netcdf", None)
+    status, _, err = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc")
+    assert status == 2
+    assert 'pip install "tensorly_smp[io]"' in err
+
+
+def test_keyboard_interrupt(capsys, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorly_smp.cli.commands.read_table", interrupt)
+    assert run(capsys, "fit", "data.csv", *FIT) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("command", [[], ["fit"], ["check"], ["predict"], ["independence"]])
+def test_help(capsys, command):
+    status, out, _ = run(capsys, *command, "--help")
+    assert status == 0
+    assert out.startswith("usage: tensorly-smp")
+
+
+@pytest.mark.usefixtures("files")
+def test_as_a_process(folder):
+    arguments = ["fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tensorly_smp", *arguments], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "written     fit.nc" in done.stdout
+    assert smp.load(folder / "fit.nc").n_components == 2
+    failed = subprocess.run(
+        [sys.executable, "-m", "tensorly_smp", "fit", "none.csv", *FIT],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+    )
+    assert (failed.returncode, failed.stdout, failed.stderr) == (2, "", "error: There is no file none.csv.\n")

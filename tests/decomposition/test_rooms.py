@@ -1,0 +1,197 @@
+"""The rooms of the decomposition, and what users of TensorLy expect of it."""
+
+import inspect
+import warnings
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import tensorly as tl
+from backend_problems import tensor
+from tensorly.cp_tensor import CPTensor
+from tensorly.decomposition import non_negative_parafac_hals
+from tensorly.metrics.factors import congruence_coefficient
+
+import tensorly_smp as smp
+from tensorly_smp.decomposition.options import SolverOptions
+from tensorly_smp.decomposition.problem import as_problem
+from tensorly_smp.decomposition.solver import decompose, solve
+from tensorly_smp.decomposition.starts import make_starts
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.marginals.tensors import to_numpy
+
+MODES = [(0, 1, 2), (0, 1, 3)]
+
+
+def single(seed=0):
+    return np.random.default_rng(seed).random((4, 5, 3))
+
+
+def pair():
+    """Two tensors of two components, and a little noise."""
+    rng = np.random.default_rng(0)
+    factors = [rng.dirichlet(np.full(size, 0.5), 2).T for size in (3, 4, 5, 2)]
+    models = [np.einsum("ir,jr,kr->ijk", *(factors[n] for n in mode)) for mode in MODES]
+    return [(t + 1) * model + 0.01 * rng.random(model.shape) for t, model in enumerate(models)]
+
+
+def factorize(data, rank=2, **options):
+    return smp.coupled_simplex_parafac(data, rank, **{"random_state": 0, "tol": 1e-5, **options})
+
+
+# --- rooms
+
+
+def test_rooms_one_after_the_other_are_the_function():
+    expected = factorize(pair(), modes=MODES, n_init=3, loss="frobenius")
+    problem = as_problem(pair(), MODES, rank=2, loss="frobenius")
+    starts = make_starts(problem, "gevd", 3, 0)
+    for found in (
+        solve(problem, starts, SolverOptions(), tol=1e-5),
+        decompose(problem, n_init=3, random_state=0, tol=1e-5),
+    ):
+        np.testing.assert_array_equal(found.start_losses, expected.start_losses)
+
+
+def test_options_are_frozen_and_checked():
+    with pytest.raises(AttributeError):
+        SolverOptions().n_jobs = 2
+    for wrong, error in (({"n_inner": 0}, InvalidInputError), ({"n_screen": 1.5}, InvalidTypeError)):
+        with pytest.raises(error, match=next(iter(wrong))):
+            SolverOptions(**wrong)
+    with pytest.raises(InvalidTypeError, match="options is dict; expected SolverOptions"):
+        factorize(single(), options={"n_jobs": 2})
+    names = {field.name for field in fields(SolverOptions)}
+    assert names == {"solver", "n_inner", "extrapolate", "n_screen", "n_jobs", "dtype", "device", "warn"}
+    assert len(inspect.signature(smp.coupled_simplex_parafac).parameters) == 15
+
+
+# --- tensors
+
+
+def test_a_single_tensor_needs_no_modes(backend):
+    array = single()
+    one = factorize(tensor(array, "float64"))
+    other = factorize([tensor(array, "float64")], modes=[(0, 1, 2)])
+    np.testing.assert_array_equal(to_numpy(one.factors.weights), to_numpy(other.factors.weights))
+    assert one.factors.n_bins == (4, 5, 3)
+
+
+def test_solutions_are_unpacked_as_cp_tensors_are():
+    solution = factorize(single())
+    weights, factors = solution
+    assert len(solution) == 2
+    assert weights is solution[0] is solution.weights
+    assert [a is b for a, b in zip(factors, solution.factors.factors, strict=True)] == [True] * 3
+    assert isinstance(solution.cp_copy(), CPTensor)
+    assert (solution.shape, solution.rank) == ((4, 5, 3), 2)
+
+
+def test_functions_of_tensorly_take_a_solution(backend):
+    solution = factorize(tensor(single(), "float64"))
+    cp = solution.to_cp_tensor()
+    other = factorize(tensor(single(1), "float64"))
+    ones, zeros = tensor(np.ones(5), "float64"), tensor(np.zeros((4, 5, 3)), "float64")
+    functions = {
+        "to_tensor": tl.cp_to_tensor,
+        "to_vec": tl.cp_to_vec,
+        "to_unfolded": lambda x: tl.cp_to_unfolded(x, 1),
+        "norm": tl.cp_norm,
+        "normalize": lambda x: tl.cp_to_tensor(tl.cp_tensor.cp_normalize(x)),
+        "flip_sign": lambda x: tl.cp_to_tensor(tl.cp_tensor.cp_flip_sign(x)),
+        "mode_dot": lambda x: tl.cp_to_tensor(tl.cp_tensor.cp_mode_dot(x, ones, 1, copy=True)),
+        "permute": lambda x: tl.cp_to_tensor(tl.cp_tensor.cp_permute_factors(other.to_cp_tensor(), x)[0]),
+        "gradient": lambda x: tl.cp_tensor.cp_lstsq_grad(x, zeros).factors[0],
+        "congruence": lambda x: congruence_coefficient(x[1], other[1])[0],
+    }
+    for name, function in functions.items():
+        np.testing.assert_allclose(to_numpy(function(solution)), to_numpy(function(cp)), rtol=1e-7, err_msg=name)
+    assert tl.cp_tensor.cp_permute_factors(solution, solution)[1][0].tolist() == [0, 1]
+
+
+def test_no_tolerance_makes_all_sweeps_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert factorize(single(), tol=None, n_iter_max=30).trace.n_sweeps == 30
+
+
+def test_errors_are_those_of_tensorly():
+    rng = np.random.default_rng(0)
+    low_rank = np.einsum("ir,jr,kr->ijk", *(rng.random((size, 3)) for size in (6, 7, 8)))
+    noisy = low_rank + 0.2 * rng.random(low_rank.shape)
+    solution = factorize(noisy, 3, loss="frobenius", tol=1e-9, n_init=4)
+    assert solution.errors.shape == (solution.trace.n_sweeps + 1,)
+    model = tl.cp_to_tensor(solution.to_cp_tensor(scale=True))
+    assert solution.errors[-1] == pytest.approx(np.linalg.norm(noisy - model) / np.linalg.norm(noisy), rel=1e-6)
+    _, errors = non_negative_parafac_hals(noisy, 3, n_iter_max=500, tol=1e-10, return_errors=True, random_state=0)
+    # The scale of the model is that of the tensor here, which costs next to nothing.
+    assert solution.errors[-1] == pytest.approx(float(errors[-1]), rel=0.02)
+    kl = factorize(noisy, 3)
+    np.testing.assert_array_equal(kl.errors, kl.trace.loss)
+
+
+def test_scale_gives_the_counts_back():
+    counts = np.random.default_rng(0).integers(1, 20, (3, 4, 2))
+    solution = factorize(counts, 24, loss="kl", init="random", n_iter_max=3, tol=None)
+    assert tl.cp_to_tensor(solution.to_cp_tensor(scale=True)).sum() == pytest.approx(counts.sum())
+    assert solution.totals.tolist() == [counts.sum()]
+    with pytest.raises(InvalidInputError, match=r"sum to .* expected the same sum"):
+        factorize(pair(), modes=MODES).to_cp_tensor(scale=True)
+    codes = smp.Codes.from_array(np.random.default_rng(0).integers(0, 3, (50, 4)))
+    with tl.backend_context("numpy"):
+        solution = decompose(as_problem(codes, rank=1, loss="frobenius", form="implicit"), tol=0.1)
+    with pytest.raises(InvalidInputError, match="without histograms"):
+        solution.to_cp_tensor(scale=True)
+
+
+def test_names_of_variables_are_a_parameter():
+    solution = factorize(pair(), modes=MODES, variables=["a", "b", "c", "d"])
+    assert solution.factors.binning.variables == ("a", "b", "c", "d")
+    assert solution.to_dataset().variable.values.tolist() == ["a", "b", "c", "d"]
+    marginals = smp.Marginals.from_tensors(pair(), MODES, ["a", "b", "c", "d"])
+    assert marginals.binning.variables == ("a", "b", "c", "d")
+    with pytest.raises(InvalidInputError, match="expected one for each"):
+        factorize(pair(), modes=MODES, variables=["a"])
+
+
+def test_tensors_become_marginals():
+    tensors = [np.arange(24.0).reshape(2, 3, 4), np.ones((4, 3, 2)), np.ones((3, 2, 5))]
+    marginals = smp.Marginals.from_tensors(tensors, [(0, 1, 2), (2, 1, 0), (1, 0, 3)])
+    assert marginals.triples.tolist() == [[0, 1, 2], [0, 1, 3]]
+    np.testing.assert_array_equal(marginals.counts[0], tensors[0] + 1.0)
+    np.testing.assert_array_equal(marginals.counts[1], np.ones((2, 3, 5)))
+    assert marginals.totals.tolist() == [24 * 23 / 2 + 24, 30.0]
+    assert marginals.n_samples == 0
+    block = smp.block_tensor(tensors[0])
+    np.testing.assert_allclose(block.values, tensors[0].transpose(0, 1, 2) / tensors[0].sum())
+    with pytest.raises(InvalidInputError, match="give modes with tensors only"):
+        smp.block_tensor(marginals, modes=[(0, 1, 2)])
+
+
+def test_tensors_come_to_the_host_for_the_algebra_only(backend, monkeypatch):
+    if backend == "numpy":
+        pytest.skip("NumPy arrays are on the host")
+    copies = []
+    original = tl.to_numpy
+    monkeypatch.setattr(tl, "to_numpy", lambda array: copies.append(int(np.prod(array.shape))) or original(array))
+    kind = type(tl.tensor(np.ones(2)))
+    if backend == "pytorch":
+        method = kind.numpy
+        monkeypatch.setattr(kind, "numpy", lambda self: copies.append(int(np.prod(self.shape))) or method(self))
+    data = [tensor(array, "float64") for array in pair()]
+    factorize(data, modes=MODES, init="random", n_init=3)
+    assert 60 not in copies
+    assert 24 not in copies
+    factorize(data, modes=MODES, n_init=3)
+    assert 60 in copies
+
+
+def test_estimators_of_tensorly_have_the_same_parameters():
+    decomposition = smp.CoupledSimplexCP(2, options=SolverOptions(n_inner=3), random_state=0)
+    assert decomposition.options.n_inner == 3
+    assert decomposition.tol == 1e-6
+    cp = decomposition.fit_transform(single())
+    expected = factorize(single(), tol=1e-6, options=replace(SolverOptions(), n_inner=3))
+    np.testing.assert_array_equal(cp.weights, expected.weights)
+    with pytest.raises(TypeError, match="agree"):
+        smp.CoupledSimplexCP(2, agree=None)

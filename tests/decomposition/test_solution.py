@@ -1,0 +1,56 @@
+"""What a solution says about itself."""
+
+import numpy as np
+import pytest
+from tensorly.cp_tensor import CPTensor
+
+from tensorly_smp._support.iteration import StopReason
+from tensorly_smp.decomposition.solution import CoupledSolution
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.sweeps import SweepTrace
+
+
+def make_solution():
+    trace = SweepTrace(np.array([3.0, 2.0, 1.5]), np.array([np.nan, 0.5, 0.1]), np.array([0.0, 0.1, 0.2]))
+    return CoupledSolution(
+        factors=MixtureFactors([0.25, 0.75], [np.eye(2)] * 3),
+        trace=trace,
+        status=StopReason.CONVERGED,
+        start_losses=np.array([1.7, 1.5]),
+        start_statuses=(StopReason.MAX_SWEEPS, StopReason.CONVERGED),
+        loss_name="kl",
+        best_start=1,
+    )
+
+
+@pytest.mark.parametrize("reason", StopReason)
+def test_every_reason_has_words_of_its_own(reason):
+    assert reason.explanation
+    assert reason.remedy
+    assert str(reason) == f"{reason.name.lower()}: {reason.explanation}"
+    assert reason.is_converged == (reason.name in ("CONVERGED", "EXACT"))
+
+
+def test_reasons_are_not_aliases_of_each_other():
+    # Members of an enumeration with equal values would be one and the same.
+    assert len(StopReason) == len(StopReason.__members__)
+
+
+def test_trace_counts_sweeps_without_the_start():
+    assert make_solution().trace.n_sweeps == 2
+
+
+def test_solution():
+    solution = make_solution()
+    assert solution.loss == 1.5
+    assert isinstance(solution.to_cp_tensor(), CPTensor)
+    assert (solution.to_cp_tensor().weights == solution.factors.weights).all()
+    assert repr(solution).startswith("CoupledSolution(kl loss 1.5 after 2 sweeps, converged, best of 2)\n")
+
+
+def test_solutions_are_compared_by_identity():
+    first, second = make_solution(), make_solution()
+    assert first == first
+    assert first != second
+    assert first.trace != second.trace
+    assert len({first, second}) == 2

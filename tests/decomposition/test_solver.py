@@ -1,0 +1,589 @@
+"""The coupled solver: descent, record, endings, starts, symmetries, recovery of the truth, and hostile input.
+
+What is about numbers runs on every backend, with even shapes, which JAX compiles once.
+"""
+
+import itertools
+import os
+import signal
+import threading
+import time
+import warnings
+from itertools import permutations
+
+import numpy as np
+import pytest
+import tensorly as tl
+from backend_problems import MODES as EVEN_MODES
+from backend_problems import N_BINS as EVEN_BINS
+from backend_problems import tensor
+from oracles import coupled_loss
+from rooms import solved
+from tensorly.cp_tensor import CPTensor
+
+from tensorly_smp._support.iteration import StopReason
+from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.decomposition.options import SolverOptions
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
+from tensorly_smp.exceptions import (
+    ConvergenceWarning,
+    EmptyComponentWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    TensorlySmpError,
+)
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.updates import BLOCK_SOLVERS
+from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.tensors import to_numpy
+from tensorly_smp.metrics import factor_error
+
+MODES = [(0, 1, 2), (0, 1, 3), (1, 2, 3)]
+N_BINS = (3, 4, 2, 5)
+EVERY_SOLVER = pytest.mark.parametrize(
+    ("loss", "solver"), [(loss, solver) for loss in BLOCK_SOLVERS for solver in BLOCK_SOLVERS[loss]]
+)
+
+
+def make_tensors(seed=0, modes=MODES, n_bins=N_BINS):
+    rng = np.random.default_rng(seed)
+    return [rng.random([n_bins[n] for n in mode]) for mode in modes]
+
+
+def make_truth(n_variables, n_bins, rank, seed):
+    rng = np.random.default_rng(seed)
+    columns = [rng.dirichlet(np.ones(n_bins), rank).T for _ in range(n_variables)]
+    return MixtureFactors(rng.dirichlet(np.full(rank, 10.0)), columns)
+
+
+def make_marginals(seed=0, n_samples=300, missing=0.1, n_bins=N_BINS):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, n_samples)
+    values = np.column_stack([rng.binomial(size - 1, 0.25 + 0.5 * labels) for size in n_bins])
+    values[rng.random(values.shape) < missing] = -1
+    return count_marginals(Codes.from_array(values, n_bins=n_bins))
+
+
+def solve(data=None, rank=2, **options):
+    """The solver from a random start on made-up tensors, without a word about how it went."""
+    data = make_tensors() if data is None else data
+    options = {"init": "random", "random_state": 0, **({} if hasattr(data, "counts") else {"modes": MODES}), **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", EmptyComponentWarning)
+        return solved(data, rank, **options)
+
+
+def even_tensors(dtype):
+    """Tensors of the backend, of EVEN_MODES."""
+    return [tensor(t, dtype) for t in make_tensors(modes=EVEN_MODES, n_bins=EVEN_BINS)]
+
+
+def exact_tensors(truth, dtype):
+    """Marginals of all triples as tensors of the backend, and their modes."""
+    marginals = truth.to_marginals()
+    return [tensor(count, dtype) for count in marginals.counts], marginals.triples
+
+
+def arrays(solution):
+    return [to_numpy(a) for a in (solution.factors.weights, *solution.factors.factors)]
+
+
+def assert_same(first, second, **tolerance):
+    for a, b in zip(arrays(first), arrays(second), strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)
+
+
+# --- descent and record
+
+
+@EVERY_SOLVER
+@pytest.mark.parametrize("extrapolate", [False, True])
+@pytest.mark.parametrize("source", ["tensors", "marginals"])
+def test_loss_never_rises_and_every_sweep_is_recorded(loss, solver, extrapolate, source):
+    data = make_tensors() if source == "tensors" else make_marginals()
+    solution = solve(data, 3, loss=loss, solver=solver, extrapolate=extrapolate, n_iter_max=40, tol=0.0)
+    trace = solution.trace
+    assert (np.diff(trace.loss) <= 1e-14 * np.abs(trace.loss[0])).all()
+    assert trace.loss[-1] < trace.loss[0]
+    assert trace.n_sweeps == 40
+    assert trace.loss.shape == trace.change.shape == trace.seconds.shape == (41,)
+    assert np.isnan(trace.change[0])
+    assert (trace.change[1:] >= 0).all()
+    assert (np.diff(trace.seconds) >= 0).all()
+    assert solution.loss_name == loss
+    for a in arrays(solution):
+        assert (a >= 0).all()
+        np.testing.assert_allclose(a.sum(axis=0), 1.0, rtol=1e-12)
+
+
+@EVERY_SOLVER
+@pytest.mark.parametrize("weights", ["count", "uniform"])
+def test_recorded_loss_is_that_of_the_loops(backend, dtype, loss, solver, weights):
+    modes, n_bins = (EVEN_MODES, EVEN_BINS) if backend == "jax" else (MODES, N_BINS)
+    tensors = make_tensors(modes=modes, n_bins=n_bins)
+    data = [tensor(t, dtype) for t in tensors]
+    solution = solve(data, 3, modes=modes, loss=loss, solver=solver, weights=weights, n_iter_max=5)
+    totals = np.array([t.sum() for t in tensors])
+    omega = totals / totals.mean() if weights == "count" else np.ones(len(modes))
+    shares = [t / t.sum() for t in tensors]
+    w, *factors = arrays(solution)
+    expected = coupled_loss(shares, modes, omega, w, factors, loss)
+    # The KL loss is a difference of terms of size ten.
+    np.testing.assert_allclose(solution.loss, expected, rtol=1e-10, atol=200 * np.finfo(dtype).eps)
+    assert solution.start_losses[solution.best_start] == solution.loss
+
+
+@EVERY_SOLVER
+def test_two_solvers_of_a_loss_end_at_the_same_value(loss, solver):
+    # From the same neighborhood of an optimum: of several optima each may find its own.
+    near = solve(loss=loss, tol=1e-4).factors.smooth()
+    default = next(iter(BLOCK_SOLVERS[loss]))
+    best = [solve(loss=loss, solver=s, init=near, tol=1e-6, n_iter_max=300).loss for s in (default, solver)]
+    np.testing.assert_allclose(best[1], best[0], rtol=2e-3)
+
+
+def test_auto_is_the_first_solver():
+    for loss, solver in (("kl", "multiplicative"), ("frobenius", "projected-gradient")):
+        assert (solve(loss=loss).trace.loss == solve(loss=loss, solver=solver).trace.loss).all()
+
+
+def test_uniform_weights_differ_from_counts_where_entries_are_missing():
+    marginals = make_marginals(missing=0.4)
+    assert np.ptp(marginals.totals) > 0
+    assert solve(marginals).loss != solve(marginals, weights="uniform").loss
+
+
+# --- recovery
+
+
+@pytest.mark.parametrize(
+    ("loss", "solver", "n_variables", "n_bins", "rank"),
+    [
+        *(("kl", "multiplicative", *size) for size in [(3, 5, 3), (4, 4, 2), (6, 4, 3)]),
+        *(("frobenius", "projected-gradient", *size) for size in [(3, 5, 3), (4, 4, 2), (6, 4, 3)]),
+        ("kl", "mirror", 4, 4, 2),
+        ("frobenius", "mirror", 4, 4, 2),
+    ],
+)
+def test_exact_marginals_give_the_truth_back(loss, solver, n_variables, n_bins, rank):
+    # More sizes, and every start: benchmarks/bench_exact_recovery.py.
+    truth = make_truth(n_variables, n_bins, rank, seed=1)
+    options = {"loss": loss, "solver": solver, "tol": 1e-7}
+    starts = solve(truth.to_marginals(), rank, n_init=4, n_iter_max=30, **options)
+    solution = solve(truth.to_marginals(), rank, init=starts.factors, n_iter_max=2000, **options)
+    assert factor_error(solution.factors, truth) < (1e-3 if solver == "mirror" else 1e-4)
+
+
+@EVERY_SOLVER
+def test_exact_marginals_give_the_truth_back_from_nearby(backend, dtype, loss, solver):
+    truth = make_truth(4, 4, 3, seed=1)
+    tensors, modes = exact_tensors(truth, dtype)
+    options = {"modes": modes, "loss": loss, "solver": solver, "tol": 0.0, "n_iter_max": 60}
+    solution = solve(tensors, 3, init=truth.smooth(0.05), **options)
+    assert factor_error(solution.factors, truth) < {"float32": 0.03, "float64": 5e-3}[dtype]
+    assert solution.loss < solution.trace.loss[0] / 100
+
+
+@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+def test_started_at_the_truth_it_stays(backend, dtype, loss):
+    truth = make_truth(4, 4, 3, seed=0)
+    tensors, modes = exact_tensors(truth, dtype)
+    solution = solve(tensors, 3, modes=modes, loss=loss, init=truth)
+    assert solution.status is StopReason.EXACT
+    assert solution.trace.n_sweeps == 0
+    assert_same(solution, type("Truth", (), {"factors": truth}), rtol=1e-12 if dtype == "float64" else 1e-6)
+
+
+def test_rank_one_is_the_product_of_the_marginals(backend, dtype):
+    marginals = make_marginals(missing=0.0, n_bins=EVEN_BINS)
+    solution = solve(marginals, 1, dtype=dtype)
+    for n, a in enumerate(arrays(solution)[1:]):
+        t, axis = next((t, triple.tolist().index(n)) for t, triple in enumerate(marginals.triples) if n in triple)
+        histogram = marginals.histogram(t).sum(axis=tuple({0, 1, 2} - {axis}))
+        np.testing.assert_allclose(a[:, 0], histogram, rtol=1e-9 if dtype == "float64" else 1e-4)
+
+
+# --- endings
+
+
+def test_converged_without_a_warning():
+    solution = coupled_simplex_parafac(make_tensors(), 2, modes=MODES, init="random", random_state=0)
+    assert solution.status is StopReason.CONVERGED
+    assert solution.trace.n_sweeps < 1000
+
+
+@pytest.mark.parametrize("n_iter_max", [0, 1, 7])
+def test_too_few_sweeps_warn_and_still_give_the_result(n_iter_max):
+    with pytest.warns(ConvergenceWarning, match=f"after {n_iter_max} sweeps.*raise n_iter_max") as record:
+        solution = coupled_simplex_parafac(
+            make_tensors(), 2, modes=MODES, init="random", n_iter_max=n_iter_max, random_state=0
+        )
+    assert record[0].filename == __file__
+    assert solution.status is StopReason.MAX_SWEEPS
+    assert solution.trace.n_sweeps == n_iter_max
+    assert solution.factors.rank == 2
+
+
+@pytest.mark.parametrize("answer", [True, np.True_, 1])
+def test_callback_sees_every_sweep_and_may_stop(answer):
+    seen = []
+
+    def callback(cp_tensor, loss):
+        assert isinstance(cp_tensor, CPTensor)
+        assert isinstance(loss, float)
+        seen.append((cp_tensor, loss))
+        return answer if len(seen) == 4 else None
+
+    solution = solve(callback=callback)
+    assert solution.status is StopReason.CALLBACK
+    assert [loss for _, loss in seen] == solution.trace.loss.tolist()
+    assert solution.trace.n_sweeps == 3
+    assert (seen[-1][0].weights == solution.factors.weights).all()
+
+
+@pytest.mark.parametrize("answer", [None, False, 0, np.False_])
+def test_callback_that_does_not_ask_to_stop(answer):
+    assert (solve(callback=lambda *_: answer).trace.loss == solve().trace.loss).all()
+
+
+def interrupting_after(n_calls):
+    calls = []
+
+    def callback(cp_tensor, loss):
+        calls.append(loss)
+        if len(calls) == n_calls:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def test_interrupt_returns_the_state_so_far():
+    solution = solve(callback=interrupting_after(5))
+    assert solution.status is StopReason.INTERRUPTED
+    assert solution.trace.n_sweeps == 4
+    assert (solution.trace.loss == solve().trace.loss[:5]).all()
+    assert_same(solution, solve(callback=lambda cp, loss: loss == solution.loss), rtol=0)
+
+
+def test_interrupt_ends_the_later_starts_too():
+    first = solve()
+    solution = solve(n_init=4, callback=interrupting_after(len(first.trace.loss) + 3))
+    assert solution.start_statuses == (first.status, StopReason.INTERRUPTED)
+    assert solution.start_losses[0] == first.loss
+
+
+def test_interrupt_inside_a_sweep(monkeypatch):
+    expected = solve().trace.loss
+    original, calls = BLOCK_SOLVERS["kl"]["multiplicative"].__call__, []
+
+    def interrupted(self, block, x, key):
+        calls.append(key)
+        if len(calls) == 23:
+            raise KeyboardInterrupt
+        return original(self, block, x, key)
+
+    monkeypatch.setattr(BLOCK_SOLVERS["kl"]["multiplicative"], "__call__", interrupted)
+    solution = solve()
+    assert solution.status is StopReason.INTERRUPTED
+    assert 0 < solution.trace.n_sweeps < 23
+    assert (solution.trace.loss == expected[: len(solution.trace.loss)]).all()
+    totals = np.array([t.sum() for t in make_tensors()])
+    shares = [t / t.sum() for t in make_tensors()]
+    loss = coupled_loss(shares, MODES, totals / totals.mean(), solution.factors.weights, solution.factors.factors, "kl")
+    np.testing.assert_allclose(loss, solution.loss, rtol=1e-10)
+
+
+def test_interrupt_before_anything_is_known_is_passed_on(monkeypatch):
+    def interrupted(self, factors):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorly_smp.factors.losses.KLLoss.weight_block", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solve()
+
+
+@pytest.mark.parametrize("in_main_thread", [False, True])
+def test_interrupt_of_parallel_starts_keeps_what_they_have(in_main_thread):
+    threads = threading.active_count()
+    calls = itertools.count(1)  # one number for every call, whatever the thread: a second signal would end the tests
+
+    def callback(cp_tensor, loss):
+        number = next(calls)
+        if number > 20:
+            time.sleep(0.01)  # on a busy machine the starts could end before the main thread hears of the signal
+        if number == 20:
+            if not in_main_thread:
+                raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)  # Python delivers it to the main thread, which waits
+
+    solution = solve(n_init=3, n_jobs=2, tol=0.0, n_iter_max=10**6, callback=callback)
+    assert StopReason.INTERRUPTED in solution.start_statuses
+    assert solution.status is not StopReason.MAX_SWEEPS
+    assert np.isfinite(solution.loss)
+    deadline = time.monotonic() + 10.0
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)  # a thread may still be ending
+    assert threading.active_count() <= threads
+
+
+@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+def test_a_loss_that_is_no_number_ends_with_the_last_one_that_was(monkeypatch, loss):
+    solver = next(iter(BLOCK_SOLVERS[loss].values()))
+    original, calls = solver.__call__, []
+
+    def breaking(self, block, x, memory=None):
+        calls.append(x)
+        moved, memory = original(self, block, x, memory)
+        return (np.nan * moved if len(calls) == 23 else moved), memory
+
+    monkeypatch.setattr(solver, "__call__", breaking)
+    with pytest.warns(ConvergenceWarning, match="was not a finite number any more"):
+        solution = coupled_simplex_parafac(
+            make_tensors(), 2, modes=MODES, loss=loss, init="random", random_state=0, tol=0.0,
+            options=SolverOptions(extrapolate=False),
+        )  # fmt: skip
+    assert solution.status is StopReason.NONFINITE
+    assert not solution.status.is_converged
+    assert solution.trace.n_sweeps == 4
+    assert np.isfinite(solution.trace.loss).all()
+    assert all(np.isfinite(a).all() for a in arrays(solution))
+
+
+def test_error_in_a_callback_is_passed_on():
+    def callback(cp_tensor, loss):
+        raise ZeroDivisionError
+
+    for n_jobs in (1, 2):
+        with pytest.raises(ZeroDivisionError):
+            solve(n_init=2, n_jobs=n_jobs, callback=callback)
+
+
+# --- starts
+
+
+def test_starts_are_the_same_however_many_run_and_in_however_many_threads():
+    few, many, parallel = (solve(n_init=n, n_jobs=jobs) for n, jobs in ((2, 1), (5, 1), (5, 2)))
+    assert many.start_losses.shape == (5,)
+    assert (many.start_losses[:2] == few.start_losses).all()
+    assert (many.start_losses == parallel.start_losses).all()
+    assert many.start_statuses == parallel.start_statuses
+    assert many.best_start == parallel.best_start == np.argmin(many.start_losses)
+    assert many.loss == many.start_losses.min()
+    assert_same(many, parallel, rtol=0)
+    assert len(set(many.start_losses)) > 1
+
+
+@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+def test_same_seed_same_bits(backend, dtype, loss):
+    options = {"modes": EVEN_MODES, "loss": loss, "n_iter_max": 20}
+    first, second, other = (solve(even_tensors(dtype), 3, random_state=seed, **options) for seed in (3, 3, 4))
+    assert (first.trace.loss == second.trace.loss).all()
+    assert_same(first, second, rtol=0)
+    assert first.trace.loss[0] != other.trace.loss[0]
+
+
+def test_given_factors_are_the_first_start():
+    init = make_truth(4, 3, 2, seed=5)
+    tensors = make_tensors(n_bins=(3, 3, 3, 3))
+    before = [a.copy() for a in (init.weights, *init.factors)]
+    given = solve(tensors, init=init, n_init=3)
+    drawn = solve(tensors, n_init=3)
+    assert (given.start_losses[1:] == drawn.start_losses[1:]).all()
+    assert solve(tensors, init=init).loss == given.start_losses[0]
+    cp = solve(tensors, init=init.to_cp_tensor())
+    scaled = CPTensor((3.0 * init.weights, [2.0 * a for a in init.factors]))
+    for other in (cp, solve(tensors, init=scaled), solve(tensors, init=(init.weights, list(init.factors)))):
+        np.testing.assert_allclose(other.loss, given.start_losses[0], rtol=1e-6)
+    assert all((a == b).all() for a, b in zip((init.weights, *init.factors), before, strict=True))
+    assert (scaled.factors[0] == 2.0 * init.factors[0]).all()
+
+
+@EVERY_SOLVER
+def test_init_with_zeros_where_the_samples_are(backend, dtype, loss, solver):
+    # No column has mass where a sample fell; a multiplicative step would leave nothing of it.
+    tensors = [np.zeros((3, 3, 3)) for _ in MODES]
+    for array in tensors:
+        array[:2, :2, :2] = 1.0
+    init = MixtureFactors([0.5, 0.5], [np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]])] * 4)
+    if backend == "jax":
+        pytest.skip("the shapes are those of this test alone")
+    solution = solve([tensor(t, dtype) for t in tensors], init=init, loss=loss, solver=solver, n_iter_max=20)
+    assert all(np.isfinite(a).all() for a in arrays(solution))
+    assert np.isfinite(solution.trace.loss).all()
+
+
+def test_inexact_sums_of_init_do_not_count_as_descent():
+    truth = make_truth(4, 3, 2, seed=5)
+    marginals = truth.to_marginals()
+    rounded = MixtureFactors(truth.weights * (1 + 5e-5), [a * (1 + 5e-5) for a in truth.factors])
+    solution = solve(marginals, init=rounded)
+    assert solution.trace.loss[0] > -1e-12
+    assert (np.diff(solution.trace.loss) <= 1e-14).all()
+
+
+@pytest.mark.parametrize(
+    ("init", "error", "message"),
+    [
+        ("svd", InvalidInputError, "init is 'svd'"),
+        (make_truth(4, 3, 3, 0), InvalidInputError, "3 components and .* expected 2 components"),
+        (make_truth(3, 3, 2, 0), InvalidInputError, r"expected 2 components and \(3, 4, 2, 5\) bins"),
+        ((None, [np.ones((n, 2)) for n in (3, 4, 2)]), InvalidInputError, "expected 2 components"),
+        ((None, [-np.ones((n, 2)) for n in N_BINS]), InvalidInputError, "negative"),
+        (3, InvalidTypeError, "not a CP tensor"),
+        (None, InvalidTypeError, "not a CP tensor"),
+    ],
+)
+def test_bad_init(init, error, message):
+    with pytest.raises(error, match=message):
+        solve(init=init)
+
+
+def test_empty_component_is_announced():
+    init = MixtureFactors([1.0 - 1e-9, 1e-9], [np.full((size, 2), 1.0 / size) for size in N_BINS])
+    with (
+        pytest.warns(EmptyComponentWarning, match="1 of 2 components is empty") as record,
+        pytest.warns(ConvergenceWarning),
+    ):
+        coupled_simplex_parafac(make_tensors(), 2, modes=MODES, init=init, n_iter_max=1, tol=0.9)
+    assert record[0].filename == __file__
+
+
+# --- symmetries
+
+
+@EVERY_SOLVER
+def test_order_of_modes_does_not_matter(loss, solver):
+    tensors = make_tensors()
+    expected = solve(tensors, loss=loss, solver=solver, n_iter_max=30)
+    for order in permutations(range(3)):
+        modes = [tuple(mode[i] for i in order) for mode in MODES]
+        turned = [t.transpose(order) for t in tensors]
+        solution = solve(turned, modes=modes, loss=loss, solver=solver, n_iter_max=30)
+        np.testing.assert_allclose(solution.trace.loss[:4], expected.trace.loss[:4], rtol=1e-9)
+        np.testing.assert_allclose(solution.loss, expected.loss, rtol=1e-5)
+
+
+def test_order_of_tensors_does_not_matter(backend, dtype):
+    tensors = even_tensors(dtype)
+    expected = solve(tensors, 3, modes=EVEN_MODES, n_iter_max=10)
+    solution = solve(tensors[::-1], 3, modes=EVEN_MODES[::-1], n_iter_max=10)
+    tolerance = {"rtol": 1e-9} if dtype == "float64" else {"atol": 1e-4}
+    np.testing.assert_allclose(solution.trace.loss, expected.trace.loss, **tolerance)
+
+
+@EVERY_SOLVER
+def test_one_sweep_of_permuted_components_is_the_permuted_sweep(backend, dtype, loss, solver):
+    init, order = make_truth(4, 4, 3, seed=1), [2, 0, 1]
+    options = {"modes": EVEN_MODES, "loss": loss, "solver": solver, "n_iter_max": 2, "extrapolate": False}
+    tensors = even_tensors(dtype)
+    plain, permuted = (solve(tensors, 3, init=start, **options) for start in (init, init.permute(order)))
+    expected = plain.factors.permute(order)
+    for a, b in zip(arrays(permuted), (expected.weights, *expected.factors), strict=True):
+        np.testing.assert_allclose(a, to_numpy(b), atol=1e-10 if dtype == "float64" else 1e-4)
+
+
+@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+def test_renumbered_variables_give_the_same_optimum(loss):
+    # Not sweep by sweep: the blocks are visited in the order of their numbers.
+    truth = make_truth(4, 4, 2, seed=2)
+    order = [2, 0, 3, 1]
+    renumbered = MixtureFactors(truth.weights, [truth.factors[n] for n in order])
+    solution = solve(renumbered.to_marginals(), loss=loss, n_init=2, tol=1e-8, n_iter_max=3000)
+    assert factor_error(solution.factors, renumbered) < 1e-4
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1e6, 1e200])
+def test_common_scale_of_the_tensors_does_not_matter(scale):
+    tensors = make_tensors()
+    expected = solve(tensors)
+    np.testing.assert_allclose(solve([scale * t for t in tensors]).loss, expected.loss, rtol=1e-6)
+    scales = (1.0, scale, 3.0)
+    uniform = solve([s * t for s, t in zip(scales, tensors, strict=True)], weights="uniform")
+    np.testing.assert_allclose(uniform.loss, solve(tensors, weights="uniform").loss, rtol=1e-6)
+
+
+def test_tensors_of_one_bin_and_lists_are_fine():
+    rng = np.random.default_rng(0)
+    solution = solve([rng.random((3, 1, 4)).tolist()], modes=[(0, 1, 2)])
+    assert solution.factors.factors[1].tolist() == [[1.0, 1.0]]
+
+
+@EVERY_SOLVER
+@pytest.mark.parametrize("rank", [1, 9])
+def test_sparse_counts_and_many_components_stay_finite(loss, solver, rank):
+    marginals = make_marginals(n_samples=12, missing=0.0)
+    solution = solve(marginals, rank, loss=loss, solver=solver, n_iter_max=30)
+    assert np.isfinite(solution.trace.loss).all()
+    assert all(np.isfinite(a).all() for a in arrays(solution))
+
+
+def test_names_and_edges_are_carried():
+    marginals = make_marginals()
+    assert solve(marginals).factors.binning is marginals.binning
+    assert solve().factors.binning is None
+
+
+# --- hostile input
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"rank": 0}, InvalidInputError, "rank is 0"),
+        ({"rank": -1}, InvalidInputError, "rank is -1"),
+        ({"rank": 2.0}, InvalidTypeError, "rank is 2.0"),
+        ({"rank": True}, InvalidTypeError, "rank is True"),
+        ({"rank": "2"}, InvalidTypeError, "rank is '2'"),
+        ({"modes": None}, InvalidInputError, "needs modes"),
+        ({"modes": [(0, 1, 1), (0, 1, 3), (1, 2, 3)]}, InvalidInputError, "repeat a variable"),
+        ({"data": np.zeros((3, 3, 3))}, InvalidInputError, r"expected \(1, 3\)"),
+        ({"data": "abc"}, InvalidTypeError, "data is str"),
+        ({"data": 3}, InvalidTypeError, "data is int"),
+        ({"data": []}, InvalidInputError, "modes has shape"),
+        (
+            {"data": make_tensors(n_bins=(3, 4, 2, 5))[:2] + make_tensors(n_bins=(3, 5, 2, 5))[2:]},
+            InvalidInputError,
+            "5",
+        ),
+        ({"data": [-t for t in make_tensors()]}, InvalidInputError, "negative"),
+        ({"data": [np.nan * t for t in make_tensors()]}, InvalidInputError, "NaN entries"),
+        ({"loss": "l1"}, InvalidInputError, "loss is 'l1'; expected one of"),
+        ({"loss": None}, InvalidInputError, "loss is None"),
+        ({"solver": "projected-gradient"}, InvalidInputError, 'solver for loss="kl"'),
+        ({"solver": "multiplicative", "loss": "frobenius"}, InvalidInputError, 'solver for loss="frobenius"'),
+        ({"solver": ["mirror"]}, InvalidInputError, "solver"),
+        ({"weights": "counts"}, InvalidInputError, "weights is 'counts'"),
+        ({"n_init": 0}, InvalidInputError, "n_init is 0"),
+        ({"n_init": 1.5}, InvalidTypeError, "n_init is 1.5"),
+        ({"n_iter_max": -1}, InvalidInputError, "n_iter_max is -1"),
+        ({"n_inner": 0}, InvalidInputError, "n_inner is 0"),
+        ({"tol": -1e-3}, InvalidInputError, "tol is -0.001"),
+        ({"tol": np.nan}, InvalidInputError, "tol is nan"),
+        ({"tol": "small"}, InvalidTypeError, "tol is 'small'"),
+        ({"n_jobs": 0}, InvalidInputError, "n_jobs is 0"),
+        ({"n_jobs": "two"}, InvalidTypeError, "n_jobs is 'two'"),
+        ({"callback": 3}, InvalidTypeError, "callback is 3"),
+        ({"random_state": "seed"}, InvalidTypeError, "random_state"),
+        ({"random_state": -1}, InvalidInputError, "random_state"),
+    ],
+)
+def test_bad_arguments_are_named(options, error, message):
+    with pytest.raises(error, match=message) as caught:
+        solve(**options)
+    assert isinstance(caught.value, TensorlySmpError)
+    assert isinstance(caught.value, ValueError | TypeError)
+
+
+def test_marginals_bring_their_modes_and_bound_the_rank():
+    marginals = make_marginals(n_samples=20)
+    with pytest.raises(InvalidInputError, match="data is Marginals, which has its variables"):
+        solve(marginals, modes=MODES)
+    with pytest.raises(InvalidInputError, match=rf"21 components with {marginals.n_samples} samples"):
+        solve(marginals, 21)
+
+
+def test_backend_is_left_as_it_was():
+    before = tl.get_backend()
+    solve(n_init=2, n_jobs=2)
+    assert tl.get_backend() == before

@@ -1,0 +1,229 @@
+"""The bins on which a refinement starts: far values, and discrete variables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, OutlierWarning
+from tensorly_smp.fitting.discretization import MOST_CATEGORIES, Discretization
+from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.samples.reading import read_samples
+
+RNG = np.random.default_rng(0)
+NORMAL = RNG.normal(size=(400, 3))
+
+
+def bins_of_starts(X, n_bins=15, binning="uniform", coverage=None, support=None, discrete=None, sample_weight=None):
+    samples = read_samples(X)
+    variables = Variables.of(samples, support, discrete, sample_weight)
+    return Discretization(n_bins, binning, coverage, 2).bins_of_starts(samples, sample_weight, variables)
+
+
+# ---- bins ----
+
+
+def test_bins_are_those_of_choose_binning_where_nothing_is_special():
+    found, plain = bins_of_starts(NORMAL), smp.choose_binning(NORMAL)
+    assert found.strategy == "uniform"
+    for mine, theirs in zip(found.edges, plain.edges, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_far_values_do_not_stretch_the_bins():
+    X = NORMAL.copy()
+    X[3, 1] = 1e6
+    with pytest.warns(OutlierWarning):
+        smp.choose_binning(X)
+    edges = bins_of_starts(X).edges  # and no warning: nothing is wrong
+    assert edges[1][-1] < 5.0
+    for n in (0, 2):
+        np.testing.assert_array_equal(edges[n], smp.choose_binning(NORMAL).edges[n])
+
+
+def test_a_coverage_that_is_stated_is_kept():
+    X = NORMAL.copy()
+    X[3, 1] = 1e6
+    for n in range(3):
+        np.testing.assert_array_equal(
+            bins_of_starts(X, coverage=0.9).edges[n], smp.choose_binning(X, coverage=0.9).edges[n]
+        )
+
+
+@pytest.mark.parametrize("binning", ["uniform", "quantile"])
+@pytest.mark.parametrize("coded", [[0.0, 1.0, 2.0], [0.0, 1.0, 1e6], [-3.5, 0.0, 0.25]])
+def test_discrete_variables_have_a_bin_for_each_value(binning, coded):
+    X = NORMAL.copy()
+    X[:, 2] = np.array(coded)[RNG.integers(0, 3, 400)]
+    found = bins_of_starts(X, binning=binning)
+    assert found.n_bins[2] == 3
+    codes = np.searchsorted(found.edges[2][1:-1], X[:, 2], side="right")
+    np.testing.assert_array_equal(np.array(coded)[codes], X[:, 2])
+    assert found.strategy == "given"
+
+
+def test_declared_variables_with_many_values_keep_their_bins():
+    X = NORMAL.copy()
+    X[:, 0] = np.arange(400) % (MOST_CATEGORIES + 1)
+    assert bins_of_starts(X, discrete=["x0"]).n_bins == (15, 15, 15)
+    assert bins_of_starts(X, 30, discrete=["x0"]).n_bins == (MOST_CATEGORIES + 1, 30, 30)
+
+
+def test_bounds_of_discrete_variables():
+    X = NORMAL.copy()
+    X[:, 0] = np.arange(400) % 3
+    assert bins_of_starts(X, support={"x0": (0, 2)}).edges[0].tolist() == [0.0, 0.5, 1.5, 2.0]
+
+
+def test_samples_of_no_weight_have_no_say():
+    X = np.vstack([NORMAL, [[1e6, 0.0, 0.0]]])
+    weights = np.append(np.ones(400), 0.0)
+    np.testing.assert_array_equal(bins_of_starts(X, sample_weight=weights).edges[0], bins_of_starts(NORMAL).edges[0])
+
+
+def test_declared_variables_with_many_values_heed_far_ones_too():
+    X = NORMAL.copy()
+    X[:, 0] = np.arange(400) % 50
+    X[0, 0] = 1e6
+    assert bins_of_starts(X, discrete=["x0"]).edges[0][-1] < 50
+
+
+# ---- what is known of the variables ----
+
+
+@pytest.mark.parametrize("far", [1e12, 9.97e36])
+def test_many_far_values_do_not_make_the_others_equal(far):
+    X = NORMAL.copy()
+    X[:20, 0] = far
+    assert Variables.of(read_samples(X), None, None, None).discrete == ()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9, -1e12])
+def test_categories_far_apart_stay_distinct(offset):
+    X = NORMAL.copy()
+    X[:, 1] = offset + np.array([0.0, 1.0, 1e10])[np.arange(400) % 3]
+    assert bins_of_starts(X).n_bins == (15, 3, 15)
+
+
+def test_values_that_differ_by_rounding_are_one():
+    X = NORMAL.copy()
+    X[:, 1] = np.array([0.3, 0.1 + 0.2, 0.5])[np.arange(400) % 3]
+    assert bins_of_starts(X).n_bins[1] == 2
+
+
+def test_variables_by_name_and_by_look():
+    frame = pd.DataFrame(NORMAL, columns=["a", "b", "c"]).assign(c=np.arange(400) % 4)
+    samples = read_samples(frame)
+    found = Variables.of(samples, {"a": (-10, None)}, None, None)
+    assert (found.support, found.discrete) == (((-10.0, None), (None, None), (None, None)), (2,))
+    for declared in (["b"], ("b",), np.array(["b"]), {"b"}, pd.Index(["b"])):
+        assert Variables.of(samples, None, declared, None).discrete == (1,)
+    assert Variables.of(samples, None, [], None).discrete == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"support": {"a": (5, 6)}}, InvalidInputError, "values reach from"),
+        ({"support": {"z": (0, None)}}, InvalidInputError, "names 'z'"),
+        ({"support": {"a": 3}}, InvalidTypeError, "each a number or None"),
+        ({"support": [(0, 1)]}, InvalidTypeError, "expected a mapping"),
+        ({"discrete": "a"}, InvalidTypeError, "list of names"),
+        ({"discrete": ["z"]}, InvalidInputError, "names 'z'"),
+    ],
+)
+def test_refused_before_anything_is_fitted(options, error, message):
+    frame = pd.DataFrame(NORMAL, columns=["a", "b", "c"])
+
+    def never(*_):
+        raise AssertionError("a sweep was made")
+
+    with pytest.raises(error, match=message):
+        smp.SmoothProductMixture(2, callback=never, **options).fit(frame)
+
+
+@pytest.mark.parametrize("options", [{"support": {"x0": (-9, None)}}, {"discrete": ["x0"]}])
+@pytest.mark.parametrize("refine", ["em", None])
+def test_refused_where_they_would_be_ignored(options, refine):
+    with pytest.raises(InvalidInputError, match='expected refine="smooth"'):
+        smp.SmoothProductMixture(2, refine=refine, **options).fit(NORMAL)
+
+
+# ---- what comes out ----
+
+
+def test_one_wild_row_does_not_spoil_the_fit():
+    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 2000, 5, 4, random_state=1)
+    accuracy = smp.metrics.clustering_accuracy
+    clean = accuracy(labels, smp.SmoothProductMixture(4, random_state=0).fit_predict(X))
+    X[0] = 1e4
+    wild = accuracy(labels[1:], smp.SmoothProductMixture(4, random_state=0).fit_predict(X)[1:])
+    assert wild > clean - 0.005
+
+
+@pytest.mark.parametrize("coded", [[0, 1, 2, 3, 998, 999], [0, 1, 2, 3, 4, 1e6]])
+@pytest.mark.filterwarnings("ignore:Samples share one value")  # 1e6 looks like a code for something else
+def test_codes_of_categories_do_not_matter(coded):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 1500)
+    tables = rng.dirichlet(np.full(6, 0.5), (8, 3))
+    drawn = np.stack([[rng.choice(6, p=tables[n, z]) for z in labels] for n in range(8)], axis=1)
+    plain = smp.SmoothProductMixture(3, random_state=0).fit(drawn.astype(float))
+    other = smp.SmoothProductMixture(3, random_state=0).fit(np.array(coded, dtype=float)[drawn])
+    np.testing.assert_allclose(other.factors_.factors[0], plain.factors_.factors[0], atol=1e-9)
+    # Not to the last label: every density has some background, which is as wide as the codes are apart.
+    assert np.mean(other.labels_ == plain.labels_) > 0.995
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupt_of_smoothed_em_keeps_the_fit(monkeypatch, n_jobs):
+    X = smp.datasets.make_smooth_mixture("gmm", 500, 4, 3, random_state=0).X
+    from tensorly_smp.likelihood.cell_samples import CellSamples
+
+    calls, maximize = [], CellSamples.maximize
+
+    def interrupting(self, *args):
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return maximize(self, *args)
+
+    monkeypatch.setattr(CellSamples, "maximize", interrupting)
+    model = smp.SmoothProductMixture(3, random_state=0, n_jobs=n_jobs).fit(X)
+    assert model.result_.attrs["status"] == "interrupted"
+    assert np.isfinite(model.score(X))
+
+
+@pytest.mark.parametrize("refine", [None, "em", "smooth"])
+def test_status_after_an_interrupt_of_a_later_start(refine):
+    X = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 3, random_state=0).X
+    starts = []
+
+    def interrupt_the_second(cp_tensor, loss):
+        starts.append(cp_tensor)
+        if (refine is None and len(starts) == 40) or (refine is not None and len(starts) == 15):
+            raise KeyboardInterrupt
+
+    options = {"n_init": 3, "init": "random", "random_state": 0, "callback": interrupt_the_second}
+    model = smp.SmoothProductMixture(3, refine=refine, **options).fit(X)
+    assert "interrupted" in model.result_.start_status.values.tolist()
+    assert model.result_.attrs["status"] == "interrupted"
+    assert not model.converged_
+
+
+def test_an_interrupt_before_the_first_pass_keeps_the_sweeps(monkeypatch):
+    X = smp.datasets.make_smooth_mixture("gmm", 500, 4, 3, random_state=0).X
+    from tensorly_smp.likelihood.cell_samples import CellSamples
+
+    calls, choose = [], CellSamples.choose
+
+    def interrupting(self, *args, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return choose(self, *args, **options)
+
+    monkeypatch.setattr(CellSamples, "choose", interrupting)
+    model = smp.SmoothProductMixture(3, random_state=0).fit(X)
+    assert model.result_.attrs["status"] == "interrupted"
+    assert np.isfinite(model.score(X))

@@ -1,0 +1,164 @@
+"""Fits as one labelled Dataset, and back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensorly_smp as smp
+from tensorly_smp.decomposition.solution import solution_to_dataset
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.factors.datasets import factors_from_dataset, factors_to_dataset
+
+
+def make_factors(n_bins=(3, 5, 4), rank=2, variables=("a", "b", "c"), seed=0):
+    rng = np.random.default_rng(seed)
+    edges = tuple(np.cumsum(rng.uniform(0.5, 1, size + 1)) for size in n_bins)
+    factors = [rng.dirichlet(np.ones(size), rank).T for size in n_bins]
+    binning = None if variables is None else smp.Binning(edges, variables)
+    return smp.MixtureFactors(rng.dirichlet(np.ones(rank)), factors, binning)
+
+
+def same_factors(one, other):
+    np.testing.assert_array_equal(one.weights, other.weights)
+    for a, b in zip(one.factors, other.factors, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert one.binning == other.binning
+
+
+@pytest.fixture(scope="module")
+def solution():
+    X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
+    codes = smp.encode_samples(X, smp.choose_binning(X, n_bins=[5, 6, 7, 5]))
+    return smp.coupled_simplex_parafac(smp.count_marginals(codes), 2, n_init=3, random_state=0)
+
+
+def test_layout():
+    factors = make_factors()
+    dataset = factors_to_dataset(factors)
+    assert dict(dataset.sizes) == {"component": 2, "variable": 3, "bin": 5, "edge": 6}
+    assert dataset.factors.dims == ("variable", "bin", "component")
+    assert dataset.n_bins.values.tolist() == [3, 5, 4]
+    np.testing.assert_array_equal(dataset.factors.sel(variable="b"), factors.factors[1])
+    np.testing.assert_array_equal(dataset.edges.sel(variable="c")[:5], factors.binning.edges[2])
+    assert dataset.attrs == {"binning_strategy": "given"}
+
+
+def test_padding_is_nan():
+    dataset = factors_to_dataset(make_factors())
+    real = dataset.bin < dataset.n_bins
+    assert (dataset.factors.notnull() == real).all()
+    assert (dataset.edges.notnull() == (dataset.edge <= dataset.n_bins)).all()
+    np.testing.assert_allclose(dataset.factors.sum("bin"), 1)
+
+
+def test_every_variable_says_what_it_is(solution):
+    dataset = solution_to_dataset(solution)
+    assert all("long_name" in dataset[name].attrs for name in dataset.data_vars)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(2, 6), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 9), st.booleans())
+def test_there_and_back(n_bins, rank, seed, with_bins):
+    names = tuple(f"v{n}" for n in range(len(n_bins))) if with_bins else None
+    factors = make_factors(n_bins, rank, names, seed)
+    same_factors(factors_from_dataset(factors_to_dataset(factors)), factors)
+
+
+@pytest.mark.parametrize("names", [("a", "b", "c"), (3, 1, 2), ("größe", "体重", "x/y")])
+def test_names_there_and_back(names):
+    factors = make_factors(variables=names)
+    assert factors_from_dataset(factors_to_dataset(factors)).binning.variables == names
+
+
+def test_names_of_mixed_types_become_strings():
+    factors = make_factors(variables=("a", 1, ("b", 2)))
+    dataset = factors_to_dataset(factors)
+    assert dataset["variable"].values.tolist() == ["a", "1", "('b', 2)"]
+    # A number and its text are two names.
+    same = make_factors(variables=("1", 1, 2))
+    same_factors(factors_from_dataset(factors_to_dataset(same), same.binning.variables), same)
+
+
+def test_copies_and_layout():
+    factors = make_factors()
+    transposed = smp.MixtureFactors(factors.weights, [np.asfortranarray(a) for a in factors.factors], factors.binning)
+    dataset = factors_to_dataset(transposed)
+    back = factors_from_dataset(dataset)
+    dataset.factors[:] = 0
+    dataset.weights[:] = 0
+    same_factors(back, factors)
+    # Sums depend on the layout in the last bit.
+    assert all(a.flags.c_contiguous for a in back.factors)
+
+
+def test_dims_in_any_order():
+    factors = make_factors()
+    same_factors(factors_from_dataset(factors_to_dataset(factors).transpose()), factors)
+
+
+def test_a_selected_component_is_no_mixture():
+    with pytest.raises(InvalidInputError):
+        factors_from_dataset(factors_to_dataset(make_factors()).isel(component=[0]))
+
+
+def test_selected_variables():
+    factors = make_factors()
+    part = factors_from_dataset(factors_to_dataset(factors).sel(variable=["c", "a"]))
+    assert part.binning.variables == ("c", "a")
+    np.testing.assert_array_equal(part.factors[0], factors.factors[2])
+
+
+@pytest.mark.parametrize("name", ["weights", "factors", "n_bins"])
+def test_missing_content(name):
+    with pytest.raises(InvalidInputError, match=name):
+        factors_from_dataset(factors_to_dataset(make_factors()).drop_vars(name))
+
+
+def test_solution(solution):
+    dataset = solution.to_dataset()
+    same_factors(factors_from_dataset(dataset), solution.factors)
+    np.testing.assert_array_equal(dataset.loss, solution.trace.loss)
+    np.testing.assert_array_equal(dataset.change, solution.trace.change)
+    np.testing.assert_array_equal(dataset.seconds, solution.trace.seconds)
+    np.testing.assert_array_equal(dataset.start_loss, solution.start_losses)
+    for start, trace in zip(dataset.start_trace.values, solution.start_traces, strict=True):
+        np.testing.assert_array_equal(start[: len(trace.loss)], trace.loss)
+        assert np.isnan(start[len(trace.loss) :]).all()
+    np.testing.assert_array_equal(solution.start_losses, [trace.loss[-1] for trace in solution.start_traces])
+    assert dataset.start_status.values.tolist() == [status.name.lower() for status in solution.start_statuses]
+    assert dataset.sizes["sweep"] == solution.trace.n_sweeps + 1
+    assert dataset.attrs["n_sweeps"] == solution.trace.n_sweeps
+    assert smp.StopReason[dataset.attrs["status"].upper()] is solution.status
+
+
+def test_attributes_are_plain(solution):
+    info = {"gap": np.float32(0.5), "tried": np.int64(3), "complex": True, "flag": np.bool_(False), "none": None}
+    dataset = solution_to_dataset(replace(solution, start_info=info))
+    assert all(type(value) in (int, float, str) for value in dataset.attrs.values())
+    assert dataset.attrs["gap"] == 0.5
+    assert dataset.attrs["complex"] == 1
+
+
+@pytest.mark.parametrize("variables", [("a", "größe", "体 重"), (7, 8, 9), ("a", 1, 2.5), None])
+def test_files_keep_every_bit(tmp_path, solution, variables):
+    factors = make_factors(variables=variables)
+    dataset = solution_to_dataset(replace(solution, factors=factors, start_info={"gap": 0.1, "tried": 3}))
+    dataset.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "fit.nc", engine="h5netcdf") as opened:
+        xr.testing.assert_identical(opened.load(), dataset)
+        for name, variable in dataset.variables.items():
+            # Strings are objects or not, as xarray's version has it.
+            assert opened[name].dtype == variable.dtype or variable.dtype.kind == "U"
+
+
+def test_fit_through_a_file(tmp_path):
+    X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
+    result = smp.SmoothProductMixture(n_components=2, n_bins=8, n_init=2, random_state=0).fit(X).result_
+    assert all(type(value) in (int, float, str, np.ndarray) for value in result.attrs.values())
+    result.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "fit.nc", engine="h5netcdf") as opened:
+        xr.testing.assert_identical(opened.load(), result)

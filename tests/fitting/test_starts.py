@@ -1,0 +1,186 @@
+"""Candidates of a fit: where they come from, which go on, and what is recorded of them."""
+
+import numpy as np
+import pytest
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.fitting.fit_samples import in_memory
+from tensorly_smp.fitting.multistart import refine_candidates
+from tensorly_smp.fitting.starts import Candidate, binned_factors, searched_starts
+from tensorly_smp.likelihood.cells import curved_cells, lay_cells
+
+RANK = 3
+
+
+def problem(n_samples=600, kind="gaussian"):
+    X, labels, _ = smp.datasets.make_smooth_mixture(kind, n_samples, 5, RANK, random_state=0)
+    samples = in_memory(X, smp.choose_binning(X, n_bins=8), None)
+    return samples, labels, lay_cells(X, RANK, samples.binning.edges)
+
+
+def blurred(labels, share, seed=1):
+    rng = np.random.default_rng(seed)
+    return np.eye(RANK)[np.where(rng.random(len(labels)) < share, labels, rng.integers(RANK, size=len(labels)))]
+
+
+def test_the_candidate_with_the_highest_criterion_is_kept():
+    samples, labels, cells = problem()
+    candidates = [Candidate(blurred(labels, share), "given", 0) for share in (0.2, 1.0, 0.3)]
+    found = refine_candidates(samples, candidates, cells)
+    assert found.criteria.shape == found.agreement.shape == (3,)
+    assert found.criteria[found.best] == found.fit.information == np.nanmax(found.criteria)
+    assert found.agreement[found.best] == 1.0
+    assert smp.metrics.clustering_accuracy(labels, found.fit.posterior.argmax(axis=1)) > 0.98
+
+
+@pytest.mark.parametrize("kind", ["gmm", "laplace"])
+def test_more_starts_never_end_lower(kind):
+    samples, labels, cells = problem(300, kind)
+    others = curved_cells(cells, samples.values, RANK)
+    candidates = [Candidate(blurred(labels, 0.5, seed), "search", seed) for seed in range(3)]
+    ends = [refine_candidates(samples, candidates[: n + 1], cells, others).fit.information for n in range(3)]
+    assert ends == sorted(ends)
+
+
+def test_coordinates_at_the_end_are_kept_only_where_they_are_better():
+    samples, labels, cells = problem(400, "laplace")
+    others = curved_cells(cells, samples.values, RANK)
+    candidate = Candidate(blurred(labels, 1.0), "given", 0)
+    plain, chosen = (refine_candidates(samples, [candidate], cells, each) for each in ((), others))
+    assert chosen.fit.information > plain.fit.information
+    assert not all(coordinate.is_linear for coordinate in chosen.fit.cells.coordinates)
+
+
+def test_number_of_jobs_changes_nothing():
+    samples, labels, cells = problem(300)
+    candidates = [Candidate(blurred(labels, 0.5, seed), "search", seed) for seed in range(3)]
+    one, two = (refine_candidates(samples, candidates, cells, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert one.best == two.best
+    assert np.array_equal(one.criteria, two.criteria, equal_nan=True)
+    assert np.array_equal(one.fit.posterior, two.fit.posterior)
+
+
+def test_without_passes_nothing_is_learned_and_the_first_candidate_is_kept():
+    samples, labels, cells = problem()
+    candidates = [Candidate(blurred(labels, share), "search", 0) for share in (1.0, 0.5)]
+    found = refine_candidates(samples, candidates[:1], cells, n_iter_max=0)
+    assert found.fit.n_passes == 0
+    assert found.best == 0
+
+
+def test_a_callback_stops_and_sees_posteriors():
+    samples, labels, cells = problem()
+    seen = []
+
+    def callback(posterior, value):
+        seen.append(value)
+        assert posterior.shape == (600, RANK)
+        return len(seen) == 3
+
+    found = refine_candidates(samples, [Candidate(blurred(labels, 0.4), "given", 0)], cells, callback=callback)
+    assert len(seen) == 3
+    assert found.fit.status.name == "CALLBACK"
+
+
+def test_binned_factors_are_weighted_histograms():
+    samples, labels, _ = problem(200)
+    weights = np.random.default_rng(0).integers(0, 3, 200).astype(float)
+    posterior = blurred(labels, 0.7)
+    found = binned_factors(samples.codes, posterior, weights)
+    owned = posterior * weights[:, None]
+    for n, table in enumerate(found.factors):
+        counts = np.array([[owned[samples.codes.values[:, n] == i, r].sum() for r in range(RANK)] for i in range(8)])
+        np.testing.assert_allclose(table, (counts + 0.1) / (counts + 0.1).sum(axis=0))
+    np.testing.assert_allclose(found.weights, owned.sum(axis=0) / owned.sum())
+
+
+def test_searches_are_recorded_each_in_its_own_stream():
+    samples, _, _ = problem(300, "gmm")
+    one, three = (searched_starts(samples, RANK, (), n, 0, None, 0) for n in (1, 3))
+    assert one.solution.start_losses[0] == three.solution.start_losses[0]
+    assert three.solution.start_losses.shape == (3,)
+    assert (np.diff(three.solution.trace.loss) <= 0).all()
+    assert one.candidates[0].start == 0
+    assert np.array_equal(one.candidates[0].posterior, three.candidates[0].posterior)
+    assert {candidate.origin for candidate in three.candidates} == {"search"}
+
+
+def test_samples_without_entries_or_weight_have_no_say():
+    X = smp.datasets.make_smooth_mixture("gaussian", 400, 5, RANK, random_state=0).X
+    spoiled = np.vstack([X, np.full((1, 5), np.nan), X[:50] + 100.0])
+    weights = np.concatenate([np.ones(401), np.zeros(50)])
+    binning = smp.choose_binning(X, 8)
+    plain = searched_starts(in_memory(X, binning, None), RANK, (), 1, 0, None, 0)
+    found = searched_starts(in_memory(spoiled, binning, weights), RANK, (), 1, 0, None, 0)
+    np.testing.assert_allclose(found.candidates[0].posterior[:400], plain.candidates[0].posterior, atol=1e-9)
+    assert np.isfinite(found.candidates[0].posterior).all()
+
+
+@pytest.mark.parametrize("refine", ["smooth", "em", None])
+def test_the_default_start_is_the_search(refine):
+    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 500, 5, RANK, random_state=0)
+    model = smp.SmoothProductMixture(RANK, refine=refine, random_state=0).fit(X)
+    assert model.init == "auto"
+    assert smp.metrics.clustering_accuracy(labels, model.labels_) > 0.98
+    assert model.result_.sizes["start"] == 1
+    expected = {"smooth": "search", "em": "kl", None: "kl"}[refine]
+    assert model.result_.attrs["loss_name"] == expected
+    if refine == "smooth":
+        assert model.result_.candidate_origin.values.tolist()[0] == "search"
+        assert model.result_.candidate_agreement[model.result_.attrs["best_candidate"]] == 1.0
+        assert model.n_iter_ == model.result_.attrs["n_passes"] > 0
+
+
+@pytest.mark.parametrize("init", ["gevd", "random"])
+def test_other_starts_are_of_the_coupled_decomposition(init):
+    X = smp.datasets.make_smooth_mixture("gaussian", 500, 5, RANK, random_state=0).X
+    result = smp.SmoothProductMixture(RANK, init=init, random_state=0).fit(X).result_
+    assert result.sizes["start"] == 5
+    assert set(result.candidate_origin.values) == {init}
+    assert result.attrs["loss_name"] == "kl"
+
+
+def test_given_factors_go_straight_to_the_refinement():
+    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 500, 5, RANK, random_state=0)
+    samples = in_memory(X, smp.choose_binning(X, 15), None)
+    start = binned_factors(samples.codes, np.eye(RANK)[labels], None)
+    model = smp.SmoothProductMixture(RANK, init=start, random_state=0).fit(X)
+    assert model.result_.candidate_origin.values.tolist() == ["given"]
+    assert smp.metrics.clustering_accuracy(labels, model.labels_) > 0.98
+    with pytest.raises(InvalidInputError, match=r"init has 3 components and .*; expected 2 components"):
+        smp.SmoothProductMixture(2, init=start).fit(X)
+
+
+@pytest.mark.parametrize("refine", ["smooth", None])
+def test_order_and_signs_of_rows_and_variables_change_nothing(refine):
+    X, _, _ = smp.datasets.make_smooth_mixture("gmm", 500, 5, RANK, random_state=3)
+    rng = np.random.default_rng(0)
+    rows, variables = rng.permutation(500), rng.permutation(5)
+    options = dict(refine=refine, random_state=0, binning="uniform")
+    if refine is None:
+        options |= dict(density="histogram")
+    plain = smp.SmoothProductMixture(RANK, **options).fit(X)
+    for moved in (X[rows], X[:, variables], -X):
+        other = smp.SmoothProductMixture(RANK, **options).fit(moved)
+        if refine == "smooth":
+            found, expected = (float(np.nanmax(m.result_.start_criterion)) for m in (other, plain))
+        else:
+            found, expected = float(other.result_.loss[-1]), float(plain.result_.loss[-1])
+        assert found == pytest.approx(expected, abs=0.05 if refine else 1e-4)
+
+
+def test_a_callback_of_the_caller_sees_histograms_before_every_pass():
+    X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 2, random_state=0)
+    seen = []
+
+    def callback(cp_tensor, loss):
+        _, factors = cp_tensor
+        assert [table.shape for table in factors] == [(15, 2)] * 4
+        seen.append(loss)
+
+    model = smp.SmoothProductMixture(2, random_state=0, callback=callback).fit(X)
+    assert len(seen) >= model.n_iter_
+    assert np.isfinite(seen).all()
+    stopped = smp.SmoothProductMixture(2, random_state=0, callback=lambda *_: True).fit(X)
+    assert stopped.result_.attrs["status"] == "callback"

@@ -1,0 +1,59 @@
+"""Stacks of banded systems against dense algebra, one at a time."""
+
+import numpy as np
+import pytest
+
+from tensorly_smp.splines.banded import cholesky, inverse_bands, log_determinant, solve, trace_of_product
+
+
+def random_systems(n, width, n_systems, seed):
+    """Dense positive definite matrices (n_systems, n, n) and their bands."""
+    rng = np.random.default_rng(seed)
+    lower = rng.standard_normal((n_systems, n, n))
+    rows, columns = np.indices((n, n))
+    lower[:, (rows < columns) | (rows - columns >= width)] = 0.0
+    lower[:, rows == columns] = 1.0 + rng.random((n_systems, n))
+    dense = lower @ lower.transpose(0, 2, 1)
+    return dense, to_bands(dense, width)
+
+
+def to_bands(dense, width):
+    bands = np.zeros((len(dense), dense.shape[1], width))
+    for d in range(min(width, dense.shape[1])):
+        bands[:, : dense.shape[1] - d, d] = np.diagonal(dense, -d, 1, 2)
+    return bands
+
+
+@pytest.mark.parametrize(("n", "width"), [(1, 4), (3, 4), (9, 4), (7, 1), (6, 2)])
+def test_agrees_with_dense_algebra(n, width):
+    dense, bands = random_systems(n, width, 5, seed=n)
+    before = bands.copy()
+    right = np.random.default_rng(1).standard_normal((n, 5))
+    factor = cholesky(bands)
+    np.testing.assert_array_equal(bands, before)
+    np.testing.assert_allclose(solve(factor, right).T, np.linalg.solve(dense, right.T[..., None])[..., 0], rtol=1e-8)
+    np.testing.assert_allclose(log_determinant(factor), np.linalg.slogdet(dense)[1], atol=1e-10)
+    inverse = to_bands(np.linalg.inv(dense), width)
+    np.testing.assert_allclose(inverse_bands(factor), inverse, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(trace_of_product(inverse_bands(factor), bands), np.full(5, n), rtol=1e-8)
+
+
+def test_one_system_that_is_not_positive_definite_leaves_the_others_alone():
+    _, bands = random_systems(8, 4, 3, seed=0)
+    expected = cholesky(bands)
+    difference = np.diff(np.eye(8), 3, axis=0)
+    bands[1] = to_bands((1e8 * difference.T @ difference)[None], 4)  # of rank 5
+    bands[1, 4, 0] -= 1e-7
+    factor = cholesky(bands)
+    np.testing.assert_allclose(factor[[0, 2]], expected[[0, 2]], rtol=1e-13)
+    assert np.isfinite(factor).all()
+    step = solve(factor, np.ones((8, 3)))
+    assert np.isfinite(step).all()
+    assert (step.sum(axis=0) > 0).all()  # uphill
+
+
+def test_no_system():
+    empty = np.zeros((0, 5, 4))
+    assert cholesky(empty).shape == (0, 5, 4)
+    assert solve(empty, np.zeros((5, 0))).shape == (5, 0)
+    assert log_determinant(empty).shape == (0,)

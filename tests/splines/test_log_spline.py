@@ -1,0 +1,95 @@
+"""Penalized log-splines against a general optimizer, finite differences, and their limits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import beta_shares, cell_shares, dense_penalty
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+from tensorly_smp.splines.log_spline import LogSplineFit, fit_log_splines
+from tensorly_smp.splines.spline_basis import spline_basis
+
+SMALL = spline_basis(12)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([1e-3, 1.0, 1e3]))
+@settings(max_examples=15)
+def test_maximum_is_that_of_a_general_optimizer(seed, rho):
+    shares = beta_shares(SMALL, seed, 1)
+    fitted = fit_log_splines(SMALL, shares, np.array([rho]))
+    design, penalty = SMALL.at_cells.toarray(), dense_penalty(SMALL)
+
+    def negative(beta):
+        eta = design @ beta
+        gradient = design.T @ (np.exp(eta) - shares[:, 0]) + rho * penalty @ beta
+        return np.exp(eta).sum() - shares[:, 0] @ eta + 0.5 * rho * beta @ penalty @ beta, gradient
+
+    value, gradient = negative(fitted[:, 0])
+    start = SMALL.gaussian(shares)[:, 0]
+    other = minimize(negative, start, jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 2000})
+    assert value <= other.fun + 1e-9
+    assert np.abs(gradient).max() < 1e-4
+    assert np.exp(design @ fitted).sum() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_gradient_agrees_with_differences():
+    rng = np.random.default_rng(1)
+    shares, coefficients = beta_shares(SMALL, 1, 1), 0.3 * rng.standard_normal((12, 1)) - 3.0
+    fit = LogSplineFit.at(SMALL, SMALL.transposed @ shares, np.array([0.5]), coefficients)
+    for k in range(12):
+        step = np.zeros((12, 1))
+        step[k] = 1e-6
+        slope = (fit.moved(step).value - fit.moved(-step).value) / 2e-6
+        assert slope == pytest.approx(fit.gradient()[k], abs=1e-7)
+
+
+@pytest.mark.parametrize("n_basis", [40, 80])
+def test_heavy_smoothing_is_the_gaussian_of_the_moments(n_basis):
+    basis = spline_basis(n_basis)
+    values = np.random.default_rng(0).normal(0.5, 0.1, 2000)
+    shares = cell_shares(basis, values)
+    fitted = np.exp(basis.log_probabilities(fit_log_splines(basis, shares, np.array([1e6]))))[:, 0]
+    mean = basis.centers @ shares[:, 0]
+    deviation = np.sqrt((basis.centers - mean) ** 2 @ shares[:, 0])
+    expected = norm.pdf(basis.centers, mean, deviation) / basis.n_cells
+    np.testing.assert_allclose(fitted, expected, atol=1e-4 * expected.max())
+    assert basis.centers @ fitted == pytest.approx(mean, abs=1e-7)
+
+
+@pytest.mark.parametrize("n_densities", [1, 600])
+def test_columns_do_not_depend_on_each_other(n_densities):
+    shares = np.tile(beta_shares(SMALL, 6, 1), n_densities)
+    rho = np.full(n_densities, 0.1)
+    result = fit_log_splines(SMALL, shares, rho)
+    np.testing.assert_allclose(result, np.tile(result[:, :1], n_densities), rtol=1e-10)
+
+
+def test_hessian_is_the_slope_of_the_gradient():
+    rng = np.random.default_rng(7)
+    shares, coefficients = beta_shares(SMALL, 7, 1), 0.3 * rng.standard_normal((12, 1)) - 3.0
+    fit = LogSplineFit.at(SMALL, SMALL.transposed @ shares, np.array([0.5]), coefficients)
+    bands = fit.hessian()[0]
+    for k in range(12):
+        step = np.zeros((12, 1))
+        step[k] = 1e-5
+        slope = (fit.moved(step).gradient() - fit.moved(-step).gradient())[:, 0] / 2e-5
+        below = np.minimum(12 - k, 4)
+        np.testing.assert_allclose(-slope[k : k + below], bands[k, :below], atol=1e-6)
+
+
+@given(st.integers(0, 10**6), st.floats(-300.0, 300.0), st.sampled_from([0.0, 1.0, 30.0]))
+def test_f_never_ends_lower_than_at_the_start(seed, constant, distance):
+    rng = np.random.default_rng(seed)
+    shares, rho = beta_shares(SMALL, seed, 2), 10.0 ** rng.uniform(-5, 5, 2)
+    start = constant + distance * rng.standard_normal((12, 2))
+    before = start.copy()
+
+    def best_constant(coefficients):
+        return LogSplineFit.at(SMALL, SMALL.transposed @ shares, rho, SMALL.normalized(coefficients)).value
+
+    for n_steps in (1, 5):
+        fitted = fit_log_splines(SMALL, shares, rho, start, n_steps=n_steps)
+        assert (best_constant(fitted) >= best_constant(start) - 1e-9 * (1 + np.abs(best_constant(start)))).all()
+    np.testing.assert_array_equal(start, before)
