@@ -46,6 +46,7 @@ from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.likelihood_stage import Refinement
 from tensorly_smp.fitting.results import with_patterns
+from tensorly_smp.fitting.starts import Searched
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.concerns import identifiability_concerns
 from tensorly_smp.identifiability.known import KnownName
@@ -272,8 +273,13 @@ class SmoothProductMixture(FittedMixture):
             A value that many samples share, or some far from all others (``refine="smooth"``); otherwise far values
             that leave a few bins to the others, and bins too coarse for sinc densities.
         """
+        return self._fit(X, sample_weight)
+
+    def _fit(self, X: Any, sample_weight: Any, searched: Searched | None = None) -> Self:
+        """The fit; with the result of a search of the same samples, if there is one, in place of a new search."""
         self._check_parameters()
-        verbose, began = checked_verbose(self.verbose), time.perf_counter()
+        verbose = checked_verbose(self.verbose)
+        began = time.perf_counter()
         given = self.binning.variables if isinstance(self.binning, Binning) else None
         # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
         read = ReadChunks.of if is_chunked(X) else ReadSamples.of
@@ -321,7 +327,7 @@ class SmoothProductMixture(FittedMixture):
             samples = data.encode(binning)
         sizes = _sizes(data, binning)
         logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
-        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose))
+        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose), searched)
         dataset = refinement.dataset(samples, variables)
         dataset = dataset.assign_attrs(
             density=density,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +15,7 @@ import xarray as xr
 from joblib import Parallel, delayed
 from scipy.sparse.linalg import ArpackError
 from scipy.special import entr
+from sklearn.base import clone
 
 from tensorly_smp._support.checks import (
     MOST_CANDIDATES,
@@ -33,11 +33,21 @@ from tensorly_smp._support.threads import one_blas_thread
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.exceptions import DependenceWarning, InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp.exceptions import (
+    DependenceWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    SizeLimitError,
+    TensorlySmpError,
+)
+from tensorly_smp.fitting.fit_samples import ReadSamples
+from tensorly_smp.fitting.starts import Searched, SearchedSamples, search_each
+from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.identifiability.concerns import n_parameters
 from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
 from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.unmixed import UnmixedProductMixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +61,8 @@ class Job:
     variables : tuple of hashable (n_variables,)
     sample_weight : ndarray (n_samples,) or None
     seed : int
-    parameters : dict
-        Of the estimator, but for n_components and random_state.
+    estimator : SmoothProductMixture or UnmixedProductMixture
+        Unfitted, with all parameters but n_components and random_state.
     backend : str
         Of TensorLy; a new process does not know it.
     """
@@ -61,7 +71,7 @@ class Job:
     variables: tuple[Hashable, ...]
     sample_weight: np.ndarray | None
     seed: int
-    parameters: dict[str, Any]
+    estimator: Any
     backend: str
 
     @property
@@ -98,6 +108,8 @@ class CandidateFit:
     binning : Binning or None
     discrete : list of hashable
         Names of the variables with a histogram.
+    origin : str
+        Where the start of the fit came from.
     fold : int
         That was held out; -1 for none.
     """
@@ -111,6 +123,7 @@ class CandidateFit:
     entropy: float = np.nan
     binning: Binning | None = None
     discrete: list[Hashable] = field(default_factory=list)
+    origin: str = ""
     fold: int = -1
 
     @property
@@ -119,21 +132,24 @@ class CandidateFit:
         return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
 
 
-def fit_whole(job: Job, rank: int) -> CandidateFit:
-    """The fit of all samples."""
-    fit, model = _fitted(job, rank, np.ones(len(job.values), dtype=bool))
+def fit_whole(job: Job, rank: int, searched: Searched | None) -> CandidateFit:
+    """The fit of all samples, with the result of a search for this number of components if there is one."""
+    fit, model = _fitted(job, rank, np.ones(len(job.values), dtype=bool), searched)
     if model is not None:
-        posterior = model.density_.posterior(job.values)
-        fit.log_densities = model.density_.logpdf(job.values)
-        fit.entropy = float(job.weights @ entr(posterior).sum(axis=1))
-        fit.n_parameters = float(model.result_.attrs.get("n_parameters", _n_probabilities(job, model, rank)))
+        frame = _frame(job, job.values)
+        fit.log_densities = np.asarray(model.score_samples(frame))
+        fit.entropy = float(job.weights @ entr(np.asarray(model.predict_proba(frame))).sum(axis=1))
+        is_counted = "n_parameters" in model.result_.attrs
+        fit.n_parameters = float(model.n_parameters_ if is_counted else _n_probabilities(job, model, rank))
         fit.binning = model.binning_
         if "discrete" in model.result_:
             fit.discrete = [job.variables[n] for n in np.flatnonzero(model.result_["discrete"].values)]
+        if "candidate_origin" in model.result_:
+            fit.origin = str(model.result_["candidate_origin"].values[model.result_.attrs["best_candidate"]])
     return fit
 
 
-def _n_probabilities(job: Job, model: SmoothProductMixture, rank: int) -> int:
+def _n_probabilities(job: Job, model: Any, rank: int) -> int:
     """Free probabilities of weights and bins; those of bins that no sample has ever fallen in are not free but zero."""
     codes = encode_samples(job.values[job.counted], model.binning_).values
     return n_parameters([len(np.unique(column[column >= 0])) for column in codes.T], rank)
@@ -143,27 +159,41 @@ def fit_without(job: Job, whole: CandidateFit, held_out: np.ndarray, fold: int) 
     """The fit without a fold, in the bins of all samples, and with the same variables discrete.
 
     Else a variable with few values might be smooth for some folds and not for others, and densities not comparable.
+    The bins of an unmixed model are of its sources, which every fold has others of.
     """
-    fit, model = _fitted(job, whole.rank, ~held_out, binning=whole.binning, discrete=whole.discrete)
+    changes: dict[str, Any] = {}
+    if isinstance(job.estimator, SmoothProductMixture):
+        changes = {"binning": whole.binning, "discrete": whole.discrete}
+        if job.estimator.refine != "smooth":
+            del changes["discrete"]
+    fit, model = _fitted(job, whole.rank, ~held_out, None, **changes)
     fit.fold = fold
     if model is not None:
-        fit.log_densities = model.density_.logpdf(job.values[held_out])
+        fit.log_densities = np.asarray(model.score_samples(_frame(job, job.values[held_out])))
     return fit
 
 
-def _fitted(job: Job, rank: int, rows: np.ndarray, **changes: Any) -> tuple[CandidateFit, SmoothProductMixture | None]:
+def _frame(job: Job, values: np.ndarray) -> pd.DataFrame:
+    """Samples under the names of their variables: as objects, or pandas would take tuples for levels."""
+    return pd.DataFrame(values, columns=pd.Index(job.variables, dtype=object, tupleize_cols=False))
+
+
+def _fitted(
+    job: Job, rank: int, rows: np.ndarray, searched: Searched | None, **changes: Any
+) -> tuple[CandidateFit, Any]:
     """The model of some samples, or why there is none: a failure must not cost the fits of the other numbers."""
-    # As objects, or pandas would make something else of names that are tuples.
-    names = pd.Index(job.variables, dtype=object, tupleize_cols=False)
     weights = None if job.sample_weight is None else job.sample_weight[rows]
     fit, start = CandidateFit(rank), time.perf_counter()
     with collected_warnings() as caught, tl.backend_context(job.backend, local_threadsafe=True):
-        model: SmoothProductMixture | None = None
+        model: Any = None
         try:
             # One BLAS thread: with as many as a job happens to have, rounding would depend on the number of jobs.
             with one_blas_thread():
-                model = SmoothProductMixture(rank, **(job.parameters | {"random_state": job.seed} | changes))
-                model.fit(pd.DataFrame(job.values[rows], columns=names), sample_weight=weights)
+                model = clone(job.estimator).set_params(n_components=rank, random_state=job.seed, **changes)
+                if searched is None:
+                    model.fit(_frame(job, job.values[rows]), sample_weight=weights)
+                else:
+                    model._fit(_frame(job, job.values[rows]), weights, searched)
         except Exception as error:
             fit.error, model = error, None
     if model is not None and "interrupted" in {model.result_.attrs["status"], *model.result_["start_status"].values}:
@@ -173,7 +203,7 @@ def _fitted(job: Job, rank: int, rows: np.ndarray, **changes: Any) -> tuple[Cand
     return fit, model
 
 
-CRITERIA = ("bic", "icl", "cv")
+CRITERIA = ("bic", "icl", "aic3", "cv")
 
 
 def select_n_components(
@@ -181,6 +211,7 @@ def select_n_components(
     n_components: Collection[int] | int = range(1, 11),
     criterion: str = "bic",
     *,
+    estimator: SmoothProductMixture | UnmixedProductMixture | None = None,
     n_folds: int = 5,
     sample_weight: Any = None,
     n_jobs: int | None = None,
@@ -191,8 +222,10 @@ def select_n_components(
 ) -> xr.Dataset:
     """Fit mixtures with several numbers of components, and tell which number the samples support.
 
-    Every number gets a fit of its own, the one that ``SmoothProductMixture`` makes of the same samples, parameters and
-    seed. All criteria are on the scale of -2 log-likelihood, summed over samples: lower is better.
+    Every number gets a fit of its own, with the same samples, parameters and seed. With ``init="auto"`` the searches
+    help each other: beside its own, every number starts from the best splits of the next smaller one and the best
+    merges of the next larger one, so that all are compared at their best. All criteria are on the scale of -2
+    log-likelihood, summed over samples: lower is better.
 
     Parameters
     ----------
@@ -200,11 +233,14 @@ def select_n_components(
         As for :meth:`SmoothProductMixture.fit`: at least three variables, NaN = missing.
     n_components : collection of int, or int, default range(1, 11)
         Numbers to compare, all different; an int n stands for 1, ..., n.
-    criterion : {"bic", "icl", "cv"}, default "bic"
-        "bic", -2 log-likelihood + n_parameters log(n_samples), asks for the mixture that is the best description of
-        the density. "icl", BIC with twice the entropy of the posteriors added, asks for clusters that are apart: two
-        components that overlap may count as one. "cv", -2 log-likelihood of samples that the fit has not seen, needs
-        no count of parameters, but `n_folds` fits more for every number; see Notes.
+    criterion : {"bic", "icl", "aic3", "cv"}, default "bic"
+        "bic", -2 log-likelihood + n_parameters log(n_samples), asks for the mixture that is the best description of the
+        density. "icl", BIC with twice the entropy of the posteriors added, asks for clusters that are apart: two
+        components that overlap may count as one. "aic3", -2 log-likelihood + 3 n_parameters, finds more of the
+        components where there are only about a hundred samples for each; see Notes. "cv", -2 log-likelihood of samples
+        that the fit has not seen, needs no count of parameters, but `n_folds` fits more for every number; see Notes.
+        estimator : SmoothProductMixture or UnmixedProductMixture, optional Unfitted; its ``n_components`` and
+        ``random_state`` are not used.
     n_folds : int, default 5
         Parts of the samples that are held out in turn; for "cv".
     sample_weight : array_like (n_samples,), optional
@@ -219,18 +255,19 @@ def select_n_components(
     verbose : int, default 0
         1 shows a bar (extra ``progress``) of the fits, which are silent themselves.
     **parameters
-        Of :class:`SmoothProductMixture`, such as ``n_bins`` or ``support``.
+        Of the estimator, by default :class:`SmoothProductMixture`, such as ``n_bins`` or ``support``.
 
     Returns
     -------
     Dataset
         Over the dimension ``n_components``, in increasing order: ``criterion`` (what decides), ``log_likelihood`` (of
         the fitted density at all samples, nats), ``n_parameters`` (effective number, from the smoothers), ``entropy``
-        (of the posteriors, summed over samples, nats), ``bic``, ``icl``, ``seconds`` (of all fits of that number),
-        ``failure`` (why there is none; figures are NaN then) and ``warnings`` (names of the classes). For "cv" also
-        ``heldout_log_likelihood`` (n_components, fold), per sample, with ``heldout_mean`` over all samples,
-        ``heldout_spread`` (standard deviation over folds), ``heldout_gap`` (to the best mean) and ``heldout_gap_error``
-        (standard error of that gap, from the same samples under both fits).
+        (of the posteriors, summed over samples, nats), ``bic``, ``icl``, ``aic3``, ``seconds`` (of all fits of that
+        number), ``origin`` (of the start of the fit: "search", "split" of the next smaller number, "merge" of the next
+        larger one), ``failure`` (why there is no fit; figures are NaN then) and ``warnings`` (names of the classes).
+        For "cv" also ``heldout_log_likelihood`` (n_components, fold), per sample, with ``heldout_mean`` over all
+        samples, ``heldout_spread`` (standard deviation over folds), ``heldout_gap`` (to the best mean) and
+        ``heldout_gap_error`` (standard error of that gap, from the same samples under both fits).
 
         Over the dimension ``order``: ``singular_values`` of the pair block, and ``shuffled_singular_values``, the
         largest of samples whose variables were shuffled against each other; see Notes.
@@ -259,6 +296,9 @@ def select_n_components(
     of bin probabilities that are free, and the log-likelihood is that of the densities reconstructed from them, which
     is not maximal.
 
+    "aic3" is Akaike's criterion with 3 in place of 2 (Bozdogan 1994), which finds the number of latent classes where
+    BIC takes too few and Akaike's own too many (Andrews and Currim 2003).
+
     "cv" chooses the smallest number whose gap to the best is within one standard error: a component too many, of a few
     samples, changes the held-out log-likelihood by no more than chance.
 
@@ -277,9 +317,12 @@ def select_n_components(
 
     References
     ----------
-    G. Schwarz, "Estimating the dimension of a model", Annals of Statistics 6, 1978. C. Biernacki, G. Celeux,
-    G. Govaert, "Assessing a mixture model for clustering with the integrated completed likelihood", IEEE TPAMI 22,
-    2000.
+    G. Schwarz, "Estimating the dimension of a model", Annals of Statistics 6, 1978. C. Biernacki, G. Celeux, G.
+    Govaert, "Assessing a mixture model for clustering with the integrated completed likelihood", IEEE TPAMI 22, 2000.
+    H. Bozdogan, "Mixture-model cluster analysis using model selection criteria and a new informational measure of
+    complexity", in Proceedings of the first US/Japan conference on the frontiers of statistical modeling, 1994. R. L.
+    Andrews, I. S. Currim, "A comparison of segment retention criteria for finite mixture logit models", Journal of
+    Marketing Research 40, 2003.
 
     Examples
     --------
@@ -297,15 +340,16 @@ def select_n_components(
     if not is_one_of(criterion, CRITERIA):
         raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {list(CRITERIA)}.")
     checked_n_jobs(n_jobs)
-    job = _read_job(X, sample_weight, sample_dim, random_state, parameters)
+    job = _read_job(X, sample_weight, sample_dim, random_state, _with_parameters(estimator, parameters))
     folds = _folds(job, n_folds) if criterion == "cv" else None
+    searched = _search(job, candidates)
     # Processes: of threads only those within NumPy or a kernel would run at a time.
     with (
         progress_bar(verbose, "selection", len(candidates), unit="fit") as bar,
         Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator_unordered") as run,
     ):
         # The largest number takes longest, so that it begins first.
-        fits = _in_order(run(delayed(fit_whole)(job, rank) for rank in candidates[::-1]), bar)
+        fits = _in_order(run(delayed(fit_whole)(job, rank, searched.get(rank)) for rank in candidates[::-1]), bar)
         heldout = [] if folds is None else _fit_folds(run, job, folds, fits, bar)
     dataset = _figures(job, candidates, fits, criterion)
     if folds is not None:
@@ -342,24 +386,50 @@ def _checked_candidates(n_components: Any) -> list[int]:
     return candidates
 
 
-def _read_job(
-    X: Any, sample_weight: Any, sample_dim: Hashable | None, random_state: RandomState, parameters: dict[str, Any]
-) -> Job:
-    known = [name for name in signature(SmoothProductMixture).parameters if name != "n_components"]
+def _with_parameters(estimator: Any, parameters: dict[str, Any]) -> Any:
+    """The estimator, a clone, with these parameters."""
+    if estimator is None:
+        estimator = SmoothProductMixture()
+    if not isinstance(estimator, SmoothProductMixture | UnmixedProductMixture):
+        raise InvalidTypeError(
+            f"estimator is {shown(estimator)}; expected an unfitted SmoothProductMixture or UnmixedProductMixture."
+        )
+    known = [name for name in estimator.get_params() if name not in ("n_components", "random_state")]
     if unknown := [name for name in parameters if name not in known]:
         raise InvalidTypeError(f"Unknown parameter(s) {unknown}; expected some of {known}.")
-    binning = parameters.get("binning")
-    given = binning.variables if isinstance(binning, Binning) else None
-    samples = read_samples(X, given, sample_dim)
+    return clone(estimator).set_params(**parameters)
+
+
+def _read_job(
+    X: Any, sample_weight: Any, sample_dim: Hashable | None, random_state: RandomState, estimator: Any
+) -> Job:
+    binning = getattr(estimator, "binning", None)
+    names = binning.variables if isinstance(binning, Binning) else None
+    samples = read_samples(X, names, sample_dim)
     weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-    seed = _seed(random_state)
-    job = Job(samples.values, samples.variables, weights, seed, dict(parameters), tl.get_backend())
+    job = Job(samples.values, samples.variables, weights, _seed(random_state), estimator, tl.get_backend())
     if job.total_weight < 2:
         raise InvalidInputError(
             f"Samples that count, or their weights, sum to {job.total_weight:g}; expected at least 2. Scale weights to "
             "sum to the number of samples that they are worth."
         )
     return job
+
+
+def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
+    """Searches for all numbers that the samples allow, each helped by its neighbors; none if fits do not search."""
+    model = job.estimator
+    if not isinstance(model, SmoothProductMixture) or not is_one_of(model.init, ("auto",)):
+        return {}
+    ranks = [rank for rank in candidates if rank <= np.count_nonzero(job.counted)]
+    try:
+        data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None)
+        variables = Variables.of(data.few, model.support, model.discrete, data.few_weights)
+        samples = SearchedSamples(data.few.values, data.few_weights, variables.discrete, max(ranks))
+        with one_blas_thread():
+            return search_each(samples, ranks, model.n_init, job.seed)
+    except (TensorlySmpError, ValueError):
+        return {}  # the fits say what is wrong
 
 
 def _seed(random_state: RandomState) -> int:
@@ -433,14 +503,18 @@ def _figures(job: Job, candidates: list[int], fits: Sequence[CandidateFit], crit
     parameters, entropy = (np.array([getattr(fit, name) for fit in fits]) for name in ("n_parameters", "entropy"))
     bic = -2.0 * likelihood + parameters * np.log(job.total_weight)
     icl = bic + 2.0 * entropy
+    aic3 = -2.0 * likelihood + 3.0 * parameters
+    deciding = {"bic": bic, "icl": icl, "aic3": aic3}
     classes = [" ".join(sorted({category.__name__ for category, _ in fit.caught})) for fit in fits]
     figures: dict[str, tuple[Any, dict[str, str]]] = {
-        "criterion": ({"bic": bic, "icl": icl}.get(criterion, np.full(len(fits), np.nan)), {"long_name": criterion}),
+        "criterion": (deciding.get(criterion, np.full(len(fits), np.nan)), {"long_name": criterion}),
         "log_likelihood": (likelihood, {"long_name": "log-likelihood of all samples", "units": "nats"}),
         "n_parameters": (parameters, {"long_name": "effective number of parameters"}),
         "entropy": (entropy, {"long_name": "entropy of the posteriors, summed over samples", "units": "nats"}),
         "bic": (bic, {"long_name": "-2 log-likelihood + n_parameters log(n_samples); lower is better"}),
         "icl": (icl, {"long_name": "bic + 2 entropy; lower is better"}),
+        "aic3": (aic3, {"long_name": "-2 log-likelihood + 3 n_parameters; lower is better"}),
+        "origin": (np.array([fit.origin for fit in fits]), {"long_name": "where the start of the fit came from"}),
         "seconds": (np.array([fit.seconds for fit in fits]), {"long_name": "time of the fits", "units": "s"}),
         "failure": (np.array([fit.failure for fit in fits]), {"long_name": "why there is no fit"}),
         "warnings": (np.array(classes), {"long_name": "classes of the warnings of the fit of all samples"}),

@@ -52,14 +52,14 @@ def models():
 
 def fail_at(monkeypatch, wrong, error):
     """Fits whose (number of components, number of samples) `wrong` accepts raise the error."""
-    fit = smp.SmoothProductMixture.fit
+    fit = smp.SmoothProductMixture._fit
 
-    def failing(self, X, y=None, sample_weight=None):
+    def failing(self, X, *arguments):
         if wrong(self.n_components, len(X)):
             raise error
-        return fit(self, X, y, sample_weight)
+        return fit(self, X, *arguments)
 
-    monkeypatch.setattr(smp.SmoothProductMixture, "fit", failing)
+    monkeypatch.setattr(smp.SmoothProductMixture, "_fit", failing)
 
 
 # ---- figures ----
@@ -381,14 +381,14 @@ def test_warnings_are_given_once():
 
 
 def test_warnings_name_the_numbers_they_concern(monkeypatch):
-    fit = smp.SmoothProductMixture.fit
+    fit = smp.SmoothProductMixture._fit
 
-    def warning(self, X, y=None, sample_weight=None):
+    def warning(self, X, *arguments):
         if self.n_components > 1:
             warn(f"{self.n_components} are many")
-        return fit(self, X, y, sample_weight)
+        return fit(self, X, *arguments)
 
-    monkeypatch.setattr(smp.SmoothProductMixture, "fit", warning)
+    monkeypatch.setattr(smp.SmoothProductMixture, "_fit", warning)
     with pytest.warns(UserWarning, match="^n_components = 2, 3: 2 are many$") as given_warnings:
         select()
     assert len(given_warnings) == 1
@@ -475,3 +475,51 @@ def test_unusable_arguments(arguments, error, words):
 def test_number_of_components_has_one_name():
     with pytest.raises(TypeError):
         smp.select_n_components(X, [1], **{"n_components": 2})
+
+
+# ---- other estimators ----
+
+
+def test_an_estimator_is_fitted_with_its_parameters(table):
+    mixture = smp.SmoothProductMixture(7, n_bins=8, random_state=9)
+    found = select(estimator=mixture)
+    assert np.array_equal(found.log_likelihood, select(n_bins=8).log_likelihood)
+    assert mixture.n_components == 7
+    assert not hasattr(mixture, "density_")
+
+
+def test_parameters_are_set_on_a_clone_of_the_estimator():
+    found = select(estimator=smp.SmoothProductMixture(refine="em"), refine=None)
+    assert np.array_equal(found.log_likelihood, select(refine=None).log_likelihood)
+
+
+def test_unmixed_models_count_the_map():
+    truth = smp.datasets.make_smooth_mixture("gaussian", 400, 3, 2, random_state=0)
+    mixed = truth.X @ np.array([[1.0, 0.6, 0.0], [0.2, 1.0, 0.3], [0.5, 0.0, 1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = smp.select_n_components(mixed, [1, 2], estimator=smp.UnmixedProductMixture(max_iter=2), random_state=0)
+        model = smp.UnmixedProductMixture(2, max_iter=2, random_state=0).fit(mixed)
+    two = found.sel(n_components=2)
+    np.testing.assert_allclose(two.log_likelihood, model.score(mixed) * len(mixed))
+    np.testing.assert_allclose(two.n_parameters, model.n_parameters_)
+    np.testing.assert_allclose(two.bic, model.bic(mixed))
+
+
+@pytest.mark.parametrize("estimator", ["smooth", 3, smp.CoupledSimplexCP(2), smp.SmoothProductMixture])
+def test_other_estimators_are_refused(estimator):
+    with pytest.raises(InvalidTypeError, match=r"^estimator is .*expected an unfitted SmoothProductMixture"):
+        select(estimator=estimator)
+
+
+def test_three_for_every_parameter(table):
+    np.testing.assert_allclose(table.aic3, -2 * table.log_likelihood + 3 * table.n_parameters)
+    found = select(criterion="aic3")
+    assert found.attrs["best"] == int(found.n_components.values[found.aic3.values.argmin()])
+
+
+@pytest.mark.parametrize("refine", ["em", None])
+def test_held_out_samples_without_log_splines(refine):
+    found = select(refine=refine, density="histogram", criterion="cv", n_folds=2)
+    assert (found.failure == "").all()
+    assert np.isfinite(found.heldout_mean).all()

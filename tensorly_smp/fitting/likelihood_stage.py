@@ -24,10 +24,13 @@ from tensorly_smp.fitting.multistart import Callback as PassCallback
 from tensorly_smp.fitting.multistart import RefinedCandidates, refine_candidates
 from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace
 from tensorly_smp.fitting.starts import (
+    Searched,
+    SearchedSamples,
     Starts,
     binned_factors,
     decomposed_starts,
     given_start,
+    search,
     searched_starts,
     stopped_status,
 )
@@ -38,11 +41,15 @@ from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 @dataclass(frozen=True)
 class Refinement:
-    """How starts are found and refined; all as the parameters of the estimator."""
+    """How starts are found and refined; all as the parameters of the estimator.
+
+    `searched` is the result of a search of the same samples, in place of a new one.
+    """
 
     refine: str | None
     penalty: str
     decomposition: Decomposition
+    searched: Searched | None = None
 
     def dataset(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
         """The Dataset of the fit."""
@@ -71,15 +78,13 @@ class Refinement:
 
     def _searched(self, samples: FitSamples, variables: Variables) -> Starts:
         options = self.decomposition
-        return searched_starts(
-            samples.few,
-            options.rank,
-            variables.discrete,
-            options.n_init,
-            options.random_state,
-            options.n_jobs,
-            options.verbose,
-        )
+        found = self.searched
+        if found is None:
+            searched = SearchedSamples(samples.few.values, samples.few.weights, variables.discrete, options.rank)
+            found = search(
+                searched, options.rank, options.n_init, options.random_state, options.n_jobs, options.verbose
+            )
+        return searched_starts(samples.few, found)
 
     def _decomposed(self, samples: FitSamples, variables: Variables) -> CoupledSolution:
         """The coupled CPD to its end; after a search only from its best result."""

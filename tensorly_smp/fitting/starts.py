@@ -21,7 +21,8 @@ from tensorly_smp.fitting.fit_samples import SamplesInMemory
 from tensorly_smp.likelihood.agreement import distinct_clusterings
 from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
 from tensorly_smp.search.seeds import canonical, thinned
-from tensorly_smp.search.split_merge import LEVELS, SearchResult, split_and_merge
+from tensorly_smp.search.split_merge import LEVELS, Optimum, SearchResult, split_and_merge
+from tensorly_smp.search.walk import walk
 
 #: Independent searches of n_init="auto".
 N_SEARCHES = 1
@@ -37,7 +38,7 @@ class Candidate:
     ----------
     posterior : ndarray (n_samples, rank)
     origin : str
-        "search", "gevd", "random" or "given".
+        "search", "split" and "merge" (of a search for another number of components), "gevd", "random" or "given".
     start : int
         The start that it is a result of; the first candidate of every start is its best one.
     """
@@ -75,24 +76,103 @@ def stopped_status(solution: CoupledSolution) -> StopReason | None:
     return next((status for status in stopped if status in solution.start_statuses), None)
 
 
-def searched_starts(
-    samples: SamplesInMemory,
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """Result of searches for one number of components.
+
+    Attributes
+    ----------
+    candidates : list of Candidate
+        Of different clusters, the best first.
+    posterior : ndarray (n_samples, rank)
+        Of the best optimum.
+    traces : tuple of SweepTrace
+        Record of every search; its loss is minus the objective per unit of sample weight, on the last level.
+    statuses : tuple of StopReason
+    best : int
+        The search that found the best optimum.
+    """
+
+    candidates: list[Candidate]
+    posterior: np.ndarray
+    traces: tuple[SweepTrace, ...]
+    statuses: tuple[StopReason, ...]
+    best: int
+
+
+class SearchedSamples:
+    """Samples as a search sees them: in canonical order, thinned, on all levels of the coarse model.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+    weights : ndarray (n_samples,) or None
+    discrete : sequence of int
+        Positions of the discrete variables.
+    rank : int
+        Largest number of components that is searched for.
+
+    Raises
+    ------
+    InvalidInputError
+        More components than samples that count.
+    """
+
+    def __init__(self, values: np.ndarray, weights: np.ndarray | None, discrete: Sequence[int], rank: int) -> None:
+        self.weights = np.ones(len(values)) if weights is None else weights
+        self.counted = (self.weights > 0) & ~np.isnan(values).all(axis=1)
+        if self.counted.sum() < rank:
+            raise InvalidInputError(
+                f"{rank} components with {self.counted.sum()} samples that have entries and a positive weight; "
+                "expected at most one component per sample."
+            )
+        self.every = Fractions.of(values[self.counted], discrete, self.weights[self.counted])
+        self.some = thinned(canonical(self.every), rank)
+        self.levels = [OverlappingBins.of(self.some, size) for size in LEVELS]
+        self._bins: dict[int, OverlappingBins] = {}
+
+    def result(self, results: Sequence[SearchResult], origin: str = "search") -> Searched:
+        """What searches have found, for all samples; the best optimum is of this origin, others of the search."""
+        best = int(np.argmax([found.best.value for found in results]))
+        candidates = [
+            Candidate(self._posterior(optimum), origin if optimum is results[best].best else "search", start)
+            for start, found in enumerate(results)
+            for optimum in found.optima
+        ]
+        posterior = next(candidate.posterior for candidate in candidates if candidate.start == best)
+        return Searched(
+            candidates=_distinct(candidates, self.weights),
+            posterior=posterior,
+            traces=tuple(_trace(found, self.levels[-1].total) for found in results),
+            statuses=tuple(found.status for found in results),
+            best=best,
+        )
+
+    def _posterior(self, optimum: Optimum) -> np.ndarray:
+        """Posteriors of all samples (n_samples, rank); those without entries have the weights."""
+        size = LEVELS[next(i for i, bins in enumerate(self.levels) if bins is optimum.bins)]
+        if size not in self._bins:
+            self._bins[size] = OverlappingBins.of(self.every, size)
+        posterior = np.tile(np.exp(optimum.logs[-1]), (len(self.counted), 1))
+        posterior[self.counted] = self._bins[size].e_step(optimum.logs).posterior
+        return posterior
+
+
+def search(
+    samples: SearchedSamples,
     rank: int,
-    discrete: Sequence[int],
     n_init: int | str,
     random_state: RandomState,
     n_jobs: int | None,
     verbose: int,
-) -> Starts:
-    """Independent split-and-merge searches, and the algebraic start where it succeeds.
+) -> Searched:
+    """Independent split-and-merge searches.
 
     Parameters
     ----------
-    samples : SamplesInMemory
-        Of many, some in place of all.
+    samples : SearchedSamples
     rank : int
-    discrete : sequence of int
-        Positions of the discrete variables.
     n_init : int or "auto"
         Number of searches.
     random_state : None, int, Generator or RandomState
@@ -103,56 +183,57 @@ def searched_starts(
 
     Returns
     -------
-    Starts
-
-    Raises
-    ------
-    InvalidInputError
-        More components than samples that count.
+    Searched
     """
     began = time.perf_counter()
     n_searches = N_SEARCHES if n_init == "auto" else int(n_init)
-    weights = np.ones(len(samples.values)) if samples.weights is None else samples.weights
-    counted = (weights > 0) & ~np.isnan(samples.values).all(axis=1)
-    if counted.sum() < rank:
-        raise InvalidInputError(
-            f"{rank} components with {counted.sum()} samples that have entries and a positive weight; expected at most "
-            "one component per sample."
-        )
-    every = Fractions.of(samples.values[counted], discrete, weights[counted])
-    some = thinned(canonical(every), rank)
-    levels = [OverlappingBins.of(some, size) for size in LEVELS]
-    streams = spawn_generators(random_state, n_searches)
 
-    def search(rng: np.random.Generator, check: Callable[[], None]) -> SearchResult:
-        found = split_and_merge(some, levels, rank, rng, check=check)
+    def one_search(rng: np.random.Generator, check: Callable[[], None]) -> SearchResult:
+        found = split_and_merge(samples.some, samples.levels, rank, rng, check=check)
         bar.advance(objective=found.best.value)
         return found
 
     with progress_bar(verbose, "search", n_searches, unit="start") as bar:
         results, _ = run_each(
-            search, streams, allowed_threads(n_jobs), lambda found: found.status is StopReason.INTERRUPTED
+            one_search,
+            spawn_generators(random_state, n_searches),
+            allowed_threads(n_jobs),
+            lambda found: found.status is StopReason.INTERRUPTED,
         )
-    best = int(np.argmax([found.best.value for found in results]))
-    candidates = _candidates(results, every, levels, counted)
-    posterior = next(candidate.posterior for candidate in candidates if candidate.start == best)
-    candidates = _distinct(candidates, weights)
+    found = samples.result(results)
     logger.info(
         "Search: %d searches on %d samples, objective %.6g, %d candidates; %.2f s",
-        *(len(results), len(some.values), results[best].best.value, len(candidates), time.perf_counter() - began),
+        len(results),
+        len(samples.some.values),
+        results[found.best].best.value,
+        len(found.candidates),
+        time.perf_counter() - began,
     )
-    traces = tuple(_trace(found, levels[-1].total) for found in results)
+    return found
+
+
+def search_each(
+    samples: SearchedSamples, ranks: Sequence[int], n_init: int | str, random_state: RandomState
+) -> dict[int, Searched]:
+    """Searches for several numbers of components, in increasing order, each helped by its neighbors; see `walk`."""
+    n_searches = N_SEARCHES if n_init == "auto" else int(n_init)
+    found = walk(samples.some, samples.levels, ranks, lambda: spawn_generators(random_state, n_searches))
+    return {rank: samples.result([each.result], each.origin) for rank, each in found.items()}
+
+
+def searched_starts(samples: SamplesInMemory, found: Searched) -> Starts:
+    """Candidates from searches of the same samples."""
     solution = CoupledSolution(
-        factors=binned_factors(samples.codes, posterior, samples.weights),
-        trace=traces[best],
-        status=results[best].status,
-        start_losses=np.array([trace.loss[-1] for trace in traces]),
-        start_statuses=tuple(found.status for found in results),
+        factors=binned_factors(samples.codes, found.posterior, samples.weights),
+        trace=found.traces[found.best],
+        status=found.statuses[found.best],
+        start_losses=np.array([trace.loss[-1] for trace in found.traces]),
+        start_statuses=found.statuses,
         loss_name="search",
-        best_start=best,
-        start_traces=traces,
+        best_start=found.best,
+        start_traces=found.traces,
     )
-    return Starts(candidates, solution)
+    return Starts(found.candidates, solution)
 
 
 def decomposed_starts(samples: SamplesInMemory, solution: CoupledSolution, origin: str) -> Starts:
@@ -205,24 +286,6 @@ def binned_factors(codes: Codes, posterior: np.ndarray, weights: np.ndarray | No
         columns.append(counts / counts.sum(axis=0))
     shares = np.maximum(owned.sum(axis=0), 1e-12)
     return MixtureFactors(shares / shares.sum(), tuple(columns), codes.binning)
-
-
-def _candidates(
-    results: Sequence[SearchResult], every: Fractions, levels: Sequence[OverlappingBins], counted: np.ndarray
-) -> list[Candidate]:
-    """Posteriors of all samples for all optima of all searches; those without entries have the weights."""
-    sizes = {id(some): size for some, size in zip(levels, LEVELS, strict=True)}
-    bins: dict[int, OverlappingBins] = {}
-    found = []
-    for start, result in enumerate(results):
-        for optimum in result.optima:
-            level = id(optimum.bins)
-            if level not in bins:
-                bins[level] = OverlappingBins.of(every, sizes[level])
-            posterior = np.tile(np.exp(optimum.logs[-1]), (len(counted), 1))
-            posterior[counted] = bins[level].e_step(optimum.logs).posterior
-            found.append(Candidate(posterior, "search", start))
-    return found
 
 
 def _distinct(candidates: list[Candidate], weights: np.ndarray) -> list[Candidate]:

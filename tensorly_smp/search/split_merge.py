@@ -145,7 +145,7 @@ def split_and_merge(
         posterior = _best_seeded(fractions, levels[0], rank, rng) if start is None else start
         is_close = True
         for number, bins in enumerate(levels):
-            found = [_optimum(bins, bins.logs_of(posterior))]
+            found = [optimize(bins, bins.logs_of(posterior))]
             every.append(found)
             # Where no move comes near on a level, none does on a finer one.
             failures = 0 if is_close else MOST_FAILURES
@@ -189,7 +189,7 @@ def _round(fractions: Fractions, found: list[Optimum], rng: np.random.Generator)
     tried = candidates(best.bins, best.logs, splits, merges)
     near = [logs for value, logs in tried[:MOST_FOLLOWED] if value > best.value - FOLLOWED_BELOW]
     for logs in near:
-        optimum = _optimum(best.bins, logs)
+        optimum = optimize(best.bins, logs)
         found.append(optimum)
         if optimum.value > best.value + LEAST_GAIN:
             found.sort(key=lambda each: -each.value)
@@ -213,10 +213,10 @@ def _dissolved(best: Optimum) -> list[Optimum]:
     outlier = int(np.argmin(joint.max(axis=1)))
     posterior[outlier] = 0.0
     posterior[outlier, freed] = 1.0
-    return [_optimum(bins, bins.logs_of(posterior))]
+    return [optimize(bins, bins.logs_of(posterior))]
 
 
-def _optimum(bins: OverlappingBins, logs: np.ndarray) -> Optimum:
+def optimize(bins: OverlappingBins, logs: np.ndarray) -> Optimum:
     """EM on the coarse model, to its optimum."""
     coordinates = Coordinates(lambda position: position, lambda vector, _: bins.feasible(vector))
     reached = iterate(

@@ -7,7 +7,7 @@ import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.fit_samples import in_memory
 from tensorly_smp.fitting.multistart import refine_candidates
-from tensorly_smp.fitting.starts import Candidate, binned_factors, searched_starts
+from tensorly_smp.fitting.starts import Candidate, SearchedSamples, binned_factors, search, searched_starts
 from tensorly_smp.likelihood.cells import curved_cells, lay_cells
 
 RANK = 3
@@ -17,6 +17,11 @@ def problem(n_samples=600, kind="gaussian"):
     X, labels, _ = smp.datasets.make_smooth_mixture(kind, n_samples, 5, RANK, random_state=0)
     samples = in_memory(X, smp.choose_binning(X, n_bins=8), None)
     return samples, labels, lay_cells(X, RANK, samples.binning.edges)
+
+
+def searched(samples, n_init):
+    found = search(SearchedSamples(samples.values, samples.weights, (), RANK), RANK, n_init, 0, None, 0)
+    return searched_starts(samples, found)
 
 
 def blurred(labels, share, seed=1):
@@ -97,7 +102,7 @@ def test_binned_factors_are_weighted_histograms():
 
 def test_searches_are_recorded_each_in_its_own_stream():
     samples, _, _ = problem(300, "gmm")
-    one, three = (searched_starts(samples, RANK, (), n, 0, None, 0) for n in (1, 3))
+    one, three = (searched(samples, n) for n in (1, 3))
     assert one.solution.start_losses[0] == three.solution.start_losses[0]
     assert three.solution.start_losses.shape == (3,)
     assert (np.diff(three.solution.trace.loss) <= 0).all()
@@ -111,8 +116,8 @@ def test_samples_without_entries_or_weight_have_no_say():
     spoiled = np.vstack([X, np.full((1, 5), np.nan), X[:50] + 100.0])
     weights = np.concatenate([np.ones(401), np.zeros(50)])
     binning = smp.choose_binning(X, 8)
-    plain = searched_starts(in_memory(X, binning, None), RANK, (), 1, 0, None, 0)
-    found = searched_starts(in_memory(spoiled, binning, weights), RANK, (), 1, 0, None, 0)
+    plain = searched(in_memory(X, binning, None), 1)
+    found = searched(in_memory(spoiled, binning, weights), 1)
     np.testing.assert_allclose(found.candidates[0].posterior[:400], plain.candidates[0].posterior, atol=1e-9)
     assert np.isfinite(found.candidates[0].posterior).all()
 
