@@ -105,8 +105,6 @@ def _check_unmixing(options: argparse.Namespace) -> None:
         raise InvalidInputError(
             f"--unmix with --refine {options.refine}; it needs the smooth densities of the default."
         )
-    if options.unmix and options.components is None:
-        raise InvalidInputError("--unmix with --select; give --components.")
 
 
 def small_components(weights: np.ndarray, n_samples: int) -> str:
@@ -124,7 +122,15 @@ def small_components(weights: np.ndarray, n_samples: int) -> str:
 
 def _selected(table: CsvTable, options: argparse.Namespace, parameters: dict[str, Any]) -> int:
     """Number of components, with the table that it was chosen from."""
-    found = select_n_components(table.X, options.select, options.criterion, **parameters)
+    found = select_n_components(
+        table.X,
+        options.select,
+        options.criterion,
+        estimator=_estimator(options, 1, parameters | {"n_jobs": None}).set_params(verbose=0),
+        n_jobs=options.jobs,
+        random_state=options.seed,
+        verbose=int(options.progress),
+    )
     best = int(found.attrs["best"])
     say(f"components  {options.criterion}")
     for number, value, failure in zip(

@@ -364,8 +364,10 @@ def test_fit_with_a_linear_map(capsys, dependent):
     pytest.importorskip("matplotlib")
     options = ["--unmix", "--bins", 10, "--discrete", "age", "--jobs", 1, "--seed", 3]
     outputs = ["--out", "fit.nc", "--labels", "labels.csv", "--figure", "fit.png"]
-    status, out, err = run(capsys, "fit", "dependent.csv", *DEPENDENT, *options, *outputs)
+    status, out, err = run(capsys, "fit", "dependent.csv", "--select", "2:3", *DEPENDENT[2:], *options, *outputs)
     assert (status, err) == (0, "")
+    chosen, _, out = out.partition("\n\n")
+    assert re.search(r"^ +2  [\d.]+  <- chosen$", chosen, re.MULTILINE)
     lines = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
     assert re.fullmatch(r"3 of 4 variables are combined; start: .*; \d+ alternations, converged", lines["unmixing"])
     assert "10 bins per variable" in lines["densities"]
@@ -405,7 +407,6 @@ UNUSABLE = {
     "no folder for the labels": (["fit", "data.csv", *FIT, "--labels", "a/b.csv"], "error: There is no folder a "),
     "a picture of unknown kind": (["fit", "data.csv", *FIT, "--figure", "fit.doc"], r"expected a name that ends in \."),
     "a map without smooth densities": (["fit", "data.csv", *FIT, "--unmix"], "--unmix with --refine none; it needs"),
-    "a map for several numbers": (["fit", "data.csv", "--select", "1:3", "--unmix"], "--unmix with --select"),
     "a map of incomplete samples": (
         ["fit", "data.csv", "--components", 2, *WAYS, "--unmix"],
         "error: .* samples have missing entries .*; expected complete samples",
