@@ -20,7 +20,7 @@ STAMP := $(VENV)/.installed-$(firstword $(shell pwd | cksum))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test fuzz test-lowest test-minimal test-backends install-backends lint format bench bench-all bench-speed bench-paper bench-real docs clean distclean
+.PHONY: help install demo test fuzz test-lowest test-minimal test-backends install-backends lint format bench bench-all bench-speed bench-paper bench-real bench-reach docs clean distclean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,9 @@ bench-paper: $(STAMP)-bench  ## the paper's experiments beside other methods: ho
 
 bench-real: $(STAMP)-bench  ## real labelled data beside other methods: minutes to an hour; goes on likewise
 	@$(PY) benchmarks/real.py $(BENCH_ARGS)
+
+bench-reach: $(STAMP)-bench  ## ten kinds of problems, the default fit beside the one from the true labels: an hour
+	@OMP_NUM_THREADS=1 $(PY) benchmarks/bench_reach.py $(BENCH_ARGS)
 
 docs: $(STAMP)-docs  ## build the documentation into docs/_build/html and check it, warnings are errors
 	@$(PY) -m sphinx -b html $(SPHINX_ARGS) docs docs/_build/html

@@ -7,6 +7,8 @@ information criteria and the singular values of the pair block; held-out samples
     python benchmarks/bench_selection.py --truths 10 --require 8  what is promised: in 8 of 10 truths of every case
     python benchmarks/bench_selection.py --criterion cv --truths 3
     python benchmarks/bench_selection.py --samples 1000 --truths 10
+    python benchmarks/bench_selection.py --samples 1000 --truths 10 --rank 10 --candidates 7 8 9 10 11 12 13
+    python benchmarks/bench_selection.py --cases gaussian --samples 6000 --rank 30 --candidates 28 29 30 31 32
 
 Appends one row per truth and candidate to fits.csv in output/selection as truths are done, so that a run that was
 stopped goes on; prints how often every number is chosen. "chosen" is by the library for `--criterion`, and by the
@@ -34,7 +36,7 @@ CASES = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES = 10
 SETTING = ["case", "samples", "rank", "truth", "criterion", "candidates"]
 KEYS = [*SETTING, "n_components"]
-COPIED = ["log_likelihood", "n_parameters", "entropy", "bic", "icl", "seconds"]
+COPIED = ["log_likelihood", "n_parameters", "entropy", "bic", "icl", "aic3", "seconds"]
 HELDOUT = ["heldout_mean", "heldout_gap", "heldout_gap_error"]
 FIGURES = [*COPIED, *HELDOUT, "best", "n_above_noise"]
 
@@ -122,7 +124,14 @@ def summarize(rows: pd.DataFrame, criterion: str) -> pd.DataFrame:
     """How often each number is chosen, one line per case and criterion."""
     lines = []
     for case, part in rows.groupby("case", sort=False):
-        for name in ("bic", "icl", *(["cv", "cv, lowest"] if criterion == "cv" else []), "singular values"):
+        for name in (
+            "bic",
+            "icl",
+            "aic3",
+            "aic",
+            *(["cv", "cv, lowest"] if criterion == "cv" else []),
+            "singular values",
+        ):
             found = [decided(one, name, criterion) for _, one in part.groupby("truth")]
             counts = Counter(choice for choice, _ in found)
             margins = [margin for _, margin in found]
@@ -132,6 +141,7 @@ def summarize(rows: pd.DataFrame, criterion: str) -> pd.DataFrame:
                     "case": case,
                     "by": name,
                     "right": counts[rank],
+                    "within one": sum(counts[rank + step] for step in (-1, 0, 1)),
                     "of": len(found),
                     "chosen": ", ".join(f"{number} ({counts[number]})" for number in sorted(counts)),
                     "margin, worst": np.min(margins),
@@ -145,6 +155,7 @@ def decided(rows: pd.DataFrame, name: str, criterion: str) -> tuple[int, float]:
     """The number chosen for one truth, and the margin of the right one."""
     if name == "singular values":
         return int(rows["n_above_noise"].iloc[0]), np.nan
+    rows = rows.assign(aic=-2.0 * rows["log_likelihood"] + 2.0 * rows["n_parameters"])
     values = rows.set_index("n_components")["heldout_gap" if name.startswith("cv") else name]
     margin = values.drop(rows["rank"].iloc[0]).min() - values[rows["rank"].iloc[0]]
     return int(rows["best"].iloc[0] if name == criterion else values.idxmin()), margin

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.expectation import Expectation
 from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
 
-#: Passes after which candidates are compared.
-SCREENING_PASSES = 10
+#: Passes after which candidates are compared, and candidates of a start that are: the first ones.
+SCREENING_PASSES, MOST_SCREENED = 10, 8
 #: Candidates that are this far below the best by then, in nats, do not go on; nor do more than so many.
 KEPT_BELOW, MOST_KEPT = 12.0, 2
 #: At the end, coordinates are chosen again, and the best fit is tried again from sharper posteriors, this many times at
@@ -71,9 +72,9 @@ def refine_candidates(
 ) -> RefinedCandidates:
     """Smoothed EM from several candidates; the best by Akaike's criterion.
 
-    All candidates of a start are followed for a few passes; its first, and those near the best by then, are followed
-    to their end. For the best of these the coordinates are chosen once more, and it is tried again from sharper
-    posteriors. Every start goes its own way, so that with more of them the criterion never ends lower.
+    The first candidates of a start are followed for a few passes; the very first of them, and those near the best by
+    then, are followed to their end. For the best of these the coordinates are chosen once more, and it is tried again
+    from sharper posteriors. Every start goes its own way, so that with more of them the criterion never ends lower.
 
     The likelihood alone would prefer solutions with a component of a few samples; the effective number of parameters
     makes up for that.
@@ -115,6 +116,7 @@ def refine_candidates(
             return None if callback is None else callback(expected.posterior, value)
 
         own = {i: posteriors[i] for i, candidate in enumerate(candidates) if candidate.start == number}
+        own = dict(islice(own.items(), MOST_SCREENED))
         run = _Run(first, others, samples.lay, samples.weights, options | dict(callback=call), n_iter_max)
         reached = run.follow_all(own)
         bar.advance(criterion=reached.fits[reached.best].information)
@@ -179,7 +181,6 @@ class _Run:
         n_iter_max: int,
     ) -> None:
         self.samples = samples
-        self.first = samples.cells
         self.weights = weights
         self.choices = [*others, samples.cells] if others else []
         self.lay = lay
@@ -233,13 +234,13 @@ class _Run:
     def _improved_by_cells(self) -> bool:
         """Whether cells chosen by the posteriors at the end lead to a better fit.
 
-        They are not chosen again where no variable asked for others at first and the clusters have stayed.
+        They are not chosen again where the clusters are still those that they were chosen by.
         """
         if not self.choices:
             return False
         i = self._best()
         before = self.fits[i]
-        if self.samples.cells is self.first and self._is_as_chosen(before.posterior):
+        if self._is_as_chosen(before.posterior):
             return False
         samples, near = self.samples, self.near
         if not self._choose_cells(i):

@@ -50,41 +50,58 @@ class ModelPlots:
         variables: Sequence[Hashable] | Hashable | None = None,
         page: int = 0,
         axes: Any = None,
+        figsize: tuple[float, float] | None = None,
     ) -> np.ndarray:
         """Densities of every variable in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return plot_conditionals(self._model, X, variables, page, axes)
+        return plot_conditionals(self._model, X, variables, page, axes, figsize)
 
     __call__ = conditionals  # the picture to begin with
 
     def factors(
-        self, variables: Sequence[Hashable] | Hashable | None = None, page: int = 0, axes: Any = None
+        self,
+        variables: Sequence[Hashable] | Hashable | None = None,
+        page: int = 0,
+        axes: Any = None,
+        figsize: tuple[float, float] | None = None,
     ) -> np.ndarray:
         """Heat maps of the factors: :func:`~tensorly_smp.plotting.plot_factors`."""
-        return plot_factors(self._model, variables, page, axes)
+        return plot_factors(self._model, variables, page, axes, figsize)
 
-    def loss(self, axes: Any = None) -> np.ndarray:
+    def loss(self, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
         """Record of the fit: :func:`~tensorly_smp.plotting.plot_loss`."""
-        return plot_loss(self._model, axes)
+        return plot_loss(self._model, axes, figsize)
 
-    def pairs(self, X: Any = None, variables: Sequence[Hashable] | None = None, axes: Any = None) -> np.ndarray:
+    def pairs(
+        self,
+        X: Any = None,
+        variables: Sequence[Hashable] | None = None,
+        axes: Any = None,
+        figsize: tuple[float, float] | None = None,
+    ) -> np.ndarray:
         """Contours of the components: :func:`~tensorly_smp.plotting.plot_pairs`."""
-        return plot_pairs(self._model, X, variables, axes)
+        return plot_pairs(self._model, X, variables, axes, figsize)
 
-    def identifiability(self, axes: Any = None) -> np.ndarray:
+    def identifiability(self, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
         """Report on uniqueness: :func:`~tensorly_smp.plotting.plot_identifiability`."""
-        return plot_identifiability(self._model.identifiability_, axes)
+        return plot_identifiability(self._model.identifiability_, axes, figsize)
 
-    def independence(self, X: Any, ax: Axes | None = None, **options: Any) -> Axes:
+    def independence(
+        self, X: Any, ax: Axes | None = None, figsize: tuple[float, float] | None = None, **options: Any
+    ) -> Axes:
         """Dependence of variables within components: :func:`~tensorly_smp.plotting.plot_independence`.
 
         Options are those of :func:`~tensorly_smp.check_independence`, by default with ``random_state=0``.
         """
-        return plot_independence(check_independence(self._model, X, **({"random_state": 0} | options)), ax)
+        return plot_independence(check_independence(self._model, X, **({"random_state": 0} | options)), ax, figsize)
 
-    def calibration(self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None) -> Axes:
+    def calibration(
+        self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None, figsize: tuple[float, float] | None = None
+    ) -> Axes:
         """Calibration of the posteriors of X, of known classes: :func:`~tensorly_smp.plotting.plot_calibration`."""
-        return plot_calibration(self._model.predict_proba(X), labels, n_bins, ax)
+        return plot_calibration(self._model.predict_proba(X), labels, n_bins, ax, figsize)
 
-    def singular_values(self, X: Any = None, ax: Axes | None = None) -> Axes:
+    def singular_values(
+        self, X: Any = None, ax: Axes | None = None, figsize: tuple[float, float] | None = None
+    ) -> Axes:
         """Spectrum of the factors, or of samples: :func:`~tensorly_smp.plotting.plot_singular_values`."""
-        return plot_singular_values(self._model, ax, X)
+        return plot_singular_values(self._model, ax, X, figsize)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from scipy.optimize import linear_sum_assignment
-from sklearn.calibration import CalibrationDisplay
 
 from tensorly_smp._support.checks import checked_integer, float_array
 from tensorly_smp._support.representations import reason
@@ -23,11 +22,19 @@ if TYPE_CHECKING:
 MOST_PREDICTIONS = 25_000_000
 #: More classes than this, and the curves of single ones are left out.
 MOST_CLASSES = 10
+#: Bins of fewer predictions are not joined with the others.
+FEW_PREDICTIONS = 5
 #: Of a new figure, in inches: square axes, and a legend beside them.
 SIZE = (7.4, 4.6)
 
 
-def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None) -> Axes:
+def plot_calibration(
+    probabilities: Any,
+    labels: Any,
+    n_bins: int = 10,
+    ax: Axes | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> Axes:
     """Draw how often a class is right that has a certain posterior probability.
 
     Components are matched to classes first, one to one, so that the posteriors of the true classes are as large as
@@ -46,12 +53,14 @@ def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes
         Bins of equal width, of the probabilities.
     ax : matplotlib Axes, optional
         By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
     Axes
-        Curves of scikit-learn's ``CalibrationDisplay``: a black one of all classes together, and a thin one
-        of each class in the color of its component.
+        A black curve of all classes together, and a thin one of each class in the color of its component. Bins of fewer
+        than five predictions are hollow points beside the curve, since their share says little.
 
     Raises
     ------
@@ -77,8 +86,8 @@ def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes
     predicted = np.minimum(np.stack(sums, axis=1), 1.0)  # but for rounding
     right = codes[:, None] == np.arange(len(classes))
     is_new = ax is None
-    ax = single_axes(ax, SIZE)
-    shared: dict[str, Any] = {"n_bins": n_bins, "pos_label": True, "ax": ax, "ref_line": False}
+    ax = single_axes(ax, figsize or SIZE)
+    ax.plot([0, 1], [0, 1], color="black", linestyle=":", linewidth=1.0, label="perfectly calibrated", zorder=1)
     groups = [np.flatnonzero(matching == c) for c in range(len(classes))]
     if len(classes) <= MOST_CLASSES:
         names = short_names(classes, 20)
@@ -89,21 +98,34 @@ def plot_calibration(probabilities: Any, labels: Any, n_bins: int = 10, ax: Axes
                 style = component_style(first) | {"marker": component_marker(first)["marker"]}
                 style |= {"linewidth": 1.0, "markersize": 3.5, "alpha": 0.9}
                 label = f"class {names[c]} (component {numbers})"
-                CalibrationDisplay.from_predictions(right[:, c], predicted[:, c], name=label, **shared, **style)
-    shared["ref_line"] = True
+                _draw_curve(ax, right[:, c], predicted[:, c], n_bins, label, style)
     style = {"color": "black", "marker": "o", "markersize": 5, "linewidth": 1.8}
-    CalibrationDisplay.from_predictions(right.ravel(), predicted.ravel(), name="all classes", **shared, **style)
+    _draw_curve(ax, right.ravel(), predicted.ravel(), n_bins, "all classes", style)
+    ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
     ax.set_xlabel("posterior probability of the class")
     ax.set_ylabel("share of samples that are of it")
     plain_frame([ax])
-    legend = ax.get_legend()
-    if legend is not None:  # scikit-learn's lies over the curves
-        legend.remove()
     if is_new:
         ax.figure.legend(frameon=False, fontsize="small", loc="outside right upper")
     else:
         ax.legend(frameon=False, fontsize="small", loc="upper left")
     return ax
+
+
+def _draw_curve(
+    ax: Axes, right: np.ndarray, predicted: np.ndarray, n_bins: int, label: str, style: dict[str, Any]
+) -> None:
+    """Draw the share of right predictions (n_predictions,) against their mean, by bins of equal width."""
+    bins = np.minimum((predicted * n_bins).astype(int), n_bins - 1)
+    counts = np.bincount(bins, minlength=n_bins)
+    used = counts > 0
+    x = np.bincount(bins, predicted, n_bins)[used] / counts[used]
+    y = np.bincount(bins, right, n_bins)[used] / counts[used]
+    full = counts[used] >= FEW_PREDICTIONS
+    ax.plot(x[full], y[full], label=label, zorder=3, **style)
+    hollow = style | {"linestyle": "none", "markerfacecolor": "white"}
+    if not full.all():
+        ax.plot(x[~full], y[~full], label="_few", zorder=2, **hollow)
 
 
 def match_classes(posterior: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:

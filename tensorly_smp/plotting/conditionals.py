@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.plotting.marginal import draw_variable, note_left_out
+from tensorly_smp.plotting.marginal import axis_of, draw_variable, note_left_out
 from tensorly_smp.plotting.names import axis_names, density_name
 from tensorly_smp.plotting.style import (
     PER_PAGE,
@@ -32,6 +32,7 @@ def plot_conditionals(
     variables: Sequence[Hashable] | Hashable | None = None,
     page: int = 0,
     axes: Any = None,
+    figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """Draw the densities of every variable in every component, a panel for each variable.
 
@@ -41,9 +42,13 @@ def plot_conditionals(
     to nothing of any component; with ``refine="smooth"`` densities go on beyond the bins, and a panel with them as long
     as there is something to be seen. A curve that towers above all others leaves it.
 
-    Long tails and far values are cut, to leave something to be seen: beyond the quartiles of its components a panel
-    shows four times their distance, or as far as nine tenths lie. What is far from all else, such as codes of -999, is
-    outside as well. A panel says how many values lie outside if they are more than 1 %.
+    A variable with so long a tail that a linear axis would show some component as a spike has the scale that the fit
+    has used: logarithmic if all values are positive, else arsinh. The curves are then densities of the logarithm or
+    arsinh, as the label says, so that their areas in the picture are one.
+
+    Other long tails and far values are cut, to leave something to be seen: beyond the quartiles of its components a
+    panel shows four times their distance, or as far as nine tenths lie. What is far from all else, such as codes of
+    -999, is outside as well. A panel says how many values lie outside if they are more than 1 %.
 
     Parameters
     ----------
@@ -61,6 +66,8 @@ def plot_conditionals(
     axes : Axes or array_like of Axes, optional
         As many variables as there are Axes; Axes left over are switched off. The first is made higher than its curves,
         for the legend. By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -90,16 +97,21 @@ def plot_conditionals(
     subject.density  # noqa: B018  # errors before there is a figure
     per_page = count_axes(axes, PER_PAGE)
     shown, n_pages = page_of(positions, page, per_page)
-    places = panels(axes, len(shown))
+    places = panels(axes, len(shown), figsize=figsize)
     names = axis_names(subject.names, units, NAME_WIDTH if axes is None else characters(places, NAME_WIDTH))
     components = list(range(subject.rank))
-    differ = len({density_name(subject.discrete[n], units[n]) for n in shown}) > 1
+    scales = {n: None if subject.discrete[n] else axis_of(subject, n)[1] for n in shown}
+    titles = {
+        n: f"density of\nthe {scale.name}" if (scale := scales[n]) else density_name(subject.discrete[n], units[n])
+        for n in shown
+    }
+    differ = len(set(titles.values())) > 1
     columns = places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
     for place, (ax, n) in enumerate(zip(places, shown, strict=True)):
         draw_variable(ax, subject, n, values, components)
         ax.set_xlabel(names[n])
         if differ or place % columns == 0:
-            ax.set_ylabel(density_name(subject.discrete[n], units[n]))
+            ax.set_ylabel(titles[n])
         note_left_out(ax, subject, n, values)
     plain_frame(places)
     handles, labels = _legend_entries(places, subject.weights)

@@ -32,6 +32,7 @@ def plot_factors(
     variables: Sequence[Hashable] | Hashable | None = None,
     page: int = 0,
     axes: Any = None,
+    figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """Draw the factors as heat maps, a panel for each component: rows are variables, columns their bins.
 
@@ -49,6 +50,8 @@ def plot_factors(
         With more than thirty variables: which thirty of them.
     axes : Axes or array_like of Axes, optional
         One for each component at least; Axes left over are switched off. By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -80,7 +83,9 @@ def plot_factors(
     n_columns = min(subject.rank, MOST_COLUMNS)
     names = short_names(subject.names, NAME_WIDTH)
     # Names and the scale beside them take about two inches of a row.
-    places = panels(axes, subject.rank, (2.0 + 2.2 / n_columns, 0.9 + 0.19 * max(len(shown), 6)), n_columns)
+    places = panels(
+        axes, subject.rank, (2.0 + 2.2 / n_columns, 0.9 + 0.19 * max(len(shown), 6)), n_columns, figsize=figsize
+    )
     for r, ax in enumerate(places):
         image = ax.imshow(table[:, :, r], aspect="auto", interpolation="nearest", vmin=0.0, vmax=np.nanmax(table))
         ax.set_facecolor("white")
@@ -90,6 +95,8 @@ def plot_factors(
         integer_ticks(ax.xaxis, 5)
         is_first = axes is not None or r % n_columns == 0
         ax.set_yticks(range(len(shown)), [names[n] if is_first else "" for n in shown], fontsize="small")
+        if is_first:
+            ax.set_ylabel("variable")
         ax.tick_params(axis="y", length=0)
         ax.spines[:].set_visible(False)
         # Rows are distributions of their own: a line between them, or neighbors run into one another.

@@ -32,9 +32,11 @@ LIGHT_BLUE = "#9ecae1"
 POOR_CONDITION = 30.0
 #: More components than this, and the numbers of parallel variables are not written into their cells.
 MOST_WRITTEN = 12
+#: Height of all of these numbers on top of each other: half of that of the map.
+WRITTEN_INCHES = 0.9
 
 
-def plot_identifiability(report: Any, axes: Any = None) -> np.ndarray:
+def plot_identifiability(report: Any, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
     """Draw an identifiability report: how many components the sizes allow, and how close the model is to the limits.
 
     Up to four panels, as far as the report has them. The highest rank that every criterion allows, beside the line of
@@ -53,6 +55,8 @@ def plot_identifiability(report: Any, axes: Any = None) -> np.ndarray:
     axes : Axes or array_like of Axes, optional
         As many as there are panels, at least; Axes left over are switched off. By default those of a new figure, whose
         title is the verdict.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -79,7 +83,7 @@ def plot_identifiability(report: Any, axes: Any = None) -> np.ndarray:
         drawers.append(_draw_jacobian)
     if "n_nearly_parallel" in dataset and dataset.sizes["component"] > 1:
         drawers.append(_draw_parallel)
-    places = panels(axes, len(drawers), (4.2, 3.0))
+    places = panels(axes, len(drawers), (4.2, 3.0), figsize=figsize)
     for draw, ax in zip(drawers, places, strict=True):
         draw(ax, dataset)
     plain_frame(places)
@@ -213,9 +217,10 @@ def _draw_parallel(ax: Axes, dataset: xr.Dataset) -> None:
     np.fill_diagonal(counts, np.nan)
     image = ax.imshow(counts, cmap="cividis", vmin=0, vmax=n_variables, interpolation="nearest")
     if len(counts) <= MOST_WRITTEN:
-        for r, s in np.argwhere(~np.isnan(counts)):
+        size = min(9.0, WRITTEN_INCHES * 72.0 / len(counts))
+        for r, s in np.argwhere(counts > 0):
             color = "black" if counts[r, s] > 0.5 * n_variables else "white"
-            ax.text(s, r, f"{counts[r, s]:.0f}", ha="center", va="center", color=color, fontsize="small")
+            ax.text(s, r, f"{counts[r, s]:.0f}", ha="center", va="center", color=color, fontsize=size)
     colorbar = ax.figure.colorbar(image, ax=ax, shrink=0.9)
     integer_ticks(colorbar.ax.yaxis, 5)
     colorbar.set_label(f"variables of {n_variables} nearly parallel", fontsize="small")

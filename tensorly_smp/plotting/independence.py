@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_WRITTEN = 12
 
 
-def plot_independence(report: Any, ax: Axes | None = None) -> Axes:
+def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Axes:
     """Draw a report on independence as a heat map, variable by variable.
 
     Below the diagonal is the rank correlation in the component where the two variables depend on each other most, above
@@ -31,6 +31,8 @@ def plot_independence(report: Any, ax: Axes | None = None) -> Axes:
         Result of :func:`tensorly_smp.check_independence`.
     ax : Axes, optional
         By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def plot_independence(report: Any, ax: Axes | None = None) -> Axes:
     n = len(strength)
     shown = np.where(np.tri(n, k=-1, dtype=bool), correlation, strength.max(axis=2))
     np.fill_diagonal(shown, np.nan)
-    ax = single_axes(ax, variable_map_size(n))
+    ax = single_axes(ax, figsize or variable_map_size(n))
     names = short_names([str(name) for name in dataset["variable"].values], 16)
     heat_map_of_variables(ax, shown, names, names, MOST_WRITTEN, "below: rank correlation; above: strength")
     for j, k in np.argwhere(dataset["is_dependent"].values > 0).tolist():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorly_smp.densities.quantiles import mixture_quantile
+from tensorly_smp.plotting.scales import AxisScale, draw_on, scale_of, scaled_limits
 from tensorly_smp.plotting.style import DATA_COLOR, component_style, few_ticks, integer_ticks
 from tensorly_smp.plotting.subject import Subject
 
@@ -132,8 +133,15 @@ def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | N
     return Levels.of(edges, factor, None if values is None else values[:, n], categories)
 
 
+def axis_of(subject: Subject, n: int) -> tuple[tuple[float, float], AxisScale | None]:
+    """Range to be shown of a continuous variable, and the scale of its axis, None if linear."""
+    linear = span(subject, n)
+    scale = scale_of(subject, n, linear)
+    return (linear, None) if scale is None else (scaled_limits(subject, n, scale), scale)
+
+
 def span(subject: Subject, n: int) -> tuple[float, float]:
-    """Range to be shown of a continuous variable: inside the bins, and around the bulk of some component.
+    """Range to be shown of a continuous variable on a linear axis: inside the bins, around the bulk of a component.
 
     Log-splines go on beyond the bins, which may be those of the central 98 % of the samples: with them, as far as there
     is something to be seen. Long tails are cut, and a component far from all others, for whose sake they would be a
@@ -184,9 +192,9 @@ def _seen(conditionals: Any, components: list[int], low: float, high: float) -> 
     return max(least, float(seen[0] - after)), min(most, float(seen[-1] + after))
 
 
-def curve_points(conditionals: Any, low: float, high: float) -> np.ndarray:
+def curve_points(conditionals: Any, low: float, high: float, scale: AxisScale | None = None) -> np.ndarray:
     """Points to evaluate densities at: evenly spaced, and on both sides of the places where they may jump."""
-    even = np.linspace(low, high, N_POINTS)
+    even = np.linspace(low, high, N_POINTS) if scale is None else scale.spaced(low, high, N_POINTS)
     if not hasattr(conditionals, "knots"):
         return even
     knots = conditionals.origin + conditionals.unit * conditionals.knots
@@ -218,7 +226,7 @@ def note_left_out(ax: Axes, subject: Subject, n: int, values: np.ndarray | None)
     if missing > 0:
         texts.append(f"{missing:.0%} missing" if missing >= 0.005 else "< 1% missing")
     if texts:
-        ax.set_title(", ".join(texts), loc="right", fontsize="x-small", color="0.3", pad=2.0)
+        ax.set_title(", ".join(texts), loc="right", fontsize="small", color="0.3", pad=2.0)
 
 
 def _share_outside(subject: Subject, n: int, values: np.ndarray | None, low: float, high: float) -> float:
@@ -236,9 +244,11 @@ def _share_outside(subject: Subject, n: int, values: np.ndarray | None, low: flo
 def _draw_curves(
     ax: Axes, subject: Subject, n: int, column: np.ndarray | None, components: list[int], with_mixture: bool
 ) -> list[Any]:
-    low, high = span(subject, n)
-    x = curve_points(subject.density.conditionals[n], low, high)
-    densities = subject.density.pdf_1d(x, subject.names[n], "all")
+    (low, high), scale = axis_of(subject, n)
+    x = curve_points(subject.density.conditionals[n], low, high, scale)
+    densities = np.asarray(subject.density.pdf_1d(x, subject.names[n], "all"))
+    if scale is not None:
+        densities = densities * scale.slope(x)[:, None]
     drawn = [
         ax.plot(x, densities[:, r], linewidth=1.6, zorder=3, label=f"component {r}", **component_style(r))[0]
         for r in components
@@ -248,10 +258,10 @@ def _draw_curves(
         ax.plot(x, mixture, color="0.35", linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=4, label="mixture")
     top = _top(densities[:, components])
     if column is not None:
-        top = max(top, _draw_data(ax, column, low, high))
-    ax.set_xlim(low, high)
+        top = max(top, _draw_data(ax, column, low, high, scale))
     ax.set_ylim(min(0.0, 1.05 * float(densities[:, components].min())), 1.05 * top)
-    few_ticks(ax.xaxis, 4)
+    if not draw_on(ax, scale, "x", (low, high)):
+        few_ticks(ax.xaxis, 4)
     few_ticks(ax.yaxis, 4, at_least=3)
     return drawn
 
@@ -264,21 +274,26 @@ def _top(densities: np.ndarray) -> float:
     return float(peaks[-1])
 
 
-def _draw_data(ax: Axes, column: np.ndarray, low: float, high: float) -> float:
+def _draw_data(ax: Axes, column: np.ndarray, low: float, high: float, scale: AxisScale | None = None) -> float:
     """Draw the histogram of the observed values, as a density of all of them, and return its height; 0 if none."""
     observed = column[~np.isnan(column)]
     if not len(observed):
         return 0.0
-    edges = data_edges(observed, low, high)
+    if scale is None:
+        edges = data_edges(observed, low, high)
+        widths = np.diff(edges)
+    else:
+        edges = scale.spaced(low, high, n_bars_of(observed) + 1)
+        widths = np.diff(scale.forward(edges))
     heights, _ = np.histogram(observed, edges)
-    shares = heights / (len(observed) * np.diff(edges))
+    shares = heights / (len(observed) * widths)
     ax.stairs(shares, edges, fill=True, color=DATA_COLOR, linewidth=0, zorder=1, label="data")
     return float(shares.max())
 
 
 def data_edges(observed: np.ndarray, low: float, high: float) -> np.ndarray:
     """Edges of the bars of data between low and high, of whole steps where values are rounded."""
-    n_bars = int(np.clip(np.sqrt(len(observed)), FEWEST_BARS, MOST_DATA_BARS))
+    n_bars = n_bars_of(observed)
     distinct = np.unique(observed)
     width = (high - low) / n_bars
     if 2 <= len(distinct) < TIED * len(observed):
@@ -293,6 +308,11 @@ def data_edges(observed: np.ndarray, low: float, high: float) -> np.ndarray:
                 if (np.diff(edges) > 0).all():  # else rounding has lost them, far from the first value
                     return np.asarray(edges)
     return np.linspace(low, high, n_bars + 1)
+
+
+def n_bars_of(observed: np.ndarray) -> int:
+    """Number of bars for so many values."""
+    return int(np.clip(np.sqrt(len(observed)), FEWEST_BARS, MOST_DATA_BARS))
 
 
 def _draw_levels(

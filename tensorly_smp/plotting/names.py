@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,21 +14,37 @@ from tensorly_smp.samples.labels import repeated_names
 LEAST = 12
 #: Names without spaces are broken after one of these, if they have one.
 MARKS = "_-./:,;…"
+#: Characters of a unit beside the name of a density, and of one on a line of its own, at most.
+SHORT = 6
+MOST_IN_DENSITY = 15
 
 
 def axis_names(names: Sequence[Any], units: Sequence[str], width: int = 32) -> list[str]:
-    """Name and unit of every variable for an axis, in at most two lines of `width` characters."""
-    tails = [f" ({_cut(unit, width // 2)})" if unit else "" for unit in units]
+    """Name and unit of every variable for an axis, in lines of at most `width` characters.
+
+    A name and a short unit take two lines at most. A unit that has no room there follows on lines of its own; a unit is
+    never shortened.
+    """
+    tails = [f" ({unit})" if unit else "" for unit in units]
     # Lines break between words, so that some of them is left empty.
-    room = 2 * width - width // 3 - max(map(len, tails), default=0)
-    return [_in_two_lines(name + tail, width) for name, tail in zip(_fitting(names, room), tails, strict=True)]
+    room = 2 * width - width // 3
+    found = []
+    for name, tail in zip(_fitting(names, room), tails, strict=True):
+        if len(name) + len(tail) <= room:
+            found.append(_in_two_lines(name + tail, width))
+        else:
+            lines = textwrap.wrap(tail.strip(), width, break_on_hyphens=False)
+            found.append("\n".join([_in_two_lines(name, width), *map(_literal, lines)]))
+    return found
 
 
 def density_name(is_discrete: bool, unit: str) -> str:
-    """Name of the axis of a density, with its unit: that of the variable, to the power of -1."""
+    """Name of the axis of a density, with its unit: that of the variable, to the power of -1, unless it is long."""
     if is_discrete:
         return "probability"
-    return _literal(f"density (per {_cut(unit, LEAST)})") if unit else "density"
+    if not 0 < len(unit) <= MOST_IN_DENSITY:
+        return "density"
+    return _literal(f"density{' ' if len(unit) <= SHORT else chr(10)}(per {unit})")
 
 
 def short_names(names: Sequence[Any], width: int) -> list[str]:
@@ -37,8 +55,8 @@ def short_names(names: Sequence[Any], width: int) -> list[str]:
 def _fitting(names: Sequence[Any], width: int) -> list[str]:
     """Names of at most `width` characters, different if they were.
 
-    Of longer ones the middle is left out; if some are the same then, what all have in common at both ends; and if some
-    still are, they are numbered.
+    Of longer ones the middle is left out; if some are the same then, what all have in common at both ends. Those that
+    still are get the position of their variable, and the others stay.
     """
     whole = [re.sub(r"\s+", " ", str(name)).strip() or repr(name) for name in names]
     short = [_cut(name, width) for name in whole]
@@ -46,10 +64,18 @@ def _fitting(names: Sequence[Any], width: int) -> list[str]:
         start = _n_common(whole)
         end = _n_common([name[::-1] for name in whole])
         short = [_window(name, start, len(name) - end, width) for name in whole]
-    if repeated_names(short):
-        marks = [f" [{n}]" for n in range(len(whole))]
-        short = [_cut(name, width - len(mark)) + mark for name, mark in zip(whole, marks, strict=True)]
-    return short
+    counts = Counter(short)
+    return [
+        _numbered(name, n, width) if counts[shown] > 1 else shown
+        for n, (name, shown) in enumerate(zip(whole, short, strict=True))
+    ]
+
+
+def _numbered(name: str, position: int, width: int) -> str:
+    """A name with the position of its variable, as far as there is room."""
+    mark = f" (variable {position})"
+    room = width - len(mark)
+    return _cut(name, room) + mark if room >= len("ab…cd") else mark.strip(" ()")
 
 
 def _n_common(texts: Sequence[str]) -> int:

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.plotting.marginal import Levels, draw_variable, level_ticks, levels_of, note_left_out, span
+from tensorly_smp.plotting.marginal import (
+    Levels,
+    axis_of,
+    draw_variable,
+    level_ticks,
+    levels_of,
+    note_left_out,
+    span,
+)
 from tensorly_smp.plotting.names import axis_names
+from tensorly_smp.plotting.scales import AxisScale, draw_on
 from tensorly_smp.plotting.style import (
     COLORS,
     characters,
@@ -51,6 +60,7 @@ def plot_pairs(
     X: Any = None,
     variables: Sequence[Hashable] | None = None,
     axes: Any = None,
+    figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """Draw pairs of variables: contours of every component, and samples in the color of their most probable one.
 
@@ -71,6 +81,8 @@ def plot_pairs(
         information on the component.
     axes : array_like of Axes (n_shown, n_shown), optional
         By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -103,12 +115,17 @@ def plot_pairs(
     values = subject.values(X)
     units = subject.units(X)
     side = len(positions)
-    places = panels(axes, side * side, (2.3, 2.1), side).reshape(side, side)
+    places = panels(axes, side * side, (2.3, 2.1), side, figsize=figsize).reshape(side, side)
     width = NAME_WIDTH if axes is None else characters(places.ravel(), NAME_WIDTH)
     names = axis_names(subject.names, units, width)
     labels = None if values is None else np.asarray(subject.density.posterior(values)).argmax(axis=1)
     levels = {n: levels_of(subject, n, values) for n in positions}
-    limits = {n: span(subject, n) if (found := levels[n]) is None else found.limits(subject.weights) for n in positions}
+    axes_of = {
+        n: axis_of(subject, n) if (found := levels[n]) is None else (found.limits(subject.weights), None)
+        for n in positions
+    }
+    limits = {n: axis[0] for n, axis in axes_of.items()}
+    scales = {n: axis[1] for n, axis in axes_of.items()}
     handles: list[Any] = []
     for row, k in enumerate(positions):
         for column, j in enumerate(positions):
@@ -122,9 +139,9 @@ def plot_pairs(
                 ax.spines["left"].set_visible(False)
                 note_left_out(ax, subject, k, values)
             else:
-                _draw_pair(ax, subject, (j, k), levels, limits, values, labels)
-            ax.set_xlim(*limits[j])
-            level_ticks(ax.xaxis, levels[j], 3, MOST_LEVEL_TICKS)
+                _draw_pair(ax, subject, (j, k), levels, limits, scales, values, labels)
+            if not draw_on(ax, scales[j], "x", limits[j]):
+                level_ticks(ax.xaxis, levels[j], 3, MOST_LEVEL_TICKS)
             ax.tick_params(labelbottom=row == side - 1, labelleft=column == 0)
             if row == side - 1:
                 ax.set_xlabel(names[j])
@@ -198,13 +215,14 @@ def _draw_pair(
     pair: tuple[int, int],
     levels: dict[int, Levels | None],
     limits: dict[int, tuple[float, float]],
+    scales: dict[int, AxisScale | None],
     values: np.ndarray | None,
     labels: np.ndarray | None,
 ) -> None:
     if values is not None and labels is not None:
         chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_SAMPLES)).astype(int))
         # Samples far outside the picture would take Matplotlib's own sums out of the range of float64.
-        shown = [np.clip(values[chosen, n], *_wider(limits.get(n))) for n in pair]
+        shown = [np.clip(values[chosen, n], *_wider(limits.get(n), scales.get(n))) for n in pair]
         places = [_spread(x, levels[n], place) for place, (n, x) in enumerate(zip(pair, shown, strict=True))]
         for r in range(subject.rank):
             mine = labels[chosen] == r
@@ -212,27 +230,36 @@ def _draw_pair(
             ax.scatter(places[0][mine], places[1][mine], rasterized=True, **style)
     shares = SHARES if subject.rank <= MANY_COMPONENTS else SHARES[:1]
     for r in np.flatnonzero(subject.weights > 0).tolist():
-        (x, f), (y, g) = (_profile(subject, n, r, levels[n], limits[n]) for n in pair)
+        (x, f), (y, g) = (_profile(subject, n, r, levels[n], limits[n], scales[n]) for n in pair)
         surface = g[:, None] * f
-        heights = region_heights(surface, np.gradient(y)[:, None] * np.gradient(x), shares)
+        steps = [
+            np.gradient(each if scale is None else scale.forward(each))
+            for each, scale in ((x, scales[pair[0]]), (y, scales[pair[1]]))
+        ]
+        heights = region_heights(surface, steps[1][:, None] * steps[0], shares)
         if heights:
             drawn = ax.contour(x, y, surface, levels=heights, colors=[component_style(r)["color"]], linewidths=1.3)
             drawn.set_linestyle(component_style(r)["linestyle"])
             drawn.set_zorder(3)
-    ax.set_ylim(*limits[pair[1]])
-    level_ticks(ax.yaxis, levels[pair[1]], 3, MOST_LEVEL_TICKS)
+    if not draw_on(ax, scales[pair[1]], "y", limits[pair[1]]):
+        level_ticks(ax.yaxis, levels[pair[1]], 3, MOST_LEVEL_TICKS)
 
 
-def _wider(limits: tuple[float, float] | None) -> tuple[float, float]:
+def _wider(limits: tuple[float, float] | None, scale: AxisScale | None = None) -> tuple[float, float]:
     """Where samples are put that lie outside the picture: at three times its width on either side."""
-    if limits is None:
+    if limits is None or scale is not None:
         return -np.inf, np.inf
     low, high = limits
     return low - (high - low), high + (high - low)
 
 
 def _profile(
-    subject: Subject, n: int, component: int, levels: Levels | None, limits: tuple[float, float]
+    subject: Subject,
+    n: int,
+    component: int,
+    levels: Levels | None,
+    limits: tuple[float, float],
+    scale: AxisScale | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points (n_points,) where a component has its mass, and its density there in units of the highest."""
     if levels is not None:
@@ -246,8 +273,10 @@ def _profile(
     else:
         conditionals = subject.density.conditionals[n]
         low, high = np.clip(conditionals.quantile(np.array([TAIL, 1.0 - TAIL]), component), *limits).tolist()
-        x = np.linspace(low, high, N_GRID) if high > low else np.linspace(*limits, N_GRID)
-        logs = conditionals.logpdf(x)[:, component]
+        if not high > low:
+            low, high = limits
+        x = np.linspace(low, high, N_GRID) if scale is None else scale.spaced(low, high, N_GRID)
+        logs = conditionals.logpdf(x)[:, component] + (0.0 if scale is None else np.log(scale.slope(x)))
         density = np.exp(logs - logs.max())
     return x, density / density.max()
 

@@ -23,7 +23,7 @@ LINEAR_BELOW = 10.0
 _LARGEST_DRAWN = 1e150
 
 
-def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
+def plot_selection(dataset: xr.Dataset, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Axes:
     """Draw how much worse every number of components is than the best one.
 
     The axis is linear up to 10, logarithmic above, since a component too few usually costs a hundred times as much as
@@ -36,6 +36,8 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
         Of :func:`tensorly_smp.select_n_components`.
     ax : matplotlib Axes, optional
         By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -57,7 +59,7 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None) -> Axes:
     'number of components'
     """
     require_dataset(dataset, ("criterion", "bic", "icl", "failure"), ("best", "criterion_name"), "select_n_components")
-    ax = single_axes(ax)
+    ax = single_axes(ax, figsize)
     numbers = dataset["n_components"].values
     decisive = str(dataset.attrs["criterion_name"])
     for name, line in (("bic", "--"), ("icl", ":")):

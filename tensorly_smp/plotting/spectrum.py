@@ -25,7 +25,9 @@ ROUNDING = 1e-12
 WIDE = 20.0
 
 
-def plot_singular_values(model_or_dataset: Any, ax: Axes | None = None, X: Any = None) -> Axes:
+def plot_singular_values(
+    model_or_dataset: Any, ax: Axes | None = None, X: Any = None, figsize: tuple[float, float] | None = None
+) -> Axes:
     """Draw the singular values of the pair block, without the trivial first.
 
     The pair block is the block tensor summed over its third mode, in the scale of correspondence analysis. Without
@@ -45,6 +47,8 @@ def plot_singular_values(model_or_dataset: Any, ax: Axes | None = None, X: Any =
     X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables), optional
         With a fitted model: the singular values of these samples instead, in six bins of about equally many; of few
         variables with many components in more, to have as many values.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -72,17 +76,17 @@ def plot_singular_values(model_or_dataset: Any, ax: Axes | None = None, X: Any =
     if not isinstance(model_or_dataset, xr.Dataset) or "factors" in model_or_dataset:
         subject = read_subject(model_or_dataset, f"the Dataset of select_n_components, {MIXTURES}")
         if X is None:
-            return _draw_model(subject, ax)
-        return _draw_samples(_of_samples(subject, X), ax, subject.rank)
+            return _draw_model(subject, single_axes(ax, figsize))
+        dataset = _of_samples(subject, X)
+        return _draw_samples(dataset, single_axes(ax, figsize), subject.rank)
     needed = ("singular_values", "shuffled_singular_values")
     require_dataset(model_or_dataset, needed, ("n_above_noise",), "select_n_components")
-    return _draw_samples(model_or_dataset, ax, model_or_dataset.attrs.get("best"))
+    return _draw_samples(model_or_dataset, single_axes(ax, figsize), model_or_dataset.attrs.get("best"))
 
 
-def _draw_samples(dataset: xr.Dataset, ax: Axes | None, n_components: int | None) -> Axes:
+def _draw_samples(dataset: xr.Dataset, ax: Axes, n_components: int | None) -> Axes:
     """Singular values of samples, and of shuffled ones."""
     names = ("singular_values", "shuffled_singular_values")
-    ax = single_axes(ax)
     order = dataset["order"].values
     (found, shuffled) = (dataset[name].values for name in names)
     level = shuffled[1] if len(shuffled) > 1 else np.nan
@@ -98,10 +102,9 @@ def _draw_samples(dataset: xr.Dataset, ax: Axes | None, n_components: int | None
     return ax
 
 
-def _draw_model(subject: Subject, ax: Axes | None) -> Axes:
+def _draw_model(subject: Subject, ax: Axes) -> Axes:
     """Singular values of the factors of a model, as many as it has components."""
     values = model_singular_values(subject)
-    ax = single_axes(ax)
     order = np.arange(1, len(values) + 1)
     positive = values > ROUNDING * values[0]
     shown = (order > 1) & positive

@@ -70,7 +70,11 @@ def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axe
 
 
 def panels(
-    axes: Any, n_panels: int, size: tuple[float, float] = (3.1, 2.5), n_columns: int | None = None
+    axes: Any,
+    n_panels: int,
+    size: tuple[float, float] = (3.1, 2.5),
+    n_columns: int | None = None,
+    figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """Axes (n_panels,): the first of those given, the others switched off; or those of a new figure.
 
@@ -83,12 +87,15 @@ def panels(
         Width and height of a panel of a new figure, in inches.
     n_columns : int, optional
         By default those of COLUMNS.
+    figsize : (float, float), optional
+        Width and height of a new figure, by default as the panels have them.
     """
     plt = pyplot()
     if axes is None:
         n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
         n_rows = ceil(n_panels / n_columns)
-        figure = plt.figure(figsize=(max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2)), layout="constrained")
+        figsize = figsize or (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2))
+        figure = plt.figure(figsize=figsize, layout="constrained")
         # Labels of neighbors would touch.
         cast("Any", figure.get_layout_engine()).set(w_pad=PADDING, h_pad=PADDING)
         grid = figure.add_gridspec(n_rows, n_columns)

@@ -23,6 +23,8 @@ from tensorly_smp.samples.labels import variable_positions
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.samples.units import units_of
 
+#: Units that say that there is none: "1" is that of the CF conventions.
+NO_UNITS = ("1", "-", "dimensionless", "unitless")
 #: What `read_subject` takes, in words.
 MIXTURES = "a fitted model, its result_ (a Dataset), a solution, factors or a MixtureDensity"
 
@@ -104,7 +106,7 @@ class Subject:
         for source in (X, self.dataset):
             found = units_of(source, self.names)
             if any(found):
-                return found
+                return tuple("" if unit.strip() in NO_UNITS else unit for unit in found)
         return ("",) * len(self.names)
 
 

@@ -26,7 +26,7 @@ CUT_SHORT = (StopReason.MAX_SWEEPS.name, StopReason.SCREENED.name)
 MOST_LISTED = 8
 
 
-def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
+def plot_loss(model_or_dataset: Any, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
     """Draw how the fit went.
 
     Up to four panels, as far as the fit has them: the loss after every sweep (of a search, the negative objective after
@@ -43,6 +43,8 @@ def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
         A fitted model or its ``result_``, also as read from a file.
     axes : Axes or array_like of Axes, optional
         As many as there are panels, at least; Axes left over are switched off. By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -77,7 +79,7 @@ def plot_loss(model_or_dataset: Any, axes: Any = None) -> np.ndarray:
         drawers.append(_draw_criteria)
     if "log_likelihood" in dataset:
         drawers.append(_draw_likelihood)
-    places = panels(axes, len(drawers), (4.0, 2.9))
+    places = panels(axes, len(drawers), (4.0, 2.9), figsize=figsize)
     for draw, ax in zip(drawers, places, strict=True):
         draw(ax, dataset)
     plain_frame(places)
@@ -101,6 +103,9 @@ def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
     ax.set_ylabel(_loss_label(dataset))
     integer_ticks(ax.xaxis)
     _scale(ax, np.concatenate(shown))
+    if max(map(len, shown)) == 1:  # a point, and no course that an axis could scale
+        ax.set(xlim=(-1, 1), xticks=[0], yticks=loss, yticklabels=[f"{loss[0]:.6g}"])
+        ax.set_title("ended where it began", fontsize="small")
 
 
 def _draw_starts(ax: Axes, dataset: xr.Dataset) -> None:

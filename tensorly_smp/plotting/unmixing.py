@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_WRITTEN = 12
 
 
-def plot_unmixing(model: Any, ax: Axes | None = None) -> Axes:
+def plot_unmixing(model: Any, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Axes:
     """Draw the map from variables to sources as a heat map: every source in a row, every variable in a column.
 
     Entries are what a variable contributes to a source per standard deviation within components, divided by the largest
@@ -34,6 +34,8 @@ def plot_unmixing(model: Any, ax: Axes | None = None) -> Axes:
         Fitted.
     ax : Axes, optional
         By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def plot_unmixing(model: Any, ax: Axes | None = None) -> Axes:
     shown = unmixing.values * within
     shown = shown / np.abs(shown).max(axis=1, keepdims=True)
     n = len(shown)
-    ax = single_axes(ax, variable_map_size(n))
+    ax = single_axes(ax, figsize or variable_map_size(n))
     names = short_names([str(density.variables[j]) for j in mixed], 16)
     heat_map_of_variables(ax, shown, names, names, MOST_WRITTEN, "share of the largest")
     ax.set_xlabel("variable")
@@ -98,31 +100,44 @@ class UnmixedPlots(ModelPlots):
         variables: Sequence[Hashable] | Hashable | None = None,
         page: int = 0,
         axes: Any = None,
+        figsize: tuple[float, float] | None = None,
     ) -> np.ndarray:
         """Densities of every source in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return super().conditionals(self._sources(X), variables, page, axes)
+        return super().conditionals(self._sources(X), variables, page, axes, figsize)
 
     __call__ = conditionals
 
-    def pairs(self, X: Any = None, variables: Sequence[Hashable] | None = None, axes: Any = None) -> np.ndarray:
+    def pairs(
+        self,
+        X: Any = None,
+        variables: Sequence[Hashable] | None = None,
+        axes: Any = None,
+        figsize: tuple[float, float] | None = None,
+    ) -> np.ndarray:
         """Contours of the components in the sources: :func:`~tensorly_smp.plotting.plot_pairs`."""
-        return super().pairs(self._sources(X), variables, axes)
+        return super().pairs(self._sources(X), variables, axes, figsize)
 
-    def calibration(self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None) -> Axes:
+    def calibration(
+        self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None, figsize: tuple[float, float] | None = None
+    ) -> Axes:
         """Calibration of the posteriors of X, of known classes: :func:`~tensorly_smp.plotting.plot_calibration`."""
-        return super().calibration(self._sources(X), labels, n_bins, ax)
+        return super().calibration(self._sources(X), labels, n_bins, ax, figsize)
 
-    def singular_values(self, X: Any = None, ax: Axes | None = None) -> Axes:
+    def singular_values(
+        self, X: Any = None, ax: Axes | None = None, figsize: tuple[float, float] | None = None
+    ) -> Axes:
         """Spectrum of the factors of the sources: :func:`~tensorly_smp.plotting.plot_singular_values`."""
-        return super().singular_values(self._sources(X), ax)
+        return super().singular_values(self._sources(X), ax, figsize)
 
-    def independence(self, X: Any, ax: Axes | None = None, **options: Any) -> Axes:
+    def independence(
+        self, X: Any, ax: Axes | None = None, figsize: tuple[float, float] | None = None, **options: Any
+    ) -> Axes:
         """Dependence of the sources within components: :func:`~tensorly_smp.plotting.plot_independence`."""
-        return plot_independence(check_independence(self._unmixed, X, **({"random_state": 0} | options)), ax)
+        return plot_independence(check_independence(self._unmixed, X, **({"random_state": 0} | options)), ax, figsize)
 
-    def unmixing(self, ax: Axes | None = None) -> Axes:
+    def unmixing(self, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Axes:
         """Map from variables to sources: :func:`~tensorly_smp.plotting.plot_unmixing`."""
-        return plot_unmixing(self._unmixed, ax)
+        return plot_unmixing(self._unmixed, ax, figsize)
 
     def _sources(self, X: Any) -> Any:
         return None if X is None else self._unmixed.unmix(X)

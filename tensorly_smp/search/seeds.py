@@ -12,7 +12,12 @@ _GOLDEN = 0.6180339887498949
 
 
 def canonical(fractions: Fractions) -> Fractions:
-    """The samples in an order, and with weights, that do not depend on how they came.
+    """The samples in an order, and with weights, that do not depend on how they came; see :func:`canonical_rows`."""
+    return fractions.take(*canonical_rows(fractions))
+
+
+def canonical_rows(fractions: Fractions) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and weights of the samples in an order that does not depend on how they came.
 
     Equal samples become one of their added weights. The order of the rows, repeats in place of weights, the order of
     the variables, and their signs change nothing in it but where samples or variables tie.
@@ -27,7 +32,7 @@ def canonical(fractions: Fractions) -> Fractions:
     order = np.argsort(keys, kind="stable")
     is_new = np.concatenate([[True], np.diff(keys[order]) != 0.0])
     starts = np.flatnonzero(is_new)
-    return fractions.take(order[starts], np.add.reduceat(fractions.weights[order], starts))
+    return order[starts], np.add.reduceat(fractions.weights[order], starts)
 
 
 def thinned(fractions: Fractions, rank: int) -> Fractions:
@@ -35,13 +40,15 @@ def thinned(fractions: Fractions, rank: int) -> Fractions:
     n_kept = min(max(SAMPLES_PER_COMPONENT * rank, LEAST_SAMPLES), MOST_SAMPLES)
     if len(fractions.values) <= n_kept:
         return fractions
-    above = np.cumsum(fractions.weights)
-    step = above[-1] / n_kept
-    rows, repeats = np.unique(
-        np.searchsorted(above, (np.arange(n_kept) + 0.5) * step, side="right"), return_counts=True
-    )
-    rows = np.minimum(rows, len(above) - 1)
-    return fractions.take(rows, repeats * step)
+    rows, repeats = evenly_weighted(fractions.weights, n_kept)
+    return fractions.take(rows, repeats * (fractions.weights.sum() / n_kept))
+
+
+def evenly_weighted(weights: np.ndarray, n_kept: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions evenly spaced in cumulated weight, and how many of the `n_kept` fall on each."""
+    above = np.cumsum(weights)
+    places = np.searchsorted(above, (np.arange(n_kept) + 0.5) * above[-1] / n_kept, side="right")
+    return np.unique(np.minimum(places, len(above) - 1), return_counts=True)
 
 
 def draw(cumulated: np.ndarray, fractions: np.ndarray) -> np.ndarray:

@@ -136,3 +136,13 @@ def test_bad_input():
     with pytest.raises(InvalidInputError, match="n_bins is 1"):
         plot_calibration(probabilities, labels, n_bins=1)
     assert not plt.get_fignums()
+
+
+def test_bins_of_few_predictions_are_points_beside_the_curve():
+    posterior = np.repeat([[1.0, 0.0], [0.0, 1.0], [0.55, 0.45]], [20, 20, 1], axis=0)
+    ax = plot_calibration(posterior, np.repeat([0, 1, 0], [20, 20, 1]))
+    x, y = pooled(ax)
+    assert (x.tolist(), y.tolist()) == ([0.0, 1.0], [0.0, 1.0])
+    hollow = [line for line in ax.get_lines() if line.get_label() == "_few"]
+    assert {line.get_linestyle() for line in hollow} == {"None"}
+    assert sorted(hollow[-1].get_xdata().tolist()) == [0.45, 0.55]

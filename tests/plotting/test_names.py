@@ -13,8 +13,9 @@ UNITS = st.sampled_from(["", "kg", "a very long unit that nobody would ever use 
 def test_axis_names_fit_and_are_no_mathematics(names, unit):
     for text in axis_names(names, [unit] * len(names)):
         lines = text.replace(r"\$", "$").split("\n")
-        assert 1 <= len(lines) <= 2
+        assert 1 <= len(lines) <= (2 if len(unit) < 5 else 4)
         assert all(0 < len(line) <= 32 for line in lines)
+        assert unit in " ".join(lines)  # never shortened
         assert text.count("$") == text.count(r"\$")
 
 
@@ -26,6 +27,12 @@ def test_names_that_differ_anywhere_stay_different(start, end, n_names, width):
     assert all(len(name) <= width for name in short)
     if width >= 25:  # what differs is shown, and not a number
         assert all(f"<{n}>" in name for n, name in enumerate(short))
+
+
+def test_only_names_that_are_the_same_are_numbered():
+    same = ["q" * 30 + "a" + "y" * 40, "q" * 30 + "a" + "y" * 40, "pH"]
+    assert short_names(same, 28) == ["qqqqqqq…yyyyyyy (variable 0)", "qqqqqqq…yyyyyyy (variable 1)", "pH"]
+    assert short_names(same, 13) == ["variable 0", "variable 1", "pH"]
 
 
 def test_names_that_differ_in_two_places_are_numbered():
@@ -43,6 +50,8 @@ def test_density_names_have_the_unit():
     assert density_name(True, "kg") == "probability"
     assert density_name(False, "") == "density"
     assert density_name(False, "$/L") == r"density (per \$/L)"
+    assert density_name(False, "kg m-2 s-1") == "density\n(per kg m-2 s-1)"
+    assert density_name(False, "micromol per kilogram") == "density"  # it would not fit; the axis of values has it
 
 
 def test_short_names_stay():

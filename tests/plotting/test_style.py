@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting import style
 
@@ -108,3 +109,21 @@ def test_no_logarithms_of_what_has_none():
     _, ax = plt.subplots()
     style.log_ticks(ax.yaxis, np.array([np.nan, 0.0, -1.0]))
     assert ax.get_yscale() == "linear"
+
+
+def test_figsize_is_of_new_figures_and_methods_take_it():
+    data = smp.datasets.make_smooth_mixture("gaussian", 300, 3, 2, random_state=0)
+    model = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+    size = (4.5, 3.5)
+    drawn = [
+        model.plot(data.X, figsize=size)[0],
+        model.plot.factors(figsize=size)[0],
+        model.plot.loss(figsize=size)[0],
+        model.plot.pairs(figsize=size)[0, 0],
+        model.plot.identifiability(figsize=size)[0],
+        model.plot.independence(data.X, figsize=size),
+        model.plot.calibration(data.X, data.labels, figsize=size),
+        model.plot.singular_values(figsize=size),
+        model.plot.singular_values(data.X, figsize=size),
+    ]
+    assert [tuple(ax.figure.get_size_inches()) for ax in drawn] == [size] * len(drawn)
