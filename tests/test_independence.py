@@ -212,6 +212,16 @@ def test_quick_check_of_many_rows_variables_and_nothing():
     assert dependence_warning(X[:10], posterior[:10], None, (), names) is None
 
 
+def test_quick_check_of_what_bends():
+    rng = np.random.default_rng(0)
+    angle, X = 2 * np.pi * rng.random(800), rng.standard_normal((800, 3))
+    X[:, 0], X[:, 1] = np.cos(angle) + 0.1 * X[:, 0], np.sin(angle) + 0.1 * X[:, 1]
+    words = str(dependence_warning(X, np.ones((800, 1)), None, (), "abc"))
+    assert "'a' and 'b' (strength 0." in words
+    assert "not monotone" in words
+    assert "linear" not in words
+
+
 def test_many_variables():
     data = smp.datasets.make_smooth_mixture("gaussian", 600, 60, 2, random_state=0)
     X = data.X.copy()

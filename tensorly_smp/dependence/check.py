@@ -141,8 +141,11 @@ def dependence_warning(
     for i in order:
         j, k = chosen[tests.pairs[i]].tolist()
         r = int(np.nanargmax(tests.strength[i]))
-        is_linear |= j not in discrete and k not in discrete
-        named.append(f"{names[j]!r} and {names[k]!r} (rank correlation {tests.correlation[i, r]:.2f} in component {r})")
+        correlation, size = float(tests.correlation[i, r]), float(tests.strength[i, r])
+        has_direction = abs(correlation) >= 0.5 * size
+        is_linear |= has_direction and j not in discrete and k not in discrete
+        how = f"rank correlation {correlation:.2f}" if has_direction else f"strength {size:.2f}, not monotone,"
+        named.append(f"{names[j]!r} and {names[k]!r} ({how} in component {r})")
     what = "sources" if are_sources else "variables"
     of = f"{len(order)} of {len(tests.pairs)} pairs of {what}{' looked at' if len(chosen) < n_variables else ''}"
     verb = "is" if len(order) == 1 else "are"
