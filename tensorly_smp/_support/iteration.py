@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class Iteration(Generic[Position, Detail]):
     detail : object
         What `evaluate` returned beside the value there.
     values : ndarray (n_steps + 1,)
-        Objective at the start and after every step; it never falls.
+        Objective at the start and after every step; it never falls, but for rounding where that was allowed.
     seconds : ndarray (n_steps + 1,)
         Time since the start.
     status : StopReason
@@ -105,8 +105,30 @@ class Coordinates(Generic[Position]):
         The feasible position nearest to a vector; called with the vector and a position of the same shape.
     """
 
-    pack: Callable[[Position], np.ndarray]
-    unpack: Callable[[np.ndarray, Position], Position]
+    pack: Callable[[Position], Any]
+    unpack: Callable[[Any, Position], Position]
+
+
+@dataclass(frozen=True)
+class MeanGain:
+    """Stopping rule: the mean gain of the last two steps (one may be short by chance), or a number of steps.
+
+    Attributes
+    ----------
+    tol : float
+        The iteration has converged once the mean gain is at most this.
+    n_iter_max : int
+        Number of accepted steps at most.
+    """
+
+    tol: float
+    n_iter_max: int
+
+    def __call__(self, values: Sequence[float]) -> StopReason | None:
+        """Why to stop after these values of the objective, or None."""
+        if len(values) > 2 and values[-1] - values[-3] <= 2 * self.tol:
+            return StopReason.CONVERGED
+        return StopReason.MAX_SWEEPS if len(values) > self.n_iter_max else None
 
 
 def iterate(
@@ -114,10 +136,11 @@ def iterate(
     evaluate: Callable[[Position], tuple[Detail, float]],
     advance: Callable[[Position, Detail], Position],
     *,
-    tol: float,
-    n_iter_max: int,
+    rule: Callable[[Sequence[float]], StopReason | None],
     coordinates: Coordinates[Position] | None = None,
     fast_gain: float = math.inf,
+    lift: Callable[[Position, float], Position | None] | None = None,
+    may_fall: bool = False,
     callback: Callable[[Position, Detail, float], bool | None] | None = None,
 ) -> Iteration[Position, Detail]:
     """Raise an objective step by step until it rises no further.
@@ -133,14 +156,17 @@ def iterate(
         Returns the detail that the next step needs (an E-step, say) and the value of the objective at a position.
     advance : callable
         Takes a position and its detail; returns the next position, where the objective is no lower.
-    tol : float
-        The iteration has converged once the mean gain of two steps is at most this.
-    n_iter_max : int
-        Number of accepted steps at most.
+    rule : callable
+        Takes the values so far, the start's first; returns why to stop, or None. See `MeanGain`.
     coordinates : Coordinates, optional
         Extrapolates over pairs of steps (SQUAREM) in these; without them no step is extrapolated.
     fast_gain : float
         Steps that gain more than this are not extrapolated.
+    lift : callable, optional
+        Takes the position where the rule finds convergence, and the value there; returns a higher position to go on
+        from, or None if there is none.
+    may_fall : bool
+        Whether plain steps are taken where they lower the objective, by rounding; the rule stops the iteration then.
     callback : callable, optional
         ``callback(position, detail, value)`` at the start and after every step; returning True stops. A
         KeyboardInterrupt, from there or from the keyboard, ends the iteration with what it has reached.
@@ -148,7 +174,7 @@ def iterate(
     Returns
     -------
     Iteration
-        ``status`` is NONFINITE where the value at the start, or of a plain step, is not a number.
+        ``status`` is NONFINITE where the value at the start, or of a plain step, is not finite.
 
     References
     ----------
@@ -157,53 +183,67 @@ def iterate(
 
     Examples
     --------
-    >>> from tensorly_smp._support.iteration import iterate
-    >>> halved = iterate(8.0, lambda x: (None, -x), lambda x, _: x / 2, tol=0.1, n_iter_max=50)
+    >>> from tensorly_smp._support.iteration import MeanGain, iterate
+    >>> halved = iterate(8.0, lambda x: (None, -x), lambda x, _: x / 2, rule=MeanGain(0.1, 50))
     >>> halved.position, halved.n_steps, halved.status.name
     (0.0625, 7, 'CONVERGED')
     """
     squared = SquaredExtrapolation()
     began = time.perf_counter()
     detail, value = evaluate(start)
-    reached: tuple[Position, Detail, tuple[tuple[float, float], ...]] = (start, detail, ((value, 0.0),))
+    reached: tuple[Position, Detail, tuple[float, ...], tuple[float, ...]] = (start, detail, (value,), (0.0,))
     status = StopReason.INTERRUPTED
     try:
         while True:
-            position, detail, record = reached
-            value = record[-1][0]
-            if math.isnan(value):
-                status = StopReason.NONFINITE
+            position, detail, values, seconds = reached
+            value = values[-1]
+            found = _status(position, detail, values, rule, callback)
+            after = lift(position, value) if lift is not None and found is StopReason.CONVERGED else None
+            if found is not None and after is None:
+                status = found
                 break
-            if callback is not None and bool(callback(position, detail, value)):
-                status = StopReason.CALLBACK
-                break
-            if len(record) > 2 and value - record[-3][0] <= 2 * tol:
-                status = StopReason.CONVERGED
-                break
-            if len(record) > n_iter_max:
-                status = StopReason.MAX_SWEEPS
-                break
-            after = advance(position, detail)
             proposal = None
-            is_slow = math.isinf(fast_gain) or (len(record) > 1 and value - record[-2][0] <= fast_gain)
-            if coordinates is not None and is_slow:
-                vector = squared.propose(coordinates.pack(position), coordinates.pack(after))
-                proposal = None if vector is None else coordinates.unpack(vector, after)
+            if after is not None:
+                squared.history = []
             else:
-                squared.history = []  # extrapolation needs consecutive steps
-            found, new = evaluate(after if proposal is None else proposal)
+                after = advance(position, detail)
+                is_slow = math.isinf(fast_gain) or (len(values) > 1 and value - values[-2] <= fast_gain)
+                if coordinates is not None and is_slow:
+                    vector = squared.propose(coordinates.pack(position), coordinates.pack(after))
+                    proposal = None if vector is None else coordinates.unpack(vector, after)
+                else:
+                    squared.history = []  # extrapolation needs consecutive steps
+            detail, new = evaluate(after if proposal is None else proposal)
             if proposal is not None and new >= value:
                 after = proposal
             elif proposal is not None:
                 squared.reject()
-                found, new = evaluate(after)
-            if not new >= value:  # plain steps climb, but for rounding
-                status = StopReason.NONFINITE if math.isnan(new) else StopReason.CONVERGED
+                detail, new = evaluate(after)
+            if not math.isfinite(new):
+                status = StopReason.NONFINITE
+                break
+            if new < value and not may_fall:  # plain steps climb, but for rounding
+                status = StopReason.CONVERGED
                 break
             # Replaced as a whole, so that an interrupt finds everything of the same step.
-            reached = (after, found, (*record, (new, time.perf_counter() - began)))
+            reached = (after, detail, (*values, new), (*seconds, time.perf_counter() - began))
     except KeyboardInterrupt:
         pass
-    position, detail, record = reached
-    values, seconds = np.array(record).T
-    return Iteration(position, detail, values, seconds, status)
+    position, detail, values, seconds = reached
+    return Iteration(position, detail, np.array(values), np.array(seconds), status)
+
+
+def _status(
+    position: Position,
+    detail: Detail,
+    values: tuple[float, ...],
+    rule: Callable[[Sequence[float]], StopReason | None],
+    callback: Callable[[Position, Detail, float], bool | None] | None,
+) -> StopReason | None:
+    """Why to stop at an accepted position, or None."""
+    if not math.isfinite(values[-1]):
+        return StopReason.NONFINITE
+    # bool(): a comparison of NumPy numbers is not the object True.
+    if callback is not None and bool(callback(position, detail, values[-1])):
+        return StopReason.CALLBACK
+    return rule(values)

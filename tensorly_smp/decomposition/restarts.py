@@ -20,7 +20,7 @@ from tensorly_smp.factors.implicit import CoupledCodes
 from tensorly_smp.factors.losses import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.steps import BlockSteps, CompiledSteps, Steps
-from tensorly_smp.factors.sweeps import Callback, Extrapolation, State, StoppingRule, Sweeper, SweepTrace
+from tensorly_smp.factors.sweeps import Callback, State, StoppingRule, SweepTrace, coordinates_of, run_sweeps
 from tensorly_smp.factors.updates import BLOCK_SOLVERS, BlockSolver
 
 #: Starts that go on after the screening.
@@ -104,8 +104,8 @@ class Restarts:
     def _one(self, state: State) -> Result:
         solver_class = BLOCK_SOLVERS[self.loss][self.solver]
         solver = solver_class() if self.n_inner is None else solver_class(self.n_inner)
-        extrapolation = Extrapolation(self.loss == "kl") if self.extrapolate and self.solver != "mirror" else None
-        result = Sweeper(self._steps(solver), self.rule, extrapolation).run(state, self.callback)
+        coordinates = coordinates_of(self.loss == "kl") if self.extrapolate and self.solver != "mirror" else None
+        result = run_sweeps(self._steps(solver), state, self.rule, coordinates, self.callback)
         self.bar.advance(loss=result[1].loss[-1])
         return result
 

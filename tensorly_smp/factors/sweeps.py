@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.extrapolation import SquaredExtrapolation
-from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.iteration import Coordinates, StopReason, iterate
 from tensorly_smp._support.representations import short_repr
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.arrays import Tensor, floor, index_tensor, normalize, project_simplex, take
@@ -70,28 +69,34 @@ class SweepTrace:
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """Relative decrease of the loss in each of the last two sweeps (one may be short by chance), or a sweep count."""
+    """Relative decrease of the loss in each of the last two sweeps (one may be short by chance), or a sweep count.
+
+    Attributes
+    ----------
+    tol : float or None
+    n_iter_max : int
+    rounding : float
+        Below this no loss can be told from zero.
+    offset_error : float
+        Error of a constant by which losses are off: these are not compared with zero, and their decrease is not held
+        against less than that error.
+    """
 
     tol: float | None
     n_iter_max: int
+    rounding: float = 0.0
+    offset_error: float = 0.0
 
-    def reason(self, losses: list[float], rounding: float, offset_error: float = 0.0) -> StopReason | None:
-        """Why to stop after these losses, or None.
-
-        Below ``rounding`` no loss can be told from zero. Losses that are known but for a constant, with an error, are
-        not compared with zero, and their decrease is not held against less than that error.
-        """
-        if losses[-1] <= rounding and not offset_error:
+    def __call__(self, values: Sequence[float]) -> StopReason | None:
+        """Why to stop after these negative losses, or None."""
+        loss = -values[-1]
+        if loss <= self.rounding and not self.offset_error:
             return StopReason.EXACT
-        if (
-            self.tol is not None
-            and len(losses) > 2
-            and (losses[-3] - losses[-1] <= 2 * self.tol * max(abs(losses[-1]), offset_error))
-        ):
-            return StopReason.CONVERGED
-        if len(losses) > self.n_iter_max:
-            return StopReason.MAX_SWEEPS
-        return None
+        if self.tol is not None and len(values) > 2:
+            least = 2 * self.tol * max(abs(loss), self.offset_error)
+            if values[-1] - values[-3] <= least:
+                return StopReason.CONVERGED
+        return StopReason.MAX_SWEEPS if len(values) > self.n_iter_max else None
 
 
 @dataclass
@@ -110,35 +115,23 @@ class State:
         return float(tl.max(tl.abs(self.stack() - other.stack())))
 
 
-@dataclass
-class Extrapolation:
-    """Squared extrapolation over pairs of sweeps.
+def coordinates_of(in_logarithms: bool) -> Coordinates[State]:
+    """Where sweeps are extrapolated.
 
-    In logarithms for a loss whose optimum is positive, else followed by the projection. The loop keeps it only where
-    the loss did not rise, and says so by ``reject``.
+    In logarithms for a loss whose optimum is positive, else the entries themselves, followed by the projection.
     """
 
-    in_logarithms: bool
-    squared: SquaredExtrapolation = field(default_factory=SquaredExtrapolation)
-
-    def propose(self, before: State, after: State) -> State | None:
-        """The next start, or None where it would be no step ahead."""
-        proposal = self.squared.propose(self._coordinates(before), self._coordinates(after))
-        return None if proposal is None else self._on_simplex(proposal, after)
-
-    def _coordinates(self, state: State) -> Tensor:
+    def pack(state: State) -> Tensor:
         x = state.stack()
-        return tl.log(tl.clip(x, floor(x))) if self.in_logarithms else x
+        return tl.log(tl.clip(x, floor(x))) if in_logarithms else x
 
-    def _on_simplex(self, stacked: Tensor, like: State) -> State:
-        if self.in_logarithms:
+    def unpack(stacked: Tensor, like: State) -> State:
+        if in_logarithms:
             stacked = tl.exp(tl.clip(stacked, -150.0 if floor(stacked) < 1e-50 else -27.0, 20.0))
-        parts = _on_simplex(self.in_logarithms, tuple(int(a.shape[0]) for a in like.factors), stacked)
+        parts = _on_simplex(in_logarithms, tuple(int(a.shape[0]) for a in like.factors), stacked)
         return State(parts[-1], list(parts[:-1]))
 
-    def reject(self) -> None:
-        """Take back the last proposal."""
-        self.squared.reject()
+    return Coordinates(pack, unpack)
 
 
 @compiled(static=(0, 1))
@@ -157,101 +150,74 @@ def _on_simplex(in_logarithms: bool, sizes: tuple[int, ...], stacked: Tensor) ->
     return *parts, onto(stacked[int(first[-1])], 0)
 
 
-class Sweeper:
-    """Runs the sweeps of one start.
+def run_sweeps(
+    steps: Steps,
+    start: State,
+    rule: StoppingRule,
+    coordinates: Coordinates[State] | None,
+    callback: Callback | None = None,
+) -> tuple[State, SweepTrace, StopReason]:
+    """The sweeps of one start: last accepted state, the record, and why it ended.
 
     A sweep begins with the weights: the pass over every triple that they need also gives the loss of the iterate
     before, so that the loss costs no pass of its own.
     """
+    rounding = steps.offset.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
+    rule = replace(rule, rounding=rounding, offset_error=steps.offset.error)
+    states: list[State] = []
+    changes: list[float] = []
 
-    def __init__(self, steps: Steps, rule: StoppingRule, extrapolation: Extrapolation | None) -> None:
-        self.steps = steps
-        self.rule = rule
-        self.extrapolation = extrapolation
+    def evaluate(state: State) -> tuple[Callable[[], Tensor], float]:
+        loss, improved_weights = steps.begin(state.weights, state.factors)
+        return improved_weights, -loss
 
-    def run(self, start: State, callback: Callback | None = None) -> tuple[State, SweepTrace, StopReason]:
-        """Last accepted state, the record, and why it ended."""
-        state = start
-        previous = start
-        accepted = start
-        fallback: State | None = None
-        losses: list[float] = []
-        changes: list[float] = []
-        seconds: list[float] = []
-        began = time.perf_counter()
-        status = StopReason.INTERRUPTED
-        rounding = self.steps.offset.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
-        try:
-            while True:
-                value, improved_weights = self.steps.begin(state.weights, state.factors)
-                if fallback is not None and self.extrapolation is not None and not value <= losses[-1]:
-                    self.extrapolation.reject()
-                    state = fallback
-                    fallback = None
-                    continue
-                fallback = None
-                if not np.isfinite(value):
-                    status = StopReason.NONFINITE
-                    break
-                accepted = state
-                losses.append(value)
-                changes.append(state.change(previous) if len(losses) > 1 else np.nan)
-                seconds.append(time.perf_counter() - began)
-                status_now = self._status(state, losses, rounding, callback)
-                if status_now is StopReason.CONVERGED and len(losses) <= self.rule.n_iter_max:
-                    freed = self._freed(state, value)
-                    if freed is not None:
-                        previous = state
-                        state = freed
-                        continue
-                if status_now is not None:
-                    status = status_now
-                    break
-                previous = state
-                state = self._sweep(improved_weights(), state.factors)
-                if self.extrapolation is not None:
-                    proposal = self.extrapolation.propose(previous, state)
-                    if proposal is not None:
-                        fallback = state
-                        state = proposal
-        except KeyboardInterrupt:
-            if not seconds:
-                raise
-        return accepted, _record(losses, changes, seconds), status
+    def advance(state: State, improved_weights: Callable[[], Tensor]) -> State:
+        return _sweep(steps, improved_weights(), state.factors)
 
-    def _freed(self, state: State, loss: float) -> State | None:
-        """A state of lower loss, one sweep on from where entries that were stuck have been lifted; None without any."""
-        lift = self.steps.stuck(state.weights, state.factors)
-        if lift is None:
-            return None
-        for height in LIFTS:
-            weights, factors = lift(height)
-            _, improved_weights = self.steps.begin(weights, factors)
-            moved = self._sweep(improved_weights(), factors)
-            if self.steps.begin(moved.weights, moved.factors)[0] < loss:
-                return moved
-        return None
+    def record(state: State, _: Callable[[], Tensor], value: float) -> bool | None:
+        changes.append(state.change(states[0]) if states else np.nan)
+        states[:] = [state]
+        return None if callback is None else callback(CPTensor((state.weights, list(state.factors))), -value)
 
-    def _status(
-        self, state: State, losses: list[float], rounding: float, callback: Callback | None
-    ) -> StopReason | None:
-        # bool(): a comparison of NumPy numbers is not the object True.
-        if callback is not None and bool(callback(CPTensor((state.weights, list(state.factors))), losses[-1])):
-            return StopReason.CALLBACK
-        return self.rule.reason(losses, rounding, self.steps.offset.error)
-
-    def _sweep(self, weights: Tensor, factors: list[Tensor]) -> State:
-        factors = list(factors)
-        for n in range(len(factors)):
-            factors[n] = self.steps.improve(n, factors, weights)
-        return State(weights, factors)
-
-
-def _record(losses: list[float], changes: list[float], seconds: list[float]) -> SweepTrace:
-    if not seconds:
+    reached = iterate(
+        start,
+        evaluate,
+        advance,
+        rule=rule,
+        coordinates=coordinates,
+        lift=partial(_lifted, steps, rule, changes),
+        may_fall=True,
+        callback=record,
+    )
+    if not np.isfinite(reached.values[0]):
         raise InvalidInputError(
             "The loss of a start is not a finite number. Expected data that double precision can hold; divide tensors "
             "by their sum, or take other weights."
         )
-    n = len(seconds)  # the interrupt may have come between two of the three
-    return SweepTrace(np.array(losses[:n]), np.array(changes[:n]), np.array(seconds))
+    # An interrupt may have come between a sweep and its record.
+    n_known = min(len(changes), len(reached.values))
+    changed = np.append(changes[:n_known], np.full(len(reached.values) - n_known, np.nan))
+    return reached.position, SweepTrace(-reached.values, changed, reached.seconds), reached.status
+
+
+def _lifted(steps: Steps, rule: StoppingRule, changes: list[float], state: State, value: float) -> State | None:
+    """A state of lower loss, one sweep on from where entries that were stuck have been lifted; None without any."""
+    if len(changes) > rule.n_iter_max:
+        return None
+    lift = steps.stuck(state.weights, state.factors)
+    if lift is None:
+        return None
+    for height in LIFTS:
+        weights, factors = lift(height)
+        _, improved_weights = steps.begin(weights, factors)
+        moved = _sweep(steps, improved_weights(), factors)
+        if steps.begin(moved.weights, moved.factors)[0] < -value:
+            return moved
+    return None
+
+
+def _sweep(steps: Steps, weights: Tensor, factors: list[Tensor]) -> State:
+    factors = list(factors)
+    for n in range(len(factors)):
+        factors[n] = steps.improve(n, factors, weights)
+    return State(weights, factors)

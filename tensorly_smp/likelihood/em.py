@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp._support.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance, warn
-from tensorly_smp._support.iteration import Coordinates, StopReason, iterate
+from tensorly_smp._support.iteration import Coordinates, MeanGain, StopReason, iterate
 from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
 from tensorly_smp._support.representations import html_summary, short_repr, shown
 from tensorly_smp.codes.binning import Binning
@@ -281,8 +281,7 @@ def raise_likelihood(
             logs,
             evaluate,
             lambda logs, result: likelihood.maximize(result, logs),
-            tol=tol,
-            n_iter_max=n_iter_max,
+            rule=MeanGain(tol, n_iter_max),
             coordinates=Coordinates(lambda logs: logs, lambda vector, _: likelihood.feasible(vector))
             if extrapolate
             else None,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp._support.checks import checked_integer
-from tensorly_smp._support.iteration import Coordinates, Iteration, StopReason, iterate
+from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, StopReason, iterate
 from tensorly_smp.likelihood.cell_samples import CellStatistics, SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.expectation import Expectation
@@ -151,8 +151,7 @@ def smooth_em(
                 mixture,
                 partial(samples.expect, penalty=chosen),
                 partial(_advance, samples, chosen),
-                tol=tol * samples.total_weight,
-                n_iter_max=n_left,
+                rule=MeanGain(tol * samples.total_weight, n_left),
                 coordinates=coordinates,
                 callback=callback,
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensorly_smp._support.iteration import Coordinates, StopReason, iterate
+from tensorly_smp._support.iteration import Coordinates, MeanGain, StopReason, iterate
 from tensorly_smp.likelihood.agreement import distinct_clusterings
 from tensorly_smp.likelihood.expectation import log_joint
 from tensorly_smp.search.moves import candidates, merge_components, split_components
@@ -223,8 +223,7 @@ def optimize(bins: OverlappingBins, logs: np.ndarray) -> Optimum:
         bins.feasible(logs),
         bins.objective,
         lambda position, expected: bins.maximize(expected, position),
-        tol=0.5 * TOL,
-        n_iter_max=MOST_PASSES,
+        rule=MeanGain(0.5 * TOL, MOST_PASSES),
         coordinates=coordinates,
         fast_gain=1e-3 * bins.total,
     )

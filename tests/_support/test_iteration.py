@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tensorly_smp._support.iteration import Coordinates, StopReason, iterate
+from tensorly_smp._support.iteration import Coordinates, MeanGain, StopReason, iterate
 
 PLAIN = Coordinates(lambda x: x, lambda vector, _: vector)
 RATES = np.array([0.99, 0.9, 0.5])
@@ -9,7 +9,7 @@ RATES = np.array([0.99, 0.9, 0.5])
 
 def climb(**options):
     """A linear iteration towards zero, the slowest entry by a hundredth a step, and minus the squared distance."""
-    options = dict(tol=1e-12, n_iter_max=3000) | options
+    options = dict(rule=MeanGain(1e-12, 3000)) | options
     return iterate(np.ones(3), lambda x: (None, -float(x @ x)), lambda x, _: RATES * x, **options)
 
 
@@ -62,19 +62,47 @@ def test_an_interrupt_keeps_what_was_reached():
 
 
 def test_the_limit_of_steps():
-    found = climb(n_iter_max=7)
+    found = climb(rule=MeanGain(1e-12, 7))
     assert (found.status, found.n_steps) == (StopReason.MAX_SWEEPS, 7)
-    assert climb(n_iter_max=0).n_steps == 0
+    assert climb(rule=MeanGain(1e-12, 0)).n_steps == 0
 
 
 @pytest.mark.parametrize("step", [0, 3])
 def test_a_value_that_is_not_a_number_ends_the_iteration(step):
-    found = iterate(0, lambda k: (None, np.nan if k == step else float(k)), lambda k, _: k + 1, tol=0.0, n_iter_max=100)
+    found = iterate(0, lambda k: (None, np.nan if k == step else float(k)), lambda k, _: k + 1, rule=MeanGain(0.0, 100))
     assert found.status is StopReason.NONFINITE
     assert found.n_steps == max(step - 1, 0)
 
 
 def test_a_step_that_falls_by_rounding_has_converged():
     values = [0.0, 1.0, 1.0 - 1e-16]
-    found = iterate(0, lambda k: (None, values[k]), lambda k, _: k + 1, tol=0.0, n_iter_max=100)
+    found = iterate(0, lambda k: (None, values[k]), lambda k, _: k + 1, rule=MeanGain(0.0, 100))
     assert (found.status, found.position) == (StopReason.CONVERGED, 1)
+
+
+def test_plain_steps_may_fall_where_that_is_allowed():
+    values = [0.0, 2.0, 1.0, 3.0, 3.0, 3.0]
+    found = iterate(0, lambda k: (None, values[k]), lambda k, _: k + 1, rule=MeanGain(0.0, 100), may_fall=True)
+    assert found.values.tolist() == values
+    assert found.status is StopReason.CONVERGED
+
+
+def test_a_lifted_position_goes_on():
+    lifts = iter([100.0, None])
+    found = iterate(
+        0.0,
+        lambda x: (None, x),
+        lambda x, _: x + 2.0**-10 if x >= 100.0 else x / 2.0,
+        rule=MeanGain(0.01, 50),
+        lift=lambda x, value: next(lifts),
+    )
+    assert found.status is StopReason.CONVERGED
+    assert found.values[3] == 100.0
+    assert found.value == 100.0 + 2 * 2.0**-10
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_start_that_is_not_finite(value):
+    found = iterate(0.0, lambda x: (None, value), lambda x, _: x, rule=MeanGain(0.0, 10))
+    assert found.status is StopReason.NONFINITE
+    assert found.n_steps == 0
