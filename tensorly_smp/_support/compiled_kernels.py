@@ -1,8 +1,7 @@
-"""Loops compiled by Numba: one pass over the samples each, nothing of their size allocated.
+"""Loops over log-splines, compiled by Numba; nothing of the size of all densities is allocated.
 
-Only :mod:`tensorly_smp._support.kernels` imports this module. Sums over samples are taken in chunks of a fixed size and
-then added up, in double precision, so that they lose no more to rounding than those of the plain twins. All kernels are
-in one file: in Numba's cache they are compiled anew when theirs changes, not when another one does that they call.
+Only :mod:`tensorly_smp._support.kernels` imports this module. All kernels are in one file: in Numba's cache they are
+compiled anew when theirs changes, not when another one does that they call.
 """
 
 from __future__ import annotations
@@ -13,13 +12,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-#: Samples whose sums are taken together.
-CHUNK = 8192
-#: Entries of tables that stay in the cache while the samples of a pass, this many at a time, are looked up in them: in
-#: the order of the samples alone, nearly every entry of a large table would come from memory.
-TABLE_ENTRIES, MANY = 65536, 2048
-#: Samples whose e1 and e2 stay in the processor's nearest cache while all variables are added.
-BLOCK = 128
 #: For exponentials: ln 2 in two parts, the first so short that small integers times it are exact (Cody and Waite 1980);
 #: Taylor coefficients; what turns a small double into an integer in its last bits; and arguments at most.
 LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -34,88 +26,6 @@ def _compiled(function: Any) -> Any:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # nowhere to write the cache: compiled anew in every process
         return njit(**options)(function)
-
-
-@_compiled
-def expect(  # type: ignore[no-untyped-def]
-    indptr, indices, shares, log_weights, log_tables, sample_weight, posterior, counts, component_counts
-):
-    """E-step of :func:`tensorly_smp.likelihood.expectation.expectation`, whose arguments these are.
-
-    Parameters
-    ----------
-    indptr, indices, shares : ndarray
-        Of the CSR matrix; slower where the indices of a sample do not rise.
-    log_weights : ndarray (rank,)
-    log_tables : ndarray (n_rows, rank)
-    sample_weight : ndarray (n_samples,)
-        Of length 0 where all are one.
-    posterior : ndarray (n_samples, rank)
-        Written to.
-    counts : ndarray (n_rows, rank)
-        Zeros, written to: where a kernel returned several arrays, Numba would run Python code to put them together, in
-        which an interrupt that had come meanwhile would end as a SystemError.
-    component_counts : ndarray (rank,)
-        Zeros, written to.
-
-    Returns
-    -------
-    float
-        Log-likelihood.
-    """
-    n_samples, rank = posterior.shape
-    is_weighted = len(sample_weight) > 0
-    log_likelihood = 0.0
-    joint, at, of_block = np.empty((MANY, rank)), np.empty(MANY, np.intp), np.empty(rank)
-    peaks, scratch = np.empty(MANY), np.empty(MANY * rank)
-    n_together = max(1, TABLE_ENTRIES // rank)
-    for start in range(0, n_samples, MANY):
-        size = min(MANY, n_samples - start)
-        for m in range(size):
-            at[m] = indptr[start + m]
-            for r in range(rank):
-                joint[m, r] = log_weights[r]
-        for rows in range(0, len(log_tables), n_together):
-            for m in range(size):
-                p, last = at[m], indptr[start + m + 1]
-                while p < last and indices[p] < rows + n_together:
-                    row, share = np.uintp(indices[p]), shares[p]  # unsigned: no test for indices from the end
-                    for r in range(rank):
-                        joint[m, r] += share * log_tables[row, r]
-                    p += 1
-                at[m] = p
-        for m in range(size):
-            at[m] = indptr[start + m]
-            peaks[m] = joint[m, 0]
-            for r in range(1, rank):
-                peaks[m] = max(peaks[m], joint[m, r])
-            for r in range(rank):
-                joint[m, r] -= peaks[m]
-        _exponentials(joint.reshape(-1), scratch, size * rank)
-        log_likelihood_of_block = 0.0
-        of_block[:] = 0.0
-        for m in range(size):
-            total = 0.0
-            for r in range(rank):
-                total += joint[m, r]
-            weight = sample_weight[start + m] if is_weighted else 1.0
-            log_likelihood_of_block += weight * (peaks[m] + log(total))
-            for r in range(rank):
-                posterior[start + m, r] = joint[m, r] / total
-                joint[m, r] = weight * posterior[start + m, r]
-                of_block[r] += joint[m, r]
-        for rows in range(0, len(log_tables), n_together):
-            for m in range(size):
-                p, last = at[m], indptr[start + m + 1]
-                while p < last and indices[p] < rows + n_together:
-                    row, share = np.uintp(indices[p]), shares[p]
-                    for r in range(rank):
-                        counts[row, r] += share * joint[m, r]
-                    p += 1
-                at[m] = p
-        log_likelihood += log_likelihood_of_block
-        component_counts += of_block
-    return log_likelihood
 
 
 @_compiled
@@ -138,165 +48,6 @@ def _exponentials(x, scratch, n):  # type: ignore[no-untyped-def]
     bits, shifts = x.view(np.int64), scratch.view(np.int64)
     for i in range(n):
         bits[i] += shifts[i] << 52  # times 2^k
-
-
-@_compiled
-def sum_all(first, second, weights, codes, tables):  # type: ignore[no-untyped-def]
-    """e1 and e2 of all variables of every sample.
-
-    Parameters
-    ----------
-    first, second : ndarray (n_samples, rank)
-        e1 and e2, written to.
-    weights : ndarray (n_samples,)
-    codes : ndarray of int (n_variables, n_samples)
-    tables : ndarray (n_variables, n_rows, rank)
-        The factors, a row of zeros for missing entries below each.
-
-    Returns
-    -------
-    ndarray (rank,)
-        Weighted sum over the samples of e3.
-    """
-    n_samples, rank = first.shape
-    third = np.zeros(rank)
-    for start in range(0, n_samples, BLOCK):
-        end = min(start + BLOCK, n_samples)
-        of_block = np.zeros(rank)
-        first[start:end] = 0.0
-        second[start:end] = 0.0
-        for n in range(len(codes)):
-            for m in range(start, end):
-                row, weight = np.uintp(codes[n, m]), weights[m]
-                for r in range(rank):
-                    entry = tables[n, row, r]
-                    of_block[r] += weight * (entry * second[m, r])
-                    second[m, r] += entry * first[m, r]
-                    first[m, r] += entry
-        third += of_block
-    return third
-
-
-@_compiled
-def exchange(first, second, weights, codes_in, table_in, codes_out, table_out):  # type: ignore[no-untyped-def]
-    """Put one variable into e1 and e2 and take another one out, in a single pass.
-
-    Parameters
-    ----------
-    first, second : ndarray (n_samples, rank)
-        e1 and e2, written to.
-    weights : ndarray (n_samples,)
-    codes_in, codes_out : ndarray of int (n_samples,)
-    table_in, table_out : ndarray (n_rows, rank)
-
-    Returns
-    -------
-    ndarray (n_rows, rank)
-        Weighted sum of e2, after both, over the samples in each bin of the variable that is out.
-    """
-    n_samples, rank = first.shape
-    total = np.zeros(table_out.shape)
-    for start in range(0, n_samples, CHUNK):
-        of_chunk = np.zeros(table_out.shape)
-        for m in range(start, min(start + CHUNK, n_samples)):
-            row_in, row_out, weight = np.uintp(codes_in[m]), np.uintp(codes_out[m]), weights[m]
-            for r in range(rank):
-                entering, leaving = table_in[row_in, r], table_out[row_out, r]
-                e2 = second[m, r] + entering * first[m, r]
-                e1 = first[m, r] + entering - leaving
-                e2 -= leaving * e1
-                first[m, r] = e1
-                second[m, r] = e2
-                of_chunk[row_out, r] += weight * e2
-        total += of_chunk
-    return total
-
-
-@_compiled
-def descend(linear, gram, x, curvature, n_inner, moved):  # type: ignore[no-untyped-def]
-    """Accelerated projected gradient of :class:`tensorly_smp.factors.updates.ProjectedGradient`, for a factor.
-
-    Parameters
-    ----------
-    linear, x : ndarray (n_bins, rank)
-    gram : ndarray (rank, rank)
-    curvature : ndarray (rank,)
-    n_inner : int
-        Steps.
-    moved : ndarray (n_bins, rank)
-        Written to.
-    """
-    n_bins, rank = x.shape
-    slope, ahead, before = linear.T.copy(), x.T.copy(), np.empty((rank, n_bins), x.dtype)
-    current, first = np.empty((rank, n_bins), x.dtype), np.empty((rank, n_bins), x.dtype)
-    _descend_once(slope, gram, ahead, curvature, first)
-    _copy(first, current)
-    _copy(first, ahead)
-    momentum = 1.0
-    for _ in range(n_inner - 1):
-        _copy(current, before)
-        _descend_once(slope, gram, ahead, curvature, current)
-        longer = (1.0 + (1.0 + 4.0 * momentum * momentum) ** 0.5) / 2.0
-        further = x.dtype.type((momentum - 1.0) / longer)
-        for r in range(rank):
-            for i in range(n_bins):
-                ahead[r, i] = current[r, i] + further * (current[r, i] - before[r, i])
-        momentum = longer
-    best = current if _quadratic(slope, gram, current) <= _quadratic(slope, gram, first) else first
-    for r in range(rank):
-        for i in range(n_bins):
-            moved[i, r] = best[r, i]
-
-
-@_compiled
-def _copy(source, target):  # type: ignore[no-untyped-def]
-    """Entry by entry: for an assignment of whole arrays Numba would compile the text of an error, for seconds."""
-    for r in range(len(source)):
-        for i in range(source.shape[1]):
-            target[r, i] = source[r, i]
-
-
-@_compiled
-def _descend_once(linear, gram, x, curvature, moved):  # type: ignore[no-untyped-def]
-    """One step from x, projected onto the simplex; all (rank, n_bins)."""
-    rank, n_bins = x.shape
-    for r in range(rank):
-        line, length = moved[r], 2.0 / curvature[r]
-        line[:] = 0.0
-        for s in range(rank):
-            weight, other = gram[s, r], x[s]
-            for i in range(n_bins):
-                line[i] += weight * other[i]
-        for i in range(n_bins):
-            line[i] = x[r, i] - length * (line[i] - linear[r, i])
-        # Largest entry at zero; then the mean excess of those above the threshold, until these stay the same (Michelot
-        # 1986): the entries above it can only become fewer.
-        peak = line.max()
-        threshold, n_above = x.dtype.type(-np.inf), -1
-        while True:
-            total, count = x.dtype.type(-1.0), 0
-            for i in range(n_bins):
-                if line[i] - peak > threshold:
-                    total += line[i] - peak
-                    count += 1
-            if count in (0, n_above):  # 0: there is a NaN
-                break
-            threshold, n_above = total / count, count
-        for i in range(n_bins):
-            line[i] = max(line[i] - peak - threshold, x.dtype.type(0.0))
-
-
-@_compiled
-def _quadratic(linear, gram, x):  # type: ignore[no-untyped-def]
-    """Trace of x' gram x - 2 x' linear; x and linear (rank, n_bins)."""
-    value = 0.0
-    for r in range(len(x)):
-        for s in range(len(x)):
-            for i in range(x.shape[1]):
-                value += x[r, i] * gram[r, s] * x[s, i]
-        for i in range(x.shape[1]):
-            value -= 2.0 * x[r, i] * linear[r, i]
-    return value
 
 
 @_compiled

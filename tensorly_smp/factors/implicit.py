@@ -229,7 +229,7 @@ class ImplicitLoss:
         per_bin = self._pairs.remove(n, factors[n])
         self._open = (n, per_bin)
         gram = self._grams.pairs(n) * weights * weights[:, None]
-        return QuadraticBlock(per_bin * weights, gram, compiled=self._pairs.compiled)
+        return QuadraticBlock(per_bin * weights, gram)
 
     def weight_block(self, factors: list[np.ndarray]) -> QuadraticBlock:
         """The loss in the weights."""

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import tensorly as tl
 
-from tensorly_smp._support.kernels import Kernels
 from tensorly_smp.factors.arrays import Tensor, divide, take, tiny
 from tensorly_smp.factors.coupled import CoupledTensors, Unfolding
 
@@ -122,7 +121,6 @@ class QuadraticBlock:
     linear: Tensor
     gram: Tensor
     axis: int = 0
-    compiled: Kernels | None = None  # kernels of Numba, where they are to be used
 
     def value(self, x: Tensor) -> Tensor:
         """Loss up to a constant."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-import numpy as np
 import tensorly as tl
 
-from tensorly_smp._support.kernels import KernelError
 from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex, resolution, tiny
 from tensorly_smp.factors.compilation import choose, if_needed, repeat, while_loop
 from tensorly_smp.factors.losses import Block
@@ -163,9 +160,6 @@ class ProjectedGradient:
 
     def __call__(self, block: Any, x: Tensor, memory: Any = None) -> tuple[Tensor, None]:
         """Improved x, of a QuadraticBlock; there is nothing to remember."""
-        if block.compiled is not None:
-            with suppress(KernelError):
-                return _descend(block, x, self.n_inner), None
         curvature = block.curvature  # known before the loop, for it is kept in the block
 
         def step(y: Tensor) -> Tensor:
@@ -180,14 +174,6 @@ class ProjectedGradient:
         first = step(x)
         last = repeat(self.n_inner - 1, accelerate, _Momentum(first, first, 1.0)).current
         return tl.where(block.value(last) <= block.value(first), last, first), None
-
-
-def _descend(block: Any, x: np.ndarray, n_inner: int) -> np.ndarray:
-    """Compiled twin for a factor in NumPy: the matrices are so small that calls are what takes time."""
-    moved = np.empty_like(x, order="C")
-    arrays = (np.ascontiguousarray(array, dtype=x.dtype) for array in (block.linear, block.gram, x))
-    block.compiled.descend(*arrays, block.curvature, n_inner, moved)
-    return moved
 
 
 #: Block solvers per loss; the first is the default.
