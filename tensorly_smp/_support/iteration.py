@@ -18,7 +18,7 @@ Detail = TypeVar("Detail")
 
 
 class StopReason(Enum):
-    """Why an iteration ended; each member says what it means and what to do about it.
+    """Reasons why an iteration ended; each member says what it means and what to do about it.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class MeanGain:
     n_iter_max: int
 
     def __call__(self, values: Sequence[float]) -> StopReason | None:
-        """Why to stop after these values of the objective, or None."""
+        """Reason to stop after these values of the objective, if there is one."""
         if len(values) > 2 and values[-1] - values[-3] <= 2 * self.tol:
             return StopReason.CONVERGED
         return StopReason.MAX_SWEEPS if len(values) > self.n_iter_max else None
@@ -213,12 +213,7 @@ def iterate(
                     proposal = None if vector is None else coordinates.unpack(vector, after)
                 else:
                     squared.history = []  # extrapolation needs consecutive steps
-            detail, new = evaluate(after if proposal is None else proposal)
-            if proposal is not None and new >= value:
-                after = proposal
-            elif proposal is not None:
-                squared.reject()
-                detail, new = evaluate(after)
+            after, detail, new = _not_lower(evaluate, value, proposal, after, squared)
             if not math.isfinite(new):
                 status = StopReason.NONFINITE
                 break
@@ -233,6 +228,23 @@ def iterate(
     return Iteration(position, detail, np.array(values), np.array(seconds), status)
 
 
+def _not_lower(
+    evaluate: Callable[[Position], tuple[Detail, float]],
+    value: float,
+    proposal: Position | None,
+    after: Position,
+    squared: SquaredExtrapolation,
+) -> tuple[Position, Detail, float]:
+    """Extrapolated position if it is no lower than `value`, else the plain one; with the detail and the value there."""
+    if proposal is not None:
+        detail, new = evaluate(proposal)
+        if new >= value:
+            return proposal, detail, new
+        squared.reject()
+    detail, new = evaluate(after)
+    return after, detail, new
+
+
 def _status(
     position: Position,
     detail: Detail,
@@ -240,7 +252,7 @@ def _status(
     rule: Callable[[Sequence[float]], StopReason | None],
     callback: Callable[[Position, Detail, float], bool | None] | None,
 ) -> StopReason | None:
-    """Why to stop at an accepted position, or None."""
+    """Reason to stop at an accepted position, if there is one."""
     if not math.isfinite(values[-1]):
         return StopReason.NONFINITE
     # bool(): a comparison of NumPy numbers is not the object True.

@@ -226,7 +226,7 @@ class Observed:
         return float(starts[nearest]), float(ends[nearest])
 
     def without_atoms(self, rank: int) -> Observed:
-        """Without values that half as many samples share as the average component has; all, if nothing is left."""
+        """Copy without values that half as many samples share as the average component has, unless nothing is left."""
         kept = self.counts < self._half_a_component(rank)
         return Observed(self.distinct[kept], self.counts[kept]) if kept.sum() > 1 else self
 

@@ -40,7 +40,7 @@ def effective_parameters(basis: SplineBasis, coefficients: np.ndarray, penalty: 
     for columns in chunks(len(result)):
         part = basis.normalized(coefficients[:, columns])
         fit = LogSplineFit.at(basis, np.zeros(part.shape), penalty[columns], part)
-        result[columns] = _freedom(fit, compiled) - 1.0
+        result[columns] = _effective_df(fit, compiled) - 1.0
     return result
 
 
@@ -203,11 +203,11 @@ def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: Modu
 
 
 def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
-    return totals * fit.likelihood - _freedom(fit, compiled)
+    return totals * fit.likelihood - _effective_df(fit, compiled)
 
 
 def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
-    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _freedom(fit, compiled)
+    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _effective_df(fit, compiled)
 
 
 def _log_determinant(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
@@ -218,16 +218,16 @@ def _log_determinant(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarr
     return _completed(found, fit, _log_determinant)
 
 
-def _freedom(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
+def _effective_df(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
     """Trace of (B'WB + rho D'D)^-1 B'WB."""
     if compiled is None:
         return trace_of_product(inverse_bands(cholesky(fit.hessian())), fit.basis.curvature(fit.expected))
     _, found = _measured(fit, compiled)
-    return _completed(found, fit, _freedom)
+    return _completed(found, fit, _effective_df)
 
 
 def _measured(fit: LogSplineFit, compiled: ModuleType) -> tuple[np.ndarray, np.ndarray]:
-    """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding."""
+    """Log determinants and effective df by the compiled kernel, NaN for matrices not positive definite to rounding."""
     found = np.empty(fit.penalty.shape), np.empty(fit.penalty.shape)
     basis = fit.basis
     expected = np.ascontiguousarray(fit.expected.T)
