@@ -198,22 +198,20 @@ def iterate(
             position, detail, values, seconds = reached
             value = values[-1]
             found = _status(position, detail, values, rule, callback)
-            after = lift(position, value) if lift is not None and found is StopReason.CONVERGED else None
-            if found is not None and after is None:
+            lifted = lift(position, value) if lift is not None and found is StopReason.CONVERGED else None
+            if found is not None and lifted is None:
                 status = found
                 break
-            proposal = None
-            if after is not None:
-                squared.history = []
+            plain = advance(position, detail) if lifted is None else lifted
+            positions = [plain]
+            is_slow = math.isinf(fast_gain) or (len(values) > 1 and value - values[-2] <= fast_gain)
+            if lifted is None and coordinates is not None and is_slow:
+                vector = squared.propose(coordinates.pack(position), coordinates.pack(plain))
+                if vector is not None:
+                    positions = [coordinates.unpack(vector, plain), plain]
             else:
-                after = advance(position, detail)
-                is_slow = math.isinf(fast_gain) or (len(values) > 1 and value - values[-2] <= fast_gain)
-                if coordinates is not None and is_slow:
-                    vector = squared.propose(coordinates.pack(position), coordinates.pack(after))
-                    proposal = None if vector is None else coordinates.unpack(vector, after)
-                else:
-                    squared.history = []  # extrapolation needs consecutive steps
-            after, detail, new = _not_lower(evaluate, value, proposal, after, squared)
+                squared.history = []  # extrapolation needs consecutive steps
+            after, detail, new = _not_lower(evaluate, value, positions, squared)
             if not math.isfinite(new):
                 status = StopReason.NONFINITE
                 break
@@ -231,18 +229,17 @@ def iterate(
 def _not_lower(
     evaluate: Callable[[Position], tuple[Detail, float]],
     value: float,
-    proposal: Position | None,
-    after: Position,
+    positions: Sequence[Position],
     squared: SquaredExtrapolation,
 ) -> tuple[Position, Detail, float]:
-    """Extrapolated position if it is no lower than `value`, else the plain one; with the detail and the value there."""
-    if proposal is not None:
-        detail, new = evaluate(proposal)
+    """An extrapolated position if it is no lower than `value`, else the plain one, which is the last."""
+    for position in positions[:-1]:
+        detail, new = evaluate(position)
         if new >= value:
-            return proposal, detail, new
+            return position, detail, new
         squared.reject()
-    detail, new = evaluate(after)
-    return after, detail, new
+    detail, new = evaluate(positions[-1])
+    return positions[-1], detail, new
 
 
 def _status(
