@@ -192,23 +192,15 @@ def paper(repeats: int, n_samples: int) -> Iterator[Line]:
 
 
 def limits(repeats: int, n_samples: int) -> Iterator[Line]:
-    """Each with the plain code and with kernels."""
-    variants = {"plain": inf, "fast": 0.0} if kernels.compiled(inf) is not None else {"plain": inf}
     sweep, moved = implicit_sweep(n_samples, 20 * N_VARIABLES)
-    yield from beside_copy(f"implicit sweep, {20 * N_VARIABLES} variables", sweep, moved, variants, repeats)
+    yield from beside_copy(f"implicit sweep, {20 * N_VARIABLES} variables", sweep, moved, repeats)
     step, moved = em_pass(10 * n_samples)
-    yield from beside_copy(f"pass of EM, {10 * n_samples} samples", step, moved, variants, repeats)
+    yield from beside_copy(f"pass of EM, {10 * n_samples} samples", step, moved, repeats)
 
 
-def beside_copy(name: str, work: Work, moved: Work, variants: dict[str, float], repeats: int) -> Iterator[Line]:
-    for variant, least in variants.items():
-
-        def run(least: float = least) -> Any:
-            with kernels.used_from(least):
-                return work()
-
-        seconds, copy = processor_seconds(run, moved, repeats=repeats)
-        yield Line(f"{name}, {variant}, beside a copy", seconds, copy, peak_bytes(run), "aim: 3 with `fast`")
+def beside_copy(name: str, work: Work, moved: Work, repeats: int) -> Iterator[Line]:
+    seconds, copy = processor_seconds(work, moved, repeats=repeats)
+    yield Line(f"{name}, beside a copy", seconds, copy, peak_bytes(work))
 
 
 def implicit_sweep(n_samples: int, n_variables: int, rank: int = RANK, n_bins: int = N_BINS) -> tuple[Work, Work]:

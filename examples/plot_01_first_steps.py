@@ -128,11 +128,11 @@ print(f"the overall mean is off by {(X[hidden].mean() - X[hidden]).abs().mean():
 # them. The first four measurements of the penguins are of this kind, and from these alone k-means finds the species
 # more often:
 
-few = X.iloc[:, :4]
-body = smp.SmoothProductMixture(n_components=3, random_state=0).fit_predict(few)
-whole = few.notna().all(axis=1)
+subsample = X.iloc[:, :4]
+body = smp.SmoothProductMixture(n_components=3, random_state=0).fit_predict(subsample)
+whole = subsample.notna().all(axis=1)
 means = KMeans(3, n_init=5, random_state=0).fit_predict(
-    StandardScaler().fit_transform(few[whole])
+    StandardScaler().fit_transform(subsample[whole])
 )
 print(f"smooth product mixture: {smp.metrics.clustering_accuracy(kinds, body):.3f}")
 print(

@@ -1,4 +1,4 @@
-"""What a fitted model does: everything comes from its Dataset, so that a loaded model is the saved one."""
+"""Methods of fitted models; everything comes from the Dataset, so that a loaded model is the saved one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tensorly_smp._support.checks import checked_sample_weight, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import joined
-from tensorly_smp.chunked.lazily import LazySamples
+from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.spline_dataset import spline_density

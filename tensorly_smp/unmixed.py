@@ -25,7 +25,7 @@ from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.one_hot import one_hot
-from tensorly_smp.dependence.check import dependence_concerns, quick_rows
+from tensorly_smp.dependence.check import dependence_issues, quick_rows
 from tensorly_smp.dependence.search import (
     Candidate,
     MixedSamples,
@@ -239,7 +239,7 @@ class UnmixedProductMixture(FittedMixture):
         self._set_fitted(with_units(dataset, X, data.samples.variables), data.samples.variables)
         self.mixture_ = final.model
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
-        if concerns := self._dependence_concerns(data):
+        if concerns := self._dependence_issues(data):
             warnings.warn(" ".join(concerns), DependenceWarning, stacklevel=2)
         logger.info(
             "Unmixing: %d of %d variables, start %r, %d alternations; %.2f s",
@@ -328,14 +328,14 @@ class UnmixedProductMixture(FittedMixture):
         tags.input_tags.allow_nan = False
         return tags
 
-    def _dependence_concerns(self, data: _Data) -> list[str]:
+    def _dependence_issues(self, data: _Data) -> list[str]:
         """Quick check of the sources for dependence; see :func:`check_independence`."""
         density = self._unmixed_density
         rows = quick_rows(len(data.values), density.n_variables, density.rank)
         sources = density.to_sources(data.samples.values[rows])
         weights = None if data.weights is None else data.weights[rows]
         posterior = density.sources.posterior(sources)
-        return dependence_concerns(sources, posterior, weights, data.discrete, density.variables, are_sources=True)
+        return dependence_issues(sources, posterior, weights, data.discrete, density.variables, are_sources=True)
 
     @property
     def _unmixed_density(self) -> UnmixedDensity:

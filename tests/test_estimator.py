@@ -19,7 +19,7 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     OutlierWarning,
 )
-from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.identifiability.issues import identifiability_issues
 
 NAMES = ["length", "depth", "mass", "age"]
 DATA = smp.datasets.make_smooth_mixture("gaussian", n_samples=500, n_variables=4, n_components=2, random_state=1)
@@ -587,7 +587,7 @@ def test_components_are_told_apart_by_what_was_fitted(distance):
     binning = smp.Binning(edges, ("x0", "x1", "x2", "x3"))
     fitted = smp.SmoothProductMixture(2, binning=binning, random_state=0).fit(skewed)
     if distance == 3.0:
-        assert "nearly equal in all 4" in " ".join(identifiability_concerns(fitted.factors_))
+        assert "nearly equal in all 4" in " ".join(identifiability_issues(fitted.factors_))
 
 
 def test_report_is_kept_until_the_next_fit(model, named):

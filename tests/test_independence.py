@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp.dependence.check import dependence_concerns, pair_tests
+from tensorly_smp.dependence.check import dependence_issues, pair_tests
 from tensorly_smp.dependence.pairs import PairScores, judge_pairs, shares_nuisance
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -178,15 +178,15 @@ def test_other_models_are_refused(dependent):
 
 def test_quick_check_sees_what_is_gross(model, dependent, data):
     names = tuple("abcd")
-    (sentence,) = dependence_concerns(dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (), names)
+    (sentence,) = dependence_issues(dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (), names)
     assert sentence.startswith("Within components, 1 of 6 pairs of variables is dependent: 'a' and 'b' (rank")
     assert "UnmixedProductMixture" in sentence
-    (of_discrete,) = dependence_concerns(
+    (of_discrete,) = dependence_issues(
         dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (0, 1, 2, 3), names
     )
     assert "UnmixedProductMixture" not in of_discrete
     independent = fit(data.X, 2)
-    assert dependence_concerns(data.X, independent.predict_proba(data.X), None, (), names) == []
+    assert dependence_issues(data.X, independent.predict_proba(data.X), None, (), names) == []
 
 
 def test_quick_check_of_many_rows_variables_and_nothing():
@@ -195,10 +195,10 @@ def test_quick_check_of_many_rows_variables_and_nothing():
     X[:, 1:] += X[:, :1]
     posterior = np.ones((5000, 1))
     names = tuple(range(60))
-    (sentence,) = dependence_concerns(X, posterior, np.ones(5000), (), names)
+    (sentence,) = dependence_issues(X, posterior, np.ones(5000), (), names)
     assert "435 of 435 pairs of variables looked at are dependent" in sentence
-    assert dependence_concerns(X, posterior, np.zeros(5000), (), names) == []
-    assert dependence_concerns(X[:10], posterior[:10], None, (), names) == []
+    assert dependence_issues(X, posterior, np.zeros(5000), (), names) == []
+    assert dependence_issues(X[:10], posterior[:10], None, (), names) == []
 
 
 def test_many_variables():

@@ -289,7 +289,7 @@ class MixtureDensity:
         Of a discrete variable the share of values up to x, with a step at each of them.
         """
         conditionals = self._of(variable)
-        values = conditionals.settled_cdf(points(x, infinite=True))
+        values = conditionals.value_cdf(points(x, infinite=True))
         chosen = mix_cdf(values, self.weights) if component is None else self._select(values, component)
         return labelled_points(x, chosen, PROBABILITY)
 
@@ -318,10 +318,10 @@ class MixtureDensity:
         conditionals = self._of(variable)
         flat = shares.ravel()
         if component is None:
-            found = conditionals.settled(mixture_quantile(conditionals, self.weights, flat)).reshape(shares.shape)
+            found = conditionals.to_values(mixture_quantile(conditionals, self.weights, flat)).reshape(shares.shape)
             return labelled_points(q, found, "quantile")
         chosen = range(self.rank) if is_all(component) else [component_number(component, self.rank)]
-        columns = np.stack([conditionals.draw(flat, r) for r in chosen], axis=-1)
+        columns = np.stack([conditionals.value_quantile(flat, r) for r in chosen], axis=-1)
         shape = (*shares.shape, self.rank) if is_all(component) else shares.shape
         return labelled_points(q, columns.reshape(shape), "quantile")
 

@@ -16,7 +16,6 @@ whatever the number of triples.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from itertools import compress
 from operator import is_not
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_sample_weight
+from tensorly_smp._support.checks import checked_sample_weight, warn
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import SparseHistogramWarning
 from tensorly_smp.factors.arrays import as_tensor
@@ -102,7 +101,7 @@ class CoupledCodes:
         return BlockSteps(ImplicitLoss(self), solver)
 
     def calibrated(self, model: MixtureFactors) -> CoupledCodes:
-        """With the squared norm estimated anew, if it is not exact, by means of a model that is near the data.
+        """Copy with the squared norm estimated anew, if it is not exact, by means of a model that is near the data.
 
         The loss of the model is the mean over the triples drawn, times their number; its difference from the squared
         norm is known exactly. The closer the model, the smaller the error, as that of any mean of small numbers.
@@ -189,11 +188,10 @@ def distinct_patterns(observed: np.ndarray, weights: np.ndarray) -> tuple[np.nda
 def _warn_of_empty_triples(sample: TripleSample, is_counted: np.ndarray) -> None:
     share = 1 - is_counted.mean()
     number = f"{round(share * sample.n_possible)} of {sample.n_possible} triples"
-    warnings.warn(
+    warn(
         f"{number if sample.is_all else f'About {share:.1%} of all triples'} have no complete sample and take no part "
         "in the fit.",
         SparseHistogramWarning,
-        stacklevel=5,
     )
 
 
@@ -231,7 +229,7 @@ class ImplicitLoss:
         per_bin = self._pairs.remove(n, factors[n])
         self._open = (n, per_bin)
         gram = self._grams.pairs(n) * weights * weights[:, None]
-        return QuadraticBlock(per_bin * weights, gram, compiled=self._pairs.compiled)
+        return QuadraticBlock(per_bin * weights, gram)
 
     def weight_block(self, factors: list[np.ndarray]) -> QuadraticBlock:
         """The loss in the weights."""

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
 from typing import Any, Protocol
 
 import tensorly as tl
@@ -30,7 +29,7 @@ class Block(Protocol):
         """Loss up to a constant, a scalar tensor."""
 
     def gradient(self, x: Tensor) -> Tensor:
-        """Its gradient, of the shape of x."""
+        """Gradient of the value, of the shape of x."""
 
 
 def khatri_rao(unfolding: Unfolding, stacked: Tensor) -> Tensor:
@@ -122,7 +121,6 @@ class QuadraticBlock:
     linear: Tensor
     gram: Tensor
     axis: int = 0
-    compiled: ModuleType | None = None  # kernels of Numba, where they are to be used
 
     def value(self, x: Tensor) -> Tensor:
         """Loss up to a constant."""

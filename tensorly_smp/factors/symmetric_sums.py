@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support import kernels
 from tensorly_smp.factors.arrays import (
     CACHED,
     ScatterAdd,
@@ -25,7 +23,7 @@ PATTERN_CHUNK = 2048
 
 
 class PairSums:
-    """For every sample, sums over its entries and over pairs of them of the factors' rows: e1 and e2.
+    """Sums of the factors' rows over the entries of every sample, and over pairs of them: e1 and e2.
 
     A variable is exchanged by taking it out and putting it in again.
 
@@ -43,21 +41,21 @@ class PairSums:
         self.columns = columns
         self.weights = as_tensor(weights, context)
         self.n_rows = most_bins + 1  # one for the missing entries
-        self.parts: list[Any] = []  # of _Part, or one _CompiledPart
-        self.compiled: ModuleType | None = None  # the kernels, once they are known to be used
+        self.parts: list[_Part] = []
 
     def compute(self, factors: Sequence[np.ndarray]) -> np.ndarray:
         """Sums of these factors; returns the weighted sum over samples of e3, (rank,)."""
         if not self.parts:
             self.parts = self._new_parts(int(factors[0].shape[1]))
         tables = [_table(factor) for factor in factors]
-        return sum(part.compute(tables, self.columns) for part in self.parts)
+        return np.sum([part.compute(tables, self.columns) for part in self.parts], axis=0)
 
     def remove(self, n: int, factor: np.ndarray) -> np.ndarray:
         """Take a variable out of the sums; returns the weighted sum of e2 without it over the samples in each bin."""
         table = _table(factor)
         index = self.columns[n]
-        return sum(part.remove(table, index) for part in self.parts)[: factor.shape[0]]
+        found = [part.remove(table, index) for part in self.parts]
+        return np.sum(found, axis=0)[: factor.shape[0]]
 
     def insert(self, n: int, factor: np.ndarray) -> None:
         """Put a variable into the sums."""
@@ -66,11 +64,8 @@ class PairSums:
         for part in self.parts:
             part.insert(table, index)
 
-    def _new_parts(self, rank: int) -> list[Any]:
+    def _new_parts(self, rank: int) -> list[_Part]:
         n_samples = len(self.weights)
-        self.compiled = kernels.compiled(n_samples * rank * len(self.columns))
-        if self.compiled is not None:
-            return [_CompiledPart(self.compiled, self.columns, self.weights, rank)]
         n_parts = min(n_samples, -(-n_samples * rank // CACHED))
         edges = [n_samples * i // n_parts for i in range(n_parts + 1)]
         parts = [slice(*pair) for pair in pairwise(edges)]
@@ -118,40 +113,6 @@ class _Part:
         rows = take_into(table, index[self.part], self.rows)
         self.second += multiply_into(rows, self.first, self.products)
         self.first += rows
-
-
-class _CompiledPart:
-    """The sums of all samples by compiled kernels, the twin of :class:`_Part`.
-
-    A variable is put in together with the removal of the next one, so that the sums are read and written once.
-    """
-
-    def __init__(self, compiled: ModuleType, columns: np.ndarray, weights: np.ndarray, rank: int) -> None:
-        self.compiled = compiled
-        self.columns = np.ascontiguousarray(columns)
-        self.weights = weights
-        self.first, self.second = np.zeros((2, len(weights), rank), dtype=weights.dtype)
-        self.waiting: tuple[np.ndarray, np.ndarray] | None = None
-
-    def compute(self, tables: list[np.ndarray], index: np.ndarray) -> np.ndarray:
-        """Sums of all variables, and of e3 over the samples."""
-        self.waiting = None
-        stacked = np.zeros((len(tables), max(map(len, tables)), self.first.shape[1]), dtype=self.first.dtype)
-        for place, table in zip(stacked, tables, strict=True):
-            place[: len(table)] = table
-        third = self.compiled.sum_all(self.first, self.second, self.weights, self.columns, stacked)
-        return third.astype(self.first.dtype, copy=False)
-
-    def remove(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
-        entering, rows = self.waiting or (index, np.zeros_like(table))
-        self.waiting = None
-        sums = self.compiled.exchange(self.first, self.second, self.weights, entering, rows, index, table)
-        return sums.astype(self.first.dtype, copy=False)
-
-    def insert(self, table: np.ndarray, index: np.ndarray) -> None:
-        if self.waiting is not None:
-            self.remove(np.zeros_like(table), index)
-        self.waiting = (index, table)
 
 
 class PatternGrams:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-import numpy as np
 import tensorly as tl
 
 from tensorly_smp.factors.arrays import Tensor, floor, normalize, project_simplex, resolution, tiny
@@ -161,8 +160,6 @@ class ProjectedGradient:
 
     def __call__(self, block: Any, x: Tensor, memory: Any = None) -> tuple[Tensor, None]:
         """Improved x, of a QuadraticBlock; there is nothing to remember."""
-        if block.compiled is not None:
-            return _descend(block, x, self.n_inner), None
         curvature = block.curvature  # known before the loop, for it is kept in the block
 
         def step(y: Tensor) -> Tensor:
@@ -177,14 +174,6 @@ class ProjectedGradient:
         first = step(x)
         last = repeat(self.n_inner - 1, accelerate, _Momentum(first, first, 1.0)).current
         return tl.where(block.value(last) <= block.value(first), last, first), None
-
-
-def _descend(block: Any, x: np.ndarray, n_inner: int) -> np.ndarray:
-    """Compiled twin for a factor in NumPy: the matrices are so small that calls are what takes time."""
-    moved = np.empty_like(x, order="C")
-    arrays = (np.ascontiguousarray(array, dtype=x.dtype) for array in (block.linear, block.gram, x))
-    block.compiled.descend(*arrays, block.curvature, n_inner, moved)
-    return moved
 
 
 #: Block solvers per loss; the first is the default.

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from types import ModuleType
 
 import numpy as np
 from scipy.sparse import csr_array
-
-from tensorly_smp._support import kernels
 
 #: Samples at a time: intermediate arrays stay in the processor's cache, and small however many samples there are.
 _BLOCK = 16384
@@ -130,9 +127,6 @@ def expectation(
     """
     n_samples = hot.shape[0]
     posterior = np.empty((n_samples, len(log_weights)))
-    compiled = kernels.compiled(hot.nnz * len(log_weights))
-    if compiled is not None:
-        return _compiled_expectation(compiled, hot, log_weights, log_tables, sample_weight, posterior)
     counts = np.zeros(log_tables.shape)
     component_counts = np.zeros(len(log_weights))
     log_likelihood = 0.0
@@ -147,36 +141,13 @@ def expectation(
         np.multiply(joint, (1.0 / total)[:, None], out=posterior[rows])
         peak += np.log(total)
         if sample_weight is None:
-            weighted, log_likelihood = posterior[rows], log_likelihood + float(peak.sum())
+            weighted = posterior[rows]
+            log_likelihood = log_likelihood + float(peak.sum())
         else:
             weighted = np.multiply(posterior[rows], sample_weight[rows, None], out=joint)
             log_likelihood += float(sample_weight[rows] @ peak)
         counts += block.T @ weighted
         component_counts += weighted.sum(axis=0)
-    return Expectation(posterior, log_likelihood, counts, component_counts)
-
-
-def _compiled_expectation(
-    compiled: ModuleType,
-    hot: csr_array,
-    log_weights: np.ndarray,
-    log_tables: np.ndarray,
-    sample_weight: np.ndarray | None,
-    posterior: np.ndarray,
-) -> Expectation:
-    """The same in one pass; arguments are brought to one type, since for each other one a kernel would be compiled."""
-    counts, component_counts = np.zeros(log_tables.shape), np.zeros(len(log_weights))
-    log_likelihood = compiled.expect(
-        hot.indptr,
-        hot.indices,
-        np.ascontiguousarray(hot.data, dtype=np.float64),
-        np.ascontiguousarray(log_weights, dtype=np.float64),
-        np.ascontiguousarray(log_tables, dtype=np.float64),
-        np.empty(0) if sample_weight is None else np.ascontiguousarray(sample_weight, dtype=np.float64),
-        posterior,
-        counts,
-        component_counts,
-    )
     return Expectation(posterior, log_likelihood, counts, component_counts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import comb
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_integer, checked_sample_weight, is_integer, is_real
+from tensorly_smp._support.checks import checked_integer, checked_sample_weight, is_integer, is_real, warn
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import html_summary, listed, number_range, shown
 from tensorly_smp.codes.binning import Binning
@@ -399,11 +398,10 @@ def check_coverage(marginals: Marginals) -> None:
     lost = [names[n] for n in range(marginals.n_variables) if n not in covered]
     also = f" Variables {lost} are in none of the others, so a fit needs more samples." if lost else ""
     listed = [tuple(names[n] for n in triple) for triple in marginals.triples[empty][:5]]
-    warnings.warn(
+    warn(
         f"{int(empty.sum())} of {marginals.n_triples} triples have no complete sample and take no part in the fit: "
         f"{listed}{'...' if empty.sum() > 5 else ''}.{also}",
         SparseHistogramWarning,
-        stacklevel=3,
     )
 
 
@@ -416,11 +414,10 @@ def check_constant(codes: Codes) -> None:
         if len(present) and present.min() == present.max() and name not in codes.binning.constant:
             constant.append(name)
     if constant:
-        warnings.warn(
+        warn(
             ConstantVariableWarning(
                 f"All samples of {listed(constant)} are in one bin: constant, or one far outlier sets the range (then "
                 "try choose_binning(..., coverage=0.99)). Such a variable does not separate components.",
                 variables=constant,
             ),
-            stacklevel=3,
         )

@@ -164,7 +164,7 @@ class OtherFrameLabels(SampleLabels):
 
 @dataclass(frozen=True, eq=False)
 class XarrayLabels(SampleLabels):
-    """What DataArray and Dataset share: coordinates along one sample dimension."""
+    """Labels of a DataArray or Dataset: coordinates along one sample dimension."""
 
     container: ClassVar[str] = "dataarray"
     sample_dim: Hashable
@@ -179,7 +179,8 @@ class XarrayLabels(SampleLabels):
     def wrap_components(self, values: np.ndarray, name: str | None = None) -> xr.DataArray:
         """One value per sample and component, as a DataArray."""
         values = self._checked(values, 2)
-        kept, name_of_own = self._sample_coords(), COMPONENT_DIM
+        kept = self._sample_coords()
+        name_of_own = COMPONENT_DIM
         while name_of_own in kept.coords:  # one of that name is along the samples, and the new dimension needs it
             name_of_own += "_"
         if COMPONENT_DIM in kept.coords:

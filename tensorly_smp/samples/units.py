@@ -51,13 +51,13 @@ def units_of(source: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
         found = source.indexes[dim].tolist() if dim in source.indexes else names
         known = dict(zip(found, source["units"].values.tolist(), strict=False))
     elif isinstance(source, xr.DataArray | pd.DataFrame):
-        given = source.attrs.get("units", "")
-        known = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+        units = source.attrs.get("units", "")
+        known = units if isinstance(units, Mapping) else dict.fromkeys(names, units)
     return tuple(_text(known.get(name, "")) for name in names)
 
 
 def _described(source: Any) -> Any:
-    """Of a dask DataFrame, which has no attributes of its own, the empty DataFrame that describes it."""
+    """The object that has the attributes: for a dask DataFrame the empty DataFrame that describes it."""
     described = getattr(source, "_meta", None)
     return described if isinstance(described, pd.DataFrame) else source
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from oracles import count_triple, coupled_loss, pair_sums, triple_sums
 from rooms import solved
 
-from tensorly_smp._support import kernels
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
@@ -287,10 +286,7 @@ def test_many_variables_of_many_bins():
     assert (found == labels).all() or (found == 1 - labels).all()
 
 
-@pytest.mark.parametrize("least_work", [float("inf"), 0.0], ids=["plain", "compiled"])
-def test_a_sweep_takes_e1_and_e2_and_little_more(least_work):
-    if not least_work:
-        pytest.importorskip("numba")
+def test_a_sweep_takes_e1_and_e2_and_little_more():
     n_variables, n_samples, rank, n_bins = 12, 20_000, 10, 15
     rng = np.random.default_rng(0)
     values = rng.integers(0, n_bins, (n_samples, n_variables))
@@ -303,12 +299,11 @@ def test_a_sweep_takes_e1_and_e2_and_little_more(least_work):
         for n in range(n_variables):
             moved[n] = solver(loss.factor_block(n, moved, weights), moved[n], None)[0]
 
-    with kernels.used_from(least_work):
-        sweep()  # loads the kernels, or compiles them
-        tracemalloc.start()
-        sweep()
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+    sweep()
+    tracemalloc.start()
+    sweep()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     # Beyond the samples themselves: e1 and e2; two parts of a pass that stay in the cache; a weight and an index of
     # every sample, once more for what is made of them; and what is as large as the factors. In all, 2.6 times the codes
     # (one byte each) and a number for every sample and component. Another array of these, or one for every entry, would
