@@ -15,16 +15,16 @@ from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.densities.logspline import background_share, smooth_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics, on_best_cells
-from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES, N_NEW, N_TRUTHS = 10, 2000, 2
 
 
-def density(laid: CellStatistics, posterior: np.ndarray) -> MixtureDensity:
+def density(on_grid: CellStatistics, posterior: np.ndarray) -> MixtureDensity:
     """Of one M-step from the posteriors, penalties by restricted likelihood."""
-    _, mixture = laid.choose(laid.given(posterior), "reml")
-    conditionals = smooth_conditionals(laid.cells, mixture, background_share(posterior.sum(axis=0)))
+    _, mixture = on_grid.choose(on_grid.counts_from_posterior(posterior), "reml")
+    conditionals = smooth_conditionals(on_grid.cells, mixture, background_share(posterior.sum(axis=0)))
     return MixtureDensity(np.exp(mixture.log_weights), conditionals, tuple(range(N_VARIABLES)))
 
 
@@ -33,15 +33,15 @@ def measure(kind: str, rank: int, n_samples: int, seed: int) -> tuple[float, flo
     X, _, truth = make_smooth_mixture(kind, n_samples, N_VARIABLES, rank, random_state=seed)
     new, _ = truth.sample(N_NEW, random_state=1000 + seed)
     posterior, expected = truth.posterior(X), truth.logpdf(new)
-    cells = lay_cells(X, rank, choose_binning(X).edges)
+    cells = choose_cells(X, rank, choose_binning(X).edges)
 
-    def lay(chosen: Cells) -> CellSamples:
-        return CellSamples.lay(X, chosen)
+    def on_other(chosen: Cells) -> CellSamples:
+        return CellSamples.assign_to_grid(X, chosen)
 
-    plain = lay(cells)
-    best, _ = on_best_cells(plain, curved_cells(cells, X, rank), lay, posterior, "reml")
+    plain = on_other(cells)
+    best, _ = on_best_cells(plain, curved_cells(cells, X, rank), on_other, posterior, "reml")
     before, after = (float(np.mean(expected - density(each, posterior).logpdf(new))) for each in (plain, best))
-    return before, after, sum(not each.is_linear for each in best.cells.coordinates)
+    return before, after, sum(not each.is_linear for each in best.cells.transforms)
 
 
 def main() -> None:

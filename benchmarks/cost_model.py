@@ -24,14 +24,14 @@ from scipy.optimize import nnls
 
 import tensorly_smp as smp
 from tensorly_smp.chunked import reading
-from tensorly_smp.chunked.coding import count_chunks, encode_chunks
-from tensorly_smp.chunked.laying import ChunkedCellSamples
+from tensorly_smp.chunked.encoding import count_chunks, encode_chunks
+from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.codes.thinning import evenly_spaced
 from tensorly_smp.factors.implicit import couple_codes
 from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.initializers.random_start import random_start
-from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.cells import choose_cells
 
 N_BINS = 15
 #: (samples, variables, components): of the fit, and outside it.
@@ -110,31 +110,31 @@ def measure(n_samples: int, n_variables: int, rank: int) -> dict[str, float]:
     array = da.from_array(X, chunks=(max(1, reading.PART_ENTRIES // n_variables), n_variables))
     with dask.config.set(scheduler="synchronous"):
         samples = reading.read_chunks(array)
-        binning = smp.choose_binning(samples.few.values, N_BINS)
+        binning = smp.choose_binning(samples.subsample.values, N_BINS)
         codes = encode_chunks(samples, binning)
-        cells = lay_cells(samples.few.values, rank, binning.edges)
-        laid = ChunkedCellSamples.lay(samples, cells)
+        cells = choose_cells(samples.subsample.values, rank, binning.edges)
+        on_grid = ChunkedCellSamples.assign_to_grid(samples, cells)
         found = {
             "read": timed(lambda: reading.read_chunks(array)),
             "encode": timed(lambda: encode_chunks(samples, binning)),
-            "cells": timed(lambda: ChunkedCellSamples.lay(samples, cells)),
+            "cells": timed(lambda: ChunkedCellSamples.assign_to_grid(samples, cells)),
             "count": np.nan if n_variables > MOST_COUNTED else timed(lambda: count_chunks(codes), 1),
-            **em_seconds(laid, rank),
+            **em_seconds(on_grid, rank),
             "sweep": sweep_seconds(smp.encode_samples(X, binning), rank),
         }
     print(f"M = {n_samples}, N = {n_variables}, R = {rank}: " + ", ".join(f"{k} {v:.3g} s" for k, v in found.items()))
     return found
 
 
-def em_seconds(laid: ChunkedCellSamples, rank: int) -> dict[str, float]:
+def em_seconds(on_grid: ChunkedCellSamples, rank: int) -> dict[str, float]:
     """Of an E-step, and of an M-step with the tables that it leads to, of the smoothed EM."""
-    tables = np.log(np.random.default_rng(0).random((len(laid.prior), rank)))
-    expected = laid.e_step(np.full(rank, -np.log(rank)), tables)
-    penalty, mixture = laid.choose(expected, "reml")
-    tables = laid.log_tables(mixture)
+    tables = np.log(np.random.default_rng(0).random((len(on_grid.prior), rank)))
+    expected = on_grid.e_step(np.full(rank, -np.log(rank)), tables)
+    penalty, mixture = on_grid.choose(expected, "reml")
+    tables = on_grid.log_tables(mixture)
     return {
-        "E-step": timed(lambda: laid.e_step(mixture.log_weights, tables)),
-        "M-step": timed(lambda: laid.log_tables(laid.maximize(expected, mixture, penalty))),
+        "E-step": timed(lambda: on_grid.e_step(mixture.log_weights, tables)),
+        "M-step": timed(lambda: on_grid.log_tables(on_grid.maximize(expected, mixture, penalty))),
     }
 
 

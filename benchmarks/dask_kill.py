@@ -17,7 +17,7 @@ from typing import Any
 from dask_fit import arguments, cluster_of, difference, lazy_samples
 
 import tensorly_smp as smp
-from tensorly_smp.chunked.laying import ChunkedCellSamples
+from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 
 
 def main() -> None:

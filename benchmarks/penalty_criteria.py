@@ -18,12 +18,12 @@ from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.densities import logspline
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.likelihood.cell_samples import CellSamples
-from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.cells import choose_cells
 from tensorly_smp.splines.spline_basis import spline_basis
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES, RANK, N_TRUTHS, N_NEW = 10, 5, 2, 2000
-# (criterion, number of basis functions); None: as lay_cells chooses it
+# (criterion, number of basis functions); None: as choose_cells chooses it
 SETTINGS = [("reml", None), ("aic", None), ("bic", None), ("reml", 40), ("reml", 80), ("reml", 160)]
 # (samples, spread) of the background
 BACKGROUNDS = [(1e-4, 1.0), (0.5, 2.0), (0.5, 3.0), (1.0, 3.0), (2.0, 3.0)]
@@ -31,8 +31,8 @@ BACKGROUNDS = [(1e-4, 1.0), (0.5, 2.0), (0.5, 3.0), (1.0, 3.0), (2.0, 3.0)]
 
 def densities(values, cells, posterior, criterion):
     """Density of all variables, one M-step from the posteriors with the penalties that the criterion chooses."""
-    samples = CellSamples.lay(values, cells)
-    _, mixture = samples.choose(samples.given(posterior), criterion)
+    samples = CellSamples.assign_to_grid(values, cells)
+    _, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion)
     share = logspline.background_share(posterior.sum(axis=0))
     conditionals = logspline.smooth_conditionals(cells, mixture, share)
     return MixtureDensity(np.exp(mixture.log_weights), conditionals, tuple(range(values.shape[1])))
@@ -43,10 +43,10 @@ def measure(kind, n_samples, seed, settings):
     X, _, mixture = make_smooth_mixture(kind, n_samples, N_VARIABLES, RANK, random_state=seed)
     new, _ = mixture.sample(N_NEW, random_state=seed + 1000)
     posterior, truth = mixture.posterior(X), mixture.logpdf(new)
-    laid = lay_cells(X, RANK, choose_binning(X).edges)
+    on_grid = choose_cells(X, RANK, choose_binning(X).edges)
     results = []
     for criterion, n_basis in settings:
-        cells = laid if n_basis is None else replace(laid, basis=spline_basis(n_basis))
+        cells = on_grid if n_basis is None else replace(on_grid, basis=spline_basis(n_basis))
         start = time.perf_counter()
         density = densities(X, cells, posterior, criterion)
         results.append((np.mean(truth - density.logpdf(new)), time.perf_counter() - start))
@@ -60,7 +60,7 @@ def main(sizes):
         print(f"\n{n_samples} samples\ncriterion  basis " + " ".join(f"{kind:>9}" for kind in KINDS) + "   seconds")
         for (criterion, n_basis), row in zip(SETTINGS, results, strict=True):
             columns = " ".join(f"{value:9.3f}" for value in row[0])
-            print(f"{criterion:9} {n_basis or 'laid':>6} {columns} {row[1].mean():9.2f}")
+            print(f"{criterion:9} {n_basis or 'on_grid':>6} {columns} {row[1].mean():9.2f}")
         print("background, samples x spread")
         for logspline.BACKGROUND_SAMPLES, logspline.BACKGROUND_SPREAD in BACKGROUNDS:
             columns = " ".join(f"{value:9.4f}" for value in measured(n_samples, SETTINGS[:1])[0, 0])

@@ -17,7 +17,7 @@ import pytest
 import tensorly_smp as smp
 from tensorly_smp._support import kernels
 from tensorly_smp.likelihood.cell_samples import CellSamples
-from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.cells import choose_cells
 
 pytest.importorskip("pytest_benchmark")
 sys.path.append(str(Path(__file__).parent))  # which pytest does not do
@@ -60,14 +60,14 @@ def test_em_pass(benchmark):
 
 def test_samples_in_cells(benchmark, samples):
     X, codes = samples
-    cells = lay_cells(X, bench_table.RANK, codes.binning.edges)
+    cells = choose_cells(X, bench_table.RANK, codes.binning.edges)
     benchmark(cells.membership, X)
 
 
 @pytest.mark.usefixtures("variant")
 def test_m_step(benchmark, samples):
     X, codes = samples
-    laid = CellSamples.lay(X, lay_cells(X, bench_table.RANK, codes.binning.edges))
-    expected = laid.given(np.random.default_rng(0).dirichlet(np.ones(bench_table.RANK), len(X)))
-    penalty, mixture = laid.choose(expected, "reml")
-    benchmark(laid.maximize, expected, mixture, penalty)
+    on_grid = CellSamples.assign_to_grid(X, choose_cells(X, bench_table.RANK, codes.binning.edges))
+    expected = on_grid.counts_from_posterior(np.random.default_rng(0).dirichlet(np.ones(bench_table.RANK), len(X)))
+    penalty, mixture = on_grid.choose(expected, "reml")
+    benchmark(on_grid.maximize, expected, mixture, penalty)

@@ -235,7 +235,8 @@ class TrueMixture:
         if checked_flag(catch_tails, "catch_tails"):
             edges[[0, -1]] = -np.inf, np.inf
         standardized = self._standardize(edges, self._variable(variable))
-        below, above = self.standard.cdf(standardized), self.standard.sf(standardized)
+        below = self.standard.cdf(standardized)
+        above = self.standard.sf(standardized)
         # On the right of the median, differences of the survival function keep the digits that the CDF has lost.
         difference = np.where(below[:-1] > 0.5, above[:-1] - above[1:], below[1:] - below[:-1])
         return difference.mean(axis=-1)

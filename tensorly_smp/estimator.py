@@ -24,7 +24,7 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.chunked.training_data import ReadChunks
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.spectrum import nyquist_concerns
+from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.spline_dataset import fine_probabilities
@@ -48,7 +48,7 @@ from tensorly_smp.fitting.likelihood_stage import Refinement
 from tensorly_smp.fitting.results import with_patterns
 from tensorly_smp.fitting.starts import Searched
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
-from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.identifiability.issues import identifiability_issues
 from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.units import units_of, with_units
@@ -280,50 +280,11 @@ class SmoothProductMixture(FittedMixture):
         self._check_parameters()
         verbose = checked_verbose(self.verbose)
         began = time.perf_counter()
-        given = self.binning.variables if isinstance(self.binning, Binning) else None
-        # With bins given, columns are matched to their variables; else the bins are of the columns as they come.
-        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
-        dask_verbose = verbose if is_chunked(X) else 0
-        with dask_progress(dask_verbose, "reading samples"):
-            data = read(X, sample_weight, given, self.sample_dim)
-        n_variables = len(data.variables)
-        if n_variables < 3:
-            raise InvalidInputError(
-                f"X has {n_variables} feature(s); expected at least three, because the joint histograms of fewer "
-                "variables leave the factors undetermined."
-            )
-        checked_integer(n_variables, "n_variables")
-        if self.n_components > (n_useful := _n_useful(data)) > 0:
-            raise InvalidInputError(
-                f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
-            )
-        if weighted := weights_warning(data.few_weights, data.total_weight):
-            warn(weighted)
-        discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
-        few, few_weights = data.few, data.few_weights
-        variables = Variables.of(few, self.support, self.discrete, few_weights)
+        data = self._training_data(X, sample_weight, verbose)
+        variables = Variables.of(data.subsample, self.support, self.discrete, data.subsample_weights)
         density = self._density_name()
-        if self.refine == "smooth":
-            binning = discretization.bins_of_starts(few, few_weights, variables, must_be_uniform=density == "sinc")
-            if repeated := repeated_value_warning(few, variables.discrete, few_weights):
-                warn(repeated)
-        else:
-            binning = discretization.bins(few, few_weights)
-        if density == "sinc":
-            try:
-                binning.require_uniform()
-            except NonUniformBinsError as error:
-                raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
-            if concerns := nyquist_concerns(few.values, binning, few_weights):
-                warn(" ".join(concerns), NyquistWarning)
-        if (
-            self.refine == "smooth"
-            and not is_one_of(self.init, ("gevd", "random"))
-            and not is_one_of(self.triples, ("all",))
-        ):
-            # These starts count no triples, but what is asked for is wrong all the same.
-            fitting_triples(self.triples, binning.n_bins, 0, MAX_BYTES)
-        with dask_progress(dask_verbose, "encoding samples"):
+        binning = self._chosen_binning(data, variables, density)
+        with dask_progress(verbose if is_chunked(X) else 0, "encoding samples"):
             samples = data.encode(binning)
         sizes = _sizes(data, binning)
         logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
@@ -335,7 +296,7 @@ class SmoothProductMixture(FittedMixture):
             n_samples=data.n_samples,
             container=data.container,
         )
-        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(few.values))
+        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(data.subsample.values))
         self._set_fitted(dataset, binning.variables)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
             warn(empty)
@@ -346,12 +307,58 @@ class SmoothProductMixture(FittedMixture):
         fine = fine_probabilities(dataset, self.factors_)
         known: KnownName = "triples" if self.refine is None else "samples"
         patterns = dataset.get("patterns")
-        concerns = identifiability_concerns(self.factors_, triples, fine, known=known, patterns=patterns)
-        if concerns:
-            warn(" ".join(concerns), IdentifiabilityWarning)
-        if dependent := self._dependence_warning(few.values, few_weights, variables.discrete):
+        issues = identifiability_issues(self.factors_, triples, fine, known=known, patterns=patterns)
+        if issues:
+            warn(" ".join(issues), IdentifiabilityWarning)
+        if dependent := self._dependence_warning(data.subsample.values, data.subsample_weights, variables.discrete):
             warn(dependent)
         return self
+
+    def _training_data(self, X: Any, sample_weight: Any, verbose: int) -> ReadSamples | ReadChunks:
+        """The samples of a fit, read and checked."""
+        # Columns are matched to the variables of the user's bins; without these, bins are of the columns as they come.
+        names = self.binning.variables if isinstance(self.binning, Binning) else None
+        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
+        with dask_progress(verbose if is_chunked(X) else 0, "reading samples"):
+            data = read(X, sample_weight, names, self.sample_dim)
+        n_variables = len(data.variables)
+        if n_variables < 3:
+            raise InvalidInputError(
+                f"X has {n_variables} feature(s); expected at least three, because the joint histograms of fewer "
+                "variables leave the factors undetermined."
+            )
+        checked_integer(n_variables, "n_variables")
+        if self.n_components > (n_useful := _n_useful(data)) > 0:
+            raise InvalidInputError(
+                f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
+            )
+        if weighted := weights_warning(data.subsample_weights, data.total_weight):
+            warn(weighted)
+        return data
+
+    def _chosen_binning(self, data: ReadSamples | ReadChunks, variables: Variables, density: str) -> Binning:
+        """Bins of the samples, with warnings about those that suit no start or no density."""
+        subsample = data.subsample
+        weights = data.subsample_weights
+        discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
+        if self.refine == "smooth":
+            binning = discretization.bins_of_starts(subsample, weights, variables, must_be_uniform=density == "sinc")
+            if repeated := repeated_value_warning(subsample, variables.discrete, weights):
+                warn(repeated)
+        else:
+            binning = discretization.bins(subsample, weights)
+        if density == "sinc":
+            try:
+                binning.require_uniform()
+            except NonUniformBinsError as error:
+                raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
+            if issues := nyquist_issues(subsample.values, binning, weights):
+                warn(" ".join(issues), NyquistWarning)
+        is_counted = is_one_of(self.init, ("gevd", "random")) or is_one_of(self.triples, ("all",))
+        if self.refine == "smooth" and not is_counted:
+            # These starts count no triples, but what is asked for is wrong all the same.
+            fitting_triples(self.triples, binning.n_bins, 0, MAX_BYTES)
+        return binning
 
     @available_if(_is_streamable)
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
@@ -405,7 +412,7 @@ class SmoothProductMixture(FittedMixture):
         read = ReadChunks.of if is_chunked(X) else ReadSamples.of
         data = read(X, sample_weight, known.variables if isinstance(known, Binning) else None, self.sample_dim)
         discretization = Discretization(self.n_bins, known, self.coverage, self.n_components)
-        binning = discretization.bins(data.few, data.few_weights)
+        binning = discretization.bins(data.subsample, data.subsample_weights)
         density = self._density_name()
         if density == "sinc":
             binning.require_uniform()
@@ -423,9 +430,9 @@ class SmoothProductMixture(FittedMixture):
         has_units = before is None or any(units_of(X, binning.variables))
         dataset = with_units(dataset, X if has_units else getattr(self, "result_", None), binning.variables)
         self._set_fitted(dataset, binning.variables)
-        concerns = identifiability_concerns(self.factors_, "all" if solution.triples is None else solution.triples)
-        if concerns:
-            warn(" ".join(concerns), IdentifiabilityWarning)
+        issues = identifiability_issues(self.factors_, "all" if solution.triples is None else solution.triples)
+        if issues:
+            warn(" ".join(issues), IdentifiabilityWarning)
         return self
 
     def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
@@ -495,14 +502,15 @@ class SmoothProductMixture(FittedMixture):
 
 def _n_useful(data: ReadSamples | ReadChunks) -> int:
     """Number of samples that have a weight and a value, or of all where these are only some."""
-    few, weights = data.few.values, data.few_weights
-    if len(few) < data.n_samples:
+    subsample = data.subsample.values
+    weights = data.subsample_weights
+    if len(subsample) < data.n_samples:
         return data.n_samples
-    is_useful = ~np.isnan(few).all(axis=1)
+    is_useful = ~np.isnan(subsample).all(axis=1)
     return int(np.count_nonzero(is_useful if weights is None else is_useful & (weights > 0)))
 
 
 def _sizes(data: ReadSamples | ReadChunks, binning: Binning) -> tuple[int, int, int, int, float]:
     """Numbers of samples, of variables, least and most of bins, and percents of entries missing."""
-    missing = 100.0 * float(np.isnan(data.few.values).mean())
+    missing = 100.0 * float(np.isnan(data.subsample.values).mean())
     return data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), missing

@@ -1,9 +1,10 @@
-"""What a fitted model does: everything comes from its Dataset, so that a loaded model is the saved one."""
+"""Methods of fitted models; everything comes from the Dataset, so that a loaded model is the saved one."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from tensorly_smp._support.checks import checked_sample_weight, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import joined
-from tensorly_smp.chunked.lazily import LazySamples
+from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.spline_dataset import spline_density
@@ -74,7 +75,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         # Not self.density: the parameters of a fitted model may have been set to something else since.
         method = dataset.attrs["density"]
         is_spline = method == "logspline"
-        self.density_ = spline_density(dataset, factors) if is_spline else reconstruct_density(factors, method=method)
+        density = spline_density(dataset, factors) if is_spline else reconstruct_density(factors, method=method)
+        self.density_ = replace(density, container=str(dataset.attrs["container"]))
         self.result_ = dataset
         self._fitted_names = frozenset((*dataset.variables, *dataset.dims))  # nothing else is saved
         self._identifiability = None

@@ -94,19 +94,23 @@ def check_independence(
         if not hasattr(model, "sample_dim"):
             raise InvalidTypeError(f"model is {type(model).__name__}; expected a fitted SmoothProductMixture.")
         check_is_fitted(model)
-        sample_dim, model = model.sample_dim, model.density_
+        sample_dim = model.sample_dim
+        model = model.density_
     here = sample_dim if sample_dim in getattr(X, "dims", ()) else None
     if is_chunked(X):
         data = read_chunks(X, sample_weight, model.variables, here)
-        values, weights = data.few.values, data.few_weights
+        values = data.subsample.values
+        weights = data.subsample_weights
     else:
         samples = read_samples(X, model.variables, here)
-        values, weights = samples.values, checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+        values = samples.values
+        weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
     values, counts = some_samples(values, weights)
     are_sources = isinstance(model, UnmixedDensity)
     density = model
     if isinstance(model, UnmixedDensity):
-        values, density = model.to_sources(values), model.sources
+        values = model.to_sources(values)
+        density = model.sources
     tests = pair_tests(density, values, counts, n_replicates, as_generator(random_state))
     return IndependenceReport.of(
         tuple(model.variables), tests, level, model.weights, float(tests.n_samples.max(initial=0.0)), are_sources

@@ -1,4 +1,4 @@
-"""How close a learned mixture is to the truth, whatever the order of its components."""
+"""Distances of a learned mixture from the truth, whatever the order of its components."""
 
 from __future__ import annotations
 
@@ -244,7 +244,8 @@ def kl_divergence_mc(
         _evaluation(density, name)
     if X is None:
         X = _draw(true, n_samples, random_state)
-    log_true, log_learned = _log_density(true, X, "true"), _log_density(learned, X, "learned")
+    log_true = _log_density(true, X, "true")
+    log_learned = _log_density(learned, X, "learned")
     if log_true.shape != log_learned.shape or len(log_true) < 2:
         raise InvalidInputError(
             f"true and learned give log densities of shapes {log_true.shape} and {log_learned.shape}; expected one "
@@ -260,7 +261,8 @@ def kl_divergence_mc(
         if not np.isfinite(values).all():
             raise InvalidInputError(f"The {name} log density is NaN or infinite at some samples; expected numbers.")
     differences = log_true - log_learned
-    n_used, unit = len(differences), max(float(np.abs(differences).max()), 1.0)
+    n_used = len(differences)
+    unit = max(float(np.abs(differences).max()), 1.0)
     error = unit * float((differences / unit).std(ddof=1)) / np.sqrt(n_used)  # squares in other units may overflow
     return KLEstimate(float(differences.mean()), float(error), n_used)
 
@@ -303,12 +305,14 @@ def _is_missing(label: Any) -> bool:
 
 def _factor_pair(estimated: Any, true: Any) -> tuple[MixtureFactors, MixtureFactors]:
     """NumPy factors of both, checked to have the same variables and bins."""
-    found, reference = _unwrap(estimated, "estimated"), _unwrap(true, "true")
+    found = _unwrap(estimated, "estimated")
+    reference = _unwrap(true, "true")
     if isinstance(reference, TrueMixture):
         reference = _discretize(reference, found)
     if isinstance(found, TrueMixture):
         found = _discretize(found, reference)
-    found, reference = found.to_numpy(), reference.to_numpy()
+    found = found.to_numpy()
+    reference = reference.to_numpy()
     sizes = [tuple(len(factor) for factor in side.factors) for side in (found, reference)]
     if sizes[0] != sizes[1]:
         raise InvalidInputError(
@@ -317,14 +321,14 @@ def _factor_pair(estimated: Any, true: Any) -> tuple[MixtureFactors, MixtureFact
     return found, reference
 
 
-def _unwrap(given: Any, name: str) -> MixtureFactors | TrueMixture:
-    if isinstance(given, MixtureFactors | TrueMixture):
-        return given
-    inner = getattr(given, "factors", None)
+def _unwrap(subject: Any, name: str) -> MixtureFactors | TrueMixture:
+    if isinstance(subject, MixtureFactors | TrueMixture):
+        return subject
+    inner = getattr(subject, "factors", None)
     if isinstance(inner, MixtureFactors):
         return inner
     raise InvalidTypeError(
-        f"{name} is {type(given).__name__}; expected MixtureFactors, a solution that has them, or TrueMixture."
+        f"{name} is {type(subject).__name__}; expected MixtureFactors, a solution that has them, or TrueMixture."
     )
 
 

@@ -1,4 +1,4 @@
-"""How many components: fits of several numbers of them, judged by an information criterion or by held-out samples."""
+"""Number of components: fits of several numbers, judged by an information criterion or by held-out samples."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tensorly_smp.exceptions import (
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.starts import Searched, SearchedSamples, search_each
 from tensorly_smp.fitting.variables import Variables
-from tensorly_smp.identifiability.concerns import n_parameters
+from tensorly_smp.identifiability.issues import n_parameters
 from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
 from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.reading import read_samples
@@ -52,7 +52,7 @@ from tensorly_smp.unmixed import UnmixedProductMixture
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What all fits have in common; it travels to the processes.
+    """Data and settings that all fits share; they travel to the processes.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Job:
 
     @property
     def counted(self) -> np.ndarray:
-        """Which samples count (n_samples,)."""
+        """Mask (n_samples,) of the samples of positive weight."""
         return self.weights > 0
 
     @property
@@ -93,7 +93,7 @@ class Job:
 
 @dataclass
 class CandidateFit:
-    """What is left of a fit; of the figures nothing where it has failed.
+    """Summary of one candidate fit; numeric fields are NaN if the fit failed.
 
     Attributes
     ----------
@@ -183,7 +183,8 @@ def _fitted(
 ) -> tuple[CandidateFit, Any]:
     """The model of some samples, or why there is none: a failure must not cost the fits of the other numbers."""
     weights = None if job.sample_weight is None else job.sample_weight[rows]
-    fit, start = CandidateFit(rank), time.perf_counter()
+    fit = CandidateFit(rank)
+    start = time.perf_counter()
     with collected_warnings() as caught, tl.backend_context(job.backend, local_threadsafe=True):
         model: Any = None
         try:
@@ -335,7 +336,8 @@ def select_n_components(
     >>> bool(abs(table.log_likelihood.sel(n_components=2) - model.score(X) * len(X)) < 1e-6)
     True
     """
-    verbose, began = checked_verbose(verbose), time.perf_counter()
+    verbose = checked_verbose(verbose)
+    began = time.perf_counter()
     candidates = _checked_candidates(n_components)
     if not is_one_of(criterion, CRITERIA):
         raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {list(CRITERIA)}.")
@@ -424,8 +426,8 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
     ranks = [rank for rank in candidates if rank <= np.count_nonzero(job.counted)]
     try:
         data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None)
-        variables = Variables.of(data.few, model.support, model.discrete, data.few_weights)
-        samples = SearchedSamples(data.few.values, data.few_weights, variables.discrete, max(ranks))
+        variables = Variables.of(data.subsample, model.support, model.discrete, data.subsample_weights)
+        samples = SearchedSamples(data.subsample.values, data.subsample_weights, variables.discrete, max(ranks))
         with one_blas_thread():
             return search_each(samples, ranks, model.n_init, job.seed)
     except (TensorlySmpError, ValueError):
@@ -440,7 +442,8 @@ def _seed(random_state: RandomState) -> int:
 
 def _folds(job: Job, n_folds: Any) -> np.ndarray:
     """Fold (n_samples,) of every sample, of about equally many each; -1 of those that do not count."""
-    n_folds, counted = checked_integer(n_folds, "n_folds", 2), np.flatnonzero(job.counted)
+    n_folds = checked_integer(n_folds, "n_folds", 2)
+    counted = np.flatnonzero(job.counted)
     if len(counted) < 2 * n_folds:
         raise InvalidInputError(
             f"{len(counted)} samples with entries and a positive weight are too few for {n_folds} folds; expected at "
@@ -498,7 +501,7 @@ def _give_warnings(
 
 
 def _figures(job: Job, candidates: list[int], fits: Sequence[CandidateFit], criterion: str) -> xr.Dataset:
-    """What the fits of all samples say."""
+    """Table of the figures of the fits of all samples."""
     likelihood = np.array([np.nan if fit.error else job.weights @ fit.log_densities for fit in fits])
     parameters, entropy = (np.array([getattr(fit, name) for fit in fits]) for name in ("n_parameters", "entropy"))
     bic = -2.0 * likelihood + parameters * np.log(job.total_weight)
@@ -523,13 +526,28 @@ def _figures(job: Job, candidates: list[int], fits: Sequence[CandidateFit], crit
     return xr.Dataset({name: ("n_components", *content) for name, content in figures.items()}, coords)
 
 
+_HELDOUT_NAMES = {
+    "criterion": "-2 log-likelihood of all samples, each when held out",
+    "heldout_log_likelihood": "log-likelihood per sample of the fold that was held out",
+    "heldout_mean": "log-likelihood per sample, each when held out",
+    "heldout_spread": "standard deviation over folds of the log-likelihood per sample",
+    "heldout_gap": "heldout_mean below that of the best number",
+    "heldout_gap_error": "standard error of heldout_gap, from differences of the same samples",
+    "seconds": "time of the fits, added up",
+    "failure": "why there is no fit, or none without one of the folds",
+}
+
+
 def _with_heldout(
     dataset: xr.Dataset, job: Job, folds: np.ndarray, fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit]
 ) -> xr.Dataset:
     """The figures with what held-out samples say; one fold that fails leaves a number of components without."""
-    numbers, weights, n_folds = [fit.rank for fit in fits], job.weights, folds.max() + 1
+    numbers = [fit.rank for fit in fits]
+    weights = job.weights
+    n_folds = folds.max() + 1
     log_densities = np.full((len(numbers), len(folds)), np.nan)
-    failure, seconds = dataset["failure"].values.tolist(), dataset["seconds"].values.copy()
+    failure = dataset["failure"].values.tolist()
+    seconds = dataset["seconds"].values.copy()
     for fit in heldout:
         row = numbers.index(fit.rank)
         seconds[row] += fit.seconds
@@ -547,16 +565,6 @@ def _with_heldout(
     )
     sums = log_densities[:, counted] @ weights[counted]
     gap, error = _gaps(log_densities[:, counted], weights[counted])
-    notes = {
-        "criterion": "-2 log-likelihood of all samples, each when held out",
-        "heldout_log_likelihood": "log-likelihood per sample of the fold that was held out",
-        "heldout_mean": "log-likelihood per sample, each when held out",
-        "heldout_spread": "standard deviation over folds of the log-likelihood per sample",
-        "heldout_gap": "heldout_mean below that of the best number",
-        "heldout_gap_error": "standard error of heldout_gap, from differences of the same samples",
-        "seconds": "time of the fits, added up",
-        "failure": "why there is no fit, or none without one of the folds",
-    }
     figures = {
         "criterion": -2.0 * sums,
         "heldout_log_likelihood": by_fold,
@@ -570,12 +578,12 @@ def _with_heldout(
     units = {"seconds": {"units": "s"}, "failure": {}}
     for name, values in figures.items():
         dims = ("n_components", "fold")[: values.ndim]
-        dataset[name] = (dims, values, {"long_name": notes[name], **units.get(name, {"units": "nats"})})
+        dataset[name] = (dims, values, {"long_name": _HELDOUT_NAMES[name], **units.get(name, {"units": "nats"})})
     return dataset.assign_coords(fold=np.arange(n_folds))
 
 
 def _gaps(log_densities: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far each candidate is below the best, per sample, and the standard errors; NaN where one has failed."""
+    """Mean log-density by which each candidate is below the best, and its standard error; NaN for failed fits."""
     means = log_densities @ weights / weights.sum()
     if np.isnan(means).all():
         return means, means
@@ -599,7 +607,7 @@ def _decided(dataset: xr.Dataset, fits: Sequence[CandidateFit]) -> xr.Dataset:
 
 
 def _with_singular_values(dataset: xr.Dataset, job: Job) -> xr.Dataset:
-    """Those of the pair block, and the largest of shuffled samples."""
+    """The Dataset with singular values of the pair block, and the largest of shuffled samples."""
     values = job.values[job.counted]
     most = int(dataset["n_components"].values[-1]) + 3
     try:

@@ -102,16 +102,17 @@ _MOST_OF_ALL = 2**53
 #: Bins of a variable.
 MOST_BINS = 10_000
 #: Entries of samples that are drawn at once, and candidates of a selection.
-MOST_ENTRIES, MOST_CANDIDATES = 10**10, 1000
+MOST_ENTRIES = 10**10
+MOST_CANDIDATES = 1000
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    """Whether a value is an integer by its type; booleans, and NumPy's spans of time, are not."""
+    """True for values of an integer type; booleans and NumPy's time spans do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
 def is_real(value: Any) -> TypeGuard[float]:
-    """Whether a value is a real number by its type; booleans, and NumPy's spans of time, are not."""
+    """True for values of a real number type; booleans and NumPy's time spans do not count."""
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
@@ -175,7 +176,7 @@ def checked_n_jobs(n_jobs: Any) -> int | None:
 
 
 def is_one_of(value: Any, words: Iterable[str]) -> bool:
-    """Whether a value is one of these words; arrays, pandas NA and the like are not compared with them."""
+    """True for a string that equals one of these words; anything that is no string is not compared."""
     return isinstance(value, str) and value in tuple(words)
 
 
@@ -198,7 +199,7 @@ def float_array(values: Any, name: str) -> np.ndarray:
 
 
 def is_among(value: Any, names: Iterable[Any]) -> bool:
-    """Whether a value is one of some names; pandas NA, arrays and the like are not compared with them."""
+    """True for a value that equals one of the names; pandas NA, arrays and the like count as unequal."""
     try:
         hash(value)
         return any(value is name or bool(value == name) for name in names)

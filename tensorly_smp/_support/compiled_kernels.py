@@ -16,7 +16,8 @@ from numba import njit
 #: Taylor coefficients; what turns a small double into an integer in its last bits; and arguments at most.
 LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
 TAYLOR = tuple(1.0 / factorial(k) for k in range(14))
-TO_INTEGER, LARGEST_EXPONENT = 1.5 * 2.0**52, 600.0
+TO_INTEGER = 1.5 * 2.0**52
+LARGEST_EXPONENT = 600.0
 
 
 def _compiled(function: Any) -> Any:
@@ -45,13 +46,14 @@ def _exponentials(x, scratch, n):  # type: ignore[no-untyped-def]
         tail = t[7] + r * (t[8] + r * (t[9] + r * (t[10] + r * (t[11] + r * (t[12] + r * t[13])))))
         x[i] = t[0] + r * (t[1] + r * (t[2] + r * (t[3] + r * (t[4] + r * (t[5] + r * (t[6] + r * tail))))))
         scratch[i] = shifted
-    bits, shifts = x.view(np.int64), scratch.view(np.int64)
+    bits = x.view(np.int64)
+    shifts = scratch.view(np.int64)
     for i in range(n):
         bits[i] += shifts[i] << 52  # times 2^k
 
 
 @_compiled
-def climb(  # type: ignore[no-untyped-def]
+def newton_log_splines(  # type: ignore[no-untyped-def]
     functions, unit, penalty_bands, data, penalty, coefficients, expected, likelihood, n_steps, tol, line_search
 ):
     """Newton's method of :func:`tensorly_smp.splines.log_spline.maximize`, one density after the other.
@@ -80,35 +82,43 @@ def climb(  # type: ignore[no-untyped-def]
     n_densities, n_basis = coefficients.shape
     most_halvings, share, rounding = line_search
     is_left = np.zeros(n_densities, np.bool_)
-    products, by_band = _products(functions), penalty_bands.T.copy()
-    gradient, moved, bends = np.empty(n_basis), np.empty(n_basis), np.zeros(n_basis + 3)
-    mass, found, scratch = np.zeros((4, n_basis + 3)), np.zeros((4, n_basis + 3)), np.empty(n_basis)
-    step, bands = np.zeros(n_basis + 3), np.zeros((4, n_basis + 3))
+    products = _products(functions)
+    by_band = penalty_bands.T.copy()
+    gradient = np.empty(n_basis)
+    moved = np.empty(n_basis)
+    third_differences = np.zeros(n_basis + 3)
+    mass = np.zeros((4, n_basis + 3))
+    found = np.zeros((4, n_basis + 3))
+    scratch = np.empty(n_basis)
+    step = np.zeros(n_basis + 3)
+    bands = np.zeros((4, n_basis + 3))
     for s in range(n_densities):
-        nu, rho, beta = data[s], penalty[s], coefficients[s]
+        nu = data[s]
+        rho = penalty[s]
+        beta = coefficients[s]
         value = likelihood[s] - 0.5 * rho * _roughness(unit, beta)
         _by_place(expected[s], mass)
         for _ in range(n_steps):
-            _derive(functions, products, unit, by_band, nu, rho, beta, mass, bends, gradient, bands)
+            _derive(functions, products, unit, by_band, nu, rho, beta, mass, third_differences, gradient, bands)
             is_left[s] = not _solve(bands, gradient, step)
             if is_left[s]:
                 break
-            promised, length = 0.0, 1.0
+            predicted_gain, length = 0.0, 1.0
             for k in range(n_basis):
-                promised += gradient[k] * step[k]
+                predicted_gain += gradient[k] * step[k]
             for _ in range(most_halvings):
                 for k in range(n_basis):
                     moved[k] = beta[k] + length * step[k]
                 reached = _likelihood(functions, nu, moved, found, scratch)
                 risen = reached - 0.5 * rho * _roughness(unit, moved)
-                if risen >= value + share * length * promised - rounding:
+                if risen >= value + share * length * predicted_gain - rounding:
                     likelihood[s], value = reached, risen
                     for k in range(n_basis):
                         beta[k] = moved[k]
                     mass, found = found, mass
                     break
                 length *= 0.5
-            if promised <= tol[s]:
+            if predicted_gain <= tol[s]:
                 break
         for i in range(n_basis - 3):
             for j in range(4):
@@ -117,24 +127,28 @@ def climb(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def measure(  # type: ignore[no-untyped-def]
-    functions, penalty_bands, penalty, expected, log_determinant, freedom
+def determinants_and_df(  # type: ignore[no-untyped-def]
+    functions, penalty_bands, penalty, expected, log_determinant, effective_df
 ):
-    """Of the negative Hessians H = B'WB + rho D'D at fitted densities: determinants, and traces of H^-1 B'WB.
+    """Log determinants of the negative Hessians H = B'WB + rho D'D of fitted densities, and traces of H^-1 B'WB.
 
     Parameters
     ----------
     functions, penalty_bands : ndarray
-        As for :func:`climb`.
+        As for :func:`newton_log_splines`.
     penalty : ndarray (n_densities,)
     expected : ndarray (n_densities, n_cells)
-    log_determinant, freedom : ndarray (n_densities,)
+    log_determinant, effective_df : ndarray (n_densities,)
         Written to; NaN where H is not positive definite to rounding.
     """
     n_basis = len(penalty_bands)
-    products, by_band = _products(functions), penalty_bands.T.copy()
-    zeros, x, mass = np.zeros(n_basis), np.zeros(n_basis + 3), np.zeros((4, n_basis + 3))
-    curvature, bands = np.zeros((4, n_basis + 3)), np.zeros((4, n_basis + 3))
+    products = _products(functions)
+    by_band = penalty_bands.T.copy()
+    zeros = np.zeros(n_basis)
+    x = np.zeros(n_basis + 3)
+    mass = np.zeros((4, n_basis + 3))
+    curvature = np.zeros((4, n_basis + 3))
+    bands = np.zeros((4, n_basis + 3))
     for s in range(len(penalty)):
         _by_place(expected[s], mass)
         curvature[:] = 0.0
@@ -143,12 +157,14 @@ def measure(  # type: ignore[no-untyped-def]
             for k in range(n_basis):
                 bands[d, k] = curvature[d, k] + penalty[s] * by_band[d, k]
         if not _solve(bands, zeros, x):
-            log_determinant[s] = freedom[s] = np.nan
+            log_determinant[s] = effective_df[s] = np.nan
             continue
         # The inverse Z follows upwards from its entries within the band (Takahashi, Fagan and Chin 1973).
         z11 = z21 = z31 = z22 = z32 = z33 = logarithm = trace = 0.0
         for k in range(n_basis - 1, -1, -1):
-            first, second, third = bands[1, k], bands[2, k], bands[3, k]
+            first = bands[1, k]
+            second = bands[2, k]
+            third = bands[3, k]
             z1 = -(first * z11 + second * z21 + third * z31)
             z2 = -(first * z21 + second * z22 + third * z32)
             z3 = -(first * z31 + second * z32 + third * z33)
@@ -156,7 +172,7 @@ def measure(  # type: ignore[no-untyped-def]
             logarithm -= log(bands[0, k])
             trace += z0 * curvature[0, k] + 2.0 * (z1 * curvature[1, k] + z2 * curvature[2, k] + z3 * curvature[3, k])
             z11, z21, z31, z22, z32, z33 = z0, z1, z2, z11, z21, z22
-        log_determinant[s], freedom[s] = logarithm, trace
+        log_determinant[s], effective_df[s] = logarithm, trace
 
 
 @_compiled
@@ -187,13 +203,14 @@ def _add_curvature(products, mass, bands):  # type: ignore[no-untyped-def]
     for d in range(4):
         band = bands[d]
         for a in range(4 - d):
-            p0, p1, p2, p3 = (
-                products[0, 4 * a + d],
-                products[1, 4 * a + d],
-                products[2, 4 * a + d],
-                products[3, 4 * a + d],
-            )
-            m0, m1, m2, m3 = mass[0, 3 - a :], mass[1, 3 - a :], mass[2, 3 - a :], mass[3, 3 - a :]
+            p0 = products[0, 4 * a + d]
+            p1 = products[1, 4 * a + d]
+            p2 = products[2, 4 * a + d]
+            p3 = products[3, 4 * a + d]
+            m0 = mass[0, 3 - a :]
+            m1 = mass[1, 3 - a :]
+            m2 = mass[2, 3 - a :]
+            m3 = mass[3, 3 - a :]
             for k in range(len(band) - 3):
                 band[k] += (m0[k] * p0 + m1[k] * p1) + (m2[k] * p2 + m3[k] * p3)
 
@@ -212,13 +229,23 @@ def _roughness(unit, beta):  # type: ignore[no-untyped-def]
 def _likelihood(functions, data, beta, mass, scratch):  # type: ignore[no-untyped-def]
     """F without its penalty; exp(eta) is written to `mass`, as of :func:`_by_place`."""
     n = len(beta) - 3
-    b0, b1, b2, b3 = beta[:n], beta[1:], beta[2:], beta[3:]
+    b0 = beta[:n]
+    b1 = beta[1:]
+    b2 = beta[2:]
+    b3 = beta[3:]
     for j in range(4):
-        f0, f1, f2, f3, eta = functions[j, 0], functions[j, 1], functions[j, 2], functions[j, 3], mass[j, 3:]
+        f0 = functions[j, 0]
+        f1 = functions[j, 1]
+        f2 = functions[j, 2]
+        f3 = functions[j, 3]
+        eta = mass[j, 3:]
         for i in range(n):
             eta[i] = (f0 * b0[i] + f1 * b1[i]) + (f2 * b2[i] + f3 * b3[i])
         _exponentials(eta, scratch, n)
-    m0, m1, m2, m3 = mass[0, 3:], mass[1, 3:], mass[2, 3:], mass[3, 3:]
+    m0 = mass[0, 3:]
+    m1 = mass[1, 3:]
+    m2 = mass[2, 3:]
+    m3 = mass[3, 3:]
     t0 = t1 = t2 = t3 = total = 0.0  # sums that do not wait for each other
     for i in range(n):
         t0 += m0[i]
@@ -231,18 +258,31 @@ def _likelihood(functions, data, beta, mass, scratch):  # type: ignore[no-untype
 
 
 @_compiled
-def _derive(functions, products, unit, by_band, data, rho, beta, mass, bends, gradient, bands):  # type: ignore[no-untyped-def]
+def _derive(functions, products, unit, by_band, data, rho, beta, mass, third_differences, gradient, bands):  # type: ignore[no-untyped-def]
     """Gradient (n_basis,) of F and bands (4, n_basis + 3) of its negative Hessian."""
     n_basis = len(beta)
-    b0, b1, b2, b3, inner = beta[: n_basis - 3], beta[1:], beta[2:], beta[3:], bends[3:]
+    b0 = beta[: n_basis - 3]
+    b1 = beta[1:]
+    b2 = beta[2:]
+    b3 = beta[3:]
+    inner = third_differences[3:]
     for i in range(n_basis - 3):
         inner[i] = rho * unit * unit * ((b3[i] - b0[i]) - 3.0 * (b2[i] - b1[i]))
-    b0, b1, b2, b3 = bends[:n_basis], bends[1:], bends[2:], bends[3:]
+    b0 = third_differences[:n_basis]
+    b1 = third_differences[1:]
+    b2 = third_differences[2:]
+    b3 = third_differences[3:]
     for k in range(n_basis):
         gradient[k] = data[k] + ((b3[k] - b0[k]) - 3.0 * (b2[k] - b1[k]))
     for a in range(4):
-        f0, f1, f2, f3 = functions[0, a], functions[1, a], functions[2, a], functions[3, a]
-        m0, m1, m2, m3 = mass[0, 3 - a :], mass[1, 3 - a :], mass[2, 3 - a :], mass[3, 3 - a :]
+        f0 = functions[0, a]
+        f1 = functions[1, a]
+        f2 = functions[2, a]
+        f3 = functions[3, a]
+        m0 = mass[0, 3 - a :]
+        m1 = mass[1, 3 - a :]
+        m2 = mass[2, 3 - a :]
+        m3 = mass[3, 3 - a :]
         for k in range(n_basis):
             gradient[k] -= (m0[k] * f0 + m1[k] * f1) + (m2[k] * f2 + m3[k] * f3)
     for d in range(4):
@@ -271,8 +311,12 @@ def _solve(bands, right, x):  # type: ignore[no-untyped-def]
         if not bands[0, k] > 0.0:
             return False
         inverse = 1.0 / bands[0, k]
-        first, second, third = bands[1, k], bands[2, k], bands[3, k]
-        of_first, of_second, of_third = first * inverse, second * inverse, third * inverse
+        first = bands[1, k]
+        second = bands[2, k]
+        third = bands[3, k]
+        of_first = first * inverse
+        of_second = second * inverse
+        of_third = third * inverse
         bands[0, k + 1] -= of_first * first
         bands[1, k + 1] -= of_first * second
         bands[2, k + 1] -= of_first * third

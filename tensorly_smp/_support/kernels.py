@@ -1,4 +1,4 @@
-"""Whether compiled kernels are used: where Numba (extra ``fast``) is installed and there is enough to do.
+"""Compiled kernels run where Numba (extra ``fast``) is installed and there is enough to do.
 
 Every kernel of :mod:`tensorly_smp._support.compiled_kernels` has a plain twin where it is called from, with the same
 result to rounding. Which of the two runs depends on the sizes alone, so that the same fit repeats to the last bit; and

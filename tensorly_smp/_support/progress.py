@@ -1,4 +1,4 @@
-"""What a long computation says while it runs: bars where they are asked for, and messages of stages to a logger.
+"""Progress of long computations: bars where they are asked for, and one log message per stage.
 
 Bars are tqdm's (extra ``progress``), on the standard error stream, and for people: ``verbose`` asks for them. Messages
 go to the logger "tensorly_smp", level INFO, whatever ``verbose`` is; nobody sees them unless the program has set up
@@ -27,7 +27,7 @@ class Bar:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing is shown."""
+        """True if no bar is shown."""
         return self._bar is None
 
     def advance(self, **notes: float) -> None:
@@ -38,7 +38,7 @@ class Bar:
                 self._bar.update()
 
     def extend(self, n_steps: int) -> None:
-        """There are more steps to do than it seemed."""
+        """Add steps to those that the bar expects."""
         if self._bar is not None and self._bar.total is not None:
             with self._lock:
                 self._bar.total += n_steps

@@ -75,7 +75,7 @@ def shown(value: Any, longest: int = _LONGEST) -> str:
 
 
 def reason(error: Exception, longest: int = 200) -> str:
-    """What an error of others says, cut off: it may repeat a whole cell.
+    """The message of an error from another library, cut off since it may repeat a whole cell.
 
     Examples
     --------
@@ -166,7 +166,8 @@ def html_summary(
     described = "".join(f"<tr><th>{_text(word)}</th><td>{_text(what)}</td></tr>" for word, what in pairs)
     table = f"<table><tbody>{described}</tbody></table>" if described else ""
     if header:
-        head, body = _row(header, "th"), "".join(_row(row, "td") for row in rows[:limit])
+        head = _row(header, "th")
+        body = "".join(_row(row, "td") for row in rows[:limit])
         table += f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
         if len(rows) > limit:
             table += f"<p>and {len(rows) - limit} more</p>"
@@ -175,7 +176,7 @@ def html_summary(
 
 
 def html_weights(title: str, pairs: Iterable[tuple[str, object]], weights: np.ndarray) -> str:
-    """As `html_summary`, with a table of the weights (rank,) of components."""
+    """HTML summary with a table of the weights (rank,) of components."""
     return html_summary(title, pairs, ("component", "weight"), [(r, f"{w:.3g}") for r, w in enumerate(weights)])
 
 

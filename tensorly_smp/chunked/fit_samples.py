@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.chunked.coding import ChunkedCodes, encode_chunks
-from tensorly_smp.chunked.decomposing import decompose_chunks
+from tensorly_smp.chunked.coupled import decompose_chunks
+from tensorly_smp.chunked.encoding import ChunkedCodes, encode_chunks
+from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 from tensorly_smp.chunked.indicators import expect_parts
-from tensorly_smp.chunked.laying import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import ChunkedSamples
 from tensorly_smp.codes.binning import Binning
@@ -48,19 +48,19 @@ class SamplesInChunks:
         return self.codes.binning
 
     @cached_property
-    def few(self) -> SamplesInMemory:
+    def subsample(self) -> SamplesInMemory:
         """The samples that cells are chosen by and starts compared on: all, or some of many."""
-        return in_memory(self.codes.samples.few.values, self.binning, self.codes.samples.few_weights)
+        return in_memory(self.codes.samples.subsample.values, self.binning, self.codes.samples.subsample_weights)
 
     @property
-    def are_few(self) -> bool:
+    def is_complete(self) -> bool:
         """True if the subsample is all of the samples."""
         n_samples = self.codes.samples.n_samples
         return len(evenly_spaced(n_samples, len(self.codes.n_bins))) == n_samples
 
-    def lay(self, cells: Cells) -> ChunkedCellSamples:
+    def assign_to_grid(self, cells: Cells) -> ChunkedCellSamples:
         """The samples in cells."""
-        return ChunkedCellSamples.lay(self.codes.samples, cells)
+        return ChunkedCellSamples.assign_to_grid(self.codes.samples, cells)
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
         """The coupled CPD."""

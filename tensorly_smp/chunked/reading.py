@@ -210,9 +210,9 @@ class ChunkedSamples:
         Of a single sample.
     sizes : tuple of int
         Samples of every part.
-    few : Samples
+    subsample : Samples
         All samples, or evenly spaced ones and the extremes; see :mod:`tensorly_smp.codes.thinning`.
-    few_weights : ndarray or None
+    subsample_weights : ndarray or None
     total_weight : float
         Sum of the weights; the number of samples without.
     largest_weight : float
@@ -222,8 +222,8 @@ class ChunkedSamples:
     variables: tuple[Hashable, ...]
     labels: SampleLabels
     sizes: tuple[int, ...]
-    few: Samples
-    few_weights: np.ndarray | None
+    subsample: Samples
+    subsample_weights: np.ndarray | None
     total_weight: float
     largest_weight: float
 
@@ -300,19 +300,19 @@ def read_chunks(
     offsets = np.cumsum([0, *(sum(sizes[i] for i in group) for group in groups)])
     survey = parts.map(_survey, n_samples, each=offsets[:-1].tolist()).reduce(merge_surveys)
     _require_usable(survey, layout.variables)
-    few = survey.few
-    few_weights = survey.few_weights
-    if n_samples > len(few):
-        few, few_weights = with_extremes(few, few_weights, survey.counted, survey.every)
-    few.flags.writeable = False
-    labels = SampleLabels(len(few), tuple(range(n_variables)))
+    subsample = survey.subsample
+    subsample_weights = survey.subsample_weights
+    if n_samples > len(subsample):
+        subsample, subsample_weights = with_extremes(subsample, subsample_weights, survey.counted, survey.every)
+    subsample.flags.writeable = False
+    labels = SampleLabels(len(subsample), tuple(range(n_variables)))
     return ChunkedSamples(
         parts=parts,
         variables=layout.variables,
         labels=layout.labels,
         sizes=tuple(np.diff(offsets).tolist()),
-        few=Samples(few, layout.variables, labels),
-        few_weights=few_weights,
+        subsample=Samples(subsample, layout.variables, labels),
+        subsample_weights=subsample_weights,
         total_weight=survey.total_weight,
         largest_weight=survey.largest_weight,
     )

@@ -15,9 +15,9 @@ class Survey:
 
     Attributes
     ----------
-    few : ndarray (n_kept, n_variables)
+    subsample : ndarray (n_kept, n_variables)
         Evenly spaced ones among all.
-    few_weights : ndarray (n_kept,) or None
+    subsample_weights : ndarray (n_kept,) or None
     counted, every : ndarray (2, n_variables)
         Ranges of those of positive weight, and of all.
     infinite : ndarray of bool (n_variables,)
@@ -25,8 +25,8 @@ class Survey:
     are_weights_usable : bool
     """
 
-    few: np.ndarray
-    few_weights: np.ndarray | None
+    subsample: np.ndarray
+    subsample_weights: np.ndarray | None
     counted: np.ndarray
     every: np.ndarray
     infinite: np.ndarray
@@ -42,8 +42,8 @@ def survey_part(values: np.ndarray, weights: np.ndarray | None, first: int, n_sa
     every = ranges(values)
     if weights is None:
         return Survey(
-            few=values[rows],
-            few_weights=None,
+            subsample=values[rows],
+            subsample_weights=None,
             counted=every,
             every=every,
             infinite=np.isinf(every).any(axis=0),
@@ -55,8 +55,8 @@ def survey_part(values: np.ndarray, weights: np.ndarray | None, first: int, n_sa
     with np.errstate(over="ignore"):  # which is refused later
         total = float(weights.sum()) if usable else np.nan
     return Survey(
-        few=values[rows],
-        few_weights=weights[rows],
+        subsample=values[rows],
+        subsample_weights=weights[rows],
         counted=ranges(values[weights > 0]),
         every=every,
         infinite=np.isinf(every).any(axis=0),
@@ -68,11 +68,11 @@ def survey_part(values: np.ndarray, weights: np.ndarray | None, first: int, n_sa
 
 def merge_surveys(surveys: list[Survey]) -> Survey:
     """Merge surveys of several parts into one."""
-    weighted = surveys[0].few_weights is not None
+    weighted = surveys[0].subsample_weights is not None
     return replace(
         surveys[0],
-        few=np.concatenate([survey.few for survey in surveys]),
-        few_weights=np.concatenate([survey.few_weights for survey in surveys]) if weighted else None,
+        subsample=np.concatenate([survey.subsample for survey in surveys]),
+        subsample_weights=np.concatenate([survey.subsample_weights for survey in surveys]) if weighted else None,
         counted=_hull([survey.counted for survey in surveys]),
         every=_hull([survey.every for survey in surveys]),
         infinite=np.any([survey.infinite for survey in surveys], axis=0),

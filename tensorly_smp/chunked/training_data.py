@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.chunked.coding import count_part, encode_part
+from tensorly_smp.chunked.encoding import count_part, encode_part
 from tensorly_smp.chunked.fit_samples import SamplesInChunks
-from tensorly_smp.chunked.lazily import clusters_of_parts
+from tensorly_smp.chunked.prediction import clusters_of_parts
 from tensorly_smp.chunked.reading import ChunkedSamples, read_chunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.densities.mixture_density import MixtureDensity

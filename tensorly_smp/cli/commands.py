@@ -1,4 +1,4 @@
-"""What the commands of the command line do; each returns whether its result is questionable."""
+"""The commands of the command line; each returns whether its result is questionable."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _check_unmixing(options: argparse.Namespace) -> None:
 
 
 def small_components(weights: np.ndarray, n_samples: int) -> str:
-    """Which components hold next to no samples, and what to do; nothing if none does."""
+    """Message that names components with next to no samples and says what to do; empty if there are none."""
     held = np.asarray(weights) * n_samples * (1 + 1e-9)  # 5 samples are 5, whatever the rounding
     small = [str(r) for r in np.flatnonzero(held < FEWEST_SAMPLES)]
     if not small:
@@ -144,10 +144,12 @@ def _selected(table: CsvTable, options: argparse.Namespace, parameters: dict[str
 def check(options: argparse.Namespace) -> bool:
     """Report on uniqueness; questionable if it is not proved."""
     sizes = {"--variables": options.variables, "--bins": options.bins, "--components": options.components}
-    given = [name for name, value in sizes.items() if value is not None]
+    named_sizes = [name for name, value in sizes.items() if value is not None]
     if options.model is not None:
-        if given:
-            raise InvalidInputError(f"Both a model and {', '.join(given)} are given; the model has its own sizes.")
+        if named_sizes:
+            raise InvalidInputError(
+                f"Both a model and {', '.join(named_sizes)} are given; the model has its own sizes."
+            )
         report = _load(options.model, "").identifiability_
     else:
         if options.bins is None:
@@ -257,7 +259,7 @@ def _assigned(
 
 
 def _accuracy(labels: pd.Series, components: np.ndarray) -> str:
-    """How well components and known classes agree, over the samples whose class is known."""
+    """Agreement of components with known classes, over the samples whose class is known, as a sentence."""
     known = labels.notna().to_numpy()
     if not known.any():
         return "no class is known"
@@ -322,7 +324,8 @@ def _draw(model: FittedMixture, table: CsvTable, path: Path) -> None:
 
     from tensorly_smp.plotting.style import PER_PAGE
 
-    n_variables, is_pdf = model.n_features_in_, path.suffix.lower() == ".pdf"
+    n_variables = model.n_features_in_
+    is_pdf = path.suffix.lower() == ".pdf"
     pages = range(-(-n_variables // PER_PAGE) if is_pdf else 1)
     if n_variables > PER_PAGE and not is_pdf:
         say_aside(f"note: {path} shows the first {PER_PAGE} of {n_variables} variables; a .pdf has them all.")

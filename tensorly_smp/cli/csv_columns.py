@@ -50,17 +50,17 @@ class TextColumn:
 
     @property
     def has_other_point(self) -> bool:
-        """More of it are numbers with the other decimal point."""
+        """True if more entries are numbers with the other decimal point."""
         return self.n_wrong_otherwise < self.n_wrong
 
     @property
     def is_mostly_numbers(self) -> bool:
-        """More than half of the entries are numbers, with one decimal point or the other."""
+        """True if more than half of the entries are numbers, with one decimal point or the other."""
         return 2 * min(self.n_wrong, self.n_wrong_otherwise) < self.n_entries
 
     @property
     def share(self) -> str:
-        """How many entries are not numbers."""
+        """Count of the entries that are not numbers, in words."""
         return f"{self.n_wrong} of {self.n_entries} entries"
 
 
@@ -128,7 +128,7 @@ def _parsed(text: pd.Series, decimal: str) -> pd.Series:
 
 
 def refusal(found: Sequence[TextColumn]) -> str:
-    """What is wrong with columns that are not numbers, and what to do.
+    """Error message for columns that are not numbers, which says what to do.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _option(name: str, value: str) -> str:
 
 
 def no_such_column(path: Path, unknown: Sequence[str], columns: Sequence[str]) -> str:
-    """That a file lacks columns, what they may have been meant to be, and what it has.
+    """Error message for columns that a file lacks, with the ones that may have been meant and those that it has.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def no_such_column(path: Path, unknown: Sequence[str], columns: Sequence[str]) -
 
 
 def repeated_entries(column: pd.Series) -> str:
-    """That a column does not tell samples apart, or nothing.
+    """Error message for a column of names with repeats; empty if every entry is unique.
 
     Examples
     --------

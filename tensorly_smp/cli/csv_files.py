@@ -73,7 +73,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _damages(module: str) -> tuple[type[Exception], ...]:
-    """What the modules raise for damaged files, beside what all of them do."""
+    """Errors that a decompression module raises for damaged files, beside those that all of them raise."""
     if module == "lzma":
         return (import_module(module).LZMAError,)
     return {"gzip": (gzip.BadGzipFile,), "bz2": (OSError,)}.get(module, ())

@@ -25,7 +25,7 @@ _BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How a file is written.
+    """Dialect of a CSV file.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class CsvFormat:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file are what.
+    """Roles of the columns of a file.
 
     Attributes
     ----------

@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     options = _parsed(sys.argv[1:] if argv is None else argv)
-    with _plain_warnings() as given:
+    with _plain_warnings() as categories:
         try:
             is_questionable = options.run(options)
             if sys.stdout is not None:
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             say_aside(f"error: {error}")
             return UNUSABLE
     doubts = (IdentifiabilityWarning, EmptyComponentWarning)
-    return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in given) else OK
+    return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in categories) else OK
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
@@ -272,11 +272,11 @@ def _encoding(text: str) -> str:
 @contextmanager
 def _plain_warnings() -> Iterator[list[type[Warning]]]:
     """Warnings as plain lines, in place of the code that gave them; and their classes."""
-    given: list[type[Warning]] = []
+    categories: list[type[Warning]] = []
     said: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        given.append(category)
+        categories.append(category)
         line = f"warning: {' '.join(str(message).split())}"
         if line in said:
             return
@@ -286,4 +286,4 @@ def _plain_warnings() -> Iterator[list[type[Warning]]]:
     with warnings.catch_warnings():
         warnings.simplefilter("always", TensorlySmpWarning)
         warnings.showwarning = show
-        yield given
+        yield categories

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorly_smp.codes.energy import EnergySpectrum, observed_values
+from tensorly_smp.codes.characteristic_function import EnergySpectrum, observed_values
 from tensorly_smp.codes.weighted_values import counted_values
 
 #: Bins that the rule chooses from.

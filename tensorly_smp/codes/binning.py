@@ -85,7 +85,7 @@ class Binning:
 
     def __post_init__(self) -> None:
         try:
-            given = tuple(self.edges)
+            sets_of_edges = tuple(self.edges)
             names = plain_names(self.variables)
             constant = frozenset(plain_names(self.constant))
             hash(names)
@@ -93,14 +93,16 @@ class Binning:
             raise InvalidTypeError(
                 f"Edges or names are of the wrong kind ({reason(error)}); expected a sequence each."
             ) from error
-        names = names or default_names(len(given))
-        if len(names) != len(given) or not names:
-            raise InvalidInputError(f"{len(given)} sets of edges for {len(names)} variables; expected one each.")
+        names = names or default_names(len(sets_of_edges))
+        if len(names) != len(sets_of_edges) or not names:
+            raise InvalidInputError(
+                f"{len(sets_of_edges)} sets of edges for {len(names)} variables; expected one each."
+            )
         if repeated_names(names):
             raise InvalidInputError(f"Variable name(s) {list_names(repeated_names(names))} occur more than once.")
         if not is_one_of(self.strategy, ("uniform", "quantile", "given")):
             raise InvalidInputError(f"strategy is {shown(self.strategy)}; expected 'uniform', 'quantile' or 'given'.")
-        edges = tuple(checked_edges(each, name) for each, name in zip(given, names, strict=True))
+        edges = tuple(checked_edges(each, name) for each, name in zip(sets_of_edges, names, strict=True))
         if unknown := constant - set(names):
             raise InvalidInputError(f"Constant is {list_names(unknown)}; expected names of variables.")
         object.__setattr__(self, "variables", names)
@@ -307,47 +309,54 @@ def binning_of_values(
     constant: list[Hashable] = []
     stretched: list[Hashable] = []
     found: list[TensorlySmpWarning] = []
-    for column, name, count, given in zip(values.T, names, counts, ranges, strict=True):
+    for column, name, count, limits in zip(values.T, names, counts, ranges, strict=True):
         present = ~np.isnan(column)
         observed = column[present]
         own = None if weights is None else weights[present]
-        low, high = bounds_of(observed, given, share, count, name, own)
+        low, high = bounds_of(observed, limits, share, count, name, own)
         spaced = np.linspace(low, high, count + 1)
         edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count, own))
         if is_constant(observed, count):
             constant.append(name)
         # Only a range that the values set themselves: one that was given is meant.
-        elif strategy == "uniform" and None in given:
+        elif strategy == "uniform" and None in limits:
             is_stretched = share == 1.0 and stretched_range(observed, own) is not None
             if is_stretched or are_crowded(observed, spaced, own):
                 stretched.append(name)
     if stretched:
-        found.append(
-            OutlierWarning(
-                f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
-                "values share a few of the uniform bins. State coverage=0.99, or less if more values are far: "
-                "the outermost bins then catch these. Or set them to NaN if they are errors; or take "
-                'binning="quantile".',
-                variables=stretched,
-            )
-        )
+        found.append(_stretched_warning(stretched))
     if constant:
         found.append(_constant_warning(constant, values, names))
     binning = Binning(tuple(edges), tuple(names), strategy, frozenset(constant))
-    if merged := [
-        (name, n_given)
-        for name, n_given, count, pair in zip(names, binning.n_bins, counts, ranges, strict=True)
-        if n_given < count and name not in constant and pair == (None, None)
-    ]:
-        number = joined([f"{shown(name)} ({n_given} bins)" for name, n_given in merged])
-        found.append(
-            MergedBinsWarning(
-                f"Values that many samples share leave variable(s) {number} fewer quantile bins than were asked for: "
-                'equal values are in one bin. Ask for fewer bins, or take binning="uniform".',
-                variables=[name for name, _ in merged],
-            )
-        )
+    merged = {
+        name: n_made
+        for name, n_made, count, pair in zip(names, binning.n_bins, counts, ranges, strict=True)
+        if n_made < count and name not in constant and pair == (None, None)
+    }
+    if merged:
+        found.append(_merged_warning(merged))
     return binning, found
+
+
+def _stretched_warning(stretched: Sequence[Hashable]) -> OutlierWarning:
+    """A warning of variables whose uniform bins are too wide for nearly all values."""
+    return OutlierWarning(
+        f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
+        "values share a few of the uniform bins. State coverage=0.99, or less if more values are far: "
+        "the outermost bins then catch these. Or set them to NaN if they are errors; or take "
+        'binning="quantile".',
+        variables=stretched,
+    )
+
+
+def _merged_warning(merged: Mapping[Hashable, int]) -> MergedBinsWarning:
+    """A warning of variables with fewer quantile bins than were asked for, and how many they have."""
+    number = joined([f"{shown(name)} ({n_made} bins)" for name, n_made in merged.items()])
+    return MergedBinsWarning(
+        f"Values that many samples share leave variable(s) {number} fewer quantile bins than were asked for: "
+        'equal values are in one bin. Ask for fewer bins, or take binning="uniform".',
+        variables=list(merged),
+    )
 
 
 def _constant_warning(
@@ -355,7 +364,8 @@ def _constant_warning(
 ) -> ConstantVariableWarning:
     """A warning of variables that take one value, or several too close to each other for bins between them."""
     columns = values[:, [names.index(name) for name in constant]]
-    least, most = np.nanmin(columns, axis=0), np.nanmax(columns, axis=0)
+    least = np.nanmin(columns, axis=0)
+    most = np.nanmax(columns, axis=0)
     single = [name for name, is_single in zip(constant, least == most, strict=True) if is_single]
     close = [name for name in constant if name not in single]
     said = []
@@ -399,33 +409,33 @@ def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...
     return tuple(int(count) for count in counts)
 
 
-def _resolve_ranges(given: Any, variables: Sequence[Hashable]) -> list[tuple[float | None, float | None]]:
+def _resolve_ranges(ranges: Any, variables: Sequence[Hashable]) -> list[tuple[float | None, float | None]]:
     """Bounds of every variable, None where they come from the data."""
-    if isinstance(given, Mapping):
-        _refuse_unknown(given, variables, "range")
-        pairs = [given.get(name) for name in variables]
-    elif given is None or _is_pair(given):
-        pairs = [given] * len(variables)
-    elif isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) and not _is_scalar(given):
-        pairs = list(given)
+    if isinstance(ranges, Mapping):
+        _refuse_unknown(ranges, variables, "range")
+        pairs = [ranges.get(name) for name in variables]
+    elif ranges is None or _is_pair(ranges):
+        pairs = [ranges] * len(variables)
+    elif isinstance(ranges, Sequence | np.ndarray) and not isinstance(ranges, str) and not _is_scalar(ranges):
+        pairs = list(ranges)
         if len(pairs) != len(variables):
             raise InvalidInputError(f"range has {len(pairs)} entries; expected one pair, or {len(variables)} pairs.")
     else:
         raise InvalidTypeError(
-            f"range is {shown(given)}; expected (low, high), a sequence of pairs, or a mapping by name."
+            f"range is {shown(ranges)}; expected (low, high), a sequence of pairs, or a mapping by name."
         )
     return [_checked_pair(pair, name) for pair, name in zip(pairs, variables, strict=True)]
 
 
-def _is_scalar(given: Any) -> bool:
-    """Whether this is an array without dimensions, which has no length."""
-    return isinstance(given, np.ndarray) and given.ndim == 0
+def _is_scalar(value: Any) -> bool:
+    """True for an array without dimensions, which has no length."""
+    return isinstance(value, np.ndarray) and value.ndim == 0
 
 
-def _is_pair(given: Any) -> bool:
-    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or _is_scalar(given) or len(given) != 2:
+def _is_pair(value: Any) -> bool:
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or _is_scalar(value) or len(value) != 2:
         return False
-    return all(bound is None or is_real(bound) for bound in given)
+    return all(bound is None or is_real(bound) for bound in value)
 
 
 def _checked_pair(pair: Any, name: Hashable) -> tuple[float | None, float | None]:
@@ -453,8 +463,8 @@ def _checked_coverage(coverage: Any) -> float:
     return float(coverage)
 
 
-def _refuse_unknown(given: Mapping[Any, Any], variables: Sequence[Hashable], option: str) -> None:
-    unknown = [name for name in given if name not in variables]
+def _refuse_unknown(by_name: Mapping[Any, Any], variables: Sequence[Hashable], option: str) -> None:
+    unknown = [name for name in by_name if name not in variables]
     if unknown:
         raise InvalidInputError(
             f"{option} names unknown variable(s) {list_names(unknown)}; the variables are {list_names(variables)}."

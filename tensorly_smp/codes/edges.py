@@ -73,7 +73,7 @@ def is_constant(observed: np.ndarray, n_bins: int) -> bool:
 
 def bounds_of(
     observed: np.ndarray,
-    given: tuple[float | None, float | None],
+    limits: tuple[float | None, float | None],
     coverage: float,
     n_bins: int,
     name: Hashable,
@@ -84,7 +84,7 @@ def bounds_of(
     high = float(observed.max())
     if is_constant(observed, n_bins):
         low, high = _around(low, high, n_bins)
-    elif coverage < 1 and None in given:
+    elif coverage < 1 and None in limits:
         _check_span(low, high, name)
         low, high = map(float, quantiles(observed, [(1 - coverage) / 2, (1 + coverage) / 2], weights))
         if not low < high:
@@ -92,10 +92,10 @@ def bounds_of(
                 f"The central {coverage:g} of variable {shown(name)} is the single value {low:g}; use a larger "
                 "coverage."
             )
-    low = low if given[0] is None else given[0]
-    high = high if given[1] is None else given[1]
+    low = low if limits[0] is None else limits[0]
+    high = high if limits[1] is None else limits[1]
     if not low < high:
-        raise InvalidInputError(f"range of variable {shown(name)} is {given}, but no data lie inside; widen it.")
+        raise InvalidInputError(f"range of variable {shown(name)} is {limits}, but no data lie inside; widen it.")
     _check_span(low, high, name)
     return low, high
 

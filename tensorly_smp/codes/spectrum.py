@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorly_smp._support.representations import joined
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.energy import EnergySpectrum, observed_values
+from tensorly_smp.codes.characteristic_function import EnergySpectrum, observed_values
 
 #: Share of the energy beyond pi/T from which bins are called too coarse. KL(f || sinc density) of a variable, from the
 #: true bin probabilities (benchmarks/bin_numbers.py --shares), the paper's cases, 5 components, 5 to 30 bins:
@@ -35,7 +35,7 @@ _MOST_STEPS = 256
 _LEAST_SPREAD = 1e-6  # in widths; values closer together are a single one, around which the bins were put
 
 
-def nyquist_concerns(values: np.ndarray, binning: Binning, sample_weight: np.ndarray | None = None) -> list[str]:
+def nyquist_issues(values: np.ndarray, binning: Binning, sample_weight: np.ndarray | None = None) -> list[str]:
     """Variables whose bins are too coarse for sinc reconstruction, in words; an empty list if there are none.
 
     Named are variables with more than 1 % of the spectrum beyond pi/T, by three standard errors, on at least 20
@@ -54,11 +54,11 @@ def nyquist_concerns(values: np.ndarray, binning: Binning, sample_weight: np.nda
     --------
     >>> import numpy as np
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.codes.spectrum import nyquist_concerns
+    >>> from tensorly_smp.codes.spectrum import nyquist_issues
     >>> X = np.random.default_rng(0).laplace(size=(20_000, 1))
-    >>> print(*nyquist_concerns(X, smp.choose_binning(X, n_bins=8, coverage=0.999)))
+    >>> print(*nyquist_issues(X, smp.choose_binning(X, n_bins=8, coverage=0.999)))
     Bins are too coarse for sinc reconstruction, ... of variable(s) 'x0' (5.7 % with 8 bins). ...
-    >>> nyquist_concerns(X, smp.choose_binning(X, n_bins=30, coverage=0.999))
+    >>> nyquist_issues(X, smp.choose_binning(X, n_bins=30, coverage=0.999))
     []
     """
     coarse = []

@@ -120,14 +120,8 @@ def as_problem(
         raise InvalidInputError(
             f"data is {type(data).__name__}, which has its variables; give modes and variables with tensors only."
         )
-    tensors: CoupledTensors | CoupledCodes
     if isinstance(data, Codes):
-        context = checked_context(options.dtype, options.device)
-        tensors = couple_samples(data, rank, loss, weights, form, sample_weight, context)
-        values, kept = thinned(data.values, checked_sample_weight(sample_weight, data.n_samples))
-        some = data if values is data.values else Codes(values, data.binning)
-        form = "implicit" if isinstance(tensors, CoupledCodes) else "counted"
-        problem = Problem(tensors, rank, loss, data.binning, some, None, kept, form)
+        problem = _problem_of_codes(data, rank, loss, weights, form, sample_weight, options)
     elif sample_weight is not None and samples is None:
         raise InvalidInputError(
             f"data is {type(data).__name__}; sample_weight is for Codes. count_marginals weights the samples as it "
@@ -145,11 +139,23 @@ def as_problem(
         tensors = couple_tensors(data, modes, weights, options.dtype, options.device)
         binning = None if variables is None else Binning.from_n_bins(tensors.n_bins, variables)
         problem = Problem(tensors, rank, loss, binning, data, modes)
-    if 0 < tensors.n_samples < rank:
+    if 0 < problem.tensors.n_samples < rank:
         raise InvalidInputError(
-            f"{rank} components with {tensors.n_samples} samples; expected at most one component per sample."
+            f"{rank} components with {problem.tensors.n_samples} samples; expected at most one component per sample."
         )
     return problem
+
+
+def _problem_of_codes(
+    codes: Codes, rank: int, loss: str, weights: str, form: str, sample_weight: Any, options: SolverOptions
+) -> Problem:
+    """Problem of all triples of samples; the algebraic start takes a part of them where they are many."""
+    context = checked_context(options.dtype, options.device)
+    tensors = couple_samples(codes, rank, loss, weights, form, sample_weight, context)
+    values, kept = thinned(codes.values, checked_sample_weight(sample_weight, codes.n_samples))
+    some = codes if values is codes.values else Codes(values, codes.binning)
+    found = "implicit" if isinstance(tensors, CoupledCodes) else "counted"
+    return Problem(tensors, rank, loss, codes.binning, some, None, kept, found)
 
 
 def _check_samples(samples: Any, n_bins: tuple[int, ...]) -> None:

@@ -13,8 +13,8 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.decomposition.problem import Problem
 from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.initializers.coarsening import coarse_sizes
 from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, start_partition
-from tensorly_smp.initializers.merging import coarse_sizes
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.marginals.block_tensor import counted_partition
 from tensorly_smp.marginals.histograms import Marginals
@@ -63,13 +63,13 @@ def make_starts(
         return starts
     if is_name:
         return gevd_starts(problem.algebraic_data, problem.rank, starts, streams, problem.sample_weight)
-    given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
-    if given.rank != problem.rank or given.n_bins != problem.n_bins:
+    start = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
+    if start.rank != problem.rank or start.n_bins != problem.n_bins:
         raise InvalidInputError(
-            f"init has {given.rank} components and {given.n_bins} bins; expected {problem.rank} components and "
+            f"init has {start.rank} components and {start.n_bins} bins; expected {problem.rank} components and "
             f"{problem.n_bins} bins."
         )
-    return [given, *starts[1:]]
+    return [start, *starts[1:]]
 
 
 def gevd_starts(

@@ -60,24 +60,24 @@ class ConditionalDensities(Protocol):
         """Inverse (...) of the distribution function of one component."""
         ...
 
-    def draw(self, q: np.ndarray, component: int) -> np.ndarray:
-        """Draws (...) of one component from uniform ones (...): the quantiles, but values themselves if discrete."""
+    def value_quantile(self, q: np.ndarray, component: int) -> np.ndarray:
+        """Quantiles (...) of one component among the values that a variable takes: categories if it is discrete."""
         ...
 
     def mean(self) -> np.ndarray:
         """Means (rank,)."""
         ...
 
-    def settled(self, x: np.ndarray) -> np.ndarray:
+    def to_values(self, x: np.ndarray) -> np.ndarray:
         """Values (...) that points (...) stand for: themselves, or the categories of their cells if discrete."""
         ...
 
-    def settled_cdf(self, x: np.ndarray) -> np.ndarray:
-        """Distribution functions (..., rank) of draws at x (...): a step at every value if discrete, else `cdf`."""
+    def value_cdf(self, x: np.ndarray) -> np.ndarray:
+        """Distribution functions (..., rank) of the values: a step at each of them if discrete, else `cdf`."""
         ...
 
-    def mean_draw(self) -> np.ndarray:
-        """Means (rank,) of draws."""
+    def value_mean(self) -> np.ndarray:
+        """Means (rank,) of the values."""
         ...
 
     def variance(self) -> np.ndarray:
@@ -282,19 +282,19 @@ class GridConditionals:
             x = self.origin + self.unit * t
         return np.clip(x, max(self.bounds[0], -_LARGEST), min(self.bounds[1], _LARGEST))
 
-    def draw(self, q: np.ndarray, component: int) -> np.ndarray:
-        """Draws (...) of one component from uniform ones (...): the quantiles, but values themselves if discrete."""
-        return self._settled(self.quantile(q, component), self._cell_of(q, component))
+    def value_quantile(self, q: np.ndarray, component: int) -> np.ndarray:
+        """Quantiles (...) of one component among the values that a variable takes: categories if it is discrete."""
+        return self._to_values(self.quantile(q, component), self._cell_of(q, component))
 
-    def settled_cdf(self, x: np.ndarray) -> np.ndarray:
-        """Distribution functions (..., rank) of draws at x (...): a step at every value if discrete, else `cdf`."""
+    def value_cdf(self, x: np.ndarray) -> np.ndarray:
+        """Distribution functions (..., rank) of the values: a step at each of them if discrete, else `cdf`."""
         values = self.cdf(x)
         if self.categories is None:
             return values
         _, cell, _, outside = self._locate(x)
         category = self.categories[cell]
         steps = self._cumulative.copy()
-        # draws are never outside the grid
+        # values are never outside the grid
         steps[0] = 0.0
         steps[-1] = 1.0
         is_single = ~np.isnan(category)
@@ -304,11 +304,11 @@ class GridConditionals:
         values[beyond] = np.where(x[beyond] < self._at(self.knots[0]), 0.0, 1.0)[:, None]
         return values
 
-    def settled(self, x: np.ndarray) -> np.ndarray:
+    def to_values(self, x: np.ndarray) -> np.ndarray:
         """Values (...) that points (...) stand for: themselves, or the categories of their cells if discrete."""
-        return self._settled(x, self._locate(x)[1])
+        return self._to_values(x, self._locate(x)[1])
 
-    def _settled(self, x: np.ndarray, cell: np.ndarray) -> np.ndarray:
+    def _to_values(self, x: np.ndarray, cell: np.ndarray) -> np.ndarray:
         if self.categories is None:
             return x
         values = self.categories[cell]
@@ -319,8 +319,8 @@ class GridConditionals:
         first, _, size = self._central_moments()
         return self.origin + self.unit * (self.background.center + size * first)
 
-    def mean_draw(self) -> np.ndarray:
-        """Means (rank,) of draws: with values far apart, the middle of a cell is far from the value in it."""
+    def value_mean(self) -> np.ndarray:
+        """Means (rank,) of the values: with values far apart, the middle of a cell is far from the value in it."""
         if self.categories is None:
             return self.mean()
         # Outside the grid, inside each cell, outside the grid.

@@ -83,7 +83,8 @@ def _grid(edges: np.ndarray) -> tuple[float, float]:
     origin is at the narrowest bin, next to which subtraction is exact, and the unit, a power of two, divides exactly.
     """
     widths = np.diff(edges)
-    n_bins, narrowest = len(widths), int(np.argmin(widths))
+    n_bins = len(widths)
+    narrowest = int(np.argmin(widths))
     mean = edges[-1] / n_bins - edges[0] / n_bins
     # Densities are per unit, and squares of the range are taken: neither must overflow.
     if widths[narrowest] < mean * _NARROW:

@@ -11,7 +11,7 @@ from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
 from tensorly_smp.likelihood.cell_samples import SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
 from tensorly_smp.splines.spline_basis import SplineBasis
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
@@ -43,9 +43,9 @@ def log_spline_conditionals(
     high: float,
     share: np.ndarray,
     bounds: tuple[float, float] = NO_BOUNDS,
-    coordinate: Coordinate = LINEAR,
+    transform: ArcsinhTransform = LINEAR,
 ) -> GridConditionals:
-    """Densities of one variable whose logarithms, in some coordinate, are cubic splines on [low, high].
+    """Densities of one variable whose logarithms, as functions of the transformed variable, are cubic splines.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def log_spline_conditionals(
     bounds : (float, float)
         Of the variable, at the ends of the interval or beyond them: there is no density past them. Infinite where there
         are none.
-    coordinate : Coordinate
-        In which the knots of the splines are equally spaced; by default the variable itself.
+    transform : ArcsinhTransform
+        After which the knots of the splines are equally spaced; by default the variable itself.
 
     Returns
     -------
@@ -79,13 +79,13 @@ def log_spline_conditionals(
     >>> conditionals.quantile(np.array([0.16, 0.84]), 0).round(1).tolist()
     [-1.0, 1.0]
     """
-    origin, unit, knots = _grid(low, high, basis.n_cells, coordinate)
+    origin, unit, knots = _grid(low, high, basis.n_cells, transform)
     logs = basis.at_edges @ coefficients
     # What was fitted are the middles of the cells. Where far values are alone in the outermost cell, the spline may
     # rise by a hundred in the half cell beyond its middle, and the end would outweigh everything.
     middles = np.pad(basis.at_cells @ coefficients, ((1, 1), (0, 0)), constant_values=-np.inf)
     logs = np.minimum(logs, np.maximum(middles[1:], middles[:-1]) + MOST_RISE)
-    if not coordinate.is_linear:  # per unit of the coordinate so far
+    if not transform.is_linear:  # per unit of the transformed variable so far
         logs -= np.log(np.hypot(1.0, knots))[:, None]
     values = np.exp(logs - logs.max(axis=0))
     inner = 0.5 * (values[1:] + values[:-1]) * np.diff(knots)[:, None]
@@ -94,10 +94,10 @@ def log_spline_conditionals(
     return GridConditionals.from_knots(origin, unit, knots, values, background, share, bounds)
 
 
-def _grid(low: float, high: float, n_cells: int, coordinate: Coordinate) -> tuple[float, float, np.ndarray]:
+def _grid(low: float, high: float, n_cells: int, transform: ArcsinhTransform) -> tuple[float, float, np.ndarray]:
     """Origin, unit and knots (n_cells + 1,) of the edges of the cells."""
-    if not coordinate.is_linear:
-        return coordinate.center, coordinate.scale, coordinate.knots(low, high, n_cells)
+    if not transform.is_linear:
+        return transform.center, transform.scale, transform.knots(low, high, n_cells)
     knots = np.arange(n_cells + 1.0)
     # The difference of the ends first, which is exact where they are close, unless it overflows.
     with np.errstate(over="ignore"):
@@ -133,7 +133,7 @@ def smooth_conditionals(
     for i, n in enumerate(cells.smooth):
         spline = mixture.coefficients[:, i]
         found[n] = log_spline_conditionals(
-            cells.basis, spline, cells.low[n], cells.high[n], share, bounds[n], cells.coordinates[n]
+            cells.basis, spline, cells.low[n], cells.high[n], share, bounds[n], cells.transforms[n]
         )
     tables = cells.split(np.exp(mixture.tables))
     for n, edges, values, table in zip(cells.discrete, cells.edges, cells.categories, tables, strict=True):

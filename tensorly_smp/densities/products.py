@@ -87,7 +87,7 @@ def impute(
         if not here.any():
             continue
         if rng is None or components is None:
-            filled[rows[here], n] = shares[here] @ each.mean_draw()
+            filled[rows[here], n] = shares[here] @ each.value_mean()
         else:
             filled[rows[here], n] = draw_values(each, components[here], rng)
     return filled
@@ -99,7 +99,7 @@ def draw_values(conditionals: ConditionalDensities, components: np.ndarray, rng:
     values = np.empty(len(components))
     for r in np.unique(components):
         chosen = components == r
-        values[chosen] = conditionals.draw(shares[chosen], int(r))
+        values[chosen] = conditionals.value_quantile(shares[chosen], int(r))
     return values
 
 

@@ -1,4 +1,4 @@
-"""From factors to the density of the mixture."""
+"""Reconstruction of the density of a mixture from its factors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
-from tensorly_smp.likelihood.cells import curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.splines.penalties import CRITERIA
 from tensorly_smp.splines.ungrouping import ungroup
@@ -157,17 +157,17 @@ def _log_spline_density(
     if posterior is None:
         posterior = factors.posterior(encode_samples(values, binning))
     posterior = _checked_posterior(posterior, (len(values), factors.rank))
-    cells = lay_cells(values, factors.rank, binning.edges)
-    laid, near = on_best_cells(
-        CellSamples.lay(values, cells),
+    cells = choose_cells(values, factors.rank, binning.edges)
+    on_grid, near = on_best_cells(
+        CellSamples.assign_to_grid(values, cells),
         curved_cells(cells, values, factors.rank),
-        lambda other: CellSamples.lay(values, other),
+        lambda other: CellSamples.assign_to_grid(values, other),
         posterior,
         penalty,
     )
-    _, mixture = laid.choose(laid.given(posterior), penalty, near)
+    _, mixture = on_grid.choose(on_grid.counts_from_posterior(posterior), penalty, near)
     weights = np.exp(mixture.log_weights)
-    conditionals = smooth_conditionals(laid.cells, mixture, background_share(weights * laid.total_weight))
+    conditionals = smooth_conditionals(on_grid.cells, mixture, background_share(weights * on_grid.total_weight))
     return MixtureDensity(weights / weights.sum(), conditionals, binning.variables)
 
 

@@ -14,8 +14,22 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.smooth_em import SmoothFit
-from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
 from tensorly_smp.splines.spline_basis import spline_basis
+
+_LONG_NAMES = {
+    "spline": "coefficients of the cubic B-splines of the log density",
+    "penalty": "of third differences of these, per sample of the component",
+    "spline_center": "the splines are of arsinh((x - center) / scale) of the variable x; NaN where they are of x",
+    "spline_scale": "see spline_center",
+    "interval": "where the splines live, in the unit of the variable",
+    "bounds": "of the variable, at the ends of the interval or beyond them; NaN where there is none",
+    "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
+    "discrete": "whether the variable keeps a histogram",
+    "categories": "value of the bin of a discrete variable, the nearest if it holds none; NaN if several",
+    "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
+    "round": "penalties were chosen anew before each round",
+}
 
 
 def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> xr.Dataset:
@@ -37,36 +51,23 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
         (component), ``interval`` and ``bounds`` (variable, end), ``discrete`` (variable), ``categories`` (variable,
         bin), and ``log_likelihood`` and ``round`` (em_pass).
     """
-    cells, rank, n_variables = fit.cells, fit.mixture.rank, dataset.sizes["variable"]
+    cells = fit.cells
+    rank = fit.mixture.rank
+    n_variables = dataset.sizes["variable"]
     order = np.argsort(-fit.mixture.log_weights, kind="stable")
     spline = np.full((n_variables, cells.basis.n_basis, rank), np.nan)
-    penalty, interval = np.full((n_variables, rank), np.nan), np.full((n_variables, 2), np.nan)
-    smooth, discrete = list(cells.smooth), list(cells.discrete)
+    penalty = np.full((n_variables, rank), np.nan)
+    interval = np.full((n_variables, 2), np.nan)
+    smooth = list(cells.smooth)
+    discrete = list(cells.discrete)
     spline[smooth] = fit.mixture.coefficients.transpose(1, 0, 2)[:, :, order]
     penalty[smooth] = fit.penalty[:, order]
     interval[smooth] = np.stack([cells.low, cells.high], axis=1)[smooth]
-    curved = [n for n in smooth if not cells.coordinates[n].is_linear]
+    curved = [n for n in smooth if not cells.transforms[n].is_linear]
     line = np.full((2, n_variables), np.nan)
-    line[:, curved] = np.reshape([(cells.coordinates[n].center, cells.coordinates[n].scale) for n in curved], (-1, 2)).T
-    factors = np.full(dataset["factors"].shape, np.nan)
-    categories = np.full(factors.shape[:2], np.nan)
-    tables = cells.split(np.exp(fit.mixture.tables[:, order]))
-    for n, table, values in zip(discrete, tables, cells.categories, strict=True):
-        factors[n, : len(table)], categories[n, : len(table)] = table / table.sum(axis=0), values
+    line[:, curved] = np.reshape([(cells.transforms[n].center, cells.transforms[n].scale) for n in curved], (-1, 2)).T
+    factors, categories = _histograms(fit, order, dataset["factors"].shape)
     weights = np.exp(fit.mixture.log_weights[order])
-    names = {
-        "spline": "coefficients of the cubic B-splines of the log density",
-        "penalty": "of third differences of these, per sample of the component",
-        "spline_center": "the splines are of arsinh((x - center) / scale) of the variable x; NaN where they are of x",
-        "spline_scale": "see spline_center",
-        "interval": "where the splines live, in the unit of the variable",
-        "bounds": "of the variable, at the ends of the interval or beyond them; NaN where there is none",
-        "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
-        "discrete": "whether the variable keeps a histogram",
-        "categories": "value of the bin of a discrete variable, the nearest if it holds none; NaN if several",
-        "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
-        "round": "penalties were chosen anew before each round",
-    }
     contents = {
         "spline": (("variable", "basis", "component"), spline),
         "penalty": (("variable", "component"), penalty),
@@ -80,7 +81,7 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
         "log_likelihood": ("em_pass", fit.trace),
         "round": ("em_pass", fit.rounds),
     }
-    dataset = dataset.assign({name: (*content, {"long_name": names[name]}) for name, content in contents.items()})
+    dataset = dataset.assign({name: (*content, {"long_name": _LONG_NAMES[name]}) for name, content in contents.items()})
     dataset = dataset.assign_coords(
         basis=np.arange(cells.basis.n_basis), end=["low", "high"], em_pass=np.arange(len(fit.trace))
     )
@@ -98,6 +99,17 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
         total_log_likelihood=fit.log_likelihood,
         n_parameters=fit.n_parameters,
     )
+
+
+def _histograms(fit: SmoothFit, order: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Factors (n_variables, n_bins, rank) and categories (n_variables, n_bins) of the discrete variables, else NaN."""
+    factors = np.full(shape, np.nan)
+    categories = np.full(shape[:2], np.nan)
+    tables = fit.cells.split(np.exp(fit.mixture.tables[:, order]))
+    for n, table, values in zip(fit.cells.discrete, tables, fit.cells.categories, strict=True):
+        factors[n, : len(table)] = table / table.sum(axis=0)
+        categories[n, : len(table)] = values
+    return factors, categories
 
 
 def spline_density(dataset: xr.Dataset, factors: MixtureFactors) -> MixtureDensity:
@@ -129,7 +141,8 @@ def fine_probabilities(dataset: xr.Dataset, factors: MixtureFactors) -> list[np.
     """
     if "spline" not in dataset:
         return None
-    basis, spline = spline_basis(dataset.sizes["basis"]), dataset["spline"].transpose("variable", "basis", "component")
+    basis = spline_basis(dataset.sizes["basis"])
+    spline = dataset["spline"].transpose("variable", "basis", "component")
     pairs = zip(dataset["discrete"].values, spline.values, factors.factors, strict=True)
     return [factor if discrete else np.exp(basis.log_probabilities(beta)) for discrete, beta, factor in pairs]
 
@@ -142,7 +155,7 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
     if not np.isfinite(spline[list(smooth)]).all() or not ((share > 0) & (share < 1)).all():
         raise InvalidInputError("Splines or background of the Dataset are out of range.")
     bounds = _bounds(dataset)
-    coordinates = _coordinates(dataset)
+    transforms = _transforms(dataset)
     conditionals: dict[int, ConditionalDensities] = {}
     for n in smooth:
         low, high = interval[n]
@@ -150,18 +163,18 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
             raise InvalidInputError(
                 f"The splines of variable {n} live between {low} and {high}; expected an interval inside {bounds[n]}."
             )
-        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, bounds[n], coordinates[n])
+        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, bounds[n], transforms[n])
     return conditionals
 
 
-def _coordinates(dataset: xr.Dataset) -> list[Coordinate]:
-    """Coordinate of the splines of every variable; files of before there were others have the variables themselves."""
+def _transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:
+    """Transforms of the splines of all variables; files that predate transforms have the variables themselves."""
     if "spline_scale" not in dataset:
         return [LINEAR] * dataset.sizes["variable"]
     pairs = zip(dataset["spline_center"].values.tolist(), dataset["spline_scale"].values.tolist(), strict=True)
-    found = [LINEAR if np.isnan(scale) else Coordinate(center, scale) for center, scale in pairs]
+    found = [LINEAR if np.isnan(scale) else ArcsinhTransform(center, scale) for center, scale in pairs]
     if not all(each.is_linear or (np.isfinite(each.center) and each.scale > 0) for each in found):
-        raise InvalidInputError("Coordinates of the splines of the Dataset are out of range.")
+        raise InvalidInputError("Transforms of the splines of the Dataset are out of range.")
     return found
 
 

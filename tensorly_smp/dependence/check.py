@@ -43,11 +43,13 @@ def pair_tests(
         Sets of draws.
     rng : Generator
     """
-    rank, n_variables = len(density.weights), values.shape[1]
+    rank = len(density.weights)
+    n_variables = values.shape[1]
     most = max(MOST_ENTRIES // (rank * n_variables), _LEAST_ROWS)
     if len(values) > most:  # of very many variables
         rows = np.arange(most) * len(values) // most
-        values, weights = values[rows], weights[rows]
+        values = values[rows]
+        weights = weights[rows]
     posterior = density.posterior(values)
     scores = PairScores.of(values, posterior, weights)
     tests = judge_pairs(scores)
@@ -55,7 +57,8 @@ def pair_tests(
     doubtful = np.sort(doubtful[tests.p_value[doubtful] < SURELY_INDEPENDENT])
     if not len(doubtful) or not n_replicates:
         return tests
-    pairs, columns = scores.pairs[doubtful], np.arange(n_variables)
+    pairs = scores.pairs[doubtful]
+    columns = np.arange(n_variables)
     is_shared = shares_nuisance(rank, n_variables)
     if not is_shared:  # then only the variables of these pairs are needed
         columns, places = np.unique(pairs, return_inverse=True)
@@ -137,7 +140,8 @@ def dependence_warning(
     if not gross.any():
         return None
     order = [i for i in np.argsort(-strength, kind="stable").tolist() if gross[i]]
-    named, is_linear = [], False
+    named = []
+    is_linear = False
     for i in order:
         j, k = chosen[tests.pairs[i]].tolist()
         r = int(np.nanargmax(tests.strength[i]))

@@ -82,7 +82,8 @@ def weighted_ranks(values: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 def legendre(u: np.ndarray, degree: int) -> np.ndarray:
     """Orthonormal polynomials (..., degree) of degree 1, 2, ... of uniform variables u (...) on [0, 1]."""
-    x, values = 2.0 * u - 1.0, [np.ones_like(u), 2.0 * u - 1.0]
+    x = 2.0 * u - 1.0
+    values = [np.ones_like(u), 2.0 * u - 1.0]
     for k in range(1, degree):
         values.append(((2 * k + 1) * x * values[k] - k * values[k - 1]) / (k + 1))
     return np.stack([np.sqrt(2 * k + 1.0) * values[k] for k in range(1, degree + 1)], axis=-1)
@@ -160,12 +161,14 @@ class PairScores:
     def of(cls, values: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> PairScores:
         """Compute the scores of all pairs from samples (n_samples, n_variables), NaN = missing."""
         n_samples, n_variables = values.shape
-        pairs, rank = all_pairs(n_variables), posterior.shape[1]
+        pairs = all_pairs(n_variables)
+        rank = posterior.shape[1]
         j, k = pairs.T
         functions = rank_functions(values, posterior, weights, DEGREE)
         present = (~np.isnan(values)).astype(np.float64)
         sums = np.empty((len(pairs), rank, DEGREE**2))
-        sizes, squares = np.empty((len(pairs), rank)), np.empty((len(pairs), rank))
+        sizes = np.empty((len(pairs), rank))
+        squares = np.empty((len(pairs), rank))
         for r in range(rank):
             share = (weights * posterior[:, r])[:, None]
             # One product of matrices for all pairs: rows and columns are variables, and the polynomials of each.
@@ -206,7 +209,8 @@ class NullScores:
     is_shared: bool = True
 
     def __post_init__(self) -> None:
-        per_variable, n_scores = self.rank * NUISANCE_DEGREE, self.rank * DEGREE**2
+        per_variable = self.rank * NUISANCE_DEGREE
+        n_scores = self.rank * DEGREE**2
         n_nuisance = self.rank - 1 + (self.n_variables if self.is_shared else 2) * per_variable
         n_grams = 1 if self.is_shared else len(self.pairs)
         self.total = 0.0

@@ -44,7 +44,8 @@ def project(sources: Sequence[ConditionalDensities], coefficients: np.ndarray) -
     means = sum(a * each.mean() for each, a in used)
     variances = sum(a * a * each.variance() for each, a in used)
     spread = np.sqrt(np.asarray(variances))
-    low, high = float((means - REACH * spread).min()), float((means + REACH * spread).max())
+    low = float((means - REACH * spread).min())
+    high = float((means + REACH * spread).max())
     width = (high - low) / N_CELLS
     rank = used[0][0].rank
     masses = np.empty((N_CELLS, rank))

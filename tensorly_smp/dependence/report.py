@@ -1,4 +1,4 @@
-"""Which variables depend on each other within components: the report, as a table, as HTML, as a Dataset."""
+"""Report on dependence within components: as a table, as HTML, as a Dataset."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ class IndependenceReport:
         """
         import xarray as xr
 
-        n, rank = len(self.variables), len(self.weights)
+        n = len(self.variables)
+        rank = len(self.weights)
         j, k = self.tests.pairs.T
 
         def square(values: np.ndarray) -> np.ndarray:
@@ -137,7 +138,8 @@ class IndependenceReport:
             found[j, k] = found[k, j] = values
             return found
 
-        both, names = ("variable", "other_variable"), np.array([str(name) for name in self.variables])
+        both = ("variable", "other_variable")
+        names = np.array([str(name) for name in self.variables])
         return xr.Dataset(
             {
                 "rank_correlation": ((*both, "component"), square(self.tests.correlation)),

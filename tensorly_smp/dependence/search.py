@@ -151,7 +151,8 @@ def alternate(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: fl
     best, point, since = candidate, candidate, 0
     fit: SourceFit | None = None
     fit_of_best: SourceFit | None = None
-    is_converged, tol = False, max(tol, LEAST_GAIN / samples.total_weight)
+    is_converged = False
+    tol = max(tol, LEAST_GAIN / samples.total_weight)
     for step in range(n_steps):
         fit = _fit(samples, point, N_PASSES, fit if step % KEPT_STEPS else None)
         log_det = float(np.linalg.slogdet(point.unmixing)[1])
@@ -272,7 +273,8 @@ def _component_means(samples: MixedSamples, posterior: np.ndarray) -> np.ndarray
 def diagonalized(samples: MixedSamples, candidate: Candidate) -> Candidate:
     """A candidate whose matrix diagonalizes the covariances of its components: the best one for Gaussian sources."""
     sources = samples.values @ candidate.unmixing.T
-    covariances, totals = [], []
+    covariances = []
+    totals = []
     for column in candidate.posterior.T:
         share = column * samples.weights
         total = max(float(share.sum()), np.finfo(float).tiny)
@@ -315,7 +317,8 @@ def search_unmixing(
     callback : callable, optional
         ``callback(candidate)`` after every start.
     """
-    values, weights = samples.values, samples.weights
+    values = samples.values
+    weights = samples.weights
     n = values.shape[1]
     whitener = inverse_root(_shrunk_covariance(samples))
     whitened = values @ whitener.T
@@ -344,7 +347,8 @@ def search_unmixing(
             callback(starts[-1])
     starts.sort(key=lambda each: -each.criterion)
     starts[:N_SCREENED] = [alternate(samples, each, MORE_STEPS, tol) for each in starts[:N_SCREENED]]
-    best, clear = max(starts, key=lambda each: each.criterion), clearest(samples, starts)
+    best = max(starts, key=lambda each: each.criterion)
+    clear = clearest(samples, starts)
     ends = [polished(samples, each, n_steps, tol) for each in ([best] if best is clear else [best, clear])]
     return UnmixingSearch(clearest(samples, ends), product, starts)
 
@@ -366,7 +370,8 @@ def held_out_gain(samples: MixedSamples, product: Candidate, best: Candidate, to
     folds = np.arange(len(samples.values)) % N_FOLDS
     gain = 0.0
     for fold in range(N_FOLDS):
-        kept, out = samples.rows(folds != fold), samples.rows(folds == fold)
+        kept = samples.rows(folds != fold)
+        out = samples.rows(folds == fold)
         if copies(kept.values):  # a matrix that hangs on a few samples
             return -np.inf
         for sign, candidate, n_steps in ((-1.0, product, 1), (1.0, best, FOLD_STEPS)):

@@ -10,7 +10,7 @@ import numpy as np
 from tensorly_smp.dependence.unmixing import LogDensities, source_densities
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cell_samples import CellSamples, SmoothMixture, on_best_cells
-from tensorly_smp.likelihood.cells import Cells, combined_cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import Cells, choose_cells, combined_cells, curved_cells
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 #: Gain of a pass, in nats per sample, below which EM stops between two updates of the matrix.
@@ -87,22 +87,19 @@ def fit_sources(
     n_passes : int
         Passes of EM, at most.
     before : SourceFit, optional
-        Fit of nearly the same sources: its coordinates are kept, and penalties are searched near its own.
+        Fit of nearly the same sources: its transforms are kept, and penalties are searched near its own.
     """
-    values, rank = np.concatenate([sources, categories], axis=1), posterior.shape[1]
+    values = np.concatenate([sources, categories], axis=1)
+    rank = posterior.shape[1]
     n = sources.shape[1]
     # Sources keep no histogram, so that their bins are not looked at.
     bins = [np.array([0.0, 1.0])] * n + list(edges)
-    cells = lay_cells(values, rank, bins, range(n, values.shape[1]), None, weights)
-    if any(i < n for i in cells.discrete):
-        raise InvalidInputError(
-            "A source has a single value, but for rounding: some variable has values too far from all others. Set them "
-            "to NaN, or rescale them."
-        )
+    cells = choose_cells(values, rank, bins, range(n, values.shape[1]), None, weights)
+    _refuse_constant(cells, n)
     choices = [cells, *curved_cells(cells, values, rank, None, weights)]
 
     def on_cells(chosen: Cells) -> CellSamples:
-        return CellSamples.lay(values, chosen, weights)
+        return CellSamples.assign_to_grid(values, chosen, weights)
 
     if before is None:
         samples, near = on_best_cells(on_cells(cells), choices[1:], on_cells, posterior, criterion)
@@ -112,7 +109,7 @@ def fit_sources(
         samples = on_cells(combined_cells(choices, dict(enumerate(kinds))))
         near = None
         if samples.cells.basis is before.cells.basis:
-            totals = samples.shares(samples.given(posterior).counts)[1]
+            totals = samples.shares(samples.counts_from_posterior(posterior).counts)[1]
             near = (before.penalty.ravel() * totals, before.mixture)
     fit: SmoothFit = smooth_em(
         samples, posterior, criterion=criterion, near=near, n_rounds=1, n_iter_max=n_passes, tol=PASS_TOL
@@ -131,10 +128,18 @@ def fit_sources(
     )
 
 
+def _refuse_constant(cells: Cells, n_sources: int) -> None:
+    if any(i < n_sources for i in cells.discrete):
+        raise InvalidInputError(
+            "A source has a single value, but for rounding: some variable has values too far from all others. Set them "
+            "to NaN, or rescale them."
+        )
+
+
 def _kind(cells: Cells, choices: Sequence[Cells], source: int) -> int:
-    """Number of the choice whose coordinate a source has."""
-    coordinates = [each.coordinates[source] for each in choices]
-    return coordinates.index(cells.coordinates[source])
+    """Number of the choice whose transform a source has."""
+    transforms = [each.transforms[source] for each in choices]
+    return transforms.index(cells.transforms[source])
 
 
 def _log_categories(cells: Cells, mixture: SmoothMixture, values: np.ndarray) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Where the search for an unmixing matrix starts: local covariances, independent components, pooled covariances."""
+"""Starts of the search for an unmixing matrix: local covariances, independent components, pooled covariances."""
 
 from __future__ import annotations
 
@@ -127,12 +127,14 @@ def gaussian_mixture(
     kmeans = KMeans(n_local, n_init=1, max_iter=30, random_state=int(rng.integers(2**31)))
     labels = kmeans.fit(values, sample_weight=weights).labels_
     posterior = np.eye(n_local)[labels]
-    n_variables, before = values.shape[1], -np.inf
+    n_variables = values.shape[1]
+    before = -np.inf
     for _ in range(LOCAL_PASSES):
         shares = posterior * weights[:, None]
         totals = shares.sum(axis=0)
         means = shares.T @ values / np.maximum(totals, np.finfo(float).tiny)[:, None]
-        joint, covariances = np.empty_like(posterior), np.empty((n_local, n_variables, n_variables))
+        joint = np.empty_like(posterior)
+        covariances = np.empty((n_local, n_variables, n_variables))
         for r in range(n_local):
             centered = values - means[r]
             second = (centered * shares[:, r, None]).T @ centered

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from tensorly_smp.likelihood.cell_samples import SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.splines.coordinate import Coordinate
+from tensorly_smp.splines.arcsinh import ArcsinhTransform
 from tensorly_smp.splines.spline_basis import SplineBasis
 
 #: Steps of L-BFGS in one search for the matrix, between two updates of the densities.
@@ -27,40 +27,44 @@ class LogDensities:
     Attributes
     ----------
     low, high : float
-        Ends of the cells, in the coordinate.
-    coordinate : Coordinate
+        Ends of the cells, after the transform.
+    transform : ArcsinhTransform
     values, slopes : ndarray (n_cells + 1, rank)
         At the edges; slopes are per cell.
     """
 
     low: float
     high: float
-    coordinate: Coordinate
+    transform: ArcsinhTransform
     values: np.ndarray
     slopes: np.ndarray
 
     @classmethod
     def of(
-        cls, basis: SplineBasis, coefficients: np.ndarray, low: float, high: float, coordinate: Coordinate
+        cls, basis: SplineBasis, coefficients: np.ndarray, low: float, high: float, transform: ArcsinhTransform
     ) -> LogDensities:
         """Tabulate log-splines with coefficients (n_basis, rank) on an interval of the source."""
-        ends = coordinate.forward(np.array([low, high]))
+        ends = transform.forward(np.array([low, high]))
         edges = np.arange(basis.n_cells + 1) / basis.n_cells
         logs = basis.at_cells @ coefficients
         scale = np.log(basis.n_cells) - np.log(ends[1] - ends[0]) - logsumexp(logs, axis=0)
         slope = BSpline(basis.knots, coefficients, 3).derivative()(edges) / basis.n_cells
-        slope[0], slope[-1] = np.maximum(slope[0], 0.0), np.minimum(slope[-1], 0.0)
-        return cls(float(ends[0]), float(ends[1]), coordinate, basis.at_edges @ coefficients + scale, slope)
+        slope[0] = np.maximum(slope[0], 0.0)
+        slope[-1] = np.minimum(slope[-1], 0.0)
+        return cls(float(ends[0]), float(ends[1]), transform, basis.at_edges @ coefficients + scale, slope)
 
     def at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log-densities and their derivatives (n_points, rank) at points (n_points,)."""
         n_cells = len(self.values) - 1
         per_unit = n_cells / (self.high - self.low)
-        position = (self.coordinate.forward(x) - self.low) * per_unit
+        position = (self.transform.forward(x) - self.low) * per_unit
         inside = np.clip(position, 0.0, n_cells)
         cell = np.minimum(inside.astype(np.int64), n_cells - 1)
         h = (inside - cell)[:, None]
-        y0, y1, d0, d1 = self.values[cell], self.values[cell + 1], self.slopes[cell], self.slopes[cell + 1]
+        y0 = self.values[cell]
+        y1 = self.values[cell + 1]
+        d0 = self.slopes[cell]
+        d1 = self.slopes[cell + 1]
         # Cubic Hermite: y0 + h (d0 + h (second + h third)).
         third = d0 + d1 - 2.0 * (y1 - y0)
         second = y1 - y0 - d0 - third
@@ -68,19 +72,19 @@ class LogDensities:
         slope = d0 + h * (2.0 * second + 3.0 * h * third)
         value += (position - inside)[:, None] * slope
         slope *= per_unit
-        if not self.coordinate.is_linear:  # log f(x) = log f(u) + log du/dx
-            standard = (x - self.coordinate.center) / self.coordinate.scale
-            rate = 1.0 / (self.coordinate.scale * np.sqrt(1.0 + standard**2))
+        if not self.transform.is_linear:  # log f(x) = log f(u) + log du/dx
+            standard = (x - self.transform.center) / self.transform.scale
+            rate = 1.0 / (self.transform.scale * np.sqrt(1.0 + standard**2))
             value += np.log(rate)[:, None]
             slope *= rate[:, None]
-            slope -= (standard / (self.coordinate.scale * (1.0 + standard**2)))[:, None]
+            slope -= (standard / (self.transform.scale * (1.0 + standard**2)))[:, None]
         return value, slope
 
 
 def source_densities(cells: Cells, mixture: SmoothMixture) -> list[LogDensities]:
     """Log-densities of all smooth variables of a mixture on cells."""
     return [
-        LogDensities.of(cells.basis, mixture.coefficients[:, i], cells.low[n], cells.high[n], cells.coordinates[n])
+        LogDensities.of(cells.basis, mixture.coefficients[:, i], cells.low[n], cells.high[n], cells.transforms[n])
         for i, n in enumerate(cells.smooth)
     ]
 
@@ -150,8 +154,10 @@ def maximize_unmixing(
     gain : float
         Gain of the penalized log-likelihood, per unit of sample weight.
     """
-    total, n = float(weights.sum()), len(unmixing)
-    first, base = values @ unmixing.T, log_weights + (0.0 if other is None else other)
+    total = float(weights.sum())
+    n = len(unmixing)
+    first = values @ unmixing.T
+    base = log_weights + (0.0 if other is None else other)
     n_effective = total + shrinkage.n_samples
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -159,8 +165,10 @@ def maximize_unmixing(
         sign, log_det = np.linalg.slogdet(relative)
         if sign <= 0:
             return np.inf, np.zeros(n * n)
-        sources, matrix = first @ relative.T, relative @ unmixing
-        joint, slopes = np.broadcast_to(base, (len(values), len(log_weights))).copy(), []
+        sources = first @ relative.T
+        matrix = relative @ unmixing
+        joint = np.broadcast_to(base, (len(values), len(log_weights))).copy()
+        slopes = []
         for i, each in enumerate(densities):
             value, slope = each.at(sources[:, i])
             joint += value

@@ -175,7 +175,7 @@ class MixtureFactors:
             factors = [_as_tensor(a) for a in factors]
             shapes = [to_numpy(a).shape for a in factors]
             weights = None if weights is None else _as_tensor(weights)
-            given = np.ones(1) if weights is None else to_numpy(weights)
+            received = np.ones(1) if weights is None else to_numpy(weights)
         except (TypeError, ValueError, ArithmeticError) as error:
             raise InvalidTypeError(
                 f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor or (weights, factors), of numbers."
@@ -184,7 +184,7 @@ class MixtureFactors:
             raise InvalidInputError(f"The factors have shapes {shapes}; expected matrices (n_bins, rank).")
         if weights is None:
             weights = tl.ones(shapes[0][1], **tl.context(factors[0]))
-        is_valid = np.isfinite(given).all() and (given >= 0).all() and (given > 0).any()
+        is_valid = np.isfinite(received).all() and (received >= 0).all() and (received > 0).any()
         if tuple(weights.shape) != shapes[0][1:] or not is_valid:
             raise InvalidInputError(
                 f"The weights are {weights}; expected {shapes[0][1]} that are non-negative and not all zero."

@@ -88,7 +88,7 @@ class StoppingRule:
     offset_error: float = 0.0
 
     def __call__(self, values: Sequence[float]) -> StopReason | None:
-        """Why to stop after these negative losses, or None."""
+        """Reason to stop after these negative losses, if there is one."""
         loss = -values[-1]
         if loss <= self.rounding and not self.offset_error:
             return StopReason.EXACT
@@ -116,7 +116,7 @@ class State:
 
 
 def coordinates_of(in_logarithms: bool) -> Coordinates[State]:
-    """Where sweeps are extrapolated.
+    """Coordinates in which sweeps are extrapolated.
 
     In logarithms for a loss whose optimum is positive, else the entries themselves, followed by the projection.
     """

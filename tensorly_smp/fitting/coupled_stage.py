@@ -48,11 +48,11 @@ class Decomposition:
 
     @property
     def is_of_all_triples(self) -> bool:
-        """Whether no triple is left out."""
+        """True if no triple is left out."""
         return isinstance(self.triples, str) and self.triples == "all"
 
     def is_large(self, n_bins: Sequence[int]) -> bool:
-        """Whether the histograms of all triples are too large for the KL loss."""
+        """True if the histograms of all triples are too large for the KL loss."""
         return cells_of_all_triples(n_bins) > MOST_CELLS_FOR_KL
 
     def settings(self, n_bins: Sequence[int]) -> dict[str, Any]:
@@ -77,7 +77,8 @@ class Decomposition:
 
     def solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
         """The coupled CPD: to its end, or as far as a refinement needs it."""
-        settings, every = self.settings(codes.n_bins), self.is_of_all_triples
+        settings = self.settings(codes.n_bins)
+        every = self.is_of_all_triples
         if every and self.is_large(codes.n_bins):
             if self.is_start:  # of which a part of many samples is as good
                 values, sample_weight = thinned(codes.values, sample_weight)

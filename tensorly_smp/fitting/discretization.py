@@ -79,7 +79,8 @@ class Discretization:
                 break
             if self.binning == "uniform" and n not in own and are_crowded(used[:, n], edges, weights):
                 present = ~np.isnan(used[:, n])
-                observed, own_weights = used[present, n], None if weights is None else weights[present]
+                observed = used[present, n]
+                own_weights = None if weights is None else weights[present]
                 ends = (observed.min(), observed.max()) if self.coverage is None else edges[[0, -1]]
                 own[n] = quantile_edges(observed, float(ends[0]), float(ends[1]), len(edges) - 1, own_weights)
         if not own:

@@ -1,4 +1,4 @@
-"""What the likelihood asks of the samples of a fit, wherever they are, and its answer for samples in memory."""
+"""Interface between the likelihood and the samples of a fit, wherever they are, and its form for samples in memory."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class FitSamples(Protocol):
         """The bins."""
 
     @property
-    def few(self) -> SamplesInMemory:
+    def subsample(self) -> SamplesInMemory:
         """The samples that cells are chosen by and starts compared on: all, or some of many."""
 
     @property
-    def are_few(self) -> bool:
-        """Whether these are all."""
+    def is_complete(self) -> bool:
+        """True if the subsample has all samples."""
 
-    def lay(self, cells: Cells) -> CellStatistics:
+    def assign_to_grid(self, cells: Cells) -> CellStatistics:
         """The samples in cells."""
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
@@ -64,16 +64,16 @@ class ReadSamples:
     ----------
     samples : Samples
     weights : ndarray (n_samples,) or None
-    few : Samples
+    subsample : Samples
         All of them, or evenly spaced ones and the extremes, that bins and cells are chosen by; see
         :mod:`tensorly_smp.codes.thinning`.
-    few_weights : ndarray or None
+    subsample_weights : ndarray or None
     """
 
     samples: Samples
     weights: np.ndarray | None
-    few: Samples
-    few_weights: np.ndarray | None
+    subsample: Samples
+    subsample_weights: np.ndarray | None
 
     @classmethod
     def of(
@@ -82,11 +82,11 @@ class ReadSamples:
         """Read samples of any kind; parameters as of :func:`tensorly_smp.samples.reading.read_samples`."""
         samples = read_samples(X, variables, sample_dim)
         weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-        values, few_weights = representative(samples.values, weights)
-        few = samples
+        values, subsample_weights = representative(samples.values, weights)
+        subsample = samples
         if values is not samples.values:
-            few = Samples(values, samples.variables, SampleLabels(len(values), tuple(range(values.shape[1]))))
-        return cls(samples, weights, few, few_weights)
+            subsample = Samples(values, samples.variables, SampleLabels(len(values), tuple(range(values.shape[1]))))
+        return cls(samples, weights, subsample, subsample_weights)
 
     @property
     def variables(self) -> tuple[Hashable, ...]:
@@ -111,9 +111,9 @@ class ReadSamples:
     def encode(self, binning: Binning) -> SamplesInMemory:
         """The samples in bins."""
         samples = in_memory(self.samples.values, binning, self.weights)
-        if self.few is self.samples:
+        if self.subsample is self.samples:
             return samples
-        return replace(samples, some=in_memory(self.few.values, binning, self.few_weights))
+        return replace(samples, some=in_memory(self.subsample.values, binning, self.subsample_weights))
 
     def count(self, binning: Binning, triples: np.ndarray) -> Marginals:
         """Marginals of these triples (n_triples, 3), to be added to those of other samples."""
@@ -145,13 +145,13 @@ class SamplesInMemory:
     some: SamplesInMemory | None = None
 
     @property
-    def few(self) -> SamplesInMemory:
+    def subsample(self) -> SamplesInMemory:
         """The samples that cells are chosen by and starts compared on: all, or some of many."""
         return self if self.some is None else self.some
 
     @property
-    def are_few(self) -> bool:
-        """Whether these are all."""
+    def is_complete(self) -> bool:
+        """True if the subsample has all samples."""
         return self.some is None
 
     @property
@@ -167,9 +167,9 @@ class SamplesInMemory:
         """Posteriors (n_samples, rank) for every start, a little of the uniform distribution being mixed in."""
         return [self.expect(start).posterior for start in starts]
 
-    def lay(self, cells: Cells) -> CellSamples:
+    def assign_to_grid(self, cells: Cells) -> CellSamples:
         """The samples in cells."""
-        return CellSamples.lay(self.values, cells, self.weights)
+        return CellSamples.assign_to_grid(self.values, cells, self.weights)
 
     def decompose(self, decomposition: Decomposition) -> CoupledSolution:
         """The coupled CPD."""

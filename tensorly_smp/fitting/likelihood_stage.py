@@ -1,4 +1,4 @@
-"""From the starts to the result: what an estimator does after it has chosen variables and bins."""
+"""Last stage of a fit: from the starts to the result, by EM, by smoothed EM, or by the decomposition alone."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from tensorly_smp.fitting.starts import (
     Starts,
     binned_factors,
     decomposed_starts,
-    given_start,
     search,
     searched_starts,
+    start_from_factors,
     stopped_status,
 )
 from tensorly_smp.fitting.variables import Variables
-from tensorly_smp.likelihood.cells import Cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """How starts are found and refined; all as the parameters of the estimator.
+    """Settings by which starts are found and refined; all as the parameters of the estimator.
 
     `searched` is the result of a search of the same samples, in place of a new one.
     """
@@ -80,11 +80,13 @@ class Refinement:
         options = self.decomposition
         found = self.searched
         if found is None:
-            searched = SearchedSamples(samples.few.values, samples.few.weights, variables.discrete, options.rank)
+            searched = SearchedSamples(
+                samples.subsample.values, samples.subsample.weights, variables.discrete, options.rank
+            )
             found = search(
                 searched, options.rank, options.n_init, options.random_state, options.n_jobs, options.verbose
             )
-        return searched_starts(samples.few, found)
+        return searched_starts(samples.subsample, found)
 
     def _decomposed(self, samples: FitSamples, variables: Variables) -> CoupledSolution:
         """The coupled CPD to its end; after a search only from its best result."""
@@ -102,8 +104,8 @@ class Refinement:
         if self._is_searched:
             return self._searched(samples, variables)
         if isinstance(options.init, MixtureFactors):
-            return given_start(samples.few, options.init, options.rank)
-        return decomposed_starts(samples.few, samples.decompose(options), str(options.init))
+            return start_from_factors(samples.subsample, options.init, options.rank)
+        return decomposed_starts(samples.subsample, samples.decompose(options), str(options.init))
 
     def _by_smoothed_em(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
         """The Dataset after smoothed EM from the best candidate; without passes if the fit has been stopped.
@@ -112,26 +114,29 @@ class Refinement:
         """
         starts = self._starts(samples, variables)
         stopped = starts.status
-        few, options = samples.few, self.decomposition
-        values, weights = few.values, few.weights
-        edges, rank = samples.binning.edges, options.rank
+        subsample = samples.subsample
+        options = self.decomposition
+        values = subsample.values
+        weights = subsample.weights
+        edges = samples.binning.edges
+        rank = options.rank
         others: tuple[Cells, ...] = ()
 
         def chosen_cells() -> Cells:
-            return lay_cells(values, rank, edges, variables.discrete, variables.support, weights)
+            return choose_cells(values, rank, edges, variables.discrete, variables.support, weights)
 
         try:
             cells = chosen_cells()
-            if (
-                len(edges) <= MOST_VARIABLES_FOR_STARTS and stopped is None
-            ):  # of more, this would take longer than all else
+            # Of more variables, this would take longer than all else.
+            if len(edges) <= MOST_VARIABLES_FOR_STARTS and stopped is None:
                 others = curved_cells(cells, values, rank, variables.support, weights)
         except KeyboardInterrupt:
-            cells, stopped = chosen_cells(), StopReason.INTERRUPTED
+            cells = chosen_cells()
+            stopped = StopReason.INTERRUPTED
 
         def refined(n_iter_max: int) -> RefinedCandidates:
             return refine_candidates(
-                few,
+                subsample,
                 starts.candidates if n_iter_max else starts.candidates[:1],
                 cells,
                 others,
@@ -146,11 +151,12 @@ class Refinement:
         try:
             found = refined(options.max_iter if stopped is None else 0)
         except KeyboardInterrupt:  # before there was any fit; the starts need not be lost
-            found, stopped = refined(0), StopReason.INTERRUPTED
+            found = refined(0)
+            stopped = StopReason.INTERRUPTED
         fit = found.fit
         if fit.status in (StopReason.INTERRUPTED, StopReason.CALLBACK):
             stopped = fit.status
-        if not samples.are_few and stopped is None:
+        if not samples.is_complete and stopped is None:
             try:
                 fit = self._of_all(samples, fit)
                 stopped = StopReason.INTERRUPTED if fit.status is StopReason.INTERRUPTED else None
@@ -172,7 +178,7 @@ class Refinement:
         """Smoothed EM of all samples, from the fit of some."""
         began = time.perf_counter()
         options = self.decomposition
-        every = samples.lay(fit.cells)
+        every = samples.assign_to_grid(fit.cells)
         expected, _ = every.expect(fit.mixture, np.zeros(fit.penalty.size))
         with (
             one_blas_thread(),
@@ -195,11 +201,11 @@ class Refinement:
 
 def _on_bins(callback: Callback, samples: FitSamples) -> PassCallback:
     """The caller's callback, given histograms on the bins under the posteriors of a pass."""
-    few = samples.few
-    total = len(few.values) if few.weights is None else float(few.weights.sum())
+    subsample = samples.subsample
+    total = len(subsample.values) if subsample.weights is None else float(subsample.weights.sum())
 
     def call(posterior: np.ndarray, value: float) -> bool | None:
-        factors = binned_factors(few.codes, posterior, few.weights)
+        factors = binned_factors(subsample.codes, posterior, subsample.weights)
         return callback(CPTensor((factors.weights, list(factors.factors))), -value / total)
 
     return call

@@ -104,7 +104,7 @@ def refine_candidates(
     """
     began = time.perf_counter()
     options = dict[str, Any](criterion=criterion, tol=tol)
-    first = samples.lay(cells)
+    first = samples.assign_to_grid(cells)
     numbers = sorted({candidate.start for candidate in candidates})
     posteriors = [candidate.posterior for candidate in candidates]
     fits: list[SmoothFit | None] = [None] * len(candidates)
@@ -117,7 +117,7 @@ def refine_candidates(
 
         own = {i: posteriors[i] for i, candidate in enumerate(candidates) if candidate.start == number}
         own = dict(islice(own.items(), MOST_SCREENED))
-        run = _Run(first, others, samples.lay, samples.weights, options | dict(callback=call), n_iter_max)
+        run = _Run(first, others, samples.assign_to_grid, samples.weights, options | dict(callback=call), n_iter_max)
         reached = run.follow_all(own)
         bar.advance(criterion=reached.fits[reached.best].information)
         return reached
@@ -175,7 +175,7 @@ class _Run:
         self,
         samples: CellStatistics,
         others: Sequence[Cells],
-        lay: Callable[[Cells], CellStatistics],
+        assign_to_grid: Callable[[Cells], CellStatistics],
         weights: np.ndarray | None,
         options: dict[str, Any],
         n_iter_max: int,
@@ -183,7 +183,7 @@ class _Run:
         self.samples = samples
         self.weights = weights
         self.choices = [*others, samples.cells] if others else []
-        self.lay = lay
+        self.assign_to_grid = assign_to_grid
         self.options = options
         self.n_iter_max = n_iter_max
         self.fits: dict[int, SmoothFit] = {}
@@ -232,7 +232,7 @@ class _Run:
         self.near[i] = (fit.total_penalty, fit.mixture)
 
     def _improved_by_cells(self) -> bool:
-        """Whether cells chosen by the posteriors at the end lead to a better fit.
+        """Refit with cells chosen by the posteriors at the end; True if that fit is better.
 
         They are not chosen again where the clusters are still those that they were chosen by.
         """
@@ -242,7 +242,8 @@ class _Run:
         before = self.fits[i]
         if self._is_as_chosen(before.posterior):
             return False
-        samples, near = self.samples, self.near
+        samples = self.samples
+        near = self.near
         if not self._choose_cells(i):
             return False
         self._follow(i, before.posterior, self.n_iter_max, N_ROUNDS)
@@ -252,7 +253,7 @@ class _Run:
         return False
 
     def _improved_by_sharper(self) -> bool:
-        """Whether sharper posteriors, and penalties chosen anew by these, lead to a better fit."""
+        """Refit from sharper posteriors, with penalties chosen anew; True if that fit is better."""
         i = self._best()
         before = self.fits[i]
         near = self.near.pop(i, None)
@@ -268,7 +269,7 @@ class _Run:
         return False
 
     def _is_better(self, i: int, before: SmoothFit) -> bool:
-        """Whether the fit of a candidate is better than the one before, which is put back otherwise."""
+        """Compare the fit of a candidate with the one before, and put that back unless the new one is better."""
         after = self.fits[i]
         if not self._is_stopped(i) and after.information > before.information:
             return True
@@ -279,15 +280,16 @@ class _Run:
         """Put the samples on the cells that suit every variable best, given the posteriors of a candidate."""
         self.chosen_by = self.fits[i].posterior
         chosen, near = on_best_cells(
-            self.samples, self.choices, self.lay, self.fits[i].posterior, self.options["criterion"]
+            self.samples, self.choices, self.assign_to_grid, self.fits[i].posterior, self.options["criterion"]
         )
         if chosen is self.samples:
             return False
-        self.samples, self.near = chosen, {i: near}
+        self.samples = chosen
+        self.near = {i: near}
         return True
 
     def _is_as_chosen(self, posterior: np.ndarray) -> bool:
-        """Whether these posteriors have the clusters that the cells were last chosen by."""
+        """True if these posteriors have the clusters that the cells were last chosen by."""
         rank = posterior.shape[1]
         assert self.chosen_by is not None
         table = contingency(self.chosen_by.argmax(axis=1), posterior.argmax(axis=1), rank, self.weights)

@@ -1,4 +1,4 @@
-"""Where a fit starts from: the search, the coupled decomposition, or factors that are given."""
+"""Starts of a fit: the search, the coupled decomposition, or factors that the user hands in."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class SearchedSamples:
         self._bins: dict[int, OverlappingBins] = {}
 
     def result(self, results: Sequence[SearchResult], origin: str = "search") -> Searched:
-        """What searches have found, for all samples; the best optimum is of this origin, others of the search."""
+        """Candidates from the optima of searches, for all samples; the best one is of this origin."""
         best = int(np.argmax([found.best.value for found in results]))
         candidates = [
             Candidate(self._posterior(optimum), origin if optimum is results[best].best else "search", start)
@@ -253,7 +253,7 @@ def decomposed_starts(samples: SamplesInMemory, solution: CoupledSolution, origi
     return Starts(_distinct(candidates, weights), solution)
 
 
-def given_start(samples: SamplesInMemory, factors: MixtureFactors, rank: int) -> Starts:
+def start_from_factors(samples: SamplesInMemory, factors: MixtureFactors, rank: int) -> Starts:
     """The candidate of factors that are given; their loss is minus the log-likelihood per sample of the bins."""
     if factors.rank != rank or factors.n_bins != samples.codes.n_bins:
         raise InvalidInputError(

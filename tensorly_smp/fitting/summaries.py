@@ -17,7 +17,7 @@ _SHOWN_WEIGHTS = 12
 
 
 def fit_summary(result: xr.Dataset) -> list[tuple[str, str]]:
-    """What there is to say about a fit, as pairs of a word and what it is.
+    """Summary of a fit, as pairs of a label and its text.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ def fit_summary(result: xr.Dataset) -> list[tuple[str, str]]:
     >>> dict(fit_summary(model.result_))["variables"]
     "4: 'x0', 'x1', 'x2', 'x3'"
     """
-    attrs, weights = result.attrs, result["weights"].values
+    attrs = result.attrs
+    weights = result["weights"].values
     bins = number_range(result["n_bins"].values.tolist())
     names = result["variable"].values.tolist()
     shown = " ".join(f"{weight:.3g}" for weight in weights[:_SHOWN_WEIGHTS])

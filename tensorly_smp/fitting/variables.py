@@ -1,4 +1,4 @@
-"""What is known of each variable before anything is fitted: its bounds, and whether it is discrete."""
+"""Knowledge of each variable before anything is fitted: its bounds, and whether it is discrete."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Variables:
 
     @classmethod
     def of(cls, samples: Samples, support: Any, discrete: Any, sample_weight: np.ndarray | None) -> Variables:
-        """As the estimator's parameters of these names say; discrete are also those that look it where none is named.
+        """Read the estimator's parameters of these names; where none is named discrete, those that look discrete are.
 
         Raises
         ------
@@ -103,7 +103,8 @@ def _checked_bounds(name: Any, pair: Any, values: np.ndarray) -> Support:
     observed = values[~np.isnan(values)]
     if not len(observed):
         return low, high  # which is for the choice of bins to refuse
-    least, most = observed.min(), observed.max()
+    least = observed.min()
+    most = observed.max()
     if (low is not None and least < low) or (high is not None and most > high) or (low is not None and low == high):
         raise InvalidInputError(
             f"support of {shown(name)} is {shown(pair)}, but its values reach from {least:.6g} to {most:.6g}; "

@@ -296,7 +296,8 @@ def _best_grouping(sizes: list[int]) -> Partition:
         # Two groups of about as many states decide, and a third, small one; or three groups of about as many.
         lengths = [log(size) for size in sizes]
         for size in range(1, min(n_variables // 3, _THIRD_SIZES) + 1):
-            third, rest = order[:size], order[size:]
+            third = order[:size]
+            rest = order[size:]
             first, second = _deal(rest, lengths, 2)
             candidates.append([first, second, third])
             if len(first) > len(second) + 1:

@@ -11,7 +11,7 @@ import numpy as np
 from tensorly_smp._support.representations import number_text
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.identifiability.bounds import TRIPLE_CRITERIA, Criterion, max_identifiable_rank
-from tensorly_smp.identifiability.concerns import (
+from tensorly_smp.identifiability.issues import (
     ComponentPair,
     clip_names,
     n_parameters,
@@ -62,7 +62,7 @@ _DENSITY_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class Criteria:
     """Everything that was found, and the verdict.
 
     Attributes
@@ -92,12 +92,12 @@ class Evidence:
     def n_free_directions(self) -> int | None:
         """Number of free directions, as IdentifiabilityReport defines it."""
         proved = max(line.n_free for line in self.lines)
-        if proved or self.verdict == UNIQUE or (self.local is not None and self.local.is_settled):
+        if proved or self.verdict == UNIQUE or (self.local is not None and self.local.is_decided):
             return proved
         return None
 
 
-def gather(problem: Problem) -> Evidence:
+def apply_criteria(problem: Problem) -> Criteria:
     """Look at the model, or at the sizes, by every criterion."""
     pairs = _pairs(problem)
     may_search = not any(pair.is_degenerate for pair in pairs)
@@ -120,8 +120,9 @@ def gather(problem: Problem) -> Evidence:
     local, reason = _jacobian(problem)
     lines.append(_jacobian_line(problem, local))
     lines += _zero_lines(problem, search, grouping, overall(lines))
-    verdict, shown = overall(lines), without_contradictions(lines)
-    if local is not None and local.is_settled and not local.n_free_directions:
+    verdict = overall(lines)
+    shown = without_contradictions(lines)
+    if local is not None and local.is_decided and not local.n_free_directions:
         # A full rank proves nothing beyond the neighborhood: its verdict is that of all lines together.
         shown = [replace(line, verdict=verdict) if line.key == "jacobian" else line for line in shown]
     notes = [
@@ -131,7 +132,7 @@ def gather(problem: Problem) -> Evidence:
         *_free_notes(problem, local, lines, shown, verdict),
     ]
     referenced = tuple(replace(line, reference=reference(line.key)) for line in shown)
-    return Evidence(referenced, tuple(notes), verdict, stacked, grouped, max_ranks, pairs, local)
+    return Criteria(referenced, tuple(notes), verdict, stacked, grouped, max_ranks, pairs, local)
 
 
 def _pairs(problem: Problem) -> tuple[ComponentPair, ...]:
@@ -288,7 +289,9 @@ def _bound_lines(
     for criterion, (key, name) in _BOUNDS.items():
         if criterion not in max_ranks:
             continue
-        verdict, strength = "", Strength.INFORMS  # the paper's figures are there to compare with, and prove nothing
+        # the paper's figures are there to compare with, and prove nothing
+        verdict = ""
+        strength = Strength.INFORMS
         if not criterion.startswith("paper"):
             is_special = ("joint" if criterion == "joint" else "triples") in special
             within = covered[criterion] and problem.rank <= max_ranks[criterion] and not is_special
@@ -307,7 +310,7 @@ def _special(
     grouping: GroupingSearch | None,
     models: Sequence[StackedModel | None],
 ) -> dict[str, str]:
-    """For "triples" and "joint", a set of variables whose ranks are lower than those of almost every model."""
+    """A set of variables, for "triples" and for "joint", whose ranks are lower than those of almost every model."""
     found: dict[str, str] = {}
     if problem.is_generic or problem.rank == 1:
         return found
@@ -344,8 +347,10 @@ def _looked_at(n_variables: int, model: StackedModel) -> Iterator[tuple[int, ...
 def _necessary_lines(problem: Problem, pairs: Sequence[ComponentPair]) -> list[ReportLine]:
     """Conditions without which no model is identifiable, and which prove nothing where they hold."""
     sizes = problem.n_bins if problem.fine is None else [len(cells) for cells in problem.fine]
-    wanted, cells = n_parameters(sizes, problem.rank), problem.known.n_independent_cells(sizes)
-    value, required = f"{number_text(wanted)} parameters", f"<= {number_text(cells)} probabilities"
+    wanted = n_parameters(sizes, problem.rank)
+    cells = problem.known.n_independent_cells(sizes)
+    value = f"{number_text(wanted)} parameters"
+    required = f"<= {number_text(cells)} probabilities"
     lines = [_necessary("counting", "Counting", value, required, max(0, wanted - cells))]
     if problem.weights is None:
         return lines
@@ -392,7 +397,7 @@ def _jacobian_line(problem: Problem, local: LocalIdentifiability | None) -> Repo
         return ReportLine("jacobian", name, "not looked at", number_text(problem.n_parameters))
     n_free = local.n_free_directions
     full = "" if n_free else " (full: no other model nearby)"
-    if not local.is_settled:
+    if not local.is_decided:
         full = " or more (the rest is within rounding)"
     # Zeros are not printed: their digits are rounding, and another machine's are others.
     nonzero = local.singular_values[local.singular_values > local.tolerance]
@@ -401,7 +406,7 @@ def _jacobian_line(problem: Problem, local: LocalIdentifiability | None) -> Repo
     value = f"rank {local.rank}{full}{smallest} ({local.method})"
     line = ReportLine("jacobian", name, value, f"{local.n_parameters}")
     # Bins that leave directions free say nothing of densities on finer cells.
-    if not n_free or not local.is_settled or problem.fine is not None:
+    if not n_free or not local.is_decided or problem.fine is not None:
         return line
     return replace(line, verdict=not_identifiable(n_free), n_free=n_free, strength=Strength.NUMERICAL)
 
@@ -481,7 +486,7 @@ def _free_notes(
     if "weights" in free:
         empty = ", ".join(str(r) for r in problem.empty)
         notes.append(f"Components without weight ({empty}) may have any columns: use fewer components.")
-    if local is None or not local.is_settled:
+    if local is None or not local.is_decided:
         notes.append("Without the Jacobian, the number of free directions is a lower bound.")
     elif local.n_free_directions:
         notes += _cause_notes(problem, local, free)
@@ -509,7 +514,7 @@ def _locally_unique_notes(problem: Problem, local: LocalIdentifiability | None, 
     if verdict != OPEN or local is None:
         return []
     known = "distribution" if problem.known.is_joint else "histograms"
-    if not local.is_settled:
+    if not local.is_decided:
         return [f"{local.n_free_directions} singular values of the Jacobian are too small to be told from zero."]
     if local.n_free_directions:
         return [

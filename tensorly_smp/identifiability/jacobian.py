@@ -33,7 +33,8 @@ Method = Literal["auto", "svd", "gram"]
 _MAX_PARAMETERS = 8000
 # "auto" takes the singular values of J itself up to this many operations; small ones of a Gram matrix are computed
 # again from J up to the second number.
-_SVD_OPERATIONS, _AGAIN_OPERATIONS = 10**9, 2 * 10**11
+_SVD_OPERATIONS = 10**9
+_AGAIN_OPERATIONS = 2 * 10**11
 # Singular values that count as zero, relative to the largest. Zeros come out below 1e-13 in J. In the second step of
 # "gram" they come out below 1e-12, as its eigenvectors are off by eps / 1e-6 or so and have singular values of at most
 # 1e-3 there; below 4e-12 where the logarithms of 900 cosines have added up their rounding.
@@ -61,7 +62,7 @@ class LocalIdentifiability:
         "svd": singular values of the Jacobian itself. "gram": square roots of the eigenvalues of J'J, of which all are
         far above rounding. "gram, small ones again": eigenvalues near rounding were replaced by singular values of J
         on their eigenvectors.
-    is_settled : bool
+    is_decided : bool
         False if small eigenvalues of J'J could not be looked at again at a bearable cost; the model may then be
         locally unique although singular values are below the tolerance.
     """
@@ -69,7 +70,7 @@ class LocalIdentifiability:
     singular_values: np.ndarray
     tolerance: float
     method: str
-    is_settled: bool = True
+    is_decided: bool = True
 
     __repr__ = short_repr
 
@@ -151,7 +152,8 @@ def local_identifiability(
     (25, 27, 2)
     """
     weights, factors = _checked_model(weights, factors)
-    n_variables, rank = len(factors), len(weights)
+    n_variables = len(factors)
+    rank = len(weights)
     n_parameters = rank - 1 + rank * sum(len(factor) - 1 for factor in factors)
     if n_parameters > _MAX_PARAMETERS:
         raise SizeLimitError(
@@ -182,7 +184,8 @@ class ScaledJacobian:
     """
 
     def __init__(self, weights: np.ndarray, factors: Sequence[np.ndarray], known: Known) -> None:
-        self.known, self.rank = known, len(weights)
+        self.known = known
+        self.rank = len(weights)
         self.bases = [zero_sum_basis(len(factor)) for factor in factors]
         norms = [np.linalg.norm(factor, axis=0) for factor in factors]
         self._sums: GramSums
@@ -232,7 +235,8 @@ class ScaledJacobian:
             margins = tuple(combinations(range(n_variables), 3))
         total = 0.0
         for margin in margins:
-            rows, columns = 1, self.rank
+            rows = 1
+            columns = self.rank
             for n in margin:
                 rows *= len(self.bases[n])
                 columns += self.rank * self.bases[n].shape[1]
@@ -273,8 +277,10 @@ class ScaledJacobian:
             margins = tuple(combinations(range(n_variables), 3))
         rows = Rows(n_directions)
         for margin, level in zip(margins, np.broadcast_to(self._levels, (len(margins), self.rank)), strict=True):
-            inside, moved = [self.factors[n] for n in margin], [changes[n] for n in margin]
-            inside[0], moved[0] = inside[0] * np.exp(level), moved[0] * np.exp(level)[:, None]
+            inside = [self.factors[n] for n in margin]
+            moved = [changes[n] for n in margin]
+            inside[0] = inside[0] * np.exp(level)
+            moved[0] = moved[0] * np.exp(level)[:, None]
             rows.add(joint_change(inside, moved, start))
         return rows.matrix()
 
@@ -328,7 +334,7 @@ class ScaledJacobian:
             return LocalIdentifiability(values, _ZERO * largest, "gram")
         if self._again_operations(suspect) > _AGAIN_OPERATIONS:
             lost = np.sqrt(10 * self.n_parameters * np.finfo(float).eps)
-            return LocalIdentifiability(values, float(lost * largest), "gram", is_settled=False)
+            return LocalIdentifiability(values, float(lost * largest), "gram", is_decided=False)
         _, vectors = eigh(gram, subset_by_index=[0, suspect - 1], driver="evr")
         again = np.zeros(suspect)
         found = np.linalg.svd(self.change(vectors), compute_uv=False)
@@ -338,7 +344,8 @@ class ScaledJacobian:
 
     def _again_operations(self, n_directions: int) -> float:
         """Multiplications that :meth:`change` takes, roughly."""
-        sizes, columns = [len(basis) for basis in self.bases], self.rank * (1 + n_directions)
+        sizes = [len(basis) for basis in self.bases]
+        columns = self.rank * (1 + n_directions)
         margins = self.known.margins
         if margins is None and comb(len(sizes), 3) > _LISTED_TRIPLES:
             return sum(6.0 * size * columns**3 for size in sizes)

@@ -16,7 +16,7 @@ from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.concerns import n_parameters, variable_names
+from tensorly_smp.identifiability.issues import n_parameters, variable_names
 from tensorly_smp.identifiability.known import KNOWN, Known
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, as_partition
@@ -100,29 +100,16 @@ def read_problem(
     random_state: RandomState,
 ) -> Problem:
     """Problem from the arguments of check_identifiability, checked."""
-    factors = None
     if is_integer(subject):
         if n_variables is not None:
             raise InvalidInputError(f"n_variables is given twice, as {shown(subject)} and as {shown(n_variables)}.")
-        subject, n_variables = None, subject
+        n_variables = subject
+        subject = None
     recorded = subject.triples if isinstance(subject, Marginals) else None
-    names: tuple[Hashable, ...]
-    if isinstance(subject, Marginals):
-        if n_variables is not None or n_bins is not None:
-            raise InvalidInputError("Marginals have their own numbers of variables and bins; pass the rank alone.")
-        bins, components = _checked_sizes(subject.n_variables, subject.n_bins, rank)
-        names = subject.binning.variables
-    elif subject is None:
-        bins, components = _checked_sizes(n_variables, n_bins, rank)
-        names = tuple(f"x{n}" for n in range(len(bins)))
-    else:
-        sizes = {"n_variables": n_variables, "n_bins": n_bins, "rank": rank}
-        given = [name for name, size in sizes.items() if size is not None]
-        if given:
-            raise InvalidInputError(f"Both a model and {given} are given; the model has its own sizes, leave them out.")
-        factors = as_factors(subject)
-        bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
-        names = variable_names(factors)
+    factors = (
+        None if subject is None or isinstance(subject, Marginals) else _read_model(subject, n_variables, n_bins, rank)
+    )
+    bins, components, names = _read_sizes(subject if factors is None else factors, n_variables, n_bins, rank)
     dataset = getattr(subject, "result_", subject)
     rng = as_generator(random_state)
     found = _read_known(known, triples, patterns, dataset, recorded, len(bins), rng)
@@ -141,6 +128,33 @@ def read_problem(
         parallel_cosine=_checked_cosine(parallel_cosine),
         max_parameters=checked_integer(max_parameters, "max_parameters", 0),
     )
+
+
+def _read_model(subject: Any, n_variables: Any, n_bins: Any, rank: Any) -> MixtureFactors:
+    """Factors of a model, which leaves no sizes to be named."""
+    sizes = {"n_variables": n_variables, "n_bins": n_bins, "rank": rank}
+    named_sizes = [name for name, size in sizes.items() if size is not None]
+    if named_sizes:
+        raise InvalidInputError(
+            f"Both a model and {named_sizes} are given; the model has its own sizes, leave them out."
+        )
+    return as_factors(subject)
+
+
+def _read_sizes(
+    subject: Marginals | MixtureFactors | None, n_variables: Any, n_bins: Any, rank: Any
+) -> tuple[tuple[int, ...], int, tuple[Hashable, ...]]:
+    """Numbers of bins, number of components and names of the variables: those of the subject, if it has them."""
+    if isinstance(subject, MixtureFactors):
+        bins, components = _checked_sizes(subject.n_variables, subject.n_bins, subject.rank)
+        return bins, components, variable_names(subject)
+    if isinstance(subject, Marginals):
+        if n_variables is not None or n_bins is not None:
+            raise InvalidInputError("Marginals have their own numbers of variables and bins; pass the rank alone.")
+        bins, components = _checked_sizes(subject.n_variables, subject.n_bins, rank)
+        return bins, components, subject.binning.variables
+    bins, components = _checked_sizes(n_variables, n_bins, rank)
+    return bins, components, tuple(f"x{n}" for n in range(len(bins)))
 
 
 def _read_known(

@@ -1,4 +1,4 @@
-"""Where the criteria come from: authors, year and theorem."""
+"""Sources of the criteria: authors, year and theorem."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from tensorly_smp._support.representations import html_summary, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.concerns import PARALLEL_COSINE, ComponentPair, describe_pair
-from tensorly_smp.identifiability.criteria import Evidence, gather
+from tensorly_smp.identifiability.criteria import Criteria, apply_criteria
+from tensorly_smp.identifiability.issues import PARALLEL_COSINE, ComponentPair, describe_pair
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
 from tensorly_smp.identifiability.known import Known
 from tensorly_smp.identifiability.problem import Problem, read_problem
@@ -416,7 +416,7 @@ def check_identifiability(
         max_parameters,
         random_state,
     )
-    return _assemble(problem, gather(problem))
+    return _assemble(problem, apply_criteria(problem))
 
 
 _SCOPE = (
@@ -425,21 +425,22 @@ _SCOPE = (
 )
 
 
-def _assemble(problem: Problem, evidence: Evidence) -> IdentifiabilityReport:
-    stacked, grouped = evidence.at_factors, evidence.at_groups
+def _assemble(problem: Problem, criteria: Criteria) -> IdentifiabilityReport:
+    stacked = criteria.at_factors
+    grouped = criteria.at_groups
     return IdentifiabilityReport(
-        verdict=evidence.verdict,
-        lines=evidence.lines,
-        notes=(*evidence.notes, *_pair_notes(problem, evidence), *([] if problem.is_generic else [_SCOPE])),
+        verdict=criteria.verdict,
+        lines=criteria.lines,
+        notes=(*criteria.notes, *_pair_notes(problem, criteria), *([] if problem.is_generic else [_SCOPE])),
         known=problem.known,
         partition=stacked.partition,
         stacked=stacked.stacked,
         grouping=None if grouped is None else grouped.partition,
         products=() if grouped is None else grouped.stacked,
-        max_ranks=evidence.max_ranks,
-        pairs=evidence.pairs,
-        local=evidence.local,
-        n_free_directions=evidence.n_free_directions,
+        max_ranks=criteria.max_ranks,
+        pairs=criteria.pairs,
+        local=criteria.local,
+        n_free_directions=criteria.n_free_directions,
         rank=problem.rank,
         n_bins=problem.n_bins,
         variables=problem.names,
@@ -448,12 +449,12 @@ def _assemble(problem: Problem, evidence: Evidence) -> IdentifiabilityReport:
     )
 
 
-def _pair_notes(problem: Problem, evidence: Evidence) -> list[str]:
+def _pair_notes(problem: Problem, criteria: Criteria) -> list[str]:
     """Pairs that are alike in most variables, by name, and how many more there are."""
-    pairs = evidence.pairs
+    pairs = criteria.pairs
     shown = [pair for pair in pairs if pair.is_near_degenerate or 2 * len(pair.near) >= len(problem.n_bins)]
     shown = shown[:_SHOWN_PAIRS]
-    is_unique = evidence.verdict == UNIQUE
+    is_unique = criteria.verdict == UNIQUE
     notes = [
         describe_pair(pair, problem.names, range(problem.rank), not (is_unique and pair.is_degenerate))
         for pair in shown

@@ -248,7 +248,11 @@ class PartitionSearch:
         factors: Sequence[np.ndarray] | None,
         known: Known,
     ) -> None:
-        self.n_bins, self.rank, self.stacks, self.known, self.triples = n_bins, rank, stacks, known, known.triples
+        self.n_bins = n_bins
+        self.rank = rank
+        self.stacks = stacks
+        self.known = known
+        self.triples = known.triples
         self.cosines = None if factors is None else unit_grams(factors)
         self._listed = None if known.triples is None else {tuple(triple) for triple in known.triples.tolist()}
         self._complete: list[Partition] | None = None
@@ -256,19 +260,20 @@ class PartitionSearch:
     def model(self, partition: Partition, max_combinations: int = _TRIED_COMBINATIONS) -> StackedModel:
         """Ranks of the factors of the three sets, and the variables that they leave open."""
         first, second, third = (self.stacks.describe(group, max_combinations) for group in partition)
-        missing, undetermined = self._missing(partition), self.undetermined(partition)
+        missing = self._missing(partition)
+        undetermined = self.undetermined(partition)
         return StackedModel(partition, (first, second, third), self.rank, missing, undetermined)
 
-    def best(self, given: Partition | None = None, may_search: bool = True) -> StackedModel:
+    def best(self, partition: Partition | None = None, may_search: bool = True) -> StackedModel:
         """The given partition, or the one that proves most.
 
         Parameters
         ----------
-        given : Partition, optional
+        partition : Partition, optional
         may_search : bool
             False if it is known that no partition can prove anything; the best by sizes is taken then.
         """
-        chosen = given
+        chosen = partition
         if chosen is None:
             models = (self.model(partition) for partition in self._candidates(may_search))
             chosen = self._most_telling(models).partition
@@ -336,7 +341,9 @@ class PartitionSearch:
             thirds = len(mixed) // 3
             last = 1 if draw % 2 else thirds
             half = (len(mixed) - last) // 2
-            first, second, third = mixed[:half], mixed[half:-last], mixed[-last:]
+            first = mixed[:half]
+            second = mixed[half:-last]
+            third = mixed[-last:]
             yield Partition(tuple(sorted(first)), tuple(sorted(second)), tuple(sorted(third)))
 
     def _bound(self, criterion: Criterion) -> int:
@@ -369,7 +376,8 @@ class GroupingSearch(PartitionSearch):
 
     def undetermined_beyond(self, inside: set[int]) -> tuple[int, ...]:
         """Variables that do not follow from a set whose factors are unique."""
-        inside, outside = set(inside), set(range(len(self.n_bins))) - inside
+        inside = set(inside)
+        outside = set(range(len(self.n_bins))) - inside
         while outside:
             found = {n for n in outside if self._follows(n, inside)}
             if not found:

@@ -86,7 +86,8 @@ def joint_jacobian(factors: Sequence[np.ndarray], bases: Sequence[np.ndarray]) -
         In the order of the variables.
     """
     rank = factors[0].shape[1]
-    joint, moved = np.ones((1, rank)), np.zeros((1, rank, 0))
+    joint = np.ones((1, rank))
+    moved = np.zeros((1, rank, 0))
     for factor, basis in zip(factors, bases, strict=True):
         # i row so far, b bin, r component, q direction
         old = moved[:, None, :, :] * factor[None, :, :, None]
@@ -110,7 +111,8 @@ def joint_change(factors: Sequence[np.ndarray], changes: Sequence[np.ndarray], s
     -------
     ndarray (n_rows, n_changes)
     """
-    joint, moved = np.ones((1, factors[0].shape[1])), np.zeros((1, *changes[0].shape[1:]))
+    joint = np.ones((1, factors[0].shape[1]))
+    moved = np.zeros((1, *changes[0].shape[1:]))
     for factor, change in zip(factors[:-1], changes[:-1], strict=True):
         joint, moved = _compress(*_chosen(joint, moved, factor, change))
     # Components are added up before the last rotation, which is then that of a few columns only.
@@ -130,7 +132,8 @@ def triples_change(factors: Sequence[np.ndarray], changes: Sequence[np.ndarray],
     levels += [(np.zeros((0, factors[0].shape[1])), np.zeros((0, *n_columns[1:])))] * 3
     for factor, change in zip(factors, changes, strict=True):
         for level in (3, 2, 1):
-            left_out, chosen = levels[level], _chosen(*levels[level - 1], factor, change)
+            left_out = levels[level]
+            chosen = _chosen(*levels[level - 1], factor, change)
             levels[level] = _compress(*(np.concatenate(pair) for pair in zip(left_out, chosen, strict=True)))
     joint, moved = levels[3]
     return compressed(joint @ starts + moved.sum(axis=1))
@@ -153,5 +156,6 @@ def _compress(joint: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndar
     moved = moved.reshape(len(joint), rank * n_changes)
     if len(joint) > rank * (1 + n_changes):
         both = compressed(np.hstack([joint, moved]))
-        joint, moved = both[:, :rank], both[:, rank:]
+        joint = both[:, :rank]
+        moved = both[:, rank:]
     return joint, moved.reshape(len(joint), rank, n_changes)

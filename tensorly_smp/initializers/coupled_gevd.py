@@ -24,8 +24,8 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.initializers.coarsening import coarse_bins, coarsen, refine, sum_groups
 from tensorly_smp.initializers.core import SINGULAR_RATIO, GevdDiagnostics, decompose_core
-from tensorly_smp.initializers.merging import coarse_bins, coarsen, refine, sum_groups
 from tensorly_smp.initializers.pair_block import PairBlock, compress_codes, compress_marginals
 from tensorly_smp.marginals.block_tensor import as_marginals, counted_partition
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals

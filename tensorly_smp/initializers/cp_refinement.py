@@ -126,18 +126,18 @@ def _solve(factors: np.ndarray, grams: np.ndarray, gradient: np.ndarray, shift: 
     step = np.zeros_like(gradient)
     rest = gradient
     search = ahead = rest @ inverses
-    energy = start_energy = np.vdot(rest, ahead)
+    squared_norm = start_squared_norm = np.vdot(rest, ahead)
     for _ in range(_N_CONJUGATE_GRADIENTS):
         image = _normal_product(factors, grams, blocks, search)
-        length = energy / np.vdot(search, image)
+        length = squared_norm / np.vdot(search, image)
         step = step + length * search
         rest = rest - length * image
         ahead = rest @ inverses
-        previous = energy
-        energy = np.vdot(rest, ahead)
-        if energy < tol * start_energy:
+        previous = squared_norm
+        squared_norm = np.vdot(rest, ahead)
+        if squared_norm < tol * start_squared_norm:
             break
-        search = ahead + energy / previous * search
+        search = ahead + squared_norm / previous * search
     return step
 
 

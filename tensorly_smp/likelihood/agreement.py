@@ -1,4 +1,4 @@
-"""How far two clusterings of weighted samples agree."""
+"""Agreement of two clusterings of weighted samples."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class BinLikelihood:
 
 @dataclass(frozen=True, eq=False)
 class _CodeLikelihood(BinLikelihood):
-    """Of codes in memory.
+    """Binned likelihood of codes in memory.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class _CodeLikelihood(BinLikelihood):
 
 
 def code_likelihood(codes: Codes, weights: np.ndarray | None, smoothing: Any) -> BinLikelihood:
-    """That of codes in memory; weights (n_samples,) of any scale, and pseudo-counts per bin, in samples."""
+    """Binned likelihood of codes in memory; weights (n_samples,) of any scale, pseudo-counts per bin in samples."""
     average = 1.0
     if weights is not None:
         peak = float(weights.max())

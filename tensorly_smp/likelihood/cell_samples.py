@@ -55,7 +55,8 @@ class SmoothMixture:
 
     def unpack(self, vector: np.ndarray) -> SmoothMixture:
         """Parameters of this shape from a vector; weights are made to sum to one."""
-        first, second = self.rank, self.rank + self.coefficients.size
+        first = self.rank
+        second = self.rank + self.coefficients.size
         log_weights = vector[:first] - logsumexp(vector[:first])
         coefficients = vector[first:second].reshape(self.coefficients.shape)
         return SmoothMixture(log_weights, coefficients, vector[second:].reshape(self.tables.shape))
@@ -81,8 +82,8 @@ class CellStatistics:
     log_volume: float
     total_weight: float
 
-    def given(self, posterior: Any) -> Expectation:
-        """What an E-step would have returned with these posteriors (n_samples, rank)."""
+    def counts_from_posterior(self, posterior: Any) -> Expectation:
+        """Expected counts of posteriors (n_samples, rank) that the caller has, in place of those of an E-step."""
         raise NotImplementedError
 
     def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
@@ -91,7 +92,8 @@ class CellStatistics:
 
     def log_tables(self, mixture: SmoothMixture) -> np.ndarray:
         """Log-probabilities (n_rows, rank) of all cells."""
-        basis, rank = self.cells.basis, mixture.rank
+        basis = self.cells.basis
+        rank = mixture.rank
         logs = basis.log_probabilities(mixture.columns)
         stacked = logs.reshape(basis.n_cells, -1, rank).transpose(1, 0, 2).reshape(-1, rank)
         return np.concatenate([stacked, mixture.tables])
@@ -100,13 +102,14 @@ class CellStatistics:
         """E-step, and the penalized log-likelihood; the penalty (n_smooth * rank,) is not per sample."""
         tables = self.log_tables(mixture)
         expected = self.e_step(mixture.log_weights, tables)
-        rough = self.cells.basis.roughness(mixture.columns)
-        penalized = expected.log_likelihood - 0.5 * float(penalty @ rough) + float((self.prior * tables).sum())
+        roughness = self.cells.basis.roughness(mixture.columns)
+        penalized = expected.log_likelihood - 0.5 * float(penalty @ roughness) + float((self.prior * tables).sum())
         return expected, penalized
 
     def shares(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Shares (n_cells, n_densities) of the samples in the cells, and how many samples these are."""
-        n_cells, rank = self.cells.basis.n_cells, counts.shape[1]
+        n_cells = self.cells.basis.n_cells
+        rank = counts.shape[1]
         rows = (counts + self.prior)[: n_cells * len(self.cells.smooth)]
         columns = rows.reshape(-1, n_cells, rank).transpose(1, 0, 2).reshape(n_cells, -1)
         totals = columns.sum(axis=0)
@@ -145,26 +148,27 @@ class CellStatistics:
         rho, coefficients = choose_penalties(self.cells.basis, shares, totals, candidates, criterion, start)
         return rho * totals, self._mixture(expected, coefficients)
 
-    def freedom(self, mixture: SmoothMixture, rho: np.ndarray) -> float:
+    def effective_df(self, mixture: SmoothMixture, rho: np.ndarray) -> float:
         """Effective number of parameters. A bin that is empty in all components is none."""
         smooth = effective_parameters(self.cells.basis, mixture.columns, rho).sum()
         filled = [np.count_nonzero(part) for part in self.cells.split(self.prior[self.cells.first_bin :])]
         return float(smooth) + mixture.rank * sum(number - 1 for number in filled) + mixture.rank - 1
 
     def information(self, expected: Expectation, criterion: str) -> tuple[np.ndarray, np.ndarray, SmoothMixture]:
-        """Of every smooth variable (n_smooth,), how well its cells suit it, given the posteriors of an E-step.
+        """Information criterion (n_smooth,) of the cells of every smooth variable, by the posteriors of an E-step.
 
         Log-likelihood of its entries less the effective number of parameters (Akaike), in nats, with the best of a few
         penalties. In the unit of the variable, so that other cells compare. Then these penalties, not per sample, and
         the mixture with them.
         """
         penalty, mixture = self.choose(expected, criterion, candidates=FEW_PENALTIES)
-        n_smooth, first = len(self.cells.smooth), self.cells.first_bin
+        n_smooth = len(self.cells.smooth)
+        first = self.cells.first_bin
         logs = self.log_tables(mixture)[:first] - self.cells.log_widths[:first, None]
         likelihood = (expected.counts[:first] * logs).reshape(n_smooth, -1).sum(axis=1)
         rho = penalty / self.shares(expected.counts)[1]
-        freedom = effective_parameters(self.cells.basis, mixture.columns, rho).reshape(n_smooth, -1).sum(axis=1)
-        return np.asarray(likelihood - freedom), penalty, mixture
+        effective_df = effective_parameters(self.cells.basis, mixture.columns, rho).reshape(n_smooth, -1).sum(axis=1)
+        return np.asarray(likelihood - effective_df), penalty, mixture
 
     def _mixture(self, expected: Expectation, columns: np.ndarray) -> SmoothMixture:
         """The mixture with these log-splines (n_basis, n_smooth * rank), all else as the E-step has it."""
@@ -178,9 +182,9 @@ class CellStatistics:
 
 
 def on_best_cells(
-    laid: CellStatistics,
+    on_grid: CellStatistics,
     others: Sequence[Cells],
-    lay: Callable[[Cells], CellStatistics],
+    assign_to_grid: Callable[[Cells], CellStatistics],
     posterior: Any,
     criterion: str,
 ) -> tuple[CellStatistics, tuple[np.ndarray, SmoothMixture]]:
@@ -188,10 +192,10 @@ def on_best_cells(
 
     Parameters
     ----------
-    laid : CellStatistics
+    on_grid : CellStatistics
     others : sequence of Cells
-        To be compared with those of `laid`, see :meth:`CellStatistics.information`.
-    lay : callable
+        To be compared with those of `on_grid`, see :meth:`CellStatistics.information`.
+    assign_to_grid : callable
         Of cells, returns the samples on them.
     posterior : ndarray (n_samples, rank)
         Or what stands for it.
@@ -200,29 +204,29 @@ def on_best_cells(
 
     Returns
     -------
-    laid : CellStatistics
+    on_grid : CellStatistics
     near : tuple
         The penalties that were found there, not per sample, and the mixture with them.
     """
-    found = [laid.information(laid.given(posterior), criterion)]
+    found = [on_grid.information(on_grid.counts_from_posterior(posterior), criterion)]
     for cells in others:
-        other = lay(cells)  # one at a time is kept
-        found.append(other.information(other.given(posterior), criterion))
+        other = assign_to_grid(cells)  # one at a time is kept
+        found.append(other.information(other.counts_from_posterior(posterior), criterion))
     values, penalties, mixtures = zip(*found, strict=True)
     best = np.argmax(values, axis=0)
     if not best.any():
-        return laid, found[0][1:]
-    chosen = dict(zip(laid.cells.smooth, best.tolist(), strict=True))
+        return on_grid, found[0][1:]
+    chosen = dict(zip(on_grid.cells.smooth, best.tolist(), strict=True))
     own = (best, np.arange(len(best)))  # of every smooth variable, what was found on its cells
     coefficients = np.stack([mixture.coefficients.transpose(1, 0, 2) for mixture in mixtures])[own].transpose(1, 0, 2)
     penalty = np.stack([penalty.reshape(len(best), -1) for penalty in penalties])[own].ravel()
     near = penalty, replace(mixtures[0], coefficients=coefficients)
-    return lay(combined_cells([laid.cells, *others], chosen)), near
+    return assign_to_grid(combined_cells([on_grid.cells, *others], chosen)), near
 
 
 @dataclass(frozen=True, eq=False)
 class CellSamples(CellStatistics):
-    """Samples in cells. Make them with :meth:`lay`; several fits may share them.
+    """Samples in cells. Make them with :meth:`assign_to_grid`; several fits may share them.
 
     Attributes
     ----------
@@ -236,9 +240,10 @@ class CellSamples(CellStatistics):
     sample_weight: np.ndarray
 
     @classmethod
-    def lay(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
+    def assign_to_grid(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
         """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
-        membership, weights = cells.membership(values), telling_weights(values, sample_weight)
+        membership = cells.membership(values)
+        weights = telling_weights(values, sample_weight)
         overall = membership.T @ weights
         return cls(
             cells=cells,
@@ -249,8 +254,8 @@ class CellSamples(CellStatistics):
             sample_weight=weights,
         )
 
-    def given(self, posterior: np.ndarray) -> Expectation:
-        """What an E-step would have returned with these posteriors (n_samples, rank)."""
+    def counts_from_posterior(self, posterior: np.ndarray) -> Expectation:
+        """Expected counts of posteriors (n_samples, rank) that the caller has, in place of those of an E-step."""
         weighted = posterior * self.sample_weight[:, None]
         return Expectation(posterior, np.nan, self.membership.T @ weighted, weighted.sum(axis=0))
 

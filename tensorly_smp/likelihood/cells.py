@@ -11,18 +11,18 @@ from scipy.sparse import csr_array
 from tensorly_smp.codes.categories import values_of_bins
 from tensorly_smp.codes.one_hot import index_type
 from tensorly_smp.likelihood.observed import TIED, Observed, Support
-from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
 from tensorly_smp.splines.spline_basis import N_BASIS, SplineBasis, spline_basis
 
 #: Numbers of basis functions to choose from.
 BASIS_NUMBERS = (N_BASIS, 2 * N_BASIS)
-#: Scales of coordinates to choose from, beside the variable itself, in lengths of the narrowest component.
+#: Scales of the transform to choose from, beside the variable itself, in lengths of the narrowest component.
 SCALES = (1.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Where the cells of the variables lie.
+    """Grid of narrow cells for every variable.
 
     The rows of a table of all cells are those of the smooth variables first, ``basis.n_cells`` for each, then those of
     the discrete ones, one for each of their bins.
@@ -33,8 +33,8 @@ class Cells:
         Of the log densities of all smooth variables, each on its own interval.
     low, high : ndarray (n_variables,)
         Ends of the cells of smooth variables.
-    coordinates : tuple of Coordinate (n_variables,)
-        In which these cells are equally wide.
+    transforms : tuple of ArcsinhTransform (n_variables,)
+        After which these cells are equally wide.
     resolution : ndarray (n_variables,)
         Step to which values of smooth variables are rounded; 0 where they are not, or the step is finer than a cell.
     discrete : tuple of int
@@ -48,7 +48,7 @@ class Cells:
     basis: SplineBasis
     low: np.ndarray
     high: np.ndarray
-    coordinates: tuple[Coordinate, ...]
+    transforms: tuple[ArcsinhTransform, ...]
     resolution: np.ndarray
     discrete: tuple[int, ...]
     edges: tuple[np.ndarray, ...]
@@ -84,10 +84,13 @@ class Cells:
 
     def widths(self, n: int) -> np.ndarray:
         """Widths (n_cells,) of the cells of a smooth variable."""
-        low, high, n_cells, coordinate = self.low[n], self.high[n], self.basis.n_cells, self.coordinates[n]
-        if coordinate.is_linear:
+        low = self.low[n]
+        high = self.high[n]
+        n_cells = self.basis.n_cells
+        transform = self.transforms[n]
+        if transform.is_linear:
             return np.full(n_cells, high / n_cells - low / n_cells)
-        return coordinate.scale * np.diff(coordinate.knots(low, high, n_cells))
+        return transform.scale * np.diff(transform.knots(low, high, n_cells))
 
     def membership(self, values: np.ndarray) -> csr_array:
         """Share of every cell in every entry.
@@ -105,7 +108,9 @@ class Cells:
         csr_array (n_samples, n_rows)
             Every observed entry has a sum of one, a missing one has none.
         """
-        columns, shares, sizes = [], [], []
+        columns = []
+        shares = []
+        sizes = []
         offsets = self.offsets.tolist()
         for n, offset in zip(self.smooth, offsets, strict=False):
             column, share = self._smooth_cells(n, values[:, n])
@@ -118,7 +123,8 @@ class Cells:
         for n, share in zip((*self.smooth, *self.discrete), shares, strict=True):
             share[np.isnan(values[:, n])] = 0.0
             sizes.append((share > 0).sum(axis=1))
-        all_shares, all_columns = np.concatenate(shares, axis=1), np.concatenate(columns, axis=1)
+        all_shares = np.concatenate(shares, axis=1)
+        all_columns = np.concatenate(columns, axis=1)
         kept = all_shares > 0
         starts = np.concatenate([[0], np.cumsum(np.sum(sizes, axis=0))])
         starts = starts.astype(index_type(int(starts[-1])))  # of one type with the columns, as in one_hot
@@ -151,23 +157,27 @@ class Cells:
     @np.errstate(over="ignore")
     def _smooth_cells(self, n: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cells (n_samples, n_shares) of the values of one variable, and the share of each."""
-        n_cells, coordinate = self.basis.n_cells, self.coordinates[n]
-        ends = coordinate.forward(np.array([self.low[n], self.high[n]]))
+        n_cells = self.basis.n_cells
+        transform = self.transforms[n]
+        ends = transform.forward(np.array([self.low[n], self.high[n]]))
 
         def cells_from_low(x: np.ndarray) -> np.ndarray:
-            return (coordinate.forward(x) - ends[0]) / (ends[1] - ends[0]) * n_cells
+            return (transform.forward(x) - ends[0]) / (ends[1] - ends[0]) * n_cells
 
         position = np.clip(np.nan_to_num(cells_from_low(values)), 0.0, np.nextafter(n_cells, 0.0))
         half = 0.5 * self.resolution[n]
         if half == 0.0:
             return position.astype(np.int32)[:, None], np.ones((len(values), 1))
-        if coordinate.is_linear:
+        if transform.is_linear:
             half = half / (self.high[n] - self.low[n]) * n_cells
-            start, end = position - half, position + half
+            start = position - half
+            end = position + half
         else:
             inside = np.clip(np.nan_to_num(values), self.low[n], self.high[n])
-            start, end = cells_from_low(inside - half), cells_from_low(inside + half)
-        start, end = np.clip(start, 0.0, n_cells)[:, None], np.clip(end, 0.0, n_cells)[:, None]
+            start = cells_from_low(inside - half)
+            end = cells_from_low(inside + half)
+        start = np.clip(start, 0.0, n_cells)[:, None]
+        end = np.clip(end, 0.0, n_cells)[:, None]
         end = np.maximum(end, np.nextafter(start, np.inf))  # far out, half a step may be less than rounding
         most = int(np.ceil((end - start).max(initial=0.0)))
         cells = start.astype(np.int32) + np.arange(most + 1, dtype=np.int32)
@@ -176,7 +186,7 @@ class Cells:
 
 
 @np.errstate(over="ignore")  # infinite lengths of an absurd support are as good as any
-def lay_cells(
+def choose_cells(
     values: np.ndarray,
     rank: int,
     edges: Sequence[np.ndarray],
@@ -207,7 +217,10 @@ def lay_cells(
     """
     n_variables = values.shape[1]
     bounds = [(None, None)] * n_variables if support is None else support
-    lines, needed, chosen, categories = [_Line()] * n_variables, 0.0, [], []
+    lines = [_Line()] * n_variables
+    needed = 0.0
+    chosen = []
+    categories = []
     for n in range(n_variables):
         exact = Observed.of(values[:, n], sample_weight, rounding=0.0)
         # Where hardly any repeat, no more of them would be equal to rounding but for the small ones of a long tail.
@@ -218,20 +231,20 @@ def lay_cells(
             chosen.append(n)
             categories.append(values_of_bins(observed.distinct, np.asarray(edges[n])))
             continue
-        coordinate = _coordinate(exact, rank, *exact.interval(bounds[n]))
-        lines[n] = _Line.of(exact, bounds[n], coordinate)
-        needed = max(needed, _knots_needed(exact, rank, lines[n].low, lines[n].high, coordinate))
+        transform = _needed_transform(exact, rank, *exact.interval(bounds[n]))
+        lines[n] = _Line.of(exact, bounds[n], transform)
+        needed = max(needed, _knots_needed(exact, rank, lines[n].low, lines[n].high, transform))
     cells = Cells(
         basis=spline_basis(next((size for size in BASIS_NUMBERS if size - 3 >= needed), BASIS_NUMBERS[-1])),
         low=np.zeros(n_variables),
         high=np.ones(n_variables),
-        coordinates=(LINEAR,) * n_variables,
+        transforms=(LINEAR,) * n_variables,
         resolution=np.zeros(n_variables),
         discrete=tuple(chosen),
         edges=tuple(np.asarray(edges[n]) for n in chosen),
         categories=tuple(categories),
     )
-    return _along(cells, lines)
+    return _on_lines(cells, lines)
 
 
 @np.errstate(over="ignore")
@@ -242,7 +255,7 @@ def curved_cells(
     support: Sequence[Support] | None = None,
     sample_weight: np.ndarray | None = None,
 ) -> tuple[Cells, ...]:
-    """Other cells for the same samples: with a coordinate that draws far values in, for every smooth variable.
+    """Other cells for the same samples, equally wide after a transform that draws far values in.
 
     Densities with a sharp peak and long tails need fewer parameters there, others more: which one suits a variable is
     for a criterion to say.
@@ -250,7 +263,7 @@ def curved_cells(
     Parameters
     ----------
     cells : Cells
-        As of :func:`lay_cells`.
+        As of :func:`choose_cells`.
     values, rank, support, sample_weight
         As there.
 
@@ -266,8 +279,8 @@ def curved_cells(
     for n in cells.smooth:
         observed = Observed.of(values[:, n], sample_weight, rounding=0.0)
         for line, scale in zip(lines, SCALES, strict=True):
-            line[n] = _Line.of(observed, bounds[n], _curved(observed.without_atoms(rank), rank, scale))
-    return tuple(_along(cells, line) for line in lines)
+            line[n] = _Line.of(observed, bounds[n], _arcsinh_around(observed.without_atoms(rank), rank, scale))
+    return tuple(_on_lines(cells, line) for line in lines)
 
 
 def combined_cells(choices: Sequence[Cells], chosen: Mapping[int, int]) -> Cells:
@@ -277,33 +290,33 @@ def combined_cells(choices: Sequence[Cells], chosen: Mapping[int, int]) -> Cells
         np.array([getattr(choices[number], name)[n] for n, number in enumerate(numbers)])
         for name in ("low", "high", "resolution")
     )
-    coordinates = tuple(choices[number].coordinates[n] for n, number in enumerate(numbers))
-    return replace(choices[0], low=low, high=high, resolution=steps, coordinates=coordinates)
+    transforms = tuple(choices[number].transforms[n] for n, number in enumerate(numbers))
+    return replace(choices[0], low=low, high=high, resolution=steps, transforms=transforms)
 
 
 @dataclass(frozen=True)
 class _Line:
-    """Ends and coordinate of the cells of one variable, and the step to which its values are rounded, or 0."""
+    """Ends and transform of the cells of one variable, and the step to which its values are rounded, or 0."""
 
     low: float = 0.0
     high: float = 1.0
-    coordinate: Coordinate = LINEAR
+    transform: ArcsinhTransform = LINEAR
     step: float = 0.0
 
     @classmethod
-    def of(cls, observed: Observed, bounds: Support, coordinate: Coordinate) -> _Line:
-        return cls(*observed.interval(bounds, coordinate), coordinate, observed.step)
+    def of(cls, observed: Observed, bounds: Support, transform: ArcsinhTransform) -> _Line:
+        return cls(*observed.interval(bounds, transform), transform, observed.step)
 
 
-def _along(cells: Cells, lines: Sequence[_Line]) -> Cells:
-    """The cells on other lines."""
+def _on_lines(cells: Cells, lines: Sequence[_Line]) -> Cells:
+    """Cells with the ends, transforms and steps of these lines."""
     low, high, steps = (np.array([getattr(line, name) for line in lines]) for name in ("low", "high", "step"))
-    cells = replace(cells, low=low, high=high, coordinates=tuple(line.coordinate for line in lines))
+    cells = replace(cells, low=low, high=high, transforms=tuple(line.transform for line in lines))
     width = np.array([cells.widths(n).min() for n in range(len(lines))])
     return replace(cells, resolution=np.where(steps > 0.5 * width, steps, 0.0))
 
 
-def _coordinate(observed: Observed, rank: int, low: float, high: float) -> Coordinate:
+def _needed_transform(observed: Observed, rank: int, low: float, high: float) -> ArcsinhTransform:
     """The variable itself, unless even the largest basis is too coarse for its narrowest component.
 
     Then that is what the scale goes by, if it helps: of two components, narrow and far apart, one would gain and the
@@ -313,12 +326,13 @@ def _coordinate(observed: Observed, rank: int, low: float, high: float) -> Coord
     if _knots_needed(observed, rank, low, high) <= enough:
         return LINEAR
     apart = observed.without_atoms(rank)
-    needed, curved = _knots_needed(apart, rank, low, high), _curved(apart, rank)
+    needed = _knots_needed(apart, rank, low, high)
+    curved = _arcsinh_around(apart, rank)
     return curved if enough < needed and _knots_needed(apart, rank, low, high, curved) < needed else LINEAR
 
 
-def _curved(observed: Observed, rank: int, times: float = 1.0) -> Coordinate:
-    """The coordinate around the narrowest component.
+def _arcsinh_around(observed: Observed, rank: int, times: float = 1.0) -> ArcsinhTransform:
+    """Transform whose center and scale are those of the narrowest component.
 
     Of values that are nearly all the same, and of those whose range is next to that of all floats, the variable itself.
     """
@@ -326,12 +340,14 @@ def _curved(observed: Observed, rank: int, times: float = 1.0) -> Coordinate:
     if observed.distinct[-1] / 8 - observed.distinct[0] / 8 > np.finfo(np.float64).max / 64:
         return LINEAR
     scale = times * max(last - first, observed.step)
-    return Coordinate(0.5 * (first + last), scale) if scale > 0 else LINEAR
+    return ArcsinhTransform(0.5 * (first + last), scale) if scale > 0 else LINEAR
 
 
-def _knots_needed(observed: Observed, rank: int, low: float, high: float, coordinate: Coordinate = LINEAR) -> float:
+def _knots_needed(
+    observed: Observed, rank: int, low: float, high: float, transform: ArcsinhTransform = LINEAR
+) -> float:
     """Number of knots, two standard deviations of the narrowest component apart, on the interval."""
-    start, end = coordinate.forward(np.array([low, high]))
-    first, last = observed.along(coordinate).narrowest(rank)
-    narrowest = max(last - first, observed.step if coordinate.is_linear else 0.0) / (end - start)
+    start, end = transform.forward(np.array([low, high]))
+    first, last = observed.transformed(transform).narrowest(rank)
+    narrowest = max(last - first, observed.step if transform.is_linear else 0.0) / (end - start)
     return 0.67 / narrowest if narrowest > 0 else np.inf

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tensorly_smp._support.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance, warn
-from tensorly_smp._support.iteration import Coordinates, MeanGain, StopReason, iterate
+from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, StopReason, iterate
 from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
 from tensorly_smp._support.representations import html_summary, short_repr, shown
 from tensorly_smp.codes.binning import Binning
@@ -254,16 +255,14 @@ def raise_likelihood(
     LikelihoodSolution
     """
     verbose = checked_verbose(verbose)
-    n_iter_max, tol = checked_integer(n_iter_max, "n_iter_max", 0), checked_tolerance(tol)
+    n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
+    tol = checked_tolerance(tol)
     mixing = checked_number(mixing, "mixing", 1.0)
     extrapolate = checked_flag(extrapolate, "extrapolate")
     start = factors.to_numpy().smooth(mixing, mixing)
     logs = log_floored(np.vstack([*start.factors, start.weights]))
-
-    def as_factors(logs: np.ndarray) -> MixtureFactors:
-        tables = np.split(np.exp(logs[:-1]), likelihood.first_rows[1:])
-        return MixtureFactors(np.exp(logs[-1]), tuple(tables), binning)
-
+    as_factors = partial(_as_factors, likelihood=likelihood, binning=binning)
+    coordinates = Coordinates[np.ndarray](lambda logs: logs, lambda vector, _: likelihood.feasible(vector))
     log_likelihoods: list[float] = []
 
     def evaluate(logs: np.ndarray) -> tuple[Expectation, float]:
@@ -282,26 +281,26 @@ def raise_likelihood(
             evaluate,
             lambda logs, result: likelihood.maximize(result, logs),
             rule=MeanGain(tol, n_iter_max),
-            coordinates=Coordinates(lambda logs: logs, lambda vector, _: likelihood.feasible(vector))
-            if extrapolate
-            else None,
+            coordinates=coordinates if extrapolate else None,
             fast_gain=_FAST_GAIN,
             callback=record,
         )
-    # An interrupt may have come between a pass and its record.
-    n_kept = min(len(log_likelihoods), len(reached.values))
-    log_likelihoods = log_likelihoods[:n_kept] or [reached.detail.log_likelihood / likelihood.n_samples]
-    trace = LikelihoodTrace(
-        np.array(log_likelihoods), reached.values[: len(log_likelihoods)], reached.seconds[: len(log_likelihoods)]
-    )
-    logs, status = reached.position, reached.status
-    solution = LikelihoodSolution(as_factors(logs), trace, status)
-    logger.info(
-        "EM: log-likelihood %.6g per sample after %d passes, %s; %.2f s",
-        *(solution.log_likelihood, trace.n_passes, status.name.lower(), trace.seconds[-1]),
-    )
-    _warn(solution)
+    log_likelihoods = log_likelihoods or [reached.detail.log_likelihood / likelihood.n_samples]
+    solution = LikelihoodSolution(as_factors(reached.position), _trace(log_likelihoods, reached), reached.status)
+    _report(solution)
     return solution
+
+
+def _as_factors(logs: np.ndarray, likelihood: BinLikelihood, binning: Binning) -> MixtureFactors:
+    """Factors from the logarithms of the stacked columns and, in the last row, of the weights."""
+    tables = np.split(np.exp(logs[:-1]), likelihood.first_rows[1:])
+    return MixtureFactors(np.exp(logs[-1]), tuple(tables), binning)
+
+
+def _trace(log_likelihoods: Sequence[float], reached: Iteration[np.ndarray, Expectation]) -> LikelihoodTrace:
+    """Record of the passes that are complete: an interrupt may have come between one and its log-likelihood."""
+    n_kept = min(len(log_likelihoods), len(reached.values))
+    return LikelihoodTrace(np.array(log_likelihoods[:n_kept]), reached.values[:n_kept], reached.seconds[:n_kept])
 
 
 def _check_start(factors: Any, codes: Any, callback: Any) -> None:
@@ -315,7 +314,13 @@ def _check_start(factors: Any, codes: Any, callback: Any) -> None:
         raise InvalidTypeError(f"callback is {shown(callback)}; expected a function of factors and a number, or None.")
 
 
-def _warn(solution: LikelihoodSolution) -> None:
+def _report(solution: LikelihoodSolution) -> None:
+    """Log how EM ended, and warn where it has not converged or has left a component empty."""
+    trace = solution.trace
+    logger.info(
+        "EM: log-likelihood %.6g per sample after %d passes, %s; %.2f s",
+        *(solution.log_likelihood, trace.n_passes, solution.status.name.lower(), trace.seconds[-1]),
+    )
     if solution.status is StopReason.MAX_SWEEPS:
         warn(
             f"EM stopped after {solution.trace.n_passes} passes: {solution.status.explanation}; "

@@ -141,7 +141,8 @@ def expectation(
         np.multiply(joint, (1.0 / total)[:, None], out=posterior[rows])
         peak += np.log(total)
         if sample_weight is None:
-            weighted, log_likelihood = posterior[rows], log_likelihood + float(peak.sum())
+            weighted = posterior[rows]
+            log_likelihood = log_likelihood + float(peak.sum())
         else:
             weighted = np.multiply(posterior[rows], sample_weight[rows, None], out=joint)
             log_likelihood += float(sample_weight[rows] @ peak)

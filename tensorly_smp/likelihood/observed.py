@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensorly_smp.splines.coordinate import LINEAR, Coordinate
+from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
 from tensorly_smp.splines.spline_basis import MARGIN
 
 #: Bounds of the values of one variable; None where there is none.
@@ -65,14 +65,17 @@ class Observed:
         weights = np.ones(len(values)) if sample_weight is None else sample_weight
         kept = ~np.isnan(values) & (weights > 0)
         if not kept.any():
-            weights, kept = np.ones(len(values)), ~np.isnan(values)
+            weights = np.ones(len(values))
+            kept = ~np.isnan(values)
             if not kept.any():
                 return cls(np.empty(0), np.empty(0))
         if sample_weight is None:  # to sort takes a fraction of the time that it takes to find the order
-            ordered, weights = np.sort(values[kept]), weights[kept]
+            ordered = np.sort(values[kept])
+            weights = weights[kept]
         else:
             order = np.argsort(values[kept], kind="stable")
-            ordered, weights = values[kept][order], weights[kept][order]
+            ordered = values[kept][order]
+            weights = weights[kept][order]
         # By the middle half, not by the range, which far values may stretch; integers are what they are.
         low, high = _central(ordered, weights, 0.25)
         near = 4.0 * _EPS * np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
@@ -88,7 +91,7 @@ class Observed:
 
     @property
     def looks_discrete(self) -> bool:
-        """Whether there are so few distinct values, for so many samples, that they must be categories."""
+        """True if there are so few distinct values, for so many samples, that they must be categories."""
         most = FEW_INTEGERS if np.all(self.distinct == np.floor(self.distinct)) else FEW_VALUES
         return len(self.distinct) <= most and self.total >= LEAST_REPEATED * len(self.distinct)
 
@@ -120,7 +123,8 @@ class Observed:
 
         Such as 998 and 999 beside ages. Groups of them are looked for on either side, then again without those found.
         """
-        rest, found = self, list[float]()
+        rest = self
+        found = list[float]()
         while len(group := rest._far_group(is_discrete)):
             found += rest.distinct[group].tolist()
             rest = self.without(found)
@@ -128,7 +132,8 @@ class Observed:
 
     def _far_group(self, is_discrete: bool) -> np.ndarray:
         """Positions of a few last values on one side that are far from all others; empty if there are none."""
-        values, counts = self.distinct, self.counts
+        values = self.distinct
+        counts = self.counts
         if len(values) < 3 or self.total < FEWEST_FOR_OUTLIERS:
             return np.empty(0, dtype=int)
         for size in range(1, min(MOST_AT_END, len(values) - 2) + 1):
@@ -149,8 +154,9 @@ class Observed:
         return np.empty(0, dtype=int)
 
     def _is_behind_a_gap(self, others: np.ndarray, gap: float, is_upper: bool) -> bool:
-        """Whether the last value on one side is one that many samples share, behind a gap that is wide for that."""
-        values, count = self.distinct[others], self.counts[-1 if is_upper else 0]
+        """True if many samples share the last value on one side, behind a gap that is wide for that."""
+        values = self.distinct[others]
+        count = self.counts[-1 if is_upper else 0]
         if count < FEWEST_AT_GAP or len(values) <= NEIGHBORS:
             return False
         low, high = _central(values, self.counts[others], 0.25)
@@ -168,7 +174,7 @@ class Observed:
         return bool(of_one_sign and self.counts[group].min() >= least)
 
     def without(self, values: Iterable[float]) -> Observed:
-        """The same without some of the distinct values."""
+        """Copy without some of the distinct values."""
         kept = ~np.isin(self.distinct, list(values))
         return Observed(self.distinct[kept], self.counts[kept])
 
@@ -185,23 +191,26 @@ class Observed:
         """The step to which values are rounded, if they are; else 0."""
         return float(np.diff(self.distinct).min()) if len(self.distinct) < TIED * self.total else 0.0
 
-    def interval(self, support: Support, coordinate: Coordinate = LINEAR) -> tuple[float, float]:
+    def interval(self, support: Support, transform: ArcsinhTransform = LINEAR) -> tuple[float, float]:
         """Ends of the cells: bounds near the values, or a margin beyond these, but not out to single ones far away.
 
-        The margin is a share of the range in the coordinate of the cells.
+        The margin is a share of the transformed range.
         """
-        least, most = self.distinct[0], self.distinct[-1]
+        least = self.distinct[0]
+        most = self.distinct[-1]
         is_many = self.total >= FEWEST_FOR_OUTLIERS
         for tail, times in ((0.01, FARTHEST), (0.25, FARTHEST_HALVES)) if is_many else ((0.25, FARTHEST_OF_FEW),):
             low, high = _central(self.distinct, self.counts, tail)
             if high > low:
                 reach = times * (high - low)
-                least, most = max(least, low - reach), min(most, high + reach)
-        start, end = coordinate.forward(np.array([least, most]))
+                least = max(least, low - reach)
+                most = min(most, high + reach)
+        start, end = transform.forward(np.array([least, most]))
         margin = MARGIN * (end - start)
         near = BOUND_REACH * (most - least)
-        ends = coordinate.inverse(np.array([start - margin, end + margin]))
-        low, high = max(ends[0], -_LARGEST), min(ends[1], _LARGEST)
+        ends = transform.inverse(np.array([start - margin, end + margin]))
+        low = max(ends[0], -_LARGEST)
+        high = min(ends[1], _LARGEST)
         if support[0] is not None and support[0] >= least - near:
             low = support[0]
         if support[1] is not None and support[1] <= most + near:
@@ -218,7 +227,8 @@ class Observed:
         inside = np.flatnonzero(last < len(self.distinct))
         if not len(inside):
             return float(self.distinct[0]), float(self.distinct[-1])
-        starts, ends = self.distinct[inside], self.distinct[last[inside]]
+        starts = self.distinct[inside]
+        ends = self.distinct[last[inside]]
         lengths = ends - starts
         # Of several, the one nearest to the middle, so that it is the same of mirrored values.
         ties = np.flatnonzero(lengths <= lengths.min() * (1.0 + 1e-9))
@@ -227,13 +237,13 @@ class Observed:
         return float(starts[nearest]), float(ends[nearest])
 
     def without_atoms(self, rank: int) -> Observed:
-        """Without values that half as many samples share as the average component has; all, if nothing is left."""
+        """Copy without values that half as many samples share as the average component has, unless nothing is left."""
         kept = self.counts < self._half_a_component(rank)
         return Observed(self.distinct[kept], self.counts[kept]) if kept.sum() > 1 else self
 
-    def along(self, coordinate: Coordinate) -> Observed:
-        """The same in another coordinate."""
-        return self if coordinate.is_linear else replace(self, distinct=coordinate.forward(self.distinct))
+    def transformed(self, transform: ArcsinhTransform) -> Observed:
+        """Copy with transformed values."""
+        return self if transform.is_linear else replace(self, distinct=transform.forward(self.distinct))
 
     def _half_a_component(self, rank: int) -> float:
         return max(5.0, 0.5 * self.total / rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -96,7 +96,7 @@ def smooth_em(
     Parameters
     ----------
     samples : CellStatistics
-        CellSamples, or samples elsewhere, on cells of :func:`tensorly_smp.likelihood.cells.lay_cells`. A sample of
+        CellSamples, or samples elsewhere, on cells of :func:`tensorly_smp.likelihood.cells.choose_cells`. A sample of
         weight 2 counts twice: the weights also say how many samples there are, by which the penalties go.
     posterior : ndarray (n_samples, rank)
         To start from, as of the coupled CPD; of samples elsewhere, what stands for it there.
@@ -111,7 +111,7 @@ def smooth_em(
         How often penalties are chosen, at most; not again where next to all stay.
     n_iter_max : int
         Passes over the samples, of all rounds together, not counting extrapolations that are taken back. With 0 the
-        densities are those of the posteriors given.
+        densities are those of these posteriors.
     tol : float
         A round ends when two passes raise the penalized log-likelihood by less than this each, in nats per sample.
     callback : callable, optional
@@ -132,42 +132,52 @@ def smooth_em(
     ----------
     M. Levine, D. R. Hunter, D. Chauveau, "Maximum smoothed likelihood for multivariate mixtures", Biometrika 98, 2011.
     """
-    n_rounds, n_iter_max = checked_integer(n_rounds, "n_rounds", 1), checked_integer(n_iter_max, "n_iter_max", 0)
+    n_rounds = checked_integer(n_rounds, "n_rounds", 1)
+    n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
     coordinates = Coordinates(
         pack=SmoothMixture.pack, unpack=lambda vector, like: samples.normalized(like.unpack(vector))
     )
-    penalty, mixture = samples.choose(samples.given(posterior), criterion, near, candidates)
-    reached: Iteration[SmoothMixture, Expectation] | None = None
-    values, rounds = np.empty(0), np.empty(0, dtype=int)
-    n_left, status = n_iter_max, StopReason.CONVERGED
+    penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion, near, candidates)
+    runs: list[Iteration[SmoothMixture, Expectation]] = []
+    status = StopReason.CONVERGED
     try:
-        for number in range(n_rounds):
+        for _ in range(n_rounds):
             chosen = penalty
-            if reached is not None:
-                chosen, mixture = samples.choose(reached.detail, criterion, (penalty, reached.position))
+            if runs:
+                chosen, mixture = samples.choose(runs[-1].detail, criterion, (penalty, runs[-1].position))
                 if np.count_nonzero(np.abs(np.log(chosen / penalty)) > LEAST_CHANGE) <= FEW_CHANGES * penalty.size:
                     break
             reached = iterate(
                 mixture,
                 partial(samples.expect, penalty=chosen),
                 partial(_advance, samples, chosen),
-                rule=MeanGain(tol * samples.total_weight, n_left),
+                rule=MeanGain(tol * samples.total_weight, n_iter_max - sum(run.n_steps for run in runs)),
                 coordinates=coordinates,
                 callback=callback,
             )
+            runs.append(reached)
             penalty = chosen
-            values = np.concatenate([values, reached.values])
-            rounds = np.concatenate([rounds, np.full(len(reached.values), number)])
-            n_left -= reached.n_steps
             status = reached.status
             if status is not StopReason.CONVERGED:
                 break
     except KeyboardInterrupt:
-        if reached is None:
+        if not runs:
             raise
         status = StopReason.INTERRUPTED
-    assert reached is not None  # there is at least one round
-    mixture, expected = reached.position, reached.detail
+    return _smooth_fit(samples, runs, penalty, status)
+
+
+def _smooth_fit(
+    samples: CellStatistics,
+    runs: Sequence[Iteration[SmoothMixture, Expectation]],
+    penalty: np.ndarray,
+    status: StopReason,
+) -> SmoothFit:
+    """Result of several rounds; the penalties are those of the last one, not per sample."""
+    mixture = runs[-1].position
+    expected = runs[-1].detail
+    values = np.concatenate([run.values for run in runs])
+    rounds = np.repeat(np.arange(len(runs)), [len(run.values) for run in runs])
     rho = penalty / samples.shares(expected.counts)[1]
     return SmoothFit(
         mixture=mixture,
@@ -175,7 +185,7 @@ def smooth_em(
         penalty=rho.reshape(len(samples.cells.smooth), mixture.rank),
         total_penalty=penalty,
         log_likelihood=expected.log_likelihood - samples.log_volume,
-        n_parameters=samples.freedom(mixture, rho),
+        n_parameters=samples.effective_df(mixture, rho),
         posterior=expected.posterior,
         trace=(values - samples.log_volume) / samples.total_weight,
         rounds=rounds,

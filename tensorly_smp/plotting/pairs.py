@@ -107,17 +107,12 @@ def plot_pairs(
     ('x0', 'x3')
     """
     subject = read_subject(model_or_dataset)
-    named = None if variables is None else subject.positions(variables)
-    n_named = len(subject.names) if named is None else len(named)
-    if n_named < 2 or (named is not None and n_named > MOST):
-        raise InvalidInputError(f"{n_named} variable(s) for pairs; expected 2 to {MOST}.")
-    positions = most_telling(subject, SHOWN) if named is None else named
+    positions = _positions(subject, variables)
     values = subject.values(X)
-    units = subject.units(X)
     side = len(positions)
     places = panels(axes, side * side, (2.3, 2.1), side, figsize=figsize).reshape(side, side)
     width = NAME_WIDTH if axes is None else characters(places.ravel(), NAME_WIDTH)
-    names = axis_names(subject.names, units, width)
+    names = axis_names(subject.names, subject.units(X), width)
     labels = None if values is None else np.asarray(subject.density.posterior(values)).argmax(axis=1)
     levels = {n: levels_of(subject, n, values) for n in positions}
     axes_of = {
@@ -148,12 +143,21 @@ def plot_pairs(
             if column == 0 and row > 0:
                 ax.set_ylabel(names[k])
     plain_frame(places.ravel())
-    _draw_note(places, _explanation(subject, named is None, side, values))
+    _draw_note(places, _explanation(subject, variables is None, side, values))
     entries = [f"{r} ({weight_text(weight)})" for r, weight in enumerate(subject.weights)]
     # Nothing is drawn there but the note, at the top.
     beside: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (1.02, 0.0), "ncols": 1 + (subject.rank > 5)}
     component_legend(places[0, 0], handles, entries, "component (weight)", axes is None, **beside)
     return places
+
+
+def _positions(subject: Subject, variables: Sequence[Hashable] | None) -> list[int]:
+    """Positions of the variables that are named, or of those that tell the components apart best."""
+    named = None if variables is None else subject.positions(variables)
+    n_named = len(subject.names) if named is None else len(named)
+    if n_named < 2 or (named is not None and n_named > MOST):
+        raise InvalidInputError(f"{n_named} variable(s) for pairs; expected 2 to {MOST}.")
+    return most_telling(subject, SHOWN) if named is None else list(named)
 
 
 def _explanation(subject: Subject, is_chosen: bool, side: int, values: np.ndarray | None) -> list[str]:
@@ -246,7 +250,7 @@ def _draw_pair(
 
 
 def _wider(limits: tuple[float, float] | None, scale: AxisScale | None = None) -> tuple[float, float]:
-    """Where samples are put that lie outside the picture: at three times its width on either side."""
+    """Limits three times as wide, to which samples outside of the picture are moved."""
     if limits is None or scale is not None:
         return -np.inf, np.inf
     low, high = limits

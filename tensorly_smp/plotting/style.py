@@ -101,12 +101,12 @@ def panels(
         grid = figure.add_gridspec(n_rows, n_columns)
         places = [figure.add_subplot(grid[divmod(p, n_columns)]) for p in range(n_panels)]
         return _as_array(places)
-    given = _checked_axes(axes)
-    if len(given) < n_panels:
-        raise InvalidInputError(f"axes are {len(given)}; expected at least {n_panels}, one for each panel.")
-    for ax in given[n_panels:]:
+    received = _checked_axes(axes)
+    if len(received) < n_panels:
+        raise InvalidInputError(f"axes are {len(received)}; expected at least {n_panels}, one for each panel.")
+    for ax in received[n_panels:]:
         ax.set_axis_off()
-    return given[:n_panels]
+    return received[:n_panels]
 
 
 def count_axes(axes: Any, default: int) -> int:
@@ -217,14 +217,14 @@ def log_ticks(axis: Any, values: np.ndarray) -> None:
 
 
 def few_ticks(axis: Any, n_ticks: int, at_least: int = 2) -> None:
-    """At most about so many ticks."""
+    """Limit the number of ticks to about so many."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(n_ticks, min_n_ticks=at_least))
 
 
 def plain_frame(axes: Iterable[Axes]) -> None:
-    """Without the upper and the right line, which say nothing."""
+    """Remove the upper and the right line, which say nothing."""
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
 

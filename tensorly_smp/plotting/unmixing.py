@@ -61,8 +61,9 @@ def plot_unmixing(model: Any, ax: Axes | None = None, figsize: tuple[float, floa
     unmixing = getattr(model, "unmixing_", None)
     if unmixing is None:
         raise InvalidTypeError(f"model is {type(model).__name__}; expected a fitted UnmixedProductMixture.")
-    density, mixed = model.density_, list(model.density_.mixed)
-    within = np.sqrt(density.var("all")[mixed] @ density.weights)
+    density = model.density_
+    mixed = list(model.density_.mixed)
+    within = np.sqrt(np.asarray(density.var("all"))[mixed] @ density.weights)
     shown = unmixing.values * within
     shown = shown / np.abs(shown).max(axis=1, keepdims=True)
     n = len(shown)

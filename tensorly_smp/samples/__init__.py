@@ -1,1 +1,1 @@
-"""What a user hands in becomes numbers, names, weights and missing entries; labels go back onto results."""
+"""Arrays, frames and Datasets become numbers, names, weights and missing entries; labels go back onto results."""

@@ -21,7 +21,8 @@ def frame_kind(X: Any) -> str | None:
     InvalidTypeError
         A lazy frame, or a table of another library, whose names would be lost.
     """
-    polars, arrow = sys.modules.get(POLARS), sys.modules.get(ARROW)
+    polars = sys.modules.get(POLARS)
+    arrow = sys.modules.get(ARROW)
     if polars is not None and hasattr(polars, "DataFrame"):
         if isinstance(X, polars.DataFrame):
             return POLARS

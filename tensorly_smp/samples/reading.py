@@ -137,7 +137,8 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     if variables is not None:
         wanted = _checked_names(variables)
         positions = _match_names(found, wanted, labelled=names is not None)
-        values, found = values[:, positions], wanted
+        values = values[:, positions]
+        found = wanted
         labels = replace(labels, positions=tuple(positions))
     # A view, so that the caller's own array stays writable.
     values = values.view()
@@ -163,7 +164,8 @@ def _read_other_frame(X: Any, kind: str) -> tuple[np.ndarray, tuple[Hashable, ..
 
 def _columns(read: Callable[[int], np.ndarray], n_samples: int, names: Sequence[Hashable]) -> np.ndarray:
     """Columns side by side; those that cannot be read are named in one error."""
-    values, refused = np.empty((n_samples, len(names))), {}
+    values = np.empty((n_samples, len(names)))
+    refused = {}
     for n, name in enumerate(names):
         try:
             values[:, n] = read(n)
@@ -319,7 +321,7 @@ def _is_complex(received: str, names: Sequence[Hashable]) -> InvalidInputError:
 
 
 def _words_of_float(value: Any) -> str:
-    """What Python says about an object that is no number; nothing of text, which might be one."""
+    """Python's message about an object that is no number; empty for text, which might be one."""
     try:
         float(value)
     except TypeError as error:

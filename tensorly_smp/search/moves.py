@@ -105,7 +105,8 @@ def merge_components(bins: OverlappingBins, logs: np.ndarray, posterior: np.ndar
         likeness = likeness / np.maximum(lengths[pairs[0]] * lengths[pairs[1]], _LEAST)
         pairs = pairs[:, np.sort(np.argsort(-likeness, kind="stable")[:MOST_PAIRS])]
     first, second = pairs
-    counts, weights = bins.transposed @ owned, owned.sum(axis=0)
+    counts = bins.transposed @ owned
+    weights = owned.sum(axis=0)
     tables = bins.log_tables(counts[:, first] + counts[:, second])
     log_weights = np.log(np.maximum((weights[first] + weights[second]) / bins.total, _LEAST_WEIGHT))
     joint = log_joint(bins.shares, logs[-1], logs[:-1])
@@ -148,7 +149,9 @@ def candidates(
     share = np.exp(logs[-1])[trio].sum(axis=0)
     sums = logs[:-1].sum(axis=0)
     kept = bins.pseudo_count * (sums.sum() - sums[trio].sum(axis=0))
-    n_samples, n_rows, n_tried = len(peak), len(tables), len(pair)
+    n_samples = len(peak)
+    n_rows = len(tables)
+    n_tried = len(pair)
     for number in range(PARTIAL_PASSES + 1):
         found = (bins.shares @ tables.reshape(n_rows, -1)).reshape(n_samples, n_tried, 3)
         found = np.exp(np.minimum(found + log_weights - peak[:, None, None], _LARGEST_EXPONENT))

@@ -36,7 +36,7 @@ def canonical_rows(fractions: Fractions) -> tuple[np.ndarray, np.ndarray]:
 
 
 def thinned(fractions: Fractions, rank: int) -> Fractions:
-    """As many of the samples as a search needs, evenly spaced in cumulated weight, of equal weight but for repeats."""
+    """Subsample large enough for a search, evenly spaced in cumulated weight, of equal weights but for repeats."""
     n_kept = min(max(SAMPLES_PER_COMPONENT * rank, LEAST_SAMPLES), MOST_SAMPLES)
     if len(fractions.values) <= n_kept:
         return fractions
@@ -73,7 +73,8 @@ def seeded_posteriors(fractions: Fractions, rank: int, n_starts: int, rng: np.ra
     Every sample belongs to its nearest seed by nine tenths. (Arthur and Vassilvitskii, "k-means++: the advantages of
     careful seeding", SODA 2007.)
     """
-    n_samples, weights = len(fractions.values), fractions.weights
+    n_samples = len(fractions.values)
+    weights = fractions.weights
     nearest = np.full((n_samples, n_starts), np.inf)
     owner = np.zeros((n_samples, n_starts), dtype=np.int64)
     chances = np.repeat(weights[:, None], n_starts, axis=1)

@@ -68,7 +68,7 @@ def log_determinant(factor: np.ndarray) -> np.ndarray:
 
 
 def inverse_bands(factor: np.ndarray) -> np.ndarray:
-    """Those entries of the inverse of L L' that lie within the bandwidth, as bands.
+    """Entries of the inverse of L L' within the bandwidth, as bands.
 
     With A = L L' and Z its inverse, L' Z = L^-1 is lower triangular, so that every column of Z follows upwards from
     entries of Z within the band (Takahashi, Fagan and Chin 1973).

@@ -36,7 +36,7 @@ class LogSplineFit:
     data: np.ndarray  # B'nu (n_basis, n_densities)
     penalty: np.ndarray
     coefficients: np.ndarray
-    bends: np.ndarray  # D beta
+    third_differences: np.ndarray  # D beta
     expected: np.ndarray  # exp(eta) (n_cells, n_densities)
     likelihood: np.ndarray  # F without its penalty
 
@@ -52,14 +52,14 @@ class LogSplineFit:
         return cls(basis, data, penalty, coefficients, basis.differences @ coefficients, expected, likelihood)
 
     @property
-    def rough(self) -> np.ndarray:
+    def roughness(self) -> np.ndarray:
         """|D beta|^2 (n_densities,)."""
-        return np.asarray((self.bends**2).sum(axis=0))
+        return np.asarray((self.third_differences**2).sum(axis=0))
 
     @property
     def value(self) -> np.ndarray:
         """F (n_densities,)."""
-        return self.likelihood - 0.5 * self.penalty * self.rough
+        return self.likelihood - 0.5 * self.penalty * self.roughness
 
     def moved(self, step: np.ndarray) -> LogSplineFit:
         """The fit with a step added to the coefficients."""
@@ -67,7 +67,7 @@ class LogSplineFit:
 
     @property
     def _found(self) -> tuple[np.ndarray, ...]:
-        return self.coefficients, self.bends, self.expected, self.likelihood
+        return self.coefficients, self.third_differences, self.expected, self.likelihood
 
     def take(self, columns: np.ndarray) -> LogSplineFit:
         """Some of the densities, copied."""
@@ -88,7 +88,7 @@ class LogSplineFit:
     def gradient(self) -> np.ndarray:
         """Gradient (n_basis, n_densities) of F."""
         fitted = self.basis.transposed @ self.expected
-        return self.data - fitted - self.penalty * (self.basis.differences_transposed @ self.bends)
+        return self.data - fitted - self.penalty * (self.basis.differences_transposed @ self.third_differences)
 
 
 def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: Kernels | None = None) -> LogSplineFit:
@@ -101,7 +101,7 @@ def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: Kernels
     )
     likelihood = fit.likelihood.copy()
     try:
-        is_left = compiled.climb(
+        is_left = compiled.newton_log_splines(
             *(basis.at_interval, basis.unit, basis.penalty_bands, data, fit.penalty, coefficients, expected),
             *(likelihood, n_steps, tol, LINE_SEARCH),
         )
@@ -110,7 +110,7 @@ def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: Kernels
     reached = replace(
         fit,
         coefficients=np.ascontiguousarray(coefficients.T),
-        bends=basis.differences @ coefficients.T,
+        third_differences=basis.differences @ coefficients.T,
         expected=np.ascontiguousarray(expected.T),
         likelihood=likelihood,
     )
@@ -131,25 +131,25 @@ def _maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:
         part = fit.take(active) if len(active) < len(tol) else fit
         gradient = part.gradient()
         step = solve(cholesky(part.hessian()), gradient)
-        promised = (gradient * step).sum(axis=0)
-        part = _search(part, step, promised)
+        predicted_gain = (gradient * step).sum(axis=0)
+        part = _search(part, step, predicted_gain)
         if len(active) < len(tol):
             fit.put(active, part)
         else:
             fit = part
-        active = active[promised > tol[active]]
+        active = active[predicted_gain > tol[active]]
         if not len(active):
             break
     return fit
 
 
-def _search(fit: LogSplineFit, step: np.ndarray, promised: np.ndarray) -> LogSplineFit:
+def _search(fit: LogSplineFit, step: np.ndarray, predicted_gain: np.ndarray) -> LogSplineFit:
     """Newton's step, halved where F does not rise as it should: without that it may overshoot and drift."""
     most_halvings, share, rounding = LINE_SEARCH
-    length = np.ones(len(promised))
+    length = np.ones(len(predicted_gain))
     moved = fit.moved(step)
     for _ in range(most_halvings):
-        short = np.flatnonzero(moved.value < fit.value + share * length * promised - rounding)
+        short = np.flatnonzero(moved.value < fit.value + share * length * predicted_gain - rounding)
         if not len(short):
             return moved
         length[short] *= 0.5
@@ -199,7 +199,8 @@ def fit_log_splines(
     True
     """
     start = basis.normalized(basis.gaussian(shares) if start is None else start)
-    data, compiled = basis.transposed @ shares, compiled_for(basis, len(penalty))
+    data = basis.transposed @ shares
+    compiled = compiled_for(basis, len(penalty))
     for columns in chunks(shares.shape[1]):
         fit = LogSplineFit.at(basis, data[:, columns], penalty[columns], start[:, columns])
         start[:, columns] = maximize(fit, n_steps, np.full(len(fit.penalty), tol), compiled).coefficients

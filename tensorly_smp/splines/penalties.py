@@ -1,4 +1,4 @@
-"""How smooth a log-spline is to be: criteria of the penalty, and the effective number of parameters."""
+"""Choice of the smoothness of log-splines: criteria of the penalty, and the effective number of parameters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def effective_parameters(basis: SplineBasis, coefficients: np.ndarray, penalty: 
     for columns in chunks(len(result)):
         part = basis.normalized(coefficients[:, columns])
         fit = LogSplineFit.at(basis, np.zeros(part.shape), penalty[columns], part)
-        result[columns] = _freedom(fit, compiled) - 1.0
+        result[columns] = _effective_df(fit, compiled) - 1.0
     return result
 
 
@@ -103,8 +103,10 @@ def choose_penalties(
     n_densities = shares.shape[1]
     candidates = PENALTIES if candidates is None else candidates
     grid = np.minimum(candidates.reshape(len(candidates), -1), largest_penalties(basis, shares))
-    chosen, coefficients = np.empty(n_densities), basis.normalized(basis.gaussian(shares) if start is None else start)
-    data, compiled = basis.transposed @ shares, compiled_for(basis, n_densities)
+    chosen = np.empty(n_densities)
+    coefficients = basis.normalized(basis.gaussian(shares) if start is None else start)
+    data = basis.transposed @ shares
+    compiled = compiled_for(basis, n_densities)
     for columns in chunks(n_densities):
         fit = LogSplineFit.at(basis, data[:, columns], grid[-1, columns], coefficients[:, columns])
         values, coefficients[:, columns] = _criterion_along(
@@ -137,7 +139,8 @@ def _criterion_along(
     It is minus infinity where a penalty was not tried.
     """
     values = np.full(penalties.shape, -np.inf)
-    best, coefficients = np.full(len(totals), -np.inf), fit.coefficients.copy()
+    best = np.full(len(totals), -np.inf)
+    coefficients = fit.coefficients.copy()
     going = np.ones(len(totals), dtype=bool)
     last = len(penalties) - 1
     for number in range(last, -1, -1):
@@ -159,7 +162,7 @@ def _criterion_along(
 
 
 def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Where the parabola through the three values around the best is highest, no farther than halfway to the next.
+    """Peak of the parabola through the three values around the best, no farther than halfway to the next.
 
     It changes continuously with the values, also where another place becomes the best. No farther than the outermost
     places; the best place itself where a neighbor is not known.
@@ -201,11 +204,11 @@ def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: Kern
 
 
 def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
-    return totals * fit.likelihood - _freedom(fit, compiled)
+    return totals * fit.likelihood - _effective_df(fit, compiled)
 
 
 def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
-    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _freedom(fit, compiled)
+    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _effective_df(fit, compiled)
 
 
 def _log_determinant(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
@@ -216,25 +219,26 @@ def _log_determinant(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     return _completed(found, fit, _log_determinant)
 
 
-def _freedom(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
+def _effective_df(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     """Trace of (B'WB + rho D'D)^-1 B'WB."""
     if compiled is None:
         return trace_of_product(inverse_bands(cholesky(fit.hessian())), fit.basis.curvature(fit.expected))
     _, found = _measured(fit, compiled)
-    return _completed(found, fit, _freedom)
+    return _completed(found, fit, _effective_df)
 
 
 def _measured(fit: LogSplineFit, compiled: Kernels) -> tuple[np.ndarray, np.ndarray]:
     """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding, and where it fails."""
     found = np.full(fit.penalty.shape, np.nan), np.full(fit.penalty.shape, np.nan)
-    basis, expected = fit.basis, np.ascontiguousarray(fit.expected.T)
+    basis = fit.basis
+    expected = np.ascontiguousarray(fit.expected.T)
     with suppress(KernelError):
-        compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
+        compiled.determinants_and_df(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
     return found
 
 
 def _completed(found: np.ndarray, fit: LogSplineFit, plain: Callable[..., np.ndarray]) -> np.ndarray:
-    """What the kernel has found, and what it has left by plain code."""
+    """Results of a kernel, with those that it could not compute filled in by plain code."""
     left = np.flatnonzero(np.isnan(found))
     if len(left):
         found[left] = plain(fit.take(left), None)

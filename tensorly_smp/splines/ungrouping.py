@@ -51,7 +51,8 @@ def ungroup(
     True
     """
     basis = spline_basis(N_BASIS)
-    low, high = edges[0] - MARGIN * (edges[-1] - edges[0]), edges[-1] + MARGIN * (edges[-1] - edges[0])
+    low = edges[0] - MARGIN * (edges[-1] - edges[0])
+    high = edges[-1] + MARGIN * (edges[-1] - edges[0])
     overlap = _overlap(np.linspace(low, high, basis.n_cells + 1), edges)
     # Spread evenly at first, then blurred by the smoothest candidate: a Gaussian of the same moments.
     shares = overlap.T @ (probabilities / overlap.sum(axis=1)[:, None])

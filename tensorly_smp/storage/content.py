@@ -1,4 +1,4 @@
-"""What a file of a fitted model holds: the Dataset of the fit, and its parameters as JSON; never pickle."""
+"""Content of the file of a fitted model: the Dataset of the fit, and its parameters as JSON; never pickle."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CONTAINERS = ("array", "dataframe", "dataarray", "polars", "pyarrow")
 
 
 def dataset_of_model(model: Any) -> xr.Dataset:
-    """What the file holds.
+    """Dataset that is written to the file.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _file_attributes(attrs: Mapping[Any, Any], owner: str) -> dict[str, Any]:
 
 
 def _are_numbers(value: Any) -> bool:
-    """Whether a sequence is one of real numbers, in at most 64 bits."""
+    """True for a sequence of real numbers, in at most 64 bits."""
     try:
         return np.asarray(value).dtype.kind in "iuf"
     except (ValueError, TypeError, OverflowError):
@@ -117,7 +117,8 @@ def _is_plain_text(text: str) -> bool:
 
 def _refuse_additions(model: Any) -> None:
     """Refuse what was added to the Dataset of a fit, by name; attributes may be added."""
-    dataset, known = model.result_, model._fitted_names
+    dataset = model.result_
+    known = model._fitted_names
     added = [name for name in dataset.variables if name not in known]
     added += [dim for dim in dataset.dims if dim not in known and dim not in added]
     if added:
@@ -210,7 +211,8 @@ def _check_variables(dataset: xr.Dataset) -> None:
     if dataset.attrs["container"] not in _CONTAINERS:
         raise ValueError(f"container is {shown(dataset.attrs['container'])}, expected one of {_CONTAINERS}")
     if "triples" in dataset:
-        triples, n_variables = dataset["triples"], dataset.sizes["variable"]
+        triples = dataset["triples"]
+        n_variables = dataset.sizes["variable"]
         if triples.dims != ("triple", "mode") or triples.dtype.kind != "i" or triples.shape[1] != 3:
             raise ValueError(f"triples have dimensions {triples.dims} and dtype {triples.dtype}")
         if not (np.diff(triples.values, prepend=-1, append=n_variables) > 0).all():
@@ -284,7 +286,7 @@ def _to_json(value: Any, what: str) -> str:
 
 
 def _encoded(value: Any) -> Any:
-    """What JSON can hold; unlike in plain JSON, tuples stay tuples, and keys of mappings that are numbers, numbers."""
+    """Value in a form for JSON in which tuples stay tuples, and keys that are numbers stay numbers."""
     if isinstance(value, np.datetime64 | np.timedelta64) and not pd.isna(value):
         return {"time": [type(value).__name__, str(value.astype(np.int64)), np.datetime_data(value.dtype)[0]]}
     if isinstance(value, np.ndarray | np.generic):

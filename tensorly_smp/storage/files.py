@@ -163,12 +163,12 @@ def _replace(written: Path, target: Path, earlier: Path) -> None:
 
 
 def _real(target: Path) -> Path:
-    """What a path stands for, links resolved; it need not exist."""
+    """Path with all links resolved; it need not exist."""
     return Path(os.path.realpath(target))
 
 
 def _is_special(path: Path) -> bool:
-    """Whether a path is a device, a pipe or a socket."""
+    """True for a device, a pipe or a socket."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

@@ -105,7 +105,7 @@ def _read(source: Path, estimators: Sequence[Any]) -> Any:
 
 
 def _plain_dataset(source: Path, is_zarr: bool) -> xr.Dataset:
-    """What is in a file, nothing decoded but the mark of missing numbers, which is NaN.
+    """Content of a file, with nothing decoded but the mark of missing numbers, which is NaN.
 
     Not by ``xarray.open_dataset``, which adds a filter of warnings to those of the process.
     """

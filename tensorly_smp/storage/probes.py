@@ -56,7 +56,7 @@ def probe_netcdf(source: Path) -> None:
 
 @contextmanager
 def _as_of_others() -> Iterator[None]:
-    """What is wrong with a file that says it is ours may have been done by another program."""
+    """Add to format errors that another program may have rewritten the file."""
     try:
         yield
     except FileFormatError as error:
@@ -93,7 +93,8 @@ def _refuse_endless_heaps(content: bytes) -> None:
     start = content.find(_HEAP)
     while start >= 0:
         (total,) = struct.unpack_from("<Q", content.ljust(start + 16, b"\0"), start + 8)
-        position, end = start + 16, min(start + total, len(content))
+        position = start + 16
+        end = min(start + total, len(content))
         while position + 16 <= end:
             index, size = struct.unpack_from("<H6xQ", content, position)
             step = 16 + -(-size // 8) * 8 if index else size
@@ -110,7 +111,8 @@ def _netcdf_bytes(array: Any, size: int) -> int:
     _refuse_large_attributes(array, f"array {array.name!r}")
     if bytes(array.attrs.get("NAME", b"")).startswith(_NO_VARIABLE):
         return 0
-    stored, claimed = array.id.get_storage_size(), prod(array.shape) * array.dtype.itemsize
+    stored = array.id.get_storage_size()
+    claimed = prod(array.shape) * array.dtype.itemsize
     if array.external is not None or array.is_virtual or stored < claimed:
         raise FileFormatError(
             f"array {array.name!r} claims {claimed} bytes, of which the file holds {stored}; expected neither "
@@ -169,7 +171,9 @@ def _probe_zarr_array(folder: Path, array: dict[str, Any]) -> None:
     odd = [name for name, expected in plain.items() if array.get(name) != expected]
     if array.get("dimension_separator", ".") != ".":
         odd.append("dimension_separator")
-    dtype, shape, chunks = array.get("dtype"), array.get("shape"), array.get("chunks")
+    dtype = array.get("dtype")
+    shape = array.get("shape")
+    chunks = array.get("chunks")
     if not isinstance(dtype, str) or not _NUMBERS_OR_TEXT.fullmatch(dtype):
         odd.append("dtype")
     if odd or not _are_sizes(shape, 0) or not _are_sizes(chunks, 1) or len(shape) != len(chunks):

@@ -92,7 +92,9 @@ def test_criteria_of_penalties_one_of_which_has_a_singular_hessian(criterion):
     fit, compiled = fit_with_a_singular_hessian(), pytest.importorskip("tensorly_smp._support.compiled_kernels")
     log_determinant, freedom = np.empty(3), np.empty(3)
     basis, expected = fit.basis, np.ascontiguousarray(fit.expected.T)
-    compiled.measure(basis.at_interval, basis.penalty_bands, fit.penalty, expected, log_determinant, freedom)
+    compiled.determinants_and_df(
+        basis.at_interval, basis.penalty_bands, fit.penalty, expected, log_determinant, freedom
+    )
     assert np.isnan(log_determinant).tolist() == np.isnan(freedom).tolist() == [False, True, False]
     totals, fit.penalty[1] = np.full(3, 100.0), 1e-300  # the logarithm of zero would be all that is compared
     plain, fast = (CRITERIA[criterion](fit, totals, kernel) for kernel in (None, compiled))
@@ -116,7 +118,7 @@ def test_a_log_spline_whose_hessian_is_singular():
     plain, fast = (maximize(fit, 1, np.zeros(3), kernel) for kernel in (None, compiled))
     np.testing.assert_allclose(fast.coefficients, plain.coefficients, rtol=1e-9)
     np.testing.assert_allclose(fast.value, plain.value, rtol=1e-9)
-    left = compiled.climb(
+    left = compiled.newton_log_splines(
         *(basis.at_interval, basis.unit, basis.penalty_bands, data.T.copy(), fit.penalty, start.T.copy()),
         *(fit.expected.T.copy(), fit.likelihood.copy(), 1, np.zeros(3), LINE_SEARCH),
     )
@@ -193,7 +195,7 @@ def test_damaged_files_of_the_cache(tmp_path, suffix):
     [EOFError("Ran out of input"), OSError("Cannot allocate memory")],
     ids=lambda error: type(error).__name__,
 )
-@pytest.mark.parametrize("broken", ["climb", "measure"])
+@pytest.mark.parametrize("broken", ["newton_log_splines", "determinants_and_df"])
 def test_a_kernel_that_cannot_be_compiled_is_replaced_by_plain_code(monkeypatch, broken, error):
     module = pytest.importorskip("tensorly_smp._support.compiled_kernels")
     X = smp.datasets.make_smooth_mixture("laplace", 300, 4, 2, random_state=0).X

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.chunked.laying import ChunkedCellSamples
+from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 from tensorly_smp.chunked.reading import read_chunks
 from tensorly_smp.codes import thinning
 

@@ -3,18 +3,18 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.chunked import indicators
+from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 from tensorly_smp.chunked.indicators import (
     Indicators,
     SharedIndicators,
     expect_parts,
     join,
 )
-from tensorly_smp.chunked.laying import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import read_chunks
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.likelihood.cell_samples import CellSamples
-from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.cells import choose_cells
 from tensorly_smp.likelihood.expectation import expectation
 
 dask = pytest.importorskip("dask")
@@ -97,11 +97,11 @@ def values(rounded):
 def test_samples_in_cells_are_those_in_memory(rounded, weighted):
     x = values(rounded)
     weights = np.random.default_rng(4).integers(0, 3, 400).astype(float) if weighted else None
-    cells = lay_cells(x, 2, smp.choose_binning(x, 6).edges, sample_weight=weights)
+    cells = choose_cells(x, 2, smp.choose_binning(x, 6).edges, sample_weight=weights)
     assert cells.discrete == (3,)
     assert cells.resolution.any() == rounded
-    expected = CellSamples.lay(x, cells, weights)
-    found = ChunkedCellSamples.lay(read_chunks(da.from_array(x, chunks=(90, 4)), weights), cells)
+    expected = CellSamples.assign_to_grid(x, cells, weights)
+    found = ChunkedCellSamples.assign_to_grid(read_chunks(da.from_array(x, chunks=(90, 4)), weights), cells)
     assert {type(part) for part in found.parts.gather()} == {SharedIndicators if rounded else Indicators}
     assert found.total_weight == expected.total_weight
     assert found.log_volume == pytest.approx(expected.log_volume, rel=1e-12)
@@ -110,7 +110,11 @@ def test_samples_in_cells_are_those_in_memory(rounded, weighted):
     one, other = expected.e_step(*logs), found.e_step(*logs)
     assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-12)
     assert np.allclose(other.counts, one.counts, rtol=1e-12)
-    assert np.allclose(found.given(other.posterior).counts, expected.given(one.posterior).counts, rtol=1e-12)
+    assert np.allclose(
+        found.counts_from_posterior(other.posterior).counts,
+        expected.counts_from_posterior(one.posterior).counts,
+        rtol=1e-12,
+    )
 
 
 def test_blocks_are_as_large_as_kernels_want_them(monkeypatch):
@@ -122,18 +126,18 @@ def test_blocks_are_as_large_as_kernels_want_them(monkeypatch):
 
 def test_empty_parts_add_nothing():
     x = values(False)
-    cells = lay_cells(x, 2, smp.choose_binning(x, 6).edges)
+    cells = choose_cells(x, 2, smp.choose_binning(x, 6).edges)
     for step in (0.0, 1.0):
         cells.resolution[1] = step
         array = da.from_array(x, chunks=((210, 190), 4))[da.from_array(np.arange(400) < 210, chunks=((210, 190),))]
-        found = ChunkedCellSamples.lay(read_chunks(array), cells)
+        found = ChunkedCellSamples.assign_to_grid(read_chunks(array), cells)
         assert [part.n_samples for part in found.parts.gather()] == [210, 0]
-        assert np.allclose(found.prior, CellSamples.lay(x[:210], cells).prior)
+        assert np.allclose(found.prior, CellSamples.assign_to_grid(x[:210], cells).prior)
         assert found.e_step(*tables(len(found.prior))).component_counts.sum() == pytest.approx(found.total_weight)
 
 
 def test_cells_take_two_bytes_an_entry():
     x = values(False)
-    cells = lay_cells(x, 2, smp.choose_binning(x, 6).edges)
-    parts = ChunkedCellSamples.lay(read_chunks(da.from_array(x, chunks=(90, 4))), cells).parts.gather()
+    cells = choose_cells(x, 2, smp.choose_binning(x, 6).edges)
+    parts = ChunkedCellSamples.assign_to_grid(read_chunks(da.from_array(x, chunks=(90, 4))), cells).parts.gather()
     assert sum(part.values.nbytes for part in parts) == 2 * x.size

@@ -55,7 +55,7 @@ def test_samples_are_read_in_their_order(kind):
     values = samples()
     read = read_chunks(CHUNKED[kind](values))
     assert np.array_equal(collected(read)[0], values, equal_nan=True)
-    assert np.array_equal(read.few.values, values, equal_nan=True)
+    assert np.array_equal(read.subsample.values, values, equal_nan=True)
     assert read.n_samples == 1000
     assert read.total_weight == 1000.0
     assert read.variables == (
@@ -78,7 +78,7 @@ def test_weights_go_with_their_samples(kind, of_weights):
     }[of_weights]()
     read = read_chunks(X, given)
     assert np.array_equal(collected(read)[1], weights)
-    assert np.array_equal(read.few_weights, weights)
+    assert np.array_equal(read.subsample_weights, weights)
     assert read.total_weight == weights.sum()
     assert read.largest_weight == 3.0
 
@@ -91,8 +91,8 @@ def test_representatives_are_those_of_the_same_samples_in_memory(kind, weighted,
     weights = np.random.default_rng(1).integers(0, 2, 1000).astype(float) if weighted else None
     read = read_chunks(CHUNKED[kind](values), weights)
     expected = thinning.representative(values, weights)
-    assert np.array_equal(read.few.values, expected[0], equal_nan=True)
-    assert (read.few_weights is None) if weights is None else np.array_equal(read.few_weights, expected[1])
+    assert np.array_equal(read.subsample.values, expected[0], equal_nan=True)
+    assert (read.subsample_weights is None) if weights is None else np.array_equal(read.subsample_weights, expected[1])
 
 
 def test_columns_are_matched_by_name():
@@ -136,7 +136,7 @@ def test_caller_keeps_the_array():
     before = values.copy()
     read = read_chunks(da.from_array(values, chunks=(100, 4)))
     with pytest.raises(ValueError, match="read-only"):
-        read.few.values[0, 0] = 1.0
+        read.subsample.values[0, 0] = 1.0
     assert np.array_equal(values, before, equal_nan=True)
 
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from tensorly_smp.codes.bin_number import FEWEST_BINS, MOST_BINS, auto_n_bins
 from tensorly_smp.codes.binning import choose_binning
-from tensorly_smp.codes.energy import EnergySpectrum, observed_values
-from tensorly_smp.codes.spectrum import nyquist_concerns
+from tensorly_smp.codes.characteristic_function import EnergySpectrum, observed_values
+from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.datasets import make_smooth_mixture
 
 
@@ -25,7 +25,7 @@ def test_passes_the_nyquist_check_and_grows_with_the_samples(kind):
     for n_samples in (200, 1000, 5000):
         X, _, _ = make_smooth_mixture(kind, n_samples, 10, 5, random_state=0)
         numbers = auto_n_bins(X, 5)
-        assert nyquist_concerns(X, choose_binning(X, numbers)) == []
+        assert nyquist_issues(X, choose_binning(X, numbers)) == []
         assert all(FEWEST_BINS <= number <= MOST_BINS for number in numbers)
         means.append(np.mean(numbers))
     assert means[0] < means[1] < means[2]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import erfc
 
 from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.codes.energy import EnergySpectrum, observed_values
-from tensorly_smp.codes.spectrum import FEWEST_SAMPLES, HIGHEST, SHARE_THRESHOLD, SIGNIFICANCE, nyquist_concerns
+from tensorly_smp.codes.characteristic_function import EnergySpectrum, observed_values
+from tensorly_smp.codes.spectrum import FEWEST_SAMPLES, HIGHEST, SHARE_THRESHOLD, SIGNIFICANCE, nyquist_issues
 from tensorly_smp.exceptions import ConstantVariableWarning
 
 
@@ -185,14 +185,14 @@ def test_one_sample_with_all_the_weight():
     found = share_beyond(np.array([0.0, 1.0, 2.0]), 1.0, np.array([1.0, 1e-200, 1e-200]))
     assert np.isfinite(found).all()
     X, binning = np.array([[0.0], [1.0], [2.0]]), Binning((np.linspace(0, 2, 4),))
-    assert nyquist_concerns(X, binning, np.array([1.0, 1e-200, 1e-200])) == []
+    assert nyquist_issues(X, binning, np.array([1.0, 1e-200, 1e-200])) == []
 
 
 def test_no_verdict_on_few_samples():
     binning = Binning((np.linspace(-0.5, 1.5, 3),))
     values = np.repeat([0.0, 1.0], FEWEST_SAMPLES)[:, None]
-    assert nyquist_concerns(values[1:-1:2], binning) == []
-    assert len(nyquist_concerns(values[::2], binning)) == 1
+    assert nyquist_issues(values[1:-1:2], binning) == []
+    assert len(nyquist_issues(values[::2], binning)) == 1
 
 
 # ---- the concerns ----
@@ -220,7 +220,7 @@ def binned(X, n_bins, names="abcde", **options):
 
 
 def test_names_what_is_coarse_or_repeats_values(mixed):
-    (message,) = nyquist_concerns(mixed, binned(mixed, [12, 8, 12, 12, 3]))
+    (message,) = nyquist_issues(mixed, binned(mixed, [12, 8, 12, 12, 3]))
     assert [name for name in "abcde" if f"'{name}' (" in message] == ["b", "c", "e"]
     assert "with 8 bins" in message
     assert "with 3 bins" in message
@@ -228,7 +228,7 @@ def test_names_what_is_coarse_or_repeats_values(mixed):
 
 
 def test_share_that_is_named_is_that_of_the_spectrum(mixed):
-    (message,) = nyquist_concerns(mixed[:, :1], choose_binning(mixed[:, :1], 3))
+    (message,) = nyquist_issues(mixed[:, :1], choose_binning(mixed[:, :1], 3))
     column = mixed[~np.isnan(mixed[:, 0]), 0]
     named = float(message.split("'x0' (")[1].split(" %")[0])
     assert named == pytest.approx(100 * share_beyond(column, np.ptp(column) / 3).share, abs=0.3)
@@ -236,32 +236,32 @@ def test_share_that_is_named_is_that_of_the_spectrum(mixed):
 
 def test_few_samples_and_bins_of_unequal_width_get_no_verdict(mixed):
     X = mixed[:, :2]
-    assert nyquist_concerns(X[:10], choose_binning(X, 2)) == []
-    assert nyquist_concerns(X, choose_binning(X, 3, "quantile")) == []
-    assert len(nyquist_concerns(X, choose_binning(X, 3))) == 1
+    assert nyquist_issues(X[:10], choose_binning(X, 2)) == []
+    assert nyquist_issues(X, choose_binning(X, 3, "quantile")) == []
+    assert len(nyquist_issues(X, choose_binning(X, 3))) == 1
 
 
 def test_weights_choose_the_samples():
     generator = rng()
     X = np.concatenate([generator.normal(0, 3, 2000), generator.normal(0, 0.1, 2000)])[:, None]
     binning = choose_binning(X, 15)
-    assert len(nyquist_concerns(X, binning)) == 1
-    assert nyquist_concerns(X, binning, np.repeat([1.0, 0.0], 2000)) == []
+    assert len(nyquist_issues(X, binning)) == 1
+    assert nyquist_issues(X, binning, np.repeat([1.0, 0.0], 2000)) == []
 
 
 @pytest.mark.parametrize("n_bins", [2, 3, 7, 15, 100, 1000])
 def test_any_number_of_bins(n_bins):
     X = rng().normal(size=(2000, 1))
-    assert bool(nyquist_concerns(X, choose_binning(X, n_bins))) == (n_bins < 5)
+    assert bool(nyquist_issues(X, choose_binning(X, n_bins))) == (n_bins < 5)
 
 
 def test_far_values_need_no_room():
     X = np.append(rng().normal(size=5000), [1e9, -1e300])[:, None]
     binning = choose_binning(X, 12, range=(-4, 4))
-    assert nyquist_concerns(X, binning) == []
+    assert nyquist_issues(X, binning) == []
 
 
 def test_long_lists_are_cut():
     X = np.tile(rng().laplace(size=(2000, 1)), 30)
-    (coarse,) = nyquist_concerns(X, choose_binning(X, 6))
+    (coarse,) = nyquist_issues(X, choose_binning(X, 6))
     assert "and 20 more. Take more bins" in coarse

@@ -295,15 +295,15 @@ def random_categories(seed=0, values=VALUES):
 def test_draws_of_continuous_variables_are_quantiles(maker):
     probabilities = np.random.default_rng(0).dirichlet(np.ones(6), 2).T
     conditionals = MAKERS[maker](uniform_edges(probabilities), probabilities)
-    np.testing.assert_array_equal(conditionals.draw(UNIFORM, 1), conditionals.quantile(UNIFORM, 1))
-    np.testing.assert_array_equal(conditionals.mean_draw(), conditionals.mean())
+    np.testing.assert_array_equal(conditionals.value_quantile(UNIFORM, 1), conditionals.quantile(UNIFORM, 1))
+    np.testing.assert_array_equal(conditionals.value_mean(), conditionals.mean())
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_draws_of_discrete_variables_are_the_values(seed):
     _, conditionals = random_categories(seed)
     for r in range(3):
-        drawn = conditionals.draw(UNIFORM, r)
+        drawn = conditionals.value_quantile(UNIFORM, r)
         several = (drawn > 300) & (drawn < 550)
         assert np.isin(drawn[~several], [0, 100, 1000]).all()
         # As often as the density says of its bin; what it has beyond all bins belongs to the outermost ones.
@@ -328,17 +328,17 @@ def test_mean_of_the_draws(several):
     values = np.array([0.0, 100.0, 425.0, 1000.0])
     values[several] = np.nan
     _, conditionals = random_categories(values=values)
-    drawn = np.stack([conditionals.draw(UNIFORM, r) for r in range(3)], axis=1)
-    np.testing.assert_allclose(conditionals.mean_draw(), drawn.mean(axis=0), atol=0.1)
+    drawn = np.stack([conditionals.value_quantile(UNIFORM, r) for r in range(3)], axis=1)
+    np.testing.assert_allclose(conditionals.value_mean(), drawn.mean(axis=0), atol=0.1)
 
 
 def test_no_draw_lies_beyond_the_bins():
     _, conditionals = random_categories(values=np.full(4, np.nan))
     extreme = np.array([1e-12, 1e-6, 1 - 1e-6, 1 - 1e-12])
-    assert conditionals.draw(extreme, 0).min() == CATEGORY_EDGES[0] > conditionals.quantile(extreme, 0).min()
-    assert conditionals.draw(extreme, 0).max() == CATEGORY_EDGES[-1] < conditionals.quantile(extreme, 0).max()
+    assert conditionals.value_quantile(extreme, 0).min() == CATEGORY_EDGES[0] > conditionals.quantile(extreme, 0).min()
+    assert conditionals.value_quantile(extreme, 0).max() == CATEGORY_EDGES[-1] < conditionals.quantile(extreme, 0).max()
     _, conditionals = random_categories()
-    assert conditionals.draw(extreme, 0).tolist() == [0, 0, 1000, 1000]
+    assert conditionals.value_quantile(extreme, 0).tolist() == [0, 0, 1000, 1000]
 
 
 def test_values_of_bins_that_bounds_cut_off():

@@ -16,7 +16,7 @@ from tensorly_smp.densities.logspline import (
     background_share,
     log_spline_conditionals,
 )
-from tensorly_smp.splines.coordinate import Coordinate
+from tensorly_smp.splines.arcsinh import ArcsinhTransform
 from tensorly_smp.splines.spline_basis import spline_basis
 
 LOW, HIGH = -2.0, 5.0
@@ -300,14 +300,14 @@ def test_single_far_values_do_not_outweigh_the_others(criterion, seed):
 
 @pytest.mark.parametrize("bounds", [NO_BOUNDS, (0.0, np.inf), (0.0, 1e5)])
 def test_densities_in_another_coordinate_are_densities_of_the_variable(bounds):
-    coordinate = Coordinate(1.0, 0.5)
+    transform = ArcsinhTransform(1.0, 0.5)
     low, high = 0.0, 1e5
     share = background_share(np.full(3, 1e4))
-    found = log_spline_conditionals(BASIS, rough_splines(4), low, high, share, bounds, coordinate)
-    x = coordinate.center + coordinate.scale * coordinate.knots(low, high, BASIS.n_cells)
+    found = log_spline_conditionals(BASIS, rough_splines(4), low, high, share, bounds, transform)
+    x = transform.center + transform.scale * transform.knots(low, high, BASIS.n_cells)
     # The definition: exp of the spline at u(x), times du/dx; background and linear pieces change little here.
     t = np.linspace(0.0, 1.0, BASIS.n_cells + 1)
-    slope = 1.0 / np.hypot(x - coordinate.center, coordinate.scale)
+    slope = 1.0 / np.hypot(x - transform.center, transform.scale)
     expected = np.exp(BASIS.values(t) @ rough_splines(4)) * slope[:, None]
     ratio = found.pdf(x) / expected
     visible = found.pdf(x) > 1e2 * share * np.exp(found.background.logpdf((x - found.origin) / found.unit)) / found.unit

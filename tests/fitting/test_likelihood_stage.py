@@ -10,7 +10,7 @@ from scipy import stats
 import tensorly_smp as smp
 from tensorly_smp.densities.grid import GridConditionals
 from tensorly_smp.exceptions import RepeatedValueWarning, TensorlySmpWarning
-from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.cells import choose_cells
 
 DATA = smp.datasets.make_smooth_mixture("gmm", 400, 4, 2, random_state=0)
 X = DATA.X
@@ -384,11 +384,11 @@ def test_refused_reconstructions(options, match):
         smp.reconstruct_density(factors, **{"method": "logspline", **options})
 
 
-@pytest.mark.parametrize("stage", ["lay_cells", "curved_cells", "Refinement._of_all"])
+@pytest.mark.parametrize("stage", ["choose_cells", "curved_cells", "Refinement._of_all"])
 def test_an_interrupt_between_the_stages_keeps_what_there_is(monkeypatch, stage):
     name = f"tensorly_smp.fitting.likelihood_stage.{stage}"
     monkeypatch.setattr(
-        "tensorly_smp.fitting.fit_samples.SamplesInMemory.are_few", False
+        "tensorly_smp.fitting.fit_samples.SamplesInMemory.is_complete", False
     )  # so that all stages are there
     reached = []
 
@@ -396,7 +396,7 @@ def test_an_interrupt_between_the_stages_keeps_what_there_is(monkeypatch, stage)
         reached.append(stage)
         if len(reached) == 1:
             raise KeyboardInterrupt
-        return lay_cells(*arguments)
+        return choose_cells(*arguments)
 
     monkeypatch.setattr(name, interrupted_once)
     model = estimator().fit(X)

@@ -8,7 +8,7 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.fit_samples import in_memory
 from tensorly_smp.fitting.multistart import refine_candidates
 from tensorly_smp.fitting.starts import Candidate, SearchedSamples, binned_factors, search, searched_starts
-from tensorly_smp.likelihood.cells import curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 
 RANK = 3
 
@@ -16,7 +16,7 @@ RANK = 3
 def problem(n_samples=600, kind="gaussian"):
     X, labels, _ = smp.datasets.make_smooth_mixture(kind, n_samples, 5, RANK, random_state=0)
     samples = in_memory(X, smp.choose_binning(X, n_bins=8), None)
-    return samples, labels, lay_cells(X, RANK, samples.binning.edges)
+    return samples, labels, choose_cells(X, RANK, samples.binning.edges)
 
 
 def searched(samples, n_init):
@@ -54,7 +54,7 @@ def test_coordinates_at_the_end_are_kept_only_where_they_are_better():
     candidate = Candidate(blurred(labels, 1.0), "given", 0)
     plain, chosen = (refine_candidates(samples, [candidate], cells, each) for each in ((), others))
     assert chosen.fit.information > plain.fit.information
-    assert not all(coordinate.is_linear for coordinate in chosen.fit.cells.coordinates)
+    assert not all(transform.is_linear for transform in chosen.fit.cells.transforms)
 
 
 def test_number_of_jobs_changes_nothing():

@@ -152,7 +152,7 @@ def test_small_eigenvalues_are_looked_at_again(known):
     for n in range(2, 10):
         factors[n][:, 1] = factors[n][:, 0]
     found = local_identifiability(weights, factors, known=known)
-    assert (found.method, found.is_settled) == ("gram, small ones again", True)
+    assert (found.method, found.is_decided) == ("gram, small ones again", True)
     assert found.n_free_directions == 2
     assert found.singular_values[-2] < 1e-2 * found.tolerance
     # Not quite equal in a third variable: nothing is free, which a Gram matrix cannot tell.
@@ -168,7 +168,7 @@ def test_too_many_small_eigenvalues_stay_open(monkeypatch):
     for factor in factors:
         factor[:, 1] = factor[:, 0]
     found = local_identifiability(weights, factors, method="gram")
-    assert not found.is_settled
+    assert not found.is_decided
     assert found.n_free_directions == 13
 
 

@@ -12,7 +12,7 @@ from oracles import joint_distribution, plain_free_directions
 
 import tensorly_smp as smp
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
-from tensorly_smp.identifiability.concerns import identifiability_concerns
+from tensorly_smp.identifiability.issues import identifiability_issues
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
 from tensorly_smp.identifiability.known import Known
 from tensorly_smp.identifiability.verdict import (
@@ -157,19 +157,17 @@ def test_densities_count_as_independent_only_beyond_noise():
 
 
 def test_warnings_go_by_what_is_known():
-    assert "at least 10 directions" in identifiability_concerns(random_model([2] * 9, 14))[0]
-    assert identifiability_concerns(random_model([2] * 9, 14), known="samples") == []
-    assert "40 components are more than 16" in identifiability_concerns(random_model([2] * 9, 40), known="samples")[0]
-    assert "at least 4 directions" in identifiability_concerns(random_model([2] * 4, 4), known="samples")[0]
+    assert "at least 10 directions" in identifiability_issues(random_model([2] * 9, 14))[0]
+    assert identifiability_issues(random_model([2] * 9, 14), known="samples") == []
+    assert "40 components are more than 16" in identifiability_issues(random_model([2] * 9, 40), known="samples")[0]
+    assert "at least 4 directions" in identifiability_issues(random_model([2] * 4, 4), known="samples")[0]
     # Fine cells say more than bins.
     fine = random_model([50] * 3, 4).factors
-    assert identifiability_concerns(random_model([2] * 3, 4), fine=fine, known="samples") == []
+    assert identifiability_issues(random_model([2] * 3, 4), fine=fine, known="samples") == []
     apart = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], dtype=bool)
-    (concern,) = identifiability_concerns(random_model([3] * 6, 2), known="samples", patterns=apart)
-    assert "2 groups" in concern
-    assert (
-        identifiability_concerns(random_model([3] * 6, 2), known="samples", patterns=apart | [1, 0, 0, 0, 1, 0]) == []
-    )
+    (issue,) = identifiability_issues(random_model([3] * 6, 2), known="samples", patterns=apart)
+    assert "2 groups" in issue
+    assert identifiability_issues(random_model([3] * 6, 2), known="samples", patterns=apart | [1, 0, 0, 0, 1, 0]) == []
 
 
 def test_a_latent_class_fit_does_not_warn():
@@ -236,7 +234,7 @@ def test_unsettled_ranks_say_nothing(monkeypatch):
     for factor in factors[:2]:
         factor[:, 1] = 0.9999999 * factor[:, 0] + 0.0000001 * factor[:, 1]
     report = smp.check_identifiability(smp.MixtureFactors(model.weights, factors))
-    assert not report.local.is_settled
+    assert not report.local.is_decided
     assert report.verdict == OPEN
     assert report.n_free_directions is None
     assert "too small to be told from zero" in " ".join(str(report).split())

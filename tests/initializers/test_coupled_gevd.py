@@ -14,9 +14,9 @@ from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
-from tensorly_smp.initializers import coupled_gevd, merging, pair_block
+from tensorly_smp.initializers import coarsening, coupled_gevd, pair_block
+from tensorly_smp.initializers.coarsening import coarse_sizes
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start, start_partition
-from tensorly_smp.initializers.merging import coarse_sizes
 from tensorly_smp.initializers.random_start import random_start
 from tensorly_smp.marginals.histograms import count_marginals, univariate_marginals
 from tensorly_smp.marginals.partition import default_partition, paper_partition
@@ -389,7 +389,7 @@ def shares(draw):
 
 @given(shares(), st.integers(2, 12))
 def test_merged_bins_are_neighbors_and_nearly_as_many_as_asked(share, n_bins):
-    group = merging.coarse_bins(share, n_bins)
+    group = coarsening.coarse_bins(share, n_bins)
     assert group.shape == share.shape
     assert set(np.diff(group)) <= {0, 1}
     assert group[0] == 0
@@ -397,37 +397,37 @@ def test_merged_bins_are_neighbors_and_nearly_as_many_as_asked(share, n_bins):
 
 
 def test_equal_shares_are_merged_evenly():
-    assert merging.coarse_bins(np.full(12, 1 / 12), 4).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert merging.coarse_bins(np.full(5, 0.2), 8).tolist() == [0, 1, 2, 3, 4]
+    assert coarsening.coarse_bins(np.full(12, 1 / 12), 4).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert coarsening.coarse_bins(np.full(5, 0.2), 8).tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("position", [0, 3, 7])
 def test_one_full_bin_does_not_use_the_others_up(position):
     share = np.full(8, 0.1 / 7)
     share[position] = 0.9
-    assert merging.coarse_bins(share, 6).max() + 1 >= 5
+    assert coarsening.coarse_bins(share, 6).max() + 1 >= 5
 
 
 @given(shares(), st.integers(2, 12), st.integers(0, 100))
 def test_spreading_keeps_the_sums_of_merged_bins(share, n_bins, seed):
-    group = merging.coarse_bins(share, n_bins)
+    group = coarsening.coarse_bins(share, n_bins)
     column = np.random.default_rng(seed).dirichlet(np.ones(group.max() + 1), 3).T
-    spread = merging.refine(column, share, group)
+    spread = coarsening.refine(column, share, group)
     assert (spread > 0).all()
     np.testing.assert_allclose(spread.sum(axis=0), 1.0, rtol=1e-12)
     for r in range(3):
         np.testing.assert_allclose(np.bincount(group, spread[:, r]), column[:, r], rtol=1e-12)
     # The overall histogram, merged and spread, is itself.
-    again = merging.refine(np.bincount(group, share)[:, None], share, group)[:, 0]
+    again = coarsening.refine(np.bincount(group, share)[:, None], share, group)[:, 0]
     np.testing.assert_allclose(again, share, atol=1e-4)
 
 
 def test_merged_codes_are_counted_like_merged_histograms():
     codes, _ = make_data(missing=0.2)
     marginals = count_marginals(codes)
-    groups = [merging.coarse_bins(share, 4) for share in univariate_marginals(codes)]
-    merged = merging.coarsen(marginals, groups)
-    counted = count_marginals(merging.coarsen(codes, groups))
+    groups = [coarsening.coarse_bins(share, 4) for share in univariate_marginals(codes)]
+    merged = coarsening.coarsen(marginals, groups)
+    counted = count_marginals(coarsening.coarsen(codes, groups))
     assert merged.n_bins == counted.n_bins == coarse_sizes(codes, 4)
     for a, b in zip(merged.counts, counted.counts, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
@@ -441,7 +441,7 @@ def test_number_of_merged_bins():
     assert start.n_bins == codes.n_bins
     # A merged bin is spread in proportion to the overall histogram.
     share = np.bincount(codes.values[:, 0], minlength=15) / codes.n_samples
-    group = merging.coarse_bins(share, 4)
+    group = coarsening.coarse_bins(share, 4)
     for r in range(3):
         inside = start.factors[0][group == 1, r]
         np.testing.assert_allclose(inside / inside.sum(), share[group == 1] / share[group == 1].sum(), atol=1e-4)

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
-from tensorly_smp.likelihood.cells import curved_cells, lay_cells
-from tensorly_smp.splines.coordinate import LINEAR
+from tensorly_smp.likelihood.cells import choose_cells, curved_cells
+from tensorly_smp.splines.arcsinh import LINEAR
 from tensorly_smp.splines.penalties import effective_parameters
 
 RANK = 2
@@ -22,14 +22,14 @@ def two_components():
     )
     logs = [stats.norm.logpdf(values[:, 0], 2.0 * r) + stats.laplace.logpdf(values[:, 1], 0.3 * r) for r in range(RANK)]
     posterior = np.exp(np.stack(logs, axis=1))
-    cells = lay_cells(values, RANK, [np.linspace(-9, 9, 6)] * 2 + [np.arange(4) - 0.5])
+    cells = choose_cells(values, RANK, [np.linspace(-9, 9, 6)] * 2 + [np.arange(4) - 0.5])
     return values, posterior / posterior.sum(axis=1, keepdims=True), cells
 
 
 def test_information_is_likelihood_less_effective_parameters(two_components):
     values, posterior, cells = two_components
-    laid = CellSamples.lay(values, cells)
-    expected = laid.given(posterior)
+    laid = CellSamples.assign_to_grid(values, cells)
+    expected = laid.counts_from_posterior(posterior)
     found, _, _ = laid.information(expected, "aic")
     penalty, mixture = laid.choose(expected, "aic")
     rho = penalty / laid.shares(expected.counts)[1]
@@ -39,25 +39,27 @@ def test_information_is_likelihood_less_effective_parameters(two_components):
         column = cells.positions(values)[:, i].astype(int) + cells.offsets[i]
         likelihood = sum(posterior[m] @ (table[column[m]] - np.log(width)) for m in range(len(values)))
         own = slice(i * RANK, (i + 1) * RANK)
-        freedom = effective_parameters(cells.basis, mixture.columns[:, own], rho[own]).sum()
-        assert found[i] == pytest.approx(likelihood - freedom, abs=3.0)  # with every other penalty only
+        effective_df = effective_parameters(cells.basis, mixture.columns[:, own], rho[own]).sum()
+        assert found[i] == pytest.approx(likelihood - effective_df, abs=3.0)  # with every other penalty only
 
 
 def test_a_sharp_peak_with_tails_gets_another_coordinate_and_a_gaussian_keeps_its_own(two_components):
     values, posterior, cells = two_components
 
-    def lay(other):
-        return CellSamples.lay(values, other)
+    def assign_to_grid(other):
+        return CellSamples.assign_to_grid(values, other)
 
-    found, near = on_best_cells(lay(cells), curved_cells(cells, values, RANK), lay, posterior, "reml")
-    assert found.cells.coordinates[0] is LINEAR
-    assert not found.cells.coordinates[1].is_linear
+    found, near = on_best_cells(
+        assign_to_grid(cells), curved_cells(cells, values, RANK), assign_to_grid, posterior, "reml"
+    )
+    assert found.cells.transforms[0] is LINEAR
+    assert not found.cells.transforms[1].is_linear
     assert found.cells.discrete == (2,)
-    alone = lay(cells)
-    assert on_best_cells(alone, (), lay, posterior, "reml")[0] is alone
+    alone = assign_to_grid(cells)
+    assert on_best_cells(alone, (), assign_to_grid, posterior, "reml")[0] is alone
     # What was found on the way is near what a search from the beginning finds.
-    penalty, mixture = found.choose(found.given(posterior), "reml")
-    again, same = found.choose(found.given(posterior), "reml", near)
+    penalty, mixture = found.choose(found.counts_from_posterior(posterior), "reml")
+    again, same = found.choose(found.counts_from_posterior(posterior), "reml", near)
     assert np.abs(np.log10(near[0] / penalty)).max() < 1.1
     np.testing.assert_allclose(np.log10(again / penalty), 0.0, atol=1.0)
     np.testing.assert_allclose(

@@ -3,15 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorly_smp.likelihood.cells import BASIS_NUMBERS, SCALES, combined_cells, curved_cells, lay_cells
+from tensorly_smp.likelihood.cells import BASIS_NUMBERS, SCALES, choose_cells, combined_cells, curved_cells
 from tensorly_smp.likelihood.observed import FARTHEST, Observed
-from tensorly_smp.splines.coordinate import LINEAR
+from tensorly_smp.splines.arcsinh import LINEAR
 
 
 def cells_of(columns, **options):
     values = np.column_stack(columns).astype(float)
     edges = [np.linspace(np.nanmin(c), np.nanmax(c) + 1e-9, 6) for c in values.T]
-    return lay_cells(values, 2, edges, **options), values
+    return choose_cells(values, 2, edges, **options), values
 
 
 @given(st.integers(0, 10**6))
@@ -99,8 +99,8 @@ def test_weights_are_repeated_samples():
     values = np.column_stack([rng.normal(size=80), np.round(rng.normal(size=80), 1), rng.integers(0, 4, 80)])
     weights = rng.integers(0, 4, 80)
     edges = [np.linspace(-5, 5, 8)] * 3
-    weighted = lay_cells(values, 3, edges, sample_weight=weights.astype(float))
-    repeated = lay_cells(np.repeat(values, weights, axis=0), 3, edges)
+    weighted = choose_cells(values, 3, edges, sample_weight=weights.astype(float))
+    repeated = choose_cells(np.repeat(values, weights, axis=0), 3, edges)
     for name in ("low", "high", "resolution", "discrete"):
         np.testing.assert_array_equal(getattr(weighted, name), getattr(repeated, name))
     assert weighted.basis.n_basis == repeated.basis.n_basis
@@ -125,10 +125,10 @@ def long_tailed(n_samples=2000):
 def test_long_tails_and_far_values_do_not_leave_a_few_cells_to_the_others(column):
     values = long_tailed()[column]
     cells, table = cells_of([values])
-    coordinate = cells.coordinates[0]
+    transform = cells.transforms[0]
     first, last = Observed.of(values, None).narrowest(2)
-    assert first <= coordinate.center <= last
-    assert coordinate.scale == pytest.approx(last - first)
+    assert first <= transform.center <= last
+    assert transform.scale == pytest.approx(last - first)
     filled = np.bincount(cells.membership(table).indices, minlength=cells.basis.n_cells)
     assert filled.max() < 0.04 * len(values)  # of equally wide cells, one would hold nearly all of them
     # The cells are where the widths say, and a value is in its own.
@@ -144,7 +144,7 @@ def test_long_tails_and_far_values_do_not_leave_a_few_cells_to_the_others(column
 def test_rounded_values_with_a_long_tail_are_spread_over_their_step():
     values = np.floor(np.exp(3.0 * np.random.default_rng(0).normal(size=3000) + 3.0))
     cells, _ = cells_of([values])
-    assert not cells.coordinates[0].is_linear
+    assert not cells.transforms[0].is_linear
     assert cells.resolution[0] == 1.0
     edges = np.concatenate([[0.0], np.cumsum(np.exp(cells.log_widths))]) + cells.low[0]
     for value in (3.0, 40.0, 1e9):
@@ -160,7 +160,7 @@ def test_values_that_span_all_floats_keep_their_coordinate():
     values = 8e307 * np.tanh(np.random.default_rng(0).normal(size=40))
     cells, table = cells_of([values])
     for each in (cells, *curved_cells(cells, table, 2)):
-        assert each.coordinates == (LINEAR,)
+        assert each.transforms == (LINEAR,)
         assert np.isfinite(each.log_widths).all()
 
 
@@ -169,7 +169,7 @@ def test_the_variable_itself_where_another_coordinate_would_not_help():
     narrow = np.concatenate([rng.normal(0, 1e-3, 500), rng.normal(1, 1e-3, 500)])  # one of them would lose
     heaped = np.where(rng.random(1000) < 0.4, 0.0, rng.normal(5, 1, 1000))  # a value is no narrow component
     for values in (narrow, heaped, rng.normal(size=1000)):
-        assert cells_of([values])[0].coordinates == (LINEAR,)
+        assert cells_of([values])[0].transforms == (LINEAR,)
     assert cells_of([narrow])[0].basis.n_basis == BASIS_NUMBERS[-1]
 
 
@@ -204,27 +204,27 @@ def test_values_of_the_bins_of_discrete_variables():
     edges = [np.array([-0.5, 0.5, 4.0, 10.0]), np.arange(0.0, 13.0, 3.0), np.linspace(0, 1, 5)]
     weights = np.ones(120)
     weights[values[:, 0] == 7] = 0.0
-    cells = lay_cells(values, 2, edges, [0, 1])
+    cells = choose_cells(values, 2, edges, [0, 1])
     assert cells.categories[0].tolist() == [0, 1, 7]
     assert np.isnan(cells.categories[1]).all()  # three values in each
-    weighted = lay_cells(values, 2, edges, [0, 1], sample_weight=weights)
+    weighted = choose_cells(values, 2, edges, [0, 1], sample_weight=weights)
     assert weighted.categories[0].tolist() == [0, 1, 1]  # none in the last bin: the nearest
 
 
 def test_other_cells_for_the_same_samples():
     values = np.column_stack([np.random.default_rng(0).laplace(size=(500, 2)), np.arange(500) % 3])
-    cells = lay_cells(values, 2, [np.linspace(-9, 9, 6)] * 3, support=[(None, None), (-50.0, None), (None, None)])
+    cells = choose_cells(values, 2, [np.linspace(-9, 9, 6)] * 3, support=[(None, None), (-50.0, None), (None, None)])
     others = curved_cells(cells, values, 2, [(None, None), (-50.0, None), (None, None)])
     assert len(others) == len(SCALES)
     for other, scale in zip(others, SCALES, strict=True):
         assert other.discrete == cells.discrete == (2,)
-        assert other.coordinates[2] is LINEAR
+        assert other.transforms[2] is LINEAR
         for n in (0, 1):
             first, last = Observed.of(values[:, n], None).narrowest(2)
-            assert other.coordinates[n].scale == pytest.approx(scale * (last - first))
+            assert other.transforms[n].scale == pytest.approx(scale * (last - first))
             assert other.low[n] < values[:, n].min()
             assert np.exp(other.log_widths[: other.basis.n_cells]).sum() == pytest.approx(other.high[0] - other.low[0])
     mixed = combined_cells([cells, *others], {0: 2, 1: 0})
-    assert mixed.coordinates == (others[1].coordinates[0], LINEAR, LINEAR)
+    assert mixed.transforms == (others[1].transforms[0], LINEAR, LINEAR)
     assert mixed.low.tolist() == [others[1].low[0], cells.low[1], cells.low[2]]
     assert (mixed.basis, mixed.discrete) == (cells.basis, cells.discrete)

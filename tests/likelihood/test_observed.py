@@ -5,7 +5,7 @@ import pytest
 
 from tensorly_smp.likelihood import observed
 from tensorly_smp.likelihood.observed import FARTHEST_HALVES, Observed, atoms
-from tensorly_smp.splines.coordinate import Coordinate
+from tensorly_smp.splines.arcsinh import ArcsinhTransform
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=1000)
@@ -144,10 +144,10 @@ def test_without_atoms():
     assert Observed.of(np.repeat([1.0, 2.0], 50), None).without_atoms(1).total == 100
 
 
-def test_along_a_coordinate():
+def test_transformed_values():
     found = Observed.of(NORMAL, None)
-    assert found.along(Coordinate()) is found
-    np.testing.assert_allclose(found.along(Coordinate(0.0, 1.0)).distinct, np.arcsinh(np.sort(NORMAL)))
+    assert found.transformed(ArcsinhTransform()) is found
+    np.testing.assert_allclose(found.transformed(ArcsinhTransform(0.0, 1.0)).distinct, np.arcsinh(np.sort(NORMAL)))
 
 
 def test_cells_end_at_far_values_that_are_many():

@@ -9,18 +9,18 @@ import tensorly_smp as smp
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.likelihood.cell_samples import CellSamples
-from tensorly_smp.likelihood.cells import lay_cells
+from tensorly_smp.likelihood.cells import choose_cells
 from tensorly_smp.likelihood.smooth_em import smooth_em
 
 
 def laid(values, rank, **options):
     edges = [np.linspace(np.nanmin(c) - 1e-9, np.nanmax(c) + 1e-9, 6) for c in values.T]
-    return lay_cells(values, rank, edges, **options)
+    return choose_cells(values, rank, edges, **options)
 
 
 def fit(values, posterior, sample_weight=None, **options):
     cells = laid(values, posterior.shape[1], sample_weight=sample_weight)
-    return smooth_em(CellSamples.lay(values, cells, sample_weight), posterior, **options)
+    return smooth_em(CellSamples.assign_to_grid(values, cells, sample_weight), posterior, **options)
 
 
 def check(result):
@@ -96,7 +96,7 @@ def test_samples_without_entries_say_nothing():
     values, posterior = mixed_values(rng, 60), rng.dirichlet([1, 1], 60)
     one = fit(values, posterior)
     cells = laid(values, 2)
-    samples = CellSamples.lay(np.vstack([values, np.full((5, 4), np.nan)]), cells)
+    samples = CellSamples.assign_to_grid(np.vstack([values, np.full((5, 4), np.nan)]), cells)
     more = smooth_em(samples, np.vstack([posterior, np.full((5, 2), 0.5)]))
     np.testing.assert_allclose(more.mixture.log_weights, one.mixture.log_weights, atol=1e-9)
     assert more.log_likelihood == pytest.approx(one.log_likelihood)
@@ -188,8 +188,8 @@ def test_densities_of_given_posteriors():
     rng = np.random.default_rng(9)
     values = mixed_values(rng, 200)
     posterior = np.repeat(np.eye(2), 100, axis=0)
-    samples = CellSamples.lay(values, laid(values, 2))
-    _, mixture = samples.choose(samples.given(posterior), "reml")
+    samples = CellSamples.assign_to_grid(values, laid(values, 2))
+    _, mixture = samples.choose(samples.counts_from_posterior(posterior), "reml")
     assert samples.total_weight == 200
     np.testing.assert_allclose(np.exp(mixture.log_weights), 0.5)
 
@@ -200,8 +200,8 @@ def test_every_m_step_climbs(seed, distance, weighted):
     rng = np.random.default_rng(seed)
     values = mixed_values(rng, 60)
     values[rng.random(values.shape) < 0.2] = np.nan
-    samples = CellSamples.lay(values, laid(values, 3), rng.uniform(0, 3, 60) if weighted else None)
-    penalty, mixture = samples.choose(samples.given(rng.dirichlet(np.ones(3), 60)), "reml")
+    samples = CellSamples.assign_to_grid(values, laid(values, 3), rng.uniform(0, 3, 60) if weighted else None)
+    penalty, mixture = samples.choose(samples.counts_from_posterior(rng.dirichlet(np.ones(3), 60)), "reml")
     vector = mixture.pack()
     mixture = samples.normalized(mixture.unpack(vector + distance * rng.standard_normal(vector.shape)))
     for _ in range(4):
@@ -213,8 +213,8 @@ def test_every_m_step_climbs(seed, distance, weighted):
 def test_an_extrapolated_mixture_is_one():
     rng = np.random.default_rng(10)
     values = mixed_values(rng, 60)
-    samples = CellSamples.lay(values, laid(values, 2))
-    _, mixture = samples.choose(samples.given(rng.dirichlet(np.ones(2), 60)), "reml")
+    samples = CellSamples.assign_to_grid(values, laid(values, 2))
+    _, mixture = samples.choose(samples.counts_from_posterior(rng.dirichlet(np.ones(2), 60)), "reml")
     vector = mixture.pack()
     again = mixture.unpack(vector)
     for name in ("log_weights", "coefficients", "tables"):
@@ -230,8 +230,8 @@ def test_extrapolated_passes_end_where_plain_ones_do():
     values = np.concatenate([rng.normal(size=(200, 3)), rng.normal([1.5, 1.5, -1.5], size=(200, 3))])
     posterior = np.repeat([[0.7, 0.3], [0.3, 0.7]], 200, axis=0)
     result = fit(values, posterior, n_rounds=1, n_iter_max=2000, tol=1e-10)
-    samples = CellSamples.lay(values, result.cells)
-    penalty, mixture = samples.choose(samples.given(posterior), "reml")
+    samples = CellSamples.assign_to_grid(values, result.cells)
+    penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), "reml")
     plain = []
     while len(plain) < 2 or plain[-1] - plain[-2] > 1e-10 * 400:
         expected, value = samples.expect(mixture, penalty)
@@ -302,8 +302,10 @@ def test_hostile_input(kinds, n_samples, rank, missing, weighted, criterion, see
         weights[~lost.all(axis=1)] += 0.1
     posterior = rng.dirichlet(np.full(rank, 0.1), n_samples)
     edges = [np.linspace(np.nanmin(c), max(np.nanmax(c), 1.1 * np.nanmin(c), 1e-300), 6) for c in values.T]
-    cells = lay_cells(values, rank, edges, sample_weight=weights)
-    result = smooth_em(CellSamples.lay(values, cells, weights), posterior, criterion=criterion, n_iter_max=20)
+    cells = choose_cells(values, rank, edges, sample_weight=weights)
+    result = smooth_em(
+        CellSamples.assign_to_grid(values, cells, weights), posterior, criterion=criterion, n_iter_max=20
+    )
     check(result)
     n_smooth, n_bins = len(cells.smooth), sum(len(e) - 1 for e in cells.edges)
     least, most = 2 * n_smooth, (cells.basis.n_basis - 1) * n_smooth + n_bins
@@ -312,8 +314,8 @@ def test_hostile_input(kinds, n_samples, rank, missing, weighted, criterion, see
 
 def test_bins_that_are_empty_are_no_parameters():
     values = np.column_stack([np.repeat([0.0, 4.0], 30), np.repeat([1.0, 2.0, 3.0], 20), np.full(60, 2.0)])
-    cells = lay_cells(values, 2, [np.linspace(0, 5, 11)] * 3)
-    result = smooth_em(CellSamples.lay(values, cells), np.random.default_rng(13).dirichlet([1, 1], 60))
+    cells = choose_cells(values, 2, [np.linspace(0, 5, 11)] * 3)
+    result = smooth_em(CellSamples.assign_to_grid(values, cells), np.random.default_rng(13).dirichlet([1, 1], 60))
     assert result.n_parameters == 1 + 2 * (1 + 2)
     assert result.mixture.coefficients.size == 0
     check(result)
@@ -324,7 +326,7 @@ def test_a_variable_that_only_samples_of_no_weight_have():
     values, weights = rng.normal(size=(50, 2)), np.repeat([1.0, 0.0], 25)
     values[:25, 1] = np.nan
     cells = laid(values, 2, sample_weight=weights)
-    check(smooth_em(CellSamples.lay(values, cells, weights), rng.dirichlet([1, 1], 50)))
+    check(smooth_em(CellSamples.assign_to_grid(values, cells, weights), rng.dirichlet([1, 1], 50)))
 
 
 @pytest.mark.parametrize(

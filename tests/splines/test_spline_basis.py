@@ -30,11 +30,11 @@ def test_bands_are_those_of_the_dense_matrices():
 
 def test_rho_means_the_same_for_any_number_of_basis_functions():
     # A smooth logarithm has the same roughness in any basis that can follow it.
-    def rough(n_basis):
+    def roughness(n_basis):
         basis = spline_basis(n_basis)
         wave = 2.0 * np.sin(4.0 * basis.centers)[:, None]
         design = basis.at_cells.toarray()
         return basis.roughness(np.linalg.lstsq(design, wave, rcond=None)[0])[0]
 
-    assert rough(40) == pytest.approx(rough(80), rel=0.05)
-    assert rough(160) == pytest.approx(rough(80), rel=0.05)
+    assert roughness(40) == pytest.approx(roughness(80), rel=0.05)
+    assert roughness(160) == pytest.approx(roughness(80), rel=0.05)

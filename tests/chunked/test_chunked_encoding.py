@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.chunked.coding import count_chunks, encode_chunks
+from tensorly_smp.chunked.encoding import count_chunks, encode_chunks
 from tensorly_smp.chunked.reading import read_chunks
 from tensorly_smp.codes import thinning
 from tensorly_smp.exceptions import ConstantVariableWarning, SizeLimitError, SparseHistogramWarning
@@ -39,11 +39,11 @@ def test_codes_for_the_algebra_are_those_of_samples_that_count(monkeypatch):
     binning = smp.choose_binning(values, n_bins=4)
     expected = smp.encode_samples(values, binning).values
     read = read_chunks(da.from_array(values, chunks=(30, 5)), weights)
-    assert np.array_equal(encode_chunks(read, binning).few.values, expected[weights > 0])
+    assert np.array_equal(encode_chunks(read, binning).subsample.values, expected[weights > 0])
     monkeypatch.setattr(thinning, "MOST_ROWS", 20)
     codes = encode_chunks(read_chunks(da.from_array(values, chunks=(30, 5)), weights), binning)
-    assert np.array_equal(codes.few.values, expected[::5][weights[::5] > 0])
-    assert np.array_equal(codes.few_weights, weights[::5][weights[::5] > 0])
+    assert np.array_equal(codes.subsample.values, expected[::5][weights[::5] > 0])
+    assert np.array_equal(codes.subsample_weights, weights[::5][weights[::5] > 0])
 
 
 def test_codes_take_a_byte_an_entry():

@@ -9,10 +9,10 @@ from scipy import stats
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.concerns import (
+from tensorly_smp.identifiability.issues import (
     PARALLEL_COSINE,
     clip_names,
-    identifiability_concerns,
+    identifiability_issues,
     n_parameters,
     nearly_parallel_pairs,
 )
@@ -63,16 +63,16 @@ def test_pairs():
 
 
 def test_nothing_to_say():
-    assert identifiability_concerns(random_model([15] * 10, 10)) == []
-    assert identifiability_concerns(random_model([3, 4, 9, 5], 5), triples=[(0, 1, 2), (1, 2, 3)]) == []
-    assert identifiability_concerns(random_model([5] * 6, 3), triples=10) == []
+    assert identifiability_issues(random_model([15] * 10, 10)) == []
+    assert identifiability_issues(random_model([3, 4, 9, 5], 5), triples=[(0, 1, 2), (1, 2, 3)]) == []
+    assert identifiability_issues(random_model([5] * 6, 3), triples=10) == []
 
 
 def test_rank_above_what_sizes_allow():
-    assert "at least 4 directions" in identifiability_concerns(random_model([2, 2, 2], 3))[0]
-    (concern,) = identifiability_concerns(random_model([3] * 5, 9))
-    assert "9 components are more than 5" in concern
-    rank, groups = identifiability_concerns(random_model([4] * 6, 6), triples=[(0, 1, 2), (3, 4, 5)])
+    assert "at least 4 directions" in identifiability_issues(random_model([2, 2, 2], 3))[0]
+    (issue,) = identifiability_issues(random_model([3] * 5, 9))
+    assert "9 components are more than 5" in issue
+    rank, groups = identifiability_issues(random_model([4] * 6, 6), triples=[(0, 1, 2), (3, 4, 5)])
     assert "6 components are more than" in rank
     assert "2 groups" in groups
 
@@ -80,7 +80,7 @@ def test_rank_above_what_sizes_allow():
 @pytest.mark.parametrize("n_apart", [0, 1, 2, 3])
 def test_near_degenerate_components(n_apart):
     model = nearly_equal(random_model([8] * 6, 3), 0, 2, range(n_apart, 6))
-    concerns = identifiability_concerns(model)
+    concerns = identifiability_issues(model)
     assert len(concerns) == (n_apart <= 2)
     if concerns:
         assert concerns[0].startswith("Components 0 and 2 are nearly equal in all ")
@@ -90,29 +90,29 @@ def test_near_degenerate_components(n_apart):
 def test_empty_components_are_no_concern_of_this_function():
     model = nearly_equal(random_model([8] * 6, 3), 0, 1, range(6))
     model = MixtureFactors(np.array([1.0, 0.0, 0.0]), model.factors)
-    assert identifiability_concerns(model) == []
+    assert identifiability_issues(model) == []
     # Numbers of components are those of the model, not of what is left of it.
     model = nearly_equal(random_model([8] * 6, 3), 1, 2, range(6))
-    (concern,) = identifiability_concerns(MixtureFactors(np.array([0.0, 0.5, 0.5]), model.factors))
-    assert concern.startswith("Components 1 and 2")
+    (issue,) = identifiability_issues(MixtureFactors(np.array([0.0, 0.5, 0.5]), model.factors))
+    assert issue.startswith("Components 1 and 2")
 
 
 def test_many_pairs_are_counted():
     model = random_model([8] * 4, 5)
     for second in range(1, 5):
         model = nearly_equal(model, 0, second, range(4), share=0.001)
-    concerns = identifiability_concerns(model)
+    concerns = identifiability_issues(model)
     assert len(concerns) == 4
     assert concerns[-1].startswith("7 more pairs")
 
 
 def test_cheap():
     model = random_model([15, 14] * 5, 10)
-    identifiability_concerns(model)
+    identifiability_issues(model)
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
-        identifiability_concerns(model)
+        identifiability_issues(model)
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 0.1
 
@@ -135,15 +135,15 @@ def test_long_lists_of_names_are_clipped():
 )
 def test_bad_input(arguments, error):
     with pytest.raises(error):
-        identifiability_concerns(*arguments)
+        identifiability_issues(*arguments)
 
 
 def test_groups_that_no_triple_links():
     rng = np.random.default_rng(0)
     factors = MixtureFactors(np.array([0.4, 0.6]), tuple(rng.dirichlet(np.ones(4), 2).T for _ in range(6)))
-    (concern,) = identifiability_concerns(factors, [(0, 1, 2), (3, 4, 5)])
-    assert "2 groups" in concern
-    assert identifiability_concerns(factors, [(0, 1, 2), (2, 3, 4), (3, 4, 5)]) == []
+    (issue,) = identifiability_issues(factors, [(0, 1, 2), (3, 4, 5)])
+    assert "2 groups" in issue
+    assert identifiability_issues(factors, [(0, 1, 2), (2, 3, 4), (3, 4, 5)]) == []
 
 
 def gaussians(shift, edges):
@@ -158,32 +158,32 @@ def test_threshold_of_fine_cells_is_that_of_densities_whatever_the_cells(cosine,
     # exp(-shift^2/4) is the cosine of the densities.
     fine = [gaussians(2 * np.sqrt(-np.log(cosine)), edges)] * 4
     model = MixtureFactors(np.array([0.5, 0.5]), random_model([15] * 4, 2).factors)
-    assert len(identifiability_concerns(model, fine=fine)) == expected
-    assert identifiability_concerns(model) == []
+    assert len(identifiability_issues(model, fine=fine)) == expected
+    assert identifiability_issues(model) == []
 
 
 def test_fine_cells_decide_which_components_are_alike():
     equal = np.repeat(random_model([15], 1).factors[0], 2, axis=1)
     model, apart = MixtureFactors(np.array([0.5, 0.5]), [equal] * 4), random_model([700] * 4, 2).factors
-    (concern,) = identifiability_concerns(model)
-    assert "equal in all 4 variables" in concern
-    assert identifiability_concerns(model, fine=apart) == []
-    (concern,) = identifiability_concerns(model, fine=[*apart[:2], equal, equal])
-    assert "equal in all variables but x0 and x1" in concern
+    (issue,) = identifiability_issues(model)
+    assert "equal in all 4 variables" in issue
+    assert identifiability_issues(model, fine=apart) == []
+    (issue,) = identifiability_issues(model, fine=[*apart[:2], equal, equal])
+    assert "equal in all variables but x0 and x1" in issue
     # Sizes are judged by the bins, whatever the cells are.
     small = random_model([2, 2, 2], 3)
-    (concern,) = identifiability_concerns(small, fine=random_model([99] * 3, 3).factors)
-    assert concern == identifiability_concerns(small)[0]
-    assert "at least 4 directions" in concern
+    (issue,) = identifiability_issues(small, fine=random_model([99] * 3, 3).factors)
+    assert issue == identifiability_issues(small)[0]
+    assert "at least 4 directions" in issue
 
 
 def test_empty_components_in_fine_cells():
     model = nearly_equal(random_model([8] * 6, 3), 1, 2, range(6), share=1e-4)
-    (concern,) = identifiability_concerns(MixtureFactors(np.array([0.0, 0.5, 0.5]), model.factors), fine=model.factors)
-    assert concern.startswith("Components 1 and 2")
+    (issue,) = identifiability_issues(MixtureFactors(np.array([0.0, 0.5, 0.5]), model.factors), fine=model.factors)
+    assert issue.startswith("Components 1 and 2")
 
 
 @pytest.mark.parametrize("fine", [[np.ones((4, 2)) / 4] * 2, [np.ones((4, 3)) / 4] * 3, [np.ones(4)] * 3])
 def test_fine_cells_of_another_model(fine):
     with pytest.raises(InvalidInputError, match=r"expected 3, each \(n_cells, 2\)"):
-        identifiability_concerns(random_model([4] * 3, 2), fine=fine)
+        identifiability_issues(random_model([4] * 3, 2), fine=fine)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tensorly_smp.codes.energy import CELLS_PER_BIN, EnergySpectrum, observed_values
+from tensorly_smp.codes.characteristic_function import CELLS_PER_BIN, EnergySpectrum, observed_values
 
 
 def rng():

@@ -118,7 +118,7 @@ def n_parameters(n_bins: Sequence[int], rank: int) -> int:
     return rank - 1 + rank * sum(int(size) - 1 for size in n_bins)
 
 
-def identifiability_concerns(
+def identifiability_issues(
     factors: MixtureFactors,
     triples: str | int | Iterable[Sequence[int]] = "all",
     fine: Sequence[np.ndarray] | None = None,
@@ -166,7 +166,7 @@ def identifiability_concerns(
     >>> import tensorly_smp as smp
     >>> rng = np.random.default_rng(0)
     >>> factors = smp.MixtureFactors(np.full(3, 1 / 3), [rng.dirichlet(np.ones(2), 3).T for _ in range(3)])
-    >>> print(identifiability_concerns(factors)[0])
+    >>> print(identifiability_issues(factors)[0])
     The model has 11 free parameters, more than the 7 independent probabilities of the histograms: at least 4 directions
     stay free. Use fewer components or more bins.
     """
@@ -181,18 +181,18 @@ def identifiability_concerns(
     if known == "samples":
         joint = Known.of_samples(model.n_variables, patterns)
         sizes = model.n_bins if fine is None else [len(cells) for cells in fine]
-        concerns = [*_joint_concerns(sizes, model.rank, joint), *_link_concerns(variable_names(model), joint.patterns)]
+        issues = [*_joint_issues(sizes, model.rank, joint), *_link_issues(variable_names(model), joint.patterns)]
     else:
         links = () if chosen is None else [tuple(triple) for triple in chosen.tolist()]
-        concerns = [*_size_concerns(model.n_bins, model.rank, chosen), *_link_concerns(variable_names(model), links)]
+        issues = [*_size_issues(model.n_bins, model.rank, chosen), *_link_issues(variable_names(model), links)]
     kept = model.weights >= EMPTY_WEIGHT
     numbers = np.flatnonzero(kept)
     pairs = [pair for pair in _alike(model, kept, fine) if pair.is_near_degenerate]
     names = variable_names(model)
-    concerns += [describe_pair(pair, names, numbers) for pair in pairs[:_SHOWN]]
+    issues += [describe_pair(pair, names, numbers) for pair in pairs[:_SHOWN]]
     if len(pairs) > _SHOWN:
-        concerns.append(f"{len(pairs) - _SHOWN} more pairs of components are nearly equal likewise.")
-    return concerns
+        issues.append(f"{len(pairs) - _SHOWN} more pairs of components are nearly equal likewise.")
+    return issues
 
 
 def _alike(model: MixtureFactors, kept: np.ndarray, fine: Sequence[np.ndarray] | None) -> tuple[ComponentPair, ...]:
@@ -207,7 +207,7 @@ def _alike(model: MixtureFactors, kept: np.ndarray, fine: Sequence[np.ndarray] |
     return nearly_parallel_pairs([np.sqrt(a[:, kept]) for a in fine], PARALLEL_AFFINITY)
 
 
-def _link_concerns(names: Sequence[Hashable], known: Sequence[tuple[int, ...]]) -> list[str]:
+def _link_issues(names: Sequence[Hashable], known: Sequence[tuple[int, ...]]) -> list[str]:
     """Groups of variables never known together: components of one are matched to those of another by weight alone."""
     if not known or any(len(some) == len(names) for some in known):
         return []
@@ -278,14 +278,15 @@ def variable_names(factors: MixtureFactors) -> tuple[Hashable, ...]:
     return tuple(f"x{n}" for n in range(factors.n_variables))
 
 
-def _size_concerns(n_bins: Sequence[int], rank: int, triples: np.ndarray | None) -> list[str]:
-    """At most one sentence: counting first, since it is certain."""
+def _size_issues(n_bins: Sequence[int], rank: int, triples: np.ndarray | None) -> list[str]:
+    """A sentence about sizes that determine too little, or none; counting first, since it is certain."""
     n_variables = len(n_bins)
     # Quick, and a lower bound: the smallest number of bins for every variable.
     least = max_identifiable_rank(n_variables, min(n_bins), "kruskal")
     if triples is None and rank <= least:
         return []
-    wanted, found = n_parameters(n_bins, rank), n_independent_cells(n_bins, triples)
+    wanted = n_parameters(n_bins, rank)
+    found = n_independent_cells(n_bins, triples)
     if wanted > found:
         return [
             f"The model has {wanted} free parameters, more than the {found} independent probabilities of the "
@@ -302,13 +303,14 @@ def _size_concerns(n_bins: Sequence[int], rank: int, triples: np.ndarray | None)
     ]
 
 
-def _joint_concerns(sizes: Sequence[int], rank: int, known: Known) -> list[str]:
-    """At most one sentence about what whole samples determine."""
+def _joint_issues(sizes: Sequence[int], rank: int, known: Known) -> list[str]:
+    """A sentence about whole samples that determine too little, or none."""
     largest = known.patterns[0]
     # Quick, and a lower bound: the smallest number of bins for every variable.
     if len(largest) >= 3 and rank <= max_identifiable_rank(len(largest), min(sizes), "joint"):
         return []
-    wanted, found = n_parameters(sizes, rank), known.n_independent_cells(sizes)
+    wanted = n_parameters(sizes, rank)
+    found = known.n_independent_cells(sizes)
     if wanted > found:
         return [
             f"The model has {wanted} free parameters, more than the {found} independent probabilities of whole "

@@ -1,4 +1,4 @@
-"""The line on which the cells of a variable are equally wide: its own, or one with far values drawn in."""
+"""Transform of a variable after which its cells are equally wide: none, or one that draws far values in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FARTHEST = 709.0
 
 
 @dataclass(frozen=True)
-class Coordinate:
+class ArcsinhTransform:
     """u(x) = arsinh((x - center) / scale): like x near the center, like its logarithm far away; or x itself.
 
     Equally wide cells in u are widest far out, in proportion to the distance from the center. With them a single grid
@@ -21,15 +21,15 @@ class Coordinate:
     Attributes
     ----------
     center, scale : float
-        In the unit of the variable; `scale` is infinite for the coordinate x itself.
+        In the unit of the variable; `scale` is infinite for x itself.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorly_smp.splines.coordinate import Coordinate
-    >>> Coordinate(0.0, 1.0).forward(np.array([0.01, 1e3, 1e6])).round(2).tolist()
+    >>> from tensorly_smp.splines.arcsinh import ArcsinhTransform
+    >>> ArcsinhTransform(0.0, 1.0).forward(np.array([0.01, 1e3, 1e6])).round(2).tolist()
     [0.01, 7.6, 14.51]
-    >>> Coordinate().forward(np.array([0.01, 1e3, 1e6])).tolist()
+    >>> ArcsinhTransform().forward(np.array([0.01, 1e3, 1e6])).tolist()
     [0.01, 1000.0, 1000000.0]
     """
 
@@ -38,18 +38,18 @@ class Coordinate:
 
     @property
     def is_linear(self) -> bool:
-        """Whether u is x."""
+        """True if u is x."""
         return not np.isfinite(self.scale)
 
     def forward(self, x: np.ndarray) -> np.ndarray:
-        """The coordinates u of values x."""
+        """Transformed values u of values x."""
         if self.is_linear:
             return x
         with np.errstate(over="ignore"):  # beyond all floats, and in the outermost cell with that
             return np.asarray(np.clip(np.arcsinh((x - self.center) / self.scale), -_FARTHEST, _FARTHEST))
 
     def inverse(self, u: np.ndarray) -> np.ndarray:
-        """The values x of coordinates u."""
+        """Values x of transformed values u."""
         if self.is_linear:
             return u
         with np.errstate(over="ignore"):
@@ -58,7 +58,7 @@ class Coordinate:
     def knots(self, low: float, high: float, n_cells: int) -> np.ndarray:
         """Edges (n_cells + 1,) of equally wide cells of u from one value to another, as (x - center) / scale.
 
-        Not for the linear coordinate, which has no scale to count in.
+        Not for x itself, which has no scale to count in.
         """
         ends = self.forward(np.array([low, high]))
         knots = np.sinh(ends[0] + (ends[1] - ends[0]) / n_cells * np.arange(n_cells + 1.0))
@@ -69,4 +69,4 @@ class Coordinate:
 
 
 #: The variable itself.
-LINEAR = Coordinate()
+LINEAR = ArcsinhTransform()

@@ -36,7 +36,7 @@ class LazySamples:
     --------
     >>> import dask.array as da
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.chunked.lazily import LazySamples
+    >>> from tensorly_smp.chunked.prediction import LazySamples
     >>> density = smp.datasets.make_smooth_mixture("gaussian", 500, n_variables=3, n_components=2, random_state=0)[2]
     >>> model = smp.SmoothProductMixture(2, random_state=0).fit(density.sample(500, random_state=1)[0])
     >>> LazySamples.of(da.zeros((10, 3), chunks=(4, 3)), model.density_, None).clusters()
@@ -50,7 +50,7 @@ class LazySamples:
 
     @classmethod
     def of(cls, X: Any, density: MixtureDensity, sample_dim: Hashable | None) -> LazySamples:
-        """With the columns of X matched to the variables of the density; a Dataset becomes a DataArray."""
+        """Match the columns of X to the variables of the density; a Dataset becomes a DataArray."""
         if isinstance(X, xr.Dataset):
             array = stacked(X, sample_dim)
             return cls(array, layout_of(array, density.variables, array.dims[0]), density, X)

@@ -25,7 +25,7 @@ from tensorly_smp.likelihood.expectation import Expectation
 
 @dataclass(frozen=True, eq=False)
 class ChunkedCellSamples(CellStatistics):
-    """Samples in cells, which stay on the workers. Make them with :meth:`lay`.
+    """Samples in cells, which stay on the workers. Make them with :meth:`assign_to_grid`.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class ChunkedCellSamples(CellStatistics):
     parts: Parts
 
     @classmethod
-    def lay(cls, samples: ChunkedSamples, cells: Cells) -> ChunkedCellSamples:
+    def assign_to_grid(cls, samples: ChunkedSamples, cells: Cells) -> ChunkedCellSamples:
         """Samples in cells: one pass over them."""
-        parts = samples.parts.map(_lay_part, cells).group(samples.groups, join).persist()
+        parts = samples.parts.map(_assign_part, cells).group(samples.groups, join).persist()
         overall, total = parts.map(_overall, int(cells.offsets[-1])).reduce(_add)
         return cls(
             cells=cells,
@@ -49,7 +49,7 @@ class ChunkedCellSamples(CellStatistics):
             parts=parts,
         )
 
-    def given(self, posterior: ChunkedPosterior) -> Expectation:
+    def counts_from_posterior(self, posterior: ChunkedPosterior) -> Expectation:
         """Result of the E-step that these posteriors are from."""
         return Expectation(posterior, np.nan, posterior.counts, posterior.component_counts)  # type: ignore[arg-type]
 
@@ -58,7 +58,7 @@ class ChunkedCellSamples(CellStatistics):
         return expect_parts(self.parts, log_weights, log_tables)
 
 
-def _lay_part(chunk: Chunk, cells: Cells) -> AnyIndicators:
+def _assign_part(chunk: Chunk, cells: Cells) -> AnyIndicators:
     weights: np.ndarray | None = telling_weights(chunk.values, chunk.weights)
     if weights is not None and (weights == 1.0).all():
         weights = None

@@ -87,7 +87,7 @@ def trapezoid(first: int, last: int) -> np.ndarray:
 
 def observed_values(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Values of one variable (n_samples,) that are observed and have a positive weight; those weights, of sum one."""
-    given = np.ones(len(values)) if sample_weight is None else sample_weight
-    kept = ~np.isnan(values) & (given > 0)
-    weights = given[kept] / given[kept].max(initial=1e-300)  # so that no sum overflows
+    weights = np.ones(len(values)) if sample_weight is None else sample_weight
+    kept = ~np.isnan(values) & (weights > 0)
+    weights = weights[kept] / weights[kept].max(initial=1e-300)  # so that no sum overflows
     return values[kept], weights / weights.sum()

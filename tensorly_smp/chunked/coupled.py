@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import comb
 from typing import Any
 
-from tensorly_smp.chunked.coding import ChunkedCodes, count_chunks
+from tensorly_smp.chunked.encoding import ChunkedCodes, count_chunks
 from tensorly_smp.decomposition.problem import as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
@@ -28,14 +28,14 @@ def decompose_chunks(decomposition: Decomposition, codes: ChunkedCodes) -> Coupl
     rank = decomposition.rank
     is_large = decomposition.is_of_all_triples and decomposition.is_large(codes.n_bins)
     if is_large and decomposition.is_start:  # a part of many samples is as good a start, as in memory
-        return coupled_simplex_parafac(codes.few, rank, sample_weight=codes.few_weights, **settings)
+        return coupled_simplex_parafac(codes.subsample, rank, sample_weight=codes.subsample_weights, **settings)
     if is_large:
         _require_fit(codes)
     marginals = count_chunks(codes, decomposition.triples, random_state=decomposition.random_state)
     if decomposition.is_of_all_triples and not is_large:
         return coupled_simplex_parafac(marginals, rank, **settings)
     # The algebraic start is of the samples: some triples make no block tensor, and that of all is large.
-    some = dict[str, Any](samples=codes.few, sample_weight=codes.few_weights)
+    some = dict[str, Any](samples=codes.subsample, sample_weight=codes.subsample_weights)
     problem = as_problem(marginals, rank=rank, loss=settings.pop("loss"), options=settings["options"], **some)
     solution = decompose(problem, **settings)
     is_complete = solution.triples is not None and len(solution.triples) == comb(codes.n_variables, 3)

@@ -33,17 +33,17 @@ class ChunkedCodes:
     parts : Parts of Indicators
         Rows are bins; kept by the workers.
     binning : Binning
-    few : Codes
+    subsample : Codes
         Of evenly spaced samples of positive weight, for starts.
-    few_weights : ndarray or None
+    subsample_weights : ndarray or None
         Weights of these.
     samples : ChunkedSamples
     """
 
     parts: Parts
     binning: Binning
-    few: Codes
-    few_weights: np.ndarray | None
+    subsample: Codes
+    subsample_weights: np.ndarray | None
     samples: ChunkedSamples
 
     @property
@@ -79,19 +79,19 @@ def encode_chunks(samples: ChunkedSamples, binning: Binning) -> ChunkedCodes:
     --------
     >>> import dask.array as da
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.chunked import coding, reading
+    >>> from tensorly_smp.chunked import encoding, reading
     >>> samples = reading.read_chunks(da.from_array([[0.5, 1, 2], [1.5, 0, 0]], chunks=1))
-    >>> codes = coding.encode_chunks(samples, smp.Binning(([0, 1, 2],) * 3))
-    >>> coding.count_chunks(codes)
+    >>> codes = encoding.encode_chunks(samples, smp.Binning(([0, 1, 2],) * 3))
+    >>> encoding.count_chunks(codes)
     Marginals(1 triples of 3 variables, 2 bins, 2 samples)
     """
     # The rows below, if any, are the extremes.
-    n_few = len(evenly_spaced(samples.n_samples, binning.n_variables))
-    weights = None if samples.few_weights is None else samples.few_weights[:n_few]
-    values, few_weights = of_positive_weight(samples.few.values[:n_few], weights)
-    few = encode_samples(values, binning)
+    n_subsample = len(evenly_spaced(samples.n_samples, binning.n_variables))
+    weights = None if samples.subsample_weights is None else samples.subsample_weights[:n_subsample]
+    values, subsample_weights = of_positive_weight(samples.subsample.values[:n_subsample], weights)
+    subsample = encode_samples(values, binning)
     parts = samples.parts.map(encode_part, binning).group(samples.groups, join).persist()
-    return ChunkedCodes(parts, binning, few, few_weights, samples)
+    return ChunkedCodes(parts, binning, subsample, subsample_weights, samples)
 
 
 def encode_part(chunk: Chunk, binning: Binning) -> Indicators:
