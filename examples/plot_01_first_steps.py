@@ -45,7 +45,9 @@ def load():
 
 
 X, kinds = load()
-print(f"{len(X)} samples, {X.shape[1]} measurements, {X.isna().values.sum()} entries missing")
+print(
+    f"{len(X)} samples, {X.shape[1]} measurements, {X.isna().values.sum()} entries missing"
+)
 print(kinds.value_counts().to_string())
 
 # %%
@@ -87,9 +89,15 @@ found = {
     "diagonal Gaussian mixture": gaussian.fit_predict(scaled),
     "k-means": KMeans(3, n_init=5, random_state=0).fit_predict(scaled),
 }
-accuracy = {name: smp.metrics.clustering_accuracy(kinds[complete], labels) for name, labels in found.items()}
+accuracy = {
+    name: smp.metrics.clustering_accuracy(kinds[complete], labels)
+    for name, labels in found.items()
+}
 print(f"all {len(X)} samples: {smp.metrics.clustering_accuracy(kinds, clusters):.3f}")
-print(f"the {complete.sum()} complete ones:", {name: round(value, 3) for name, value in accuracy.items()})
+print(
+    f"the {complete.sum()} complete ones:",
+    {name: round(value, 3) for name, value in accuracy.items()},
+)
 
 # %%
 # Contours of the components over the samples, for the measurements that tell them apart best:
@@ -108,7 +116,9 @@ print(X.loc[[log_densities.idxmin()]].T.to_string())
 
 hidden = X.columns[0]
 guessed = model.impute(X.assign(**{hidden: np.nan}))[hidden]
-print(f"{hidden} from the others: off by {(guessed - X[hidden]).abs().mean():.2f} on average;")
+print(
+    f"{hidden} from the others: off by {(guessed - X[hidden]).abs().mean():.2f} on average;"
+)
 print(f"the overall mean is off by {(X[hidden].mean() - X[hidden]).abs().mean():.2f}")
 
 # %%
@@ -121,6 +131,10 @@ print(f"the overall mean is off by {(X[hidden].mean() - X[hidden]).abs().mean():
 subsample = X.iloc[:, :4]
 body = smp.SmoothProductMixture(n_components=3, random_state=0).fit_predict(subsample)
 whole = subsample.notna().all(axis=1)
-means = KMeans(3, n_init=5, random_state=0).fit_predict(StandardScaler().fit_transform(subsample[whole]))
+means = KMeans(3, n_init=5, random_state=0).fit_predict(
+    StandardScaler().fit_transform(subsample[whole])
+)
 print(f"smooth product mixture: {smp.metrics.clustering_accuracy(kinds, body):.3f}")
-print(f"k-means, complete samples: {smp.metrics.clustering_accuracy(kinds[whole], means):.3f}")
+print(
+    f"k-means, complete samples: {smp.metrics.clustering_accuracy(kinds[whole], means):.3f}"
+)

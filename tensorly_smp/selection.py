@@ -235,8 +235,8 @@ def select_n_components(
         components that overlap may count as one. "aic3", -2 log-likelihood + 3 n_parameters, finds more of the
         components where there are only about a hundred samples for each; see Notes. "cv", -2 log-likelihood of samples
         that the fit has not seen, needs no count of parameters, but `n_folds` fits more for every number; see Notes.
-        estimator : SmoothProductMixture or UnmixedProductMixture, optional Unfitted; its ``n_components`` and
-        ``random_state`` are not used.
+    estimator : SmoothProductMixture or UnmixedProductMixture, optional
+        Unfitted; its ``n_components`` and ``random_state`` are not used.
     n_folds : int, default 5
         Parts of the samples that are held out in turn; for "cv".
     sample_weight : array_like (n_samples,), optional

@@ -315,7 +315,9 @@ class UnmixedProductMixture(FittedMixture):
         self.mixing_ = _labelled(np.linalg.inv(matrix[block]), ("variable", "source"), names)
         self.is_product_ = bool(dataset.attrs["is_product"])
         # In the place of that of the sources, with the same methods.
-        self.density_ = UnmixedDensity(self.density_, matrix, mixed)  # type: ignore[assignment]
+        self.density_ = UnmixedDensity(  # type: ignore[assignment]
+            self.density_, matrix, mixed, self.density_.container
+        )
         self.n_iter_ = int(dataset.attrs["unmixing_steps"])
         self.converged_ = bool(dataset.attrs["unmixing_converged"])
         self.mixture_ = self._checked_mixture()

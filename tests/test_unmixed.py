@@ -87,7 +87,7 @@ def test_map_has_names_units_and_signs(model, frame):
     np.testing.assert_allclose(sources.to_numpy(), frame.to_numpy() @ unmixing.values.T)
     np.testing.assert_allclose(sources.std(ddof=0), 1.0, rtol=1e-6)
     # Each grows with the variable that it is named after, within components.
-    within = mixing.values * np.sqrt(model.mixture_.density_.var("all") @ model.weights_)
+    within = mixing.values * np.sqrt(np.asarray(model.mixture_.density_.var("all")) @ model.weights_)
     assert (np.diag(within) > 0).all()
 
 
