@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_integer, import_extra
+from tensorly_smp._support.checks import checked_integer, float_array, import_extra
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ CHARACTERS = 12
 COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}
 #: Around every panel, in inches.
 PADDING = 0.07
+#: Sides of a figure in inches.
+SMALLEST = 1.0
+LARGEST = 200.0
 #: Panels of a new figure at most; more go to further pages.
 PER_PAGE = 12
 
@@ -65,8 +69,20 @@ def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axe
     """Return the given Axes, or new ones of a figure of this width and height in inches."""
     plt = pyplot()
     if ax is None:
-        return plt.figure(figsize=size, layout="constrained").add_subplot()
+        return plt.figure(figsize=_checked_size(size), layout="constrained").add_subplot()
     return _checked_axes([ax])[0]
+
+
+def _checked_size(size: Any) -> tuple[float, float] | None:
+    """Width and height of a figure in inches, or an error if they are none."""
+    if size is None:
+        return None
+    sides = float_array(size, "figsize")
+    if sides.shape != (2,) or not ((sides >= SMALLEST) & (sides <= LARGEST)).all():
+        raise InvalidInputError(
+            f"figsize is {shown(size)}; expected width and height in inches, from {SMALLEST:g} to {LARGEST:g}."
+        )
+    return float(sides[0]), float(sides[1])
 
 
 def panels(
@@ -94,7 +110,9 @@ def panels(
     if axes is None:
         n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
         n_rows = ceil(n_panels / n_columns)
-        figsize = figsize or (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2))
+        if figsize is None:
+            figsize = (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2))
+        figsize = _checked_size(figsize)
         figure = plt.figure(figsize=figsize, layout="constrained")
         # Labels of neighbors would touch.
         cast("Any", figure.get_layout_engine()).set(w_pad=PADDING, h_pad=PADDING)
