@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 import tensorly_smp as smp
-from tensorly_smp.dependence.check import dependence_issues
+from tensorly_smp.dependence.check import dependence_warning
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES = 6
@@ -36,8 +36,8 @@ def is_poor(model: Any, mixture: Any, seed: int) -> bool:
     return smp.metrics.clustering_accuracy(labels, model.predict(new)) <= best - 0.01
 
 
-def quick(model: Any, X: np.ndarray) -> list[str]:
-    return dependence_issues(X, model.predict_proba(X), None, (), model.binning_.variables)
+def quick(model: Any, X: np.ndarray) -> Any:
+    return dependence_warning(X, model.predict_proba(X), None, (), model.binning_.variables)
 
 
 def alarms(n_truths: int, sizes: list[int]) -> None:
@@ -132,7 +132,7 @@ def seconds() -> None:
         times = []
         for _ in range(5):
             began = time.perf_counter()
-            dependence_issues(X, posterior, None, (), model.binning_.variables)
+            dependence_warning(X, posterior, None, (), model.binning_.variables)
             times.append(time.perf_counter() - began)
         print(
             f"{n_samples:7d} x {n_variables:3d}, {rank:2d} components: {1e3 * np.median(times):5.1f} ms, "

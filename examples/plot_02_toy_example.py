@@ -12,7 +12,8 @@ from scipy import stats
 
 import tensorly_smp as smp
 
-BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"  # distinguishable with any kind of color vision
+# Distinguishable with any kind of color vision.
+BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
 
 
 # %%
@@ -20,7 +21,10 @@ BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"  # distinguishable with an
 # distribution functions, and the exact probability of every bin.
 
 truth = smp.datasets.TrueMixture(
-    weights=[1.0], standard=stats.norm(), loc=np.array([[[-6.0, 10.0]]]), scale=np.array([[[5.0, 5.0]]])
+    weights=[1.0],
+    standard=stats.norm(),
+    loc=np.array([[[-6.0, 10.0]]]),
+    scale=np.array([[[5.0, 5.0]]]),
 )
 
 
@@ -43,11 +47,31 @@ x = np.linspace(-30.0, 35.0, 1301)
 edges = binning.edges[0][(binning.edges[0] >= x[0]) & (binning.edges[0] <= x[-1])]
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 left.plot(x, density.cdf_1d(x, "x"), color=BLUE, label="interpolated")
-left.plot(edges, truth.cdf_1d(edges, 0), "o", color="black", markersize=5, label="at the edges of bins")
+left.plot(
+    edges,
+    truth.cdf_1d(edges, 0),
+    "o",
+    color="black",
+    markersize=5,
+    label="at the edges of bins",
+)
 left.set(xlabel="x", title="distribution function")
-right.stairs(histogram.pdf_1d(edges[:-1] + 2.5, "x"), edges, fill=True, color="0.88", label="histogram")
+right.stairs(
+    histogram.pdf_1d(edges[:-1] + 2.5, "x"),
+    edges,
+    fill=True,
+    color="0.88",
+    label="histogram",
+)
 right.plot(x, truth.pdf_1d(x, 0), color="black", linewidth=3, label="true density")
-right.plot(x, density.pdf_1d(x, "x"), color=ORANGE, linestyle="--", linewidth=2, label="from the bins")
+right.plot(
+    x,
+    density.pdf_1d(x, "x"),
+    color=ORANGE,
+    linestyle="--",
+    linewidth=2,
+    label="from the bins",
+)
 right.set(xlabel="x", title="density", ylim=(0, None))
 left.legend(frameon=False, loc="upper left")
 right.legend(frameon=False, loc="upper right")
@@ -67,7 +91,9 @@ peak = truth.pdf_1d(x, 0).max()
 
 def largest_error(width, **options):
     """Of the density, over its peak."""
-    found = smp.reconstruct_density(truth.factors(bins_of_width(width)), clip_warning=np.inf, **options)
+    found = smp.reconstruct_density(
+        truth.factors(bins_of_width(width)), clip_warning=np.inf, **options
+    )
     return np.abs(found.pdf_1d(x, "x") - truth.pdf_1d(x, 0)).max() / peak
 
 
@@ -76,14 +102,26 @@ errors = {
     "sinc": [largest_error(width) for width in widths],
 }
 for name, values in errors.items():
-    print(f"{name:<9}", "  ".join(f"{width:g}: {value:.0e}" for width, value in zip(widths, values, strict=True)))
+    print(
+        f"{name:<9}",
+        "  ".join(
+            f"{width:g}: {value:.0e}"
+            for width, value in zip(widths, values, strict=True)
+        ),
+    )
 
 # %%
 
 figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
-for (name, values), color, marker in zip(errors.items(), ("0.5", BLUE), "s^", strict=True):
+for (name, values), color, marker in zip(
+    errors.items(), ("0.5", BLUE), "s^", strict=True
+):
     axes.plot(widths / 5.0, values, color=color, marker=marker, label=name)
-axes.set(yscale="log", xlabel="bin width / standard deviation of a peak", ylabel="largest error / peak of the density")
+axes.set(
+    yscale="log",
+    xlabel="bin width / standard deviation of a peak",
+    ylabel="largest error / peak of the density",
+)
 axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
 
@@ -92,7 +130,9 @@ axes.spines[["top", "right"]].set_visible(False)
 # likelihood can be taken of it. What is drawn here is the clipped density, positive everywhere and of integral one.
 # That is why its error levels off, where that of the series falls on to rounding (``benchmarks/toy_sinc.py``):
 
-found = smp.reconstruct_density(truth.factors(bins_of_width(8.0)), clip_warning=np.inf).pdf_1d(x, "x")
+found = smp.reconstruct_density(
+    truth.factors(bins_of_width(8.0)), clip_warning=np.inf
+).pdf_1d(x, "x")
 print(f"least value with bins 8 wide: {found.min():.1e}")
 print(f"error of the density, narrowest bins: {errors['sinc'][-1]:.1%} of the peak")
 

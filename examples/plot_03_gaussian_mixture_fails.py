@@ -22,7 +22,9 @@ COLORS = ["#0072B2", "#D55E00"]  # distinguishable with any kind of color vision
 # ----------------------------
 
 N_COMPONENTS = 5
-X, labels, truth = smp.datasets.make_smooth_mixture("gmm", n_samples=2000, n_variables=10, random_state=0)
+X, labels, truth = smp.datasets.make_smooth_mixture(
+    "gmm", n_samples=2000, n_variables=10, random_state=0
+)
 new_X, new_labels = truth.sample(5000, random_state=1)
 
 # %%
@@ -33,17 +35,30 @@ new_X, new_labels = truth.sample(5000, random_state=1)
 
 model = smp.SmoothProductMixture(N_COMPONENTS, random_state=0).fit(X)
 gaussian = {
-    "diag": GaussianMixture(N_COMPONENTS, covariance_type="diag", n_init=5, random_state=0).fit(X),
-    "full": GaussianMixture(N_COMPONENTS, covariance_type="full", n_init=5, random_state=0).fit(X),
+    "diag": GaussianMixture(
+        N_COMPONENTS, covariance_type="diag", n_init=5, random_state=0
+    ).fit(X),
+    "full": GaussianMixture(
+        N_COMPONENTS, covariance_type="full", n_init=5, random_state=0
+    ).fit(X),
 }
 
 # %%
 # More components for the Gaussian mixture, as many as BIC asks for:
 
 candidates = [10, 20, 40]
-larger = [GaussianMixture(n, covariance_type="diag", n_init=2, random_state=0).fit(X) for n in candidates]
+larger = [
+    GaussianMixture(n, covariance_type="diag", n_init=2, random_state=0).fit(X)
+    for n in candidates
+]
 most = min(larger, key=lambda mixture: mixture.bic(X))
-print("BIC of", {mixture.n_components: round(mixture.bic(X)) for mixture in [gaussian["diag"], *larger]})
+print(
+    "BIC of",
+    {
+        mixture.n_components: round(mixture.bic(X))
+        for mixture in [gaussian["diag"], *larger]
+    },
+)
 
 # %%
 # New samples judge them
@@ -62,9 +77,13 @@ def judge(predicted, log_density):
 table = pd.DataFrame(
     {
         "the true mixture": judge(truth.predict(new_X), true_log_density),
-        "smooth product mixture": judge(model.predict(new_X), model.score_samples(new_X)),
+        "smooth product mixture": judge(
+            model.predict(new_X), model.score_samples(new_X)
+        ),
         **{
-            f"Gaussian mixture, {kind}": judge(mixture.predict(new_X), mixture.score_samples(new_X))
+            f"Gaussian mixture, {kind}": judge(
+                mixture.predict(new_X), mixture.score_samples(new_X)
+            )
             for kind, mixture in gaussian.items()
         },
         f"Gaussian mixture, diag, {most.n_components} components": judge(
@@ -103,7 +122,9 @@ found = {
         COLORS[1],
     ),
 }
-figure, panels = plt.subplots(2, N_COMPONENTS, figsize=(11, 4.2), sharex=True, sharey=True, layout="constrained")
+figure, panels = plt.subplots(
+    2, N_COMPONENTS, figsize=(11, 4.2), sharex=True, sharey=True, layout="constrained"
+)
 figure.supxlabel(f"x{VARIABLE}")
 for row, (name, (densities, order, color)) in zip(panels, found.items(), strict=True):
     row[0].set_ylabel(name)

@@ -32,15 +32,24 @@ TESTS = pd.DataFrame(
 )
 MARKERS = {  # of the ill, of the healthy
     "CRP (mg/L)": (stats.gamma(4.0, scale=12.0), stats.gamma(2.0, scale=6.0)),
-    "ferritin (µg/L)": (stats.lognorm(0.5, scale=270.0), stats.lognorm(0.6, scale=100.0)),
+    "ferritin (µg/L)": (
+        stats.lognorm(0.5, scale=270.0),
+        stats.lognorm(0.6, scale=100.0),
+    ),
 }
 
 rng = np.random.default_rng(0)
 ill = rng.random(N_PATIENTS) < PREVALENCE
-positive = np.where(ill[:, None], TESTS["sensitivity"].values, 1.0 - TESTS["specificity"].values)
-results = pd.DataFrame((rng.random(positive.shape) < positive).astype(float), columns=TESTS.index)
+positive = np.where(
+    ill[:, None], TESTS["sensitivity"].values, 1.0 - TESTS["specificity"].values
+)
+results = pd.DataFrame(
+    (rng.random(positive.shape) < positive).astype(float), columns=TESTS.index
+)
 for name, (of_ill, of_healthy) in MARKERS.items():
-    results[name] = np.where(ill, *(each.rvs(N_PATIENTS, random_state=rng) for each in (of_ill, of_healthy)))
+    results[name] = np.where(
+        ill, *(each.rvs(N_PATIENTS, random_state=rng) for each in (of_ill, of_healthy))
+    )
 results = results.mask(rng.random(results.shape) < 0.2)
 print(results.head().round(1).to_string(na_rep="-"))
 print(f"patients with all results: {results.notna().all(axis=1).mean():.0%}")
@@ -64,9 +73,14 @@ model = smp.SmoothProductMixture(random_state=0, **OPTIONS).fit(results)
 
 def estimates(fit):
     """Prevalence, and sensitivity and specificity of every test."""
-    yes = pd.DataFrame([1.0 - fit.density_.cdf_1d(0.5, name, component="all") for name in TESTS.index], TESTS.index)
+    yes = pd.DataFrame(
+        [1.0 - fit.density_.cdf_1d(0.5, name, component="all") for name in TESTS.index],
+        TESTS.index,
+    )
     disease = int(yes.loc["antigen"].argmax())
-    accuracy = pd.DataFrame({"sensitivity": yes[disease], "specificity": 1.0 - yes[1 - disease]})
+    accuracy = pd.DataFrame(
+        {"sensitivity": yes[disease], "specificity": 1.0 - yes[1 - disease]}
+    )
     return fit.weights_[disease], accuracy, disease
 
 
@@ -81,7 +95,9 @@ prevalence, found, disease = estimates(model)
 
 again = [
     estimates(
-        smp.SmoothProductMixture(init=model.factors_, n_init=1, random_state=0, **OPTIONS).fit(
+        smp.SmoothProductMixture(
+            init=model.factors_, n_init=1, random_state=0, **OPTIONS
+        ).fit(
             results.sample(frac=1.0, replace=True, random_state=seed, ignore_index=True)
         )
     )
@@ -90,7 +106,9 @@ again = [
 low, high = np.percentile([each.values for _, each, _ in again], [5, 95], axis=0)
 print(pd.concat({"true": TESTS, "estimated": found.round(3)}, axis=1).to_string())
 shares = np.percentile([each for each, _, _ in again], [5, 95])
-print(f"prevalence: true {ill.mean():.3f}, estimated {prevalence:.3f}, bootstrap {shares[0]:.3f} to {shares[1]:.3f}")
+print(
+    f"prevalence: true {ill.mean():.3f}, estimated {prevalence:.3f}, bootstrap {shares[0]:.3f} to {shares[1]:.3f}"
+)
 
 # %%
 # The intervals hold 90 % of the bootstrap estimates. They are of sampling noise only, and know nothing of a model that
@@ -100,14 +118,46 @@ figure, panels = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True, layout="const
 rows = np.arange(len(TESTS))
 for column, (panel, color) in enumerate(zip(panels, (ORANGE, BLUE), strict=True)):
     name = TESTS.columns[column]
-    panel.hlines(rows, low[:, column], high[:, column], color=color, linewidth=3, alpha=0.4)
+    panel.hlines(
+        rows, low[:, column], high[:, column], color=color, linewidth=3, alpha=0.4
+    )
     panel.plot(found[name], rows, "o", color=color, markersize=8, label="estimated")
-    panel.plot(TESTS[name], rows, "|", color="black", markersize=22, markeredgewidth=2, label="true")
-    panel.set(xlabel=name, xlim=(0.5, 1.0), yticks=rows, yticklabels=TESTS.index, ylim=(len(TESTS) - 0.5, -0.5))
+    panel.plot(
+        TESTS[name],
+        rows,
+        "|",
+        color="black",
+        markersize=22,
+        markeredgewidth=2,
+        label="true",
+    )
+    panel.set(
+        xlabel=name,
+        xlim=(0.5, 1.0),
+        yticks=rows,
+        yticklabels=TESTS.index,
+        ylim=(len(TESTS) - 0.5, -0.5),
+    )
     panel.spines[["top", "right"]].set_visible(False)
 handles = [
-    Line2D([], [], color="0.3", marker="o", linewidth=3, label="estimated, bootstrap interval"),
-    Line2D([], [], color="black", marker="|", markersize=14, markeredgewidth=2, linestyle="none", label="true"),
+    Line2D(
+        [],
+        [],
+        color="0.3",
+        marker="o",
+        linewidth=3,
+        label="estimated, bootstrap interval",
+    ),
+    Line2D(
+        [],
+        [],
+        color="black",
+        marker="|",
+        markersize=14,
+        markeredgewidth=2,
+        linestyle="none",
+        label="true",
+    ),
 ]
 figure.legend(handles=handles, loc="outside upper center", ncols=2, frameon=False)
 covered = ((low <= TESTS) & (high >= TESTS)).values
@@ -123,9 +173,23 @@ figure, panels = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 for panel, name in zip(panels, MARKERS, strict=True):
     x = np.linspace(0, np.nanquantile(results[name], 0.995), 400)
     parts = model.density_.pdf_1d(x, name, component="all") * model.weights_
-    panel.hist(results[name].dropna(), bins=np.linspace(0, x[-1], 40), density=True, color="0.88")
-    for share, of_group in zip((PREVALENCE, 1.0 - PREVALENCE), MARKERS[name], strict=True):
-        (truth,) = panel.plot(x, share * of_group.pdf(x), color="black", linestyle="--", linewidth=0.9, zorder=3)
+    panel.hist(
+        results[name].dropna(),
+        bins=np.linspace(0, x[-1], 40),
+        density=True,
+        color="0.88",
+    )
+    for share, of_group in zip(
+        (PREVALENCE, 1.0 - PREVALENCE), MARKERS[name], strict=True
+    ):
+        (truth,) = panel.plot(
+            x,
+            share * of_group.pdf(x),
+            color="black",
+            linestyle="--",
+            linewidth=0.9,
+            zorder=3,
+        )
     truth.set_label("true")
     panel.plot(x, parts[:, disease], color=ORANGE, linewidth=2, label="ill")
     panel.plot(x, parts[:, 1 - disease], color=BLUE, linewidth=2, label="healthy")
@@ -154,7 +218,12 @@ reports = {
     for rank in (2, 3, 4)
 }
 verdicts = pd.Series({key: report.verdict for key, report in reports.items()}).unstack()
-print(verdicts.rename_axis(index="tests", columns="groups").stack().rename("verdict").to_string())
+print(
+    verdicts.rename_axis(index="tests", columns="groups")
+    .stack()
+    .rename("verdict")
+    .to_string()
+)
 
 # %%
 # What is not seen here: tests that err together. If two of them react to the same interfering substance, they are not

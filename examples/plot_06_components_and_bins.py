@@ -14,9 +14,12 @@ import pandas as pd
 
 import tensorly_smp as smp
 
-COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7"]  # distinguishable with any kind of color vision
+# Distinguishable with any kind of color vision.
+COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7"]
 
-X, labels, truth = smp.datasets.make_smooth_mixture("gamma", 1000, n_variables=6, n_components=4, random_state=0)
+X, labels, truth = smp.datasets.make_smooth_mixture(
+    "gamma", 1000, n_variables=6, n_components=4, random_state=0
+)
 new_X = truth.sample(4000, random_state=1)[0]
 
 # %%
@@ -27,7 +30,9 @@ new_X = truth.sample(4000, random_state=1)[0]
 
 table = smp.select_n_components(X, range(2, 7), random_state=0)
 print("chosen:", table.attrs["best"])
-print(table[["bic", "icl", "n_parameters", "seconds"]].to_dataframe().round(1).to_string())
+print(
+    table[["bic", "icl", "n_parameters", "seconds"]].to_dataframe().round(1).to_string()
+)
 
 # %%
 # A component too few costs far more than one too many, so the axis is logarithmic above ten. ICL is BIC with
@@ -64,9 +69,15 @@ def fit(refine, n_bins):
     """Model, its divergence from the truth in nats, and the names of its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = smp.SmoothProductMixture(4, refine=refine, n_bins=n_bins, n_init=2, random_state=0).fit(X)
+        model = smp.SmoothProductMixture(
+            4, refine=refine, n_bins=n_bins, n_init=2, random_state=0
+        ).fit(X)
     divergence = np.mean(true_log_density - model.score_samples(new_X))
-    return model, divergence, " ".join(sorted({each.category.__name__ for each in caught}))
+    return (
+        model,
+        divergence,
+        " ".join(sorted({each.category.__name__ for each in caught})),
+    )
 
 
 asked = [*N_BINS, "auto"]
@@ -91,13 +102,17 @@ print('"auto" of every variable:', paper["auto"][0].binning_.n_bins)
 VARIABLE = 1
 shown = {
     f"paper, {N_BINS[0]} bins": paper[N_BINS[0]][0],
-    f'paper, "auto": {paper["auto"][0].binning_.n_bins[VARIABLE]} bins': paper["auto"][0],
+    f'paper, "auto": {paper["auto"][0].binning_.n_bins[VARIABLE]} bins': paper["auto"][
+        0
+    ],
     f"paper, {N_BINS[-1]} bins": paper[N_BINS[-1]][0],
     f"default, {N_BINS[0]} bins": default[N_BINS[0]][0],
 }
 x = np.linspace(X[:, VARIABLE].min() - 1, X[:, VARIABLE].max() + 1, 500)
 true = truth.pdf_1d(x, VARIABLE, component="all")
-figure, panels = plt.subplots(1, len(shown), figsize=(12, 3.2), sharey=True, layout="constrained")
+figure, panels = plt.subplots(
+    1, len(shown), figsize=(12, 3.2), sharey=True, layout="constrained"
+)
 for panel, (name, model) in zip(panels, shown.items(), strict=True):
     found = model.density_.pdf_1d(x, f"x{VARIABLE}", component="all")
     order = smp.metrics.match_components(model.factors_, truth)

@@ -20,14 +20,20 @@ import tensorly_smp as smp
 # By algebra ("gevd": then a start by generalized eigenvalues can find them), for numbers of variables and of bins:
 
 N_VARIABLES, N_BINS = [3, 4, 5, 6, 8, 10, 15, 20], [2, 3, 4, 6, 8, 10, 15, 20]
-ranks = np.array([[smp.max_identifiable_rank(n, bins) for bins in N_BINS] for n in N_VARIABLES])
+ranks = np.array(
+    [[smp.max_identifiable_rank(n, bins) for bins in N_BINS] for n in N_VARIABLES]
+)
 
 figure, axes = plt.subplots(figsize=(7, 5), layout="constrained")
 picture = axes.imshow(np.log(ranks), cmap="cividis", origin="lower")
 for (row, column), rank in np.ndenumerate(ranks):
     color = "white" if picture.norm(np.log(rank)) < 0.6 else "black"
     axes.text(column, row, str(rank), ha="center", va="center", color=color)
-axes.set(xlabel="bins per variable", ylabel="variables", title="most components that are told apart")
+axes.set(
+    xlabel="bins per variable",
+    ylabel="variables",
+    title="most components that are told apart",
+)
 axes.set_xticks(range(len(N_BINS)), N_BINS)
 axes.set_yticks(range(len(N_VARIABLES)), N_VARIABLES)
 axes.spines[:].set_visible(False)
@@ -37,7 +43,10 @@ axes.tick_params(length=0)
 # Continuous variables can be cut into as many bins as the samples fill, so that they hardly limit anything. Answers
 # such as yes or no have two, and then it takes many of them. The other way round, bins that twenty components need:
 
-needed = pd.Series({n: smp.min_bins_for_rank(n, rank=20) for n in N_VARIABLES}, name="bins for 20 components")
+needed = pd.Series(
+    {n: smp.min_bins_for_rank(n, rank=20) for n in N_VARIABLES},
+    name="bins for 20 components",
+)
 print(needed.rename_axis("variables").to_frame().T.to_string())
 
 # %%
@@ -47,7 +56,9 @@ print(needed.rename_axis("variables").to_frame().T.to_string())
 
 criteria = ["gevd", "kruskal", "generic", "paper-gevd", "paper-generic"]
 bounds = {
-    f"{n} variables, {bins} bins": {name: smp.max_identifiable_rank(n, bins, name) for name in criteria}
+    f"{n} variables, {bins} bins": {
+        name: smp.max_identifiable_rank(n, bins, name) for name in criteria
+    }
     for n, bins in [(5, 2), (7, 4), (10, 2), (10, 15)]
 }
 print(pd.DataFrame(bounds).T.to_string())
@@ -71,7 +82,9 @@ print(questions)
 # *nearby* has the same histograms. And this is about histograms of three questions at a time. A fit to whole samples,
 # which is the default, knows which five answers came from one person, and that is enough:
 
-print(smp.check_identifiability(n_bins=[2, 2, 2, 2, 2], rank=4, known="samples").summary())
+print(
+    smp.check_identifiability(n_bins=[2, 2, 2, 2, 2], rank=4, known="samples").summary()
+)
 
 # %%
 # The most groups that whole samples of yes-or-no questions determine:
@@ -87,14 +100,18 @@ print(pd.Series(most, name="groups").rename_axis("questions").to_frame().T.to_st
 # variables only, and then in a third one.
 
 WEIGHTS = [0.5, 0.3, 0.2]
-binning = smp.Binning((np.linspace(-4.0, 8.0, 9),) * 6, ("age", "dose", "score", "pulse", "weight", "pH"))
+binning = smp.Binning(
+    (np.linspace(-4.0, 8.0, 9),) * 6, ("age", "dose", "score", "pulse", "weight", "pH")
+)
 
 
 def three_groups(n_different):
     """Gaussians at 0, 2 and, in the first variables, 4."""
     loc = np.tile([0.0, 2.0, 2.0], (6, 1))
     loc[:n_different, 2] = 4.0
-    truth = smp.datasets.TrueMixture(WEIGHTS, stats.norm(), loc[:, :, None], np.ones((6, 3, 1)))
+    truth = smp.datasets.TrueMixture(
+        WEIGHTS, stats.norm(), loc[:, :, None], np.ones((6, 3, 1))
+    )
     return smp.check_identifiability(truth.factors(binning))
 
 

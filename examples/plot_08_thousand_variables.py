@@ -16,7 +16,8 @@ from scipy import stats
 
 import tensorly_smp as smp
 
-COLORS = ["#0072B2", "#E69F00", "#009E73"]  # distinguishable with any kind of color vision
+# Distinguishable with any kind of color vision.
+COLORS = ["#0072B2", "#E69F00", "#009E73"]
 
 # %%
 # Many variables, each of little use
@@ -34,7 +35,9 @@ truth = smp.datasets.TrueMixture(
 )
 X, labels = truth.sample(N_SAMPLES, random_state=1)
 n_bytes = 8 * comb(N_VARIABLES, 3) * 15**3
-print(f"{comb(N_VARIABLES, 3):,} triples; histograms of 15 bins would take {n_bytes / 1e12:.1f} TB")
+print(
+    f"{comb(N_VARIABLES, 3):,} triples; histograms of 15 bins would take {n_bytes / 1e12:.1f} TB"
+)
 
 # %%
 # The fit
@@ -56,7 +59,11 @@ numbers = [1, 3, 10, 30, 100, 300, 1000]
 learned, best = [], []
 for n in numbers:
     some = model.density_.marginal(model.density_.variables[:n])
-    learned.append(smp.metrics.clustering_accuracy(new_labels, some.posterior(new_X[:, :n]).argmax(axis=1)))
+    learned.append(
+        smp.metrics.clustering_accuracy(
+            new_labels, some.posterior(new_X[:, :n]).argmax(axis=1)
+        )
+    )
     hidden = np.where(np.arange(N_VARIABLES) < n, new_X, np.nan)
     best.append(smp.metrics.clustering_accuracy(new_labels, truth.predict(hidden)))
 print("variables:        ", *(f"{n:>6}" for n in numbers))
@@ -72,15 +79,30 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constraine
 left.hist(X[:, variable], bins=30, density=True, color="0.88")
 parts = model.density_.pdf_1d(x, f"x{variable}", component="all") * model.weights_
 for r, color in enumerate(COLORS):
-    left.plot(x, parts[:, r], color=color, linewidth=2, label=f"component {r}, weight {model.weights_[r]:.2f}")
+    left.plot(
+        x,
+        parts[:, r],
+        color=color,
+        linewidth=2,
+        label=f"component {r}, weight {model.weights_[r]:.2f}",
+    )
 left.set(xlabel=f"x{variable}", yticks=[], ylim=(0, 1.35 * left.get_ylim()[1]))
 left.legend(frameon=False, fontsize="small", loc="upper left")
 left.spines[["top", "right", "left"]].set_visible(False)
 right.plot(numbers, best, color="0.5", marker="s", label="true mixture")
 right.plot(numbers, learned, color=COLORS[0], marker="o", label="model")
 right.axhline(max(truth.weights), color="0.5", linestyle="--", linewidth=0.8)
-right.text(1000, max(truth.weights) - 0.01, "always the largest group", ha="right", va="top", color="0.4")
-right.set(xscale="log", xlabel="variables looked at", ylabel="accuracy", ylim=(0.35, 1.02))
+right.text(
+    1000,
+    max(truth.weights) - 0.01,
+    "always the largest group",
+    ha="right",
+    va="top",
+    color="0.4",
+)
+right.set(
+    xscale="log", xlabel="variables looked at", ylabel="accuracy", ylim=(0.35, 1.02)
+)
 right.legend(frameon=False)
 right.spines[["top", "right"]].set_visible(False)
 

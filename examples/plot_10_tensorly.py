@@ -23,7 +23,12 @@ import tensorly_smp as smp
 # Four variables were asked for in four surveys, three of them in each. Nobody answered everything, so that there is no
 # table of all four. Behind all of them are the same three groups of people.
 
-VARIABLES, SIZES, RANK, N_PEOPLE = ["age", "income", "region", "party"], (8, 7, 5, 6), 3, 800
+VARIABLES, SIZES, RANK, N_PEOPLE = (
+    ["age", "income", "region", "party"],
+    (8, 7, 5, 6),
+    3,
+    800,
+)
 rng = np.random.default_rng(2)
 weights = np.array([0.5, 0.3, 0.2])
 factors = [rng.dirichlet(np.full(size, 0.7), RANK).T for size in SIZES]
@@ -35,12 +40,20 @@ modes = list(combinations(range(4), 3))
 def survey(triple):
     """Answers of some people to three of the questions, as a table of counts."""
     exact = tl.cp_to_tensor((weights, [factors[n] for n in triple]))
-    return rng.multinomial(N_PEOPLE, exact.ravel() / exact.sum()).reshape(exact.shape).astype(float)
+    return (
+        rng.multinomial(N_PEOPLE, exact.ravel() / exact.sum())
+        .reshape(exact.shape)
+        .astype(float)
+    )
 
 
 counts = [survey(triple) for triple in modes]
 for triple, table in zip(modes, counts, strict=True):
-    print(table.shape, [VARIABLES[n] for n in triple], f"{table.mean():.1f} people per cell")
+    print(
+        table.shape,
+        [VARIABLES[n] for n in triple],
+        f"{table.mean():.1f} people per cell",
+    )
 
 # %%
 # Decomposed together
@@ -51,9 +64,13 @@ for triple, table in zip(modes, counts, strict=True):
 backend = "pytorch" if find_spec("torch") else "numpy"
 with tl.backend_context(backend):
     tensors = [tl.tensor(table) for table in counts]
-    solution = smp.coupled_simplex_parafac(tensors, RANK, modes=modes, loss="kl", n_init=3, random_state=0)
+    solution = smp.coupled_simplex_parafac(
+        tensors, RANK, modes=modes, loss="kl", n_init=3, random_state=0
+    )
     cp_tensor = solution.to_cp_tensor()
-    print(f"{backend}: {type(cp_tensor).__name__} of {type(cp_tensor.weights).__module__}, shape {cp_tensor.shape}")
+    print(
+        f"{backend}: {type(cp_tensor).__name__} of {type(cp_tensor.weights).__module__}, shape {cp_tensor.shape}"
+    )
     arrays = solution.factors.to_numpy()
     result = solution.to_dataset()
 
@@ -72,11 +89,19 @@ axes = smp.plotting.plot_factors(result.assign_coords(variable=VARIABLES))
 # TensorLy's own decompositions are of one tensor at a time. The first table alone, of a quarter of the people, gives
 # three of the four factors. The factor match score is one for equal components.
 
-single = smp.coupled_simplex_parafac(counts[:1], RANK, modes=[(0, 1, 2)], loss="kl", n_init=3, random_state=0)
+single = smp.coupled_simplex_parafac(
+    counts[:1], RANK, modes=[(0, 1, 2)], loss="kl", n_init=3, random_state=0
+)
 alone = single.to_cp_tensor()
-of_three = [tl.cp_tensor.CPTensor((cp.weights, cp.factors[:3])) for cp in (truth, found)]
-print(f"match with the truth, one table:   {factor_match_score(of_three[0], alone, consider_weights=False):.3f}")
-print(f"match with the truth, four tables: {factor_match_score(*of_three, consider_weights=False):.3f}")
+of_three = [
+    tl.cp_tensor.CPTensor((cp.weights, cp.factors[:3])) for cp in (truth, found)
+]
+print(
+    f"match with the truth, one table:   {factor_match_score(of_three[0], alone, consider_weights=False):.3f}"
+)
+print(
+    f"match with the truth, four tables: {factor_match_score(*of_three, consider_weights=False):.3f}"
+)
 
 # %%
 # The same as a picture of tensorly-viz, which matches the components. It takes the names of its axes from data frames.
@@ -85,20 +110,29 @@ print(f"match with the truth, four tables: {factor_match_score(*of_three, consid
 def labelled(cp):
     """Weights, and factors as data frames."""
     frames = zip(cp.factors, VARIABLES, strict=False)
-    return cp.weights, [pd.DataFrame(factor).rename_axis(index=f"group of {name}") for factor, name in frames]
+    return cp.weights, [
+        pd.DataFrame(factor).rename_axis(index=f"group of {name}")
+        for factor, name in frames
+    ]
 
 
 comparison = {"true": of_three[0], "four tables": of_three[1], "one table": alone}
 figure, axes = component_comparison_plot(
-    {name: labelled(cp) for name, cp in comparison.items()}, row="component", weight_behaviour="ignore"
+    {name: labelled(cp) for name, cp in comparison.items()},
+    row="component",
+    weight_behaviour="ignore",
 )
 figure.set_size_inches(10, 6)
 figure.set_layout_engine("constrained")
 figure.legends[0].remove()
 for panel in axes.flat:
-    for line, color, style in zip(panel.lines, ("black", "#0072B2", "#E69F00"), ("-", "--", ":"), strict=True):
+    for line, color, style in zip(
+        panel.lines, ("black", "#0072B2", "#E69F00"), ("-", "--", ":"), strict=True
+    ):
         line.set(color=color, linestyle=style, linewidth=2)
-legend = figure.legend(panel.lines, comparison, loc="outside upper center", ncols=3, frameon=False)
+legend = figure.legend(
+    panel.lines, comparison, loc="outside upper center", ncols=3, frameon=False
+)
 
 # %%
 # A table that nobody has
@@ -109,7 +143,10 @@ legend = figure.legend(panel.lines, comparison, loc="outside upper center", ncol
 joint, exact = tl.cp_to_tensor(found), tl.cp_to_tensor(truth)
 independent = np.einsum("a,i,r,p->airp", *(factor @ weights for factor in factors))
 print(f"{joint.size} cells; share of the people that is in a wrong cell")
-for name, table in {"the decomposition": joint, "variables taken for independent": independent}.items():
+for name, table in {
+    "the decomposition": joint,
+    "variables taken for independent": independent,
+}.items():
     print(f"  {name}: {np.abs(table - exact).sum() / 2:.1%}")
 
 # %%

@@ -20,7 +20,9 @@ import tensorly_smp as smp
 # ``xarray.open_dataset(..., chunks={})`` or ``dask.dataframe.read_parquet``. A tenth of the entries is missing.
 
 N_CHUNKS, CHUNK = 10, 4000
-truth = smp.datasets.make_smooth_mixture("gamma", 10, n_variables=6, n_components=3, random_state=0).mixture
+truth = smp.datasets.make_smooth_mixture(
+    "gamma", 10, n_variables=6, n_components=3, random_state=0
+).mixture
 
 
 def chunk(number):
@@ -30,7 +32,10 @@ def chunk(number):
     return X
 
 
-pieces = [da.from_delayed(dask.delayed(chunk)(number), (CHUNK, 6), float) for number in range(N_CHUNKS)]
+pieces = [
+    da.from_delayed(dask.delayed(chunk)(number), (CHUNK, 6), float)
+    for number in range(N_CHUNKS)
+]
 X = da.concatenate(pieces)
 print(X)
 
@@ -66,13 +71,25 @@ print("expected samples of each component:", posterior.sum(axis=0).compute().rou
 # two columns are exchanged.
 
 swapped = pieces[6][:, [1, 0, 2, 3, 4, 5]]
-damaged = da.concatenate([*pieces[:3], pieces[3] + 0.5, *pieces[4:6], swapped, *pieces[7:]])
-scores = model.score_samples(damaged).map_blocks(lambda block: block.mean(keepdims=True), chunks=(1,)).compute()
+damaged = da.concatenate(
+    [*pieces[:3], pieces[3] + 0.5, *pieces[4:6], swapped, *pieces[7:]]
+)
+scores = (
+    model.score_samples(damaged)
+    .map_blocks(lambda block: block.mean(keepdims=True), chunks=(1,))
+    .compute()
+)
 
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
 axes.plot(range(N_CHUNKS), scores, "o", color="#0072B2", markersize=8)
 for number, text in ((3, "shifted"), (6, "two columns exchanged")):
-    axes.annotate(text, (number, scores[number]), xytext=(8, 0), textcoords="offset points", va="center")
+    axes.annotate(
+        text,
+        (number, scores[number]),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+    )
 axes.set(xlabel="chunk", ylabel="mean log density (nats)", xticks=range(N_CHUNKS))
 axes.margins(y=0.15)
 axes.spines[["top", "right"]].set_visible(False)

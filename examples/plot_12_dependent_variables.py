@@ -40,7 +40,8 @@ def load():
 
 
 sets = load()
-warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)  # the reports below say more
+# The reports below say more.
+warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)
 n_species = 3
 
 # %%
@@ -48,8 +49,14 @@ n_species = 3
 # ------------------------------------
 # The report tells which pairs of variables depend on each other within the components of the fit.
 
-products = {name: smp.SmoothProductMixture(n_species, random_state=0).fit(X) for name, (X, _) in sets.items()}
-reports = {name: smp.check_independence(products[name], X, random_state=0) for name, (X, _) in sets.items()}
+products = {
+    name: smp.SmoothProductMixture(n_species, random_state=0).fit(X)
+    for name, (X, _) in sets.items()
+}
+reports = {
+    name: smp.check_independence(products[name], X, random_state=0)
+    for name, (X, _) in sets.items()
+}
 for report in reports.values():
     print(report, end="\n\n")
 
@@ -66,10 +73,15 @@ title = axes.figure.suptitle(name)
 # ``UnmixedProductMixture`` looks for linear combinations of the variables, the same for all components, that are
 # independent within them.
 
-unmixed = {name: smp.UnmixedProductMixture(n_species, random_state=0).fit(X) for name, (X, _) in sets.items()}
+unmixed = {
+    name: smp.UnmixedProductMixture(n_species, random_state=0).fit(X)
+    for name, (X, _) in sets.items()
+}
 rows = {
     name: {
-        "accuracy, product": smp.metrics.clustering_accuracy(species, products[name].predict(X)),
+        "accuracy, product": smp.metrics.clustering_accuracy(
+            species, products[name].predict(X)
+        ),
         "unmixed": smp.metrics.clustering_accuracy(species, unmixed[name].predict(X)),
         "BIC, product": products[name].bic(X),
         "unmixed ": unmixed[name].bic(X),
@@ -85,7 +97,10 @@ print(table.round(2).to_string())
 
 axes = unmixed[name].plot.unmixing()
 title = axes.set_title(name)
-left = {name: smp.check_independence(unmixed[name], X, random_state=0) for name, (X, _) in sets.items()}
+left = {
+    name: smp.check_independence(unmixed[name], X, random_state=0)
+    for name, (X, _) in sets.items()
+}
 for name, report in left.items():
     print(f"{name}: {report.summary()}")
 
@@ -97,19 +112,29 @@ for name, report in left.items():
 
 rng = np.random.default_rng(0)
 bend = rng.normal(0.0, 1.5, 1500)
-banana = np.column_stack([bend, bend**2 + rng.normal(0.0, 0.7, 1500), rng.normal(size=1500)])
+banana = np.column_stack(
+    [bend, bend**2 + rng.normal(0.0, 0.7, 1500), rng.normal(size=1500)]
+)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", smp.exceptions.DependenceWarning)
     bent = smp.UnmixedProductMixture(1, random_state=0).fit(banana)
-said = [str(each.message) for each in caught if each.category is smp.exceptions.DependenceWarning]
+said = [
+    str(each.message)
+    for each in caught
+    if each.category is smp.exceptions.DependenceWarning
+]
 print(said[0])
 
 # %%
 # The model thinks that the samples on the right are as likely as those on the left:
 
 drawn, _ = bent.sample(1500, random_state=0)
-figure, panels = plt.subplots(1, 2, figsize=(8, 3.5), sharex=True, sharey=True, layout="constrained")
-for panel, points, title in zip(panels, (banana, drawn), ("the samples", "samples of the model"), strict=True):
+figure, panels = plt.subplots(
+    1, 2, figsize=(8, 3.5), sharex=True, sharey=True, layout="constrained"
+)
+for panel, points, title in zip(
+    panels, (banana, drawn), ("the samples", "samples of the model"), strict=True
+):
     panel.plot(points[:, 0], points[:, 1], ".", markersize=2)
     panel.set(xlabel="x0", title=title)
 label = panels[0].set_ylabel("x1")

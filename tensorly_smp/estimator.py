@@ -31,7 +31,9 @@ from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.spline_dataset import fine_probabilities
+from tensorly_smp.dependence.check import dependence_warning, quick_rows
 from tensorly_smp.exceptions import (
+    DependenceWarning,
     IdentifiabilityWarning,
     InvalidInputError,
     InvalidTypeError,
@@ -277,6 +279,8 @@ class SmoothProductMixture(FittedMixture):
             Other solutions, with other clusters, that may be as good; see :meth:`rivals`.
         SampleWeightWarning
             Weights that do not look like numbers of samples.
+        DependenceWarning
+            Variables depend on each other within components, grossly: see :func:`check_independence`.
         RepeatedValueWarning, OutlierWarning, NyquistWarning
             A value that many samples share, or some far from all others (``refine="smooth"``); otherwise far values
             that leave a few bins to the others, and bins too coarse for sinc densities.
@@ -320,6 +324,8 @@ class SmoothProductMixture(FittedMixture):
             warn(" ".join(issues), IdentifiabilityWarning)
         if rivals := rivals_warning(dataset, binning.variables):
             warn(rivals)
+        if dependent := self._dependence_warning(data.subsample.values, data.subsample_weights, variables.discrete):
+            warn(dependent)
         return self
 
     def _training_data(self, X: Any, sample_weight: Any, verbose: int) -> ReadSamples | ReadChunks:
@@ -579,6 +585,15 @@ class SmoothProductMixture(FittedMixture):
             callback=self.callback,
             verbose=verbose,
         )
+
+    def _dependence_warning(
+        self, values: np.ndarray, weights: np.ndarray | None, discrete: Sequence[int]
+    ) -> DependenceWarning | None:
+        """Quick check of some samples of the fit for dependence within components; see :func:`check_independence`."""
+        rows = quick_rows(len(values), values.shape[1], self.n_components)
+        used = None if weights is None else weights[rows]
+        posterior = self.density_.posterior(values[rows])
+        return dependence_warning(values[rows], posterior, used, discrete, self.binning_.variables)
 
     def _density_name(self) -> str:
         if self.density == "auto":

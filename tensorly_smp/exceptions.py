@@ -13,6 +13,7 @@ __all__ = [
     "AlgebraicStartError",
     "AlgebraicStartWarning",
     "ClippedMassWarning",
+    "CompiledKernelWarning",
     "ConstantVariableWarning",
     "ConvergenceWarning",
     "DependenceWarning",
@@ -261,9 +262,15 @@ class DependenceWarning(TensorlySmpWarning):
 
     Examples
     --------
+    >>> import warnings
     >>> import tensorly_smp as smp
-    >>> issubclass(smp.exceptions.DependenceWarning, smp.exceptions.TensorlySmpWarning)
-    True
+    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 3, 2, random_state=0)
+    >>> X[:, 1] += X[:, 0]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = smp.SmoothProductMixture(2, random_state=0).fit(X)
+    >>> caught[0].category.__name__, caught[0].message.variables
+    ('DependenceWarning', ('x0', 'x1'))
     """
 
 
@@ -435,4 +442,25 @@ class UnitsWarning(TensorlySmpWarning):
     ...     _ = model.predict(samples.assign_attrs(units="m"))
     >>> caught[0].category.__name__
     'UnitsWarning'
+    """
+
+
+class CompiledKernelWarning(TensorlySmpWarning):
+    """Compiled kernels cannot be used: a damaged file of Numba's cache, or no memory to compile. Plain code runs.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from types import SimpleNamespace
+    >>> from tensorly_smp._support.kernels import KernelError, Kernels
+    >>> def expect():
+    ...     raise EOFError("Ran out of input")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     try:
+    ...         Kernels(SimpleNamespace(expect=expect)).expect()
+    ...     except KernelError:
+    ...         pass
+    >>> caught[0].category.__name__
+    'CompiledKernelWarning'
     """

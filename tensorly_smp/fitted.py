@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -75,7 +76,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         # Not self.density: the parameters of a fitted model may have been set to something else since.
         method = dataset.attrs["density"]
         is_spline = method == "logspline"
-        self.density_ = spline_density(dataset, factors) if is_spline else reconstruct_density(factors, method=method)
+        density = spline_density(dataset, factors) if is_spline else reconstruct_density(factors, method=method)
+        self.density_ = replace(density, container=str(dataset.attrs["container"]))
         self.result_ = dataset
         self._fitted_names = frozenset((*dataset.variables, *dataset.dims))  # nothing else is saved
         self._identifiability = None

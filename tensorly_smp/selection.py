@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,6 +22,7 @@ from tensorly_smp._support.checks import (
     checked_integer,
     checked_n_jobs,
     checked_sample_weight,
+    collected_warnings,
     is_one_of,
     warn,
 )
@@ -34,6 +34,7 @@ from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import (
+    DependenceWarning,
     InvalidInputError,
     InvalidTypeError,
     RivalSolutionsWarning,
@@ -185,8 +186,7 @@ def _fitted(
     weights = None if job.sample_weight is None else job.sample_weight[rows]
     fit = CandidateFit(rank)
     start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, tl.backend_context(job.backend, local_threadsafe=True):
-        warnings.simplefilter("always")
+    with collected_warnings() as caught, tl.backend_context(job.backend, local_threadsafe=True):
         model: Any = None
         try:
             # One BLAS thread: with as many as a job happens to have, rounding would depend on the number of jobs.
@@ -201,7 +201,7 @@ def _fitted(
     if model is not None and "interrupted" in {model.result_.attrs["status"], *model.result_["start_status"].values}:
         raise KeyboardInterrupt  # of which a single fit makes the best; here it would be taken for a poor one
     fit.seconds = time.perf_counter() - start
-    fit.caught = [(each.category, str(each.message)) for each in caught]
+    fit.caught = [(type(each), str(each)) for each in caught]
     return fit, model
 
 
@@ -241,8 +241,8 @@ def select_n_components(
         components that overlap may count as one. "aic3", -2 log-likelihood + 3 n_parameters, finds more of the
         components where there are only about a hundred samples for each; see Notes. "cv", -2 log-likelihood of samples
         that the fit has not seen, needs no count of parameters, but `n_folds` fits more for every number; see Notes.
-        estimator : SmoothProductMixture or UnmixedProductMixture, optional Unfitted; its ``n_components`` and
-        ``random_state`` are not used.
+    estimator : SmoothProductMixture or UnmixedProductMixture, optional
+        Unfitted; its ``n_components`` and ``random_state`` are not used.
     n_folds : int, default 5
         Parts of the samples that are held out in turn; for "cv".
     sample_weight : array_like (n_samples,), optional
@@ -288,9 +288,9 @@ def select_n_components(
     Warns
     -----
     TensorlySmpWarning
-        Every class of warning that fits have given once, with the numbers of components that it concerns. But for
-        RivalSolutionsWarning, which is only in the table: where there are more components than groups, other solutions
-        are as good.
+        Every class of warning that fits have given once, with the numbers of components that it concerns; a
+        DependenceWarning only of the fit with the best number, since groups that share a component are dependent in it.
+        A RivalSolutionsWarning is in the table only: with more components than groups, other solutions are as good.
 
     Notes
     -----
@@ -347,7 +347,7 @@ def select_n_components(
     job = _read_job(X, sample_weight, sample_dim, random_state, _with_parameters(estimator, parameters))
     folds = _folds(job, n_folds) if criterion == "cv" else None
     searched = _search(job, candidates)
-    # Processes, not threads: warnings, which every fit catches, are caught for all threads of a process at once.
+    # Processes: of threads only those within NumPy or a kernel would run at a time.
     with (
         progress_bar(verbose, "selection", len(candidates), unit="fit") as bar,
         Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator_unordered") as run,
@@ -358,8 +358,8 @@ def select_n_components(
     dataset = _figures(job, candidates, fits, criterion)
     if folds is not None:
         dataset = _with_heldout(dataset, job, folds, fits, heldout)
-    _give_warnings(candidates, fits, heldout)
     dataset = _decided(dataset, [*fits, *heldout])
+    _give_warnings(candidates, fits, heldout, dataset.attrs["best"])
     logger.info(
         "Selection: %d of %s components by %s; %d fits, %.2f s",
         *(dataset.attrs["best"], candidates, criterion, len(fits) + len(heldout), time.perf_counter() - began),
@@ -479,13 +479,20 @@ def _fit_folds(
     return _in_order(run(delayed(fit_without)(job, fit, folds == fold, fold) for fit, fold in tasks), bar)
 
 
-def _give_warnings(candidates: Sequence[int], fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit]) -> None:
-    """Each class of warning once, with the message of the smallest number that it concerns."""
+def _give_warnings(
+    candidates: Sequence[int], fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit], best: int
+) -> None:
+    """Each class of warning once, with the message of the smallest number that it concerns.
+
+    Fewer components than there are groups depend on each other, of course: that is said of the best number only.
+    """
     messages: dict[type[Warning], dict[int, str]] = {}
     for fit in [*fits, *heldout]:
         for category, message in fit.caught:
-            if category is RivalSolutionsWarning:
-                continue  # of more components than there are groups, this is to be expected
+            if issubclass(category, DependenceWarning) and (fit.rank != best or fit.fold >= 0):
+                continue
+            if issubclass(category, RivalSolutionsWarning):  # with too many components there are always some
+                continue
             messages.setdefault(category, {}).setdefault(fit.rank, message)
     for category, by_rank in messages.items():
         ranks = sorted(by_rank)

@@ -1,4 +1,4 @@
-"""For tests of code that uses this package, and of this package's manners among its neighbors."""
+"""Helpers for tests of code that uses this package, and of this package's manners among its neighbors."""
 
 __all__ = ["EXPECTED_FAILED_CHECKS", "EXPECTED_FAILED_CHECKS_OF_UNMIXED"]
 

@@ -35,6 +35,7 @@ ORDER = (
     "plotting",
     "fitted",
     "estimator",
+    "unmixing",
     "unmixed",
     "loading",
     "selection",

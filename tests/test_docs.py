@@ -135,6 +135,7 @@ def test_docstring_examples_run(name, tmp_path, monkeypatch):
     assert not runner.failures, output.getvalue()
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")  # pages say where fits warn
 @pytest.mark.parametrize("page", PAGES)
 def test_page_examples_run(page, tmp_path, monkeypatch):
     path = ROOT / page

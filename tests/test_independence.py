@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp.dependence.check import dependence_issues, pair_tests
+from tensorly_smp.dependence.check import dependence_warning, pair_tests
 from tensorly_smp.dependence.pairs import PairScores, judge_pairs, shares_nuisance
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import DependenceWarning, InvalidInputError, InvalidTypeError
 
 
 def fit(X, n_components, **parameters):
@@ -85,6 +85,17 @@ def test_report_as_a_dataset(report, tmp_path):
     dataset.to_netcdf(tmp_path / "report.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "report.nc", engine="h5netcdf") as again:
         xr.testing.assert_equal(again.load(), dataset)
+
+
+def test_report_as_a_frame(report):
+    frame = report.to_dataframe()
+    assert frame.columns[:2].tolist() == ["variable", "other_variable"]
+    assert frame.loc[0, ["variable", "other_variable"]].tolist() == ["a", "b"]
+    assert frame.is_dependent.tolist() == [True] + 5 * [False]
+    strength = report.to_dataset().strength
+    for _, row in frame.iterrows():
+        pair = strength.sel(variable=row.variable, other_variable=row.other_variable)
+        assert row.strength == pair.max() == pair.sel(component=row.component)
 
 
 def test_same_seed_same_report(model, dependent, report):
@@ -179,15 +190,14 @@ def test_other_models_are_refused(dependent):
 
 def test_quick_check_sees_what_is_gross(model, dependent, data):
     names = tuple("abcd")
-    (sentence,) = dependence_issues(dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (), names)
-    assert sentence.startswith("Within components, 1 of 6 pairs of variables is dependent: 'a' and 'b' (rank")
-    assert "UnmixedProductMixture" in sentence
-    (of_discrete,) = dependence_issues(
-        dependent.to_numpy(), model.predict_proba(dependent).to_numpy(), None, (0, 1, 2, 3), names
-    )
-    assert "UnmixedProductMixture" not in of_discrete
+    X, posterior = dependent.to_numpy(), model.predict_proba(dependent).to_numpy()
+    warning = dependence_warning(X, posterior, None, (), names)
+    assert str(warning).startswith("Within components, 1 of 6 pairs of variables is dependent: 'a' and 'b' (rank")
+    assert "UnmixedProductMixture" in str(warning)
+    assert warning.variables == ("a", "b")
+    assert "UnmixedProductMixture" not in str(dependence_warning(X, posterior, None, (0, 1, 2, 3), names))
     independent = fit(data.X, 2)
-    assert dependence_issues(data.X, independent.predict_proba(data.X), None, (), names) == []
+    assert dependence_warning(data.X, independent.predict_proba(data.X), None, (), names) is None
 
 
 def test_quick_check_of_many_rows_variables_and_nothing():
@@ -196,10 +206,21 @@ def test_quick_check_of_many_rows_variables_and_nothing():
     X[:, 1:] += X[:, :1]
     posterior = np.ones((5000, 1))
     names = tuple(range(60))
-    (sentence,) = dependence_issues(X, posterior, np.ones(5000), (), names)
-    assert "435 of 435 pairs of variables looked at are dependent" in sentence
-    assert dependence_issues(X, posterior, np.zeros(5000), (), names) == []
-    assert dependence_issues(X[:10], posterior[:10], None, (), names) == []
+    warning = dependence_warning(X, posterior, np.ones(5000), (), names)
+    assert "435 of 435 pairs of variables looked at are dependent" in str(warning)
+    assert len(warning.variables) == 30
+    assert dependence_warning(X, posterior, np.zeros(5000), (), names) is None
+    assert dependence_warning(X[:10], posterior[:10], None, (), names) is None
+
+
+def test_quick_check_of_what_bends():
+    rng = np.random.default_rng(0)
+    angle, X = 2 * np.pi * rng.random(800), rng.standard_normal((800, 3))
+    X[:, 0], X[:, 1] = np.cos(angle) + 0.1 * X[:, 0], np.sin(angle) + 0.1 * X[:, 1]
+    words = str(dependence_warning(X, np.ones((800, 1)), None, (), "abc"))
+    assert "'a' and 'b' (strength 0." in words
+    assert "not monotone" in words
+    assert "linear" not in words
 
 
 def test_many_variables():
@@ -220,6 +241,33 @@ def test_many_variables():
     assert scores.pairs[judge_pairs(scores).p_value.argmin()].tolist() == [3, 7]
     tests = pair_tests(density, X, np.ones(600), 1, np.random.default_rng(0))
     assert np.isfinite(tests.p_value).all()
+
+
+def test_a_fit_says_that_variables_depend_on_each_other(data, dependent):
+    with pytest.warns(DependenceWarning, match="1 of 6 pairs .* is dependent: 'a' and 'b' .*UnmixedProduct") as given:
+        fitted = smp.SmoothProductMixture(2, random_state=0).fit(dependent)
+    assert given[0].filename == __file__
+    # It draws no random numbers that the fit would miss, and changes nothing.
+    np.testing.assert_array_equal(fitted.labels_, fitted.predict(dependent))
+    with pytest.warns(DependenceWarning, match="1 of 6 pairs"):
+        smp.SmoothProductMixture(2, refine="em", density="histogram", random_state=0).fit(dependent)
+    with pytest.warns(DependenceWarning, match="1 of 6 pairs"):
+        smp.SmoothProductMixture(2, random_state=0).fit(dependent, sample_weight=np.arange(1000) % 2)
+    smp.SmoothProductMixture(2, random_state=0).fit(data.X)  # where warnings are errors
+
+
+def test_a_fit_to_chunks_says_so_too(dependent):
+    dask = pytest.importorskip("dask.array")
+    with pytest.warns(DependenceWarning, match="1 of 6 pairs"):
+        smp.SmoothProductMixture(2, random_state=0).fit(dask.from_array(dependent.to_numpy(), chunks=(300, 4)))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "gmm", "gamma", "laplace"])
+@pytest.mark.parametrize("factor", [1.0, 10.0])
+def test_fits_to_independent_samples_do_not(kind, factor):
+    data = smp.datasets.make_smooth_mixture(kind, 300, 6, 3, random_state=500)
+    posterior = fit(data.X, 3).predict_proba(data.X)
+    assert dependence_warning(data.X, posterior, np.full(300, factor), (), tuple(range(6))) is None
 
 
 def test_one_variable_has_no_pairs(model, dependent):

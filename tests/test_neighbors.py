@@ -74,6 +74,7 @@ def test_names_go_through_set_output(fitted):
     assert probabilities.index.equals(FRAME.index)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 @pytest.mark.parametrize("data", [X, FRAME])
 def test_grid_search(data):
     search = GridSearchCV(estimator(n_init=1), {"n_components": [1, 2]}, cv=2).fit(data)
@@ -82,6 +83,7 @@ def test_grid_search(data):
     assert (search.predict(data) == search.best_estimator_.predict(data)).all()
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_grid_search_through_a_pipeline():
     pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), estimator(n_init=1))
     grid = {"smoothproductmixture__n_components": [1, 2], "smoothproductmixture__refine": ["em", "smooth"]}

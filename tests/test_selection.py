@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 import tensorly_smp as smp
 from tensorly_smp import selection
-from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError, RivalSolutionsWarning
+from tensorly_smp._support.checks import warn
+from tensorly_smp.exceptions import (
+    ConvergenceWarning,
+    DependenceWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    RivalSolutionsWarning,
+)
 from tensorly_smp.selection import CandidateFit
 
 X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
@@ -46,6 +53,7 @@ def heldout():
 def models():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RivalSolutionsWarning)  # three components of two groups
+        warnings.simplefilter("ignore", DependenceWarning)  # of one component
         return {rank: smp.SmoothProductMixture(rank, random_state=0, **QUICK).fit(X) for rank in (1, 2, 3)}
 
 
@@ -79,6 +87,7 @@ def test_figures_are_those_of_the_estimator(table, models, rank):
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # three components of two groups
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_held_out_likelihood_is_that_of_fits_without_the_fold(heldout, models):
     folds = selection._folds(selection._read_job(X, None, None, 0, {}), 2)
     assert np.bincount(folds).tolist() == [150, 150]
@@ -200,8 +209,8 @@ def test_labels(table, heldout):
         assert all(type(value) in (int, float, str) for value in dataset.attrs.values())
         assert all(np.isfinite(dataset[name].values).all() for name in FIGURES)
     assert set(table.failure.values) == {""}
-    # There are two groups; the warning is given by no selection.
-    assert table.warnings.values.tolist() == ["", "", "RivalSolutionsWarning"]
+    # There are two groups; of these warnings none is given by the selection.
+    assert table.warnings.values.tolist() == ["DependenceWarning", "", "RivalSolutionsWarning"]
     expected = {"criterion_name": "bic", "random_state": 0, "n_samples": 300, "total_weight": 300.0}
     assert {name: table.attrs[name] for name in expected} == expected
     assert heldout.attrs["n_folds"] == 2
@@ -376,7 +385,8 @@ def test_warnings_are_given_once():
     assert len(given_warnings) == 1
     assert str(given_warnings[0].message).startswith("All fits: ")
     assert given_warnings[0].filename.endswith("test_selection.py")
-    assert table.warnings.values.tolist() == ["ConvergenceWarning"] * 2
+    # That two groups in one component depend on each other is said of the best number only.
+    assert table.warnings.values.tolist() == ["ConvergenceWarning DependenceWarning", "ConvergenceWarning"]
 
 
 def test_warnings_name_the_numbers_they_concern(monkeypatch):
@@ -384,7 +394,7 @@ def test_warnings_name_the_numbers_they_concern(monkeypatch):
 
     def warning(self, X, *arguments):
         if self.n_components > 1:
-            warnings.warn(f"{self.n_components} are many", UserWarning, stacklevel=2)
+            warn(f"{self.n_components} are many")
         return fit(self, X, *arguments)
 
     monkeypatch.setattr(smp.SmoothProductMixture, "_fit", warning)

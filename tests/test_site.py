@@ -1,6 +1,7 @@
 """The site's own settings and the checks of its built pages."""
 
 import importlib.util
+import re
 import runpy
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from code_blocks import code_blocks
+
+import tensorly_smp
 
 ROOT = Path(__file__).parents[1]
 HEAD = '<head><meta name="description" content="words" /></head>'
@@ -82,3 +85,20 @@ def test_code_of_pages_fits_into_their_column():
         if len(line) > 88
     ]
     assert wide == []
+
+
+def pages_of(name):
+    """Pages in the tables of contents of a page."""
+    text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    trees = re.findall(r"^```\{toctree\}\n(.*?)^```$", text, re.M | re.S)
+    return [line for tree in trees for line in tree.splitlines() if re.fullmatch(r"\w+", line)]
+
+
+@pytest.mark.parametrize("page", [*pages_of("guide"), *pages_of("start")])
+def test_pages_of_the_guide_show_something_that_was_run(page):
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert "run" in [language for language, _, _ in code_blocks(text)]
+    # Inline code that is a public name becomes a link to the reference.
+    names = set(tensorly_smp.__all__) | set(tensorly_smp.exceptions.__all__)
+    found = re.findall(r"`(?:smp\.)?(\w+)[`(]", text)
+    assert names & set(found) or "model.plot" in text

@@ -16,6 +16,7 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
 )
+from tensorly_smp.fitting.summaries import fit_summary
 from tensorly_smp.storage import content as file_content
 
 MIXING = np.array([[1.0, 0.9, 0.2, 0.0], [0.1, 1.0, 0.8, 0.3], [0.5, 0.3, 1.0, -0.6], [0.2, -0.4, 0.1, 1.0]])
@@ -87,7 +88,7 @@ def test_map_has_names_units_and_signs(model, frame):
     np.testing.assert_allclose(sources.to_numpy(), frame.to_numpy() @ unmixing.values.T)
     np.testing.assert_allclose(sources.std(ddof=0), 1.0, rtol=1e-6)
     # Each grows with the variable that it is named after, within components.
-    within = mixing.values * np.sqrt(model.mixture_.density_.var("all") @ model.weights_)
+    within = mixing.values * np.sqrt(np.asarray(model.mixture_.density_.var("all")) @ model.weights_)
     assert (np.diag(within) > 0).all()
 
 
@@ -130,6 +131,12 @@ def test_product_model_where_no_map_is_needed(product_model, independent):
         pytest.approx(1.0, abs=0.02),
         pytest.approx(0.0, abs=0.02),
     )
+
+
+def test_summaries_say_what_became_of_the_map(model, product_model):
+    assert dict(fit_summary(model.result_))["unmixing"].startswith("4 of 4 variables are combined; start: ")
+    assert dict(fit_summary(product_model.result_))["unmixing"].startswith("none: a product mixture of the variables")
+    assert "variables are combined" in model._repr_html_()
 
 
 def test_same_seed_same_result(frame, model):

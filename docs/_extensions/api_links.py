@@ -4,11 +4,11 @@ import importlib
 import inspect
 import re
 
-import tensorly_smp
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
+import tensorly_smp
 from api_pages import part_paths
 
 #: What variables are called in the examples, and the classes of which they are.

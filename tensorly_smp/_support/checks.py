@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from numbers import Integral, Real
 from types import FrameType
@@ -44,18 +46,46 @@ def import_extra(module: str, extra: str, what: str) -> Any:
         ) from error
 
 
-def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+#: Where the warnings of this thread go; None is where Python shows them.
+_collector: ContextVar[list[Warning] | None] = ContextVar("_collector", default=None)
+
+
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Give a warning at the line outside of this package that led to it."""
+    warning = message if isinstance(message, Warning) else category(message)
+    collected = _collector.get()
+    if collected is not None:
+        collected.append(warning)
+        return
     package = __name__.partition(".")[0]
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
         frame = frame.f_back
         level += 1
-    if isinstance(message, Warning):
-        warnings.warn(message, stacklevel=level)
-    else:
-        warnings.warn(message, category, stacklevel=level)
+    warnings.warn(warning, stacklevel=level)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[Warning]]:
+    """Keep the warnings that this package gives in the block, in this thread and those that it starts, from the user.
+
+    The filters of warnings that ``warnings.catch_warnings`` sets and restores are those of all threads of the process.
+
+    Examples
+    --------
+    >>> from tensorly_smp._support.checks import collected_warnings, warn
+    >>> with collected_warnings() as caught:
+    ...     warn("Nobody sees this.")
+    >>> caught
+    [UserWarning('Nobody sees this.')]
+    """
+    caught: list[Warning] = []
+    token = _collector.set(caught)
+    try:
+        yield caught
+    finally:
+        _collector.reset(token)
 
 
 #: The most that sizes may be, so that a typing error is an error at once and does not take all time or memory;

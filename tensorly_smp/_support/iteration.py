@@ -18,7 +18,7 @@ Detail = TypeVar("Detail")
 
 
 class StopReason(Enum):
-    """Why an iteration ended; each member says what it means and what to do about it.
+    """Reasons why an iteration ended; each member says what it means and what to do about it.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class MeanGain:
     n_iter_max: int
 
     def __call__(self, values: Sequence[float]) -> StopReason | None:
-        """Why to stop after these values of the objective, or None."""
+        """Reason to stop after these values of the objective, if there is one."""
         if len(values) > 2 and values[-1] - values[-3] <= 2 * self.tol:
             return StopReason.CONVERGED
         return StopReason.MAX_SWEEPS if len(values) > self.n_iter_max else None
@@ -198,27 +198,20 @@ def iterate(
             position, detail, values, seconds = reached
             value = values[-1]
             found = _status(position, detail, values, rule, callback)
-            after = lift(position, value) if lift is not None and found is StopReason.CONVERGED else None
-            if found is not None and after is None:
+            lifted = lift(position, value) if lift is not None and found is StopReason.CONVERGED else None
+            if found is not None and lifted is None:
                 status = found
                 break
-            proposal = None
-            if after is not None:
-                squared.history = []
+            plain = advance(position, detail) if lifted is None else lifted
+            positions = [plain]
+            is_slow = math.isinf(fast_gain) or (len(values) > 1 and value - values[-2] <= fast_gain)
+            if lifted is None and coordinates is not None and is_slow:
+                vector = squared.propose(coordinates.pack(position), coordinates.pack(plain))
+                if vector is not None:
+                    positions = [coordinates.unpack(vector, plain), plain]
             else:
-                after = advance(position, detail)
-                is_slow = math.isinf(fast_gain) or (len(values) > 1 and value - values[-2] <= fast_gain)
-                if coordinates is not None and is_slow:
-                    vector = squared.propose(coordinates.pack(position), coordinates.pack(after))
-                    proposal = None if vector is None else coordinates.unpack(vector, after)
-                else:
-                    squared.history = []  # extrapolation needs consecutive steps
-            detail, new = evaluate(after if proposal is None else proposal)
-            if proposal is not None and new >= value:
-                after = proposal
-            elif proposal is not None:
-                squared.reject()
-                detail, new = evaluate(after)
+                squared.history = []  # extrapolation needs consecutive steps
+            after, detail, new = _not_lower(evaluate, value, positions, squared)
             if not math.isfinite(new):
                 status = StopReason.NONFINITE
                 break
@@ -233,6 +226,22 @@ def iterate(
     return Iteration(position, detail, np.array(values), np.array(seconds), status)
 
 
+def _not_lower(
+    evaluate: Callable[[Position], tuple[Detail, float]],
+    value: float,
+    positions: Sequence[Position],
+    squared: SquaredExtrapolation,
+) -> tuple[Position, Detail, float]:
+    """An extrapolated position if it is no lower than `value`, else the plain one, which is the last."""
+    for position in positions[:-1]:
+        detail, new = evaluate(position)
+        if new >= value:
+            return position, detail, new
+        squared.reject()
+    detail, new = evaluate(positions[-1])
+    return positions[-1], detail, new
+
+
 def _status(
     position: Position,
     detail: Detail,
@@ -240,7 +249,7 @@ def _status(
     rule: Callable[[Sequence[float]], StopReason | None],
     callback: Callable[[Position, Detail, float], bool | None] | None,
 ) -> StopReason | None:
-    """Why to stop at an accepted position, or None."""
+    """Reason to stop at an accepted position, if there is one."""
     if not math.isfinite(values[-1]):
         return StopReason.NONFINITE
     # bool(): a comparison of NumPy numbers is not the object True.

@@ -38,7 +38,7 @@ class Bar:
                 self._bar.update()
 
     def extend(self, n_steps: int) -> None:
-        """There are more steps to do than it seemed."""
+        """Add steps to those that the bar expects."""
         if self._bar is not None and self._bar.total is not None:
             with self._lock:
                 self._bar.total += n_steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from threading import Event, Lock
 from typing import Any, TypeVar
 
@@ -157,7 +158,7 @@ def run_each(
         futures: list[Future[Result]] = []
         try:
             for item in items:  # the first may be interrupted before the last has been handed over
-                futures.append(pool.submit(one, item))
+                futures.append(pool.submit(copy_context().run, one, item))
             for future in futures:
                 future.result()
         except BaseException as error:

@@ -50,7 +50,7 @@ class LazySamples:
 
     @classmethod
     def of(cls, X: Any, density: MixtureDensity, sample_dim: Hashable | None) -> LazySamples:
-        """With the columns of X matched to the variables of the density; a Dataset becomes a DataArray."""
+        """Match the columns of X to the variables of the density; a Dataset becomes a DataArray."""
         if isinstance(X, xr.Dataset):
             array = stacked(X, sample_dim)
             return cls(array, layout_of(array, density.variables, array.dims[0]), density, X)

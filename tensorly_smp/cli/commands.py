@@ -22,11 +22,13 @@ from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.summaries import fit_summary
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.identifiability.report import check_identifiability
+from tensorly_smp.independence import check_independence
 from tensorly_smp.loading import load
 from tensorly_smp.metrics import clustering_accuracy
 from tensorly_smp.selection import select_n_components
 from tensorly_smp.storage.files import require_writable, written_whole
 from tensorly_smp.storage.models import ZARR_SUFFIX, require_format
+from tensorly_smp.unmixed import UnmixedProductMixture
 
 _MODEL_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ZARR_SUFFIX)
 #: Attribute of the models of the command line: how missing entries were written besides the usual ways, as JSON.
@@ -45,18 +47,11 @@ FEWEST_SAMPLES = 5
 def fit(options: argparse.Namespace) -> bool:
     """Learn a mixture from a table; questionable if it has not converged, or has components of next to no samples."""
     _check_outputs(options)
+    _check_unmixing(options)
     table = _read(options)
-    parameters: dict[str, Any] = {
-        "refine": None if options.refine == "none" else options.refine,
-        "discrete": options.discrete,
-        "random_state": options.seed,
-        "n_jobs": options.jobs,
-        "verbose": int(options.progress),
-    }
-    if options.bins is not None:
-        parameters["n_bins"] = options.bins
+    parameters = _parameters(options)
     n_components = _selected(table, options, parameters) if options.components is None else options.components
-    model = SmoothProductMixture(n_components, **parameters).fit(table.X)
+    model = _estimator(options, n_components, parameters).fit(table.X)
     missing = table.X.isna().to_numpy().mean()
     lines = [*fit_summary(model.result_), ("missing", f"{missing:.1%} of the entries")]
     lines += [("coded", words) for words in table.coded]
@@ -82,6 +77,36 @@ def fit(options: argparse.Namespace) -> bool:
     return bool(concern) or not model.converged_
 
 
+def _parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """Parameters of a product mixture."""
+    parameters: dict[str, Any] = {
+        "refine": None if options.refine == "none" else options.refine,
+        "discrete": options.discrete,
+        "random_state": options.seed,
+        "n_jobs": options.jobs,
+        "verbose": int(options.progress),
+    }
+    return parameters if options.bins is None else parameters | {"n_bins": options.bins}
+
+
+def _estimator(options: argparse.Namespace, n_components: int, parameters: dict[str, Any]) -> FittedMixture:
+    """An unfitted model."""
+    if not options.unmix:
+        return SmoothProductMixture(n_components, **parameters)
+    mixture = SmoothProductMixture(**parameters | {"random_state": None, "verbose": 0})
+    return UnmixedProductMixture(
+        n_components, mixture=mixture, random_state=options.seed, verbose=int(options.progress)
+    )
+
+
+def _check_unmixing(options: argparse.Namespace) -> None:
+    """Refuse what does not go with --unmix, before the table is read."""
+    if options.unmix and options.refine != "smooth":
+        raise InvalidInputError(
+            f"--unmix with --refine {options.refine}; it needs the smooth densities of the default."
+        )
+
+
 def small_components(weights: np.ndarray, n_samples: int) -> str:
     """Message that names components with next to no samples and says what to do; empty if there are none."""
     held = np.asarray(weights) * n_samples * (1 + 1e-9)  # 5 samples are 5, whatever the rounding
@@ -97,7 +122,15 @@ def small_components(weights: np.ndarray, n_samples: int) -> str:
 
 def _selected(table: CsvTable, options: argparse.Namespace, parameters: dict[str, Any]) -> int:
     """Number of components, with the table that it was chosen from."""
-    found = select_n_components(table.X, options.select, options.criterion, **parameters)
+    found = select_n_components(
+        table.X,
+        options.select,
+        options.criterion,
+        estimator=_estimator(options, 1, parameters | {"n_jobs": None}).set_params(verbose=0),
+        n_jobs=options.jobs,
+        random_state=options.seed,
+        verbose=int(options.progress),
+    )
     best = int(found.attrs["best"])
     say(f"components  {options.criterion}")
     for number, value, failure in zip(
@@ -143,6 +176,21 @@ def _say_bounds(n_variables: int, n_bins: int | list[int]) -> None:
         say(f"{number_text(bound):>5}  {BOUNDS[name]}")
 
 
+def independence(options: argparse.Namespace) -> bool:
+    """Report on dependence within components; questionable if any pair of variables is dependent."""
+    if options.out is not None:
+        _check_targets([options.model, options.data], {"--out": options.out})
+    model = _load(options.model, ", and the table after it: independence MODEL DATA")
+    table = _read(options, model)
+    report = check_independence(
+        model, table.X, n_replicates=options.replicates, level=options.level, random_state=options.seed
+    )
+    if options.out is not None:
+        _write_csv(report.to_dataframe(), options.out)
+    say(repr(report))
+    return report.n_dependent > 0
+
+
 def predict(options: argparse.Namespace) -> bool:
     """Assign the samples of a table to components."""
     if options.out is not None:
@@ -164,7 +212,7 @@ def predict(options: argparse.Namespace) -> bool:
 # ---- parts ----
 
 
-def _load(path: Path, where: str) -> SmoothProductMixture:
+def _load(path: Path, where: str) -> FittedMixture:
     """The model of a file; a text file in its place is most likely the table, given first."""
     try:
         return load(path)
@@ -269,12 +317,11 @@ def _figure_kinds() -> list[str]:
     return sorted(FigureCanvasAgg.get_supported_filetypes())
 
 
-def _draw(model: SmoothProductMixture, table: CsvTable, path: Path) -> None:
+def _draw(model: FittedMixture, table: CsvTable, path: Path) -> None:
     """Densities of all variables; a dozen fit on a picture, and only .pdf has more pages than one."""
     from matplotlib import pyplot
     from matplotlib.backends.backend_pdf import PdfPages
 
-    from tensorly_smp.plotting.conditionals import plot_conditionals
     from tensorly_smp.plotting.style import PER_PAGE
 
     n_variables = model.n_features_in_
@@ -284,7 +331,7 @@ def _draw(model: SmoothProductMixture, table: CsvTable, path: Path) -> None:
         say_aside(f"note: {path} shows the first {PER_PAGE} of {n_variables} variables; a .pdf has them all.")
     with written_whole(path) as written, PdfPages(written) if is_pdf else nullcontext(written) as file:
         for page in pages:
-            figure = plot_conditionals(model, table.X, page=page)[0].figure
+            figure = model.plot.conditionals(table.X, page=page)[0].figure
             try:
                 figure.savefig(file, format=path.suffix.lower().lstrip("."), dpi=150)
             finally:

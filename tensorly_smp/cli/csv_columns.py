@@ -50,12 +50,12 @@ class TextColumn:
 
     @property
     def has_other_point(self) -> bool:
-        """More of it are numbers with the other decimal point."""
+        """True if more entries are numbers with the other decimal point."""
         return self.n_wrong_otherwise < self.n_wrong
 
     @property
     def is_mostly_numbers(self) -> bool:
-        """More than half of the entries are numbers, with one decimal point or the other."""
+        """True if more than half of the entries are numbers, with one decimal point or the other."""
         return 2 * min(self.n_wrong, self.n_wrong_otherwise) < self.n_entries
 
     @property

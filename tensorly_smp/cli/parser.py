@@ -1,8 +1,9 @@
-"""The command line, ``python -m tensorly_smp``: fit a table, check what can be identified, assign samples.
+"""The command line, ``python -m tensorly_smp``: fit a table, check what can be identified, test it, assign samples.
 
 Results go to the standard output, warnings and errors, one line each, to the standard error stream. Exit status:
 0, all is well; 1, there is a result, but it is questionable (not converged, not identifiable, components of next to no
-samples); 2, no result, because of the arguments, the data or a file; 130, interrupted.
+samples; with ``independence``, dependent variables); 2, no result, because of the arguments, the data or a file; 130,
+interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorly_smp._support.checks import MOST_CANDIDATES
-from tensorly_smp.cli.commands import check, fit, predict, say_aside
+from tensorly_smp.cli.commands import check, fit, independence, predict, say_aside
 from tensorly_smp.exceptions import (
     EmptyComponentWarning,
     IdentifiabilityWarning,
@@ -94,7 +95,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="tensorly-smp",
         description="Mixtures of smooth product distributions, learned from a table of numbers.",
         epilog="Exit status: 0, all is well; 1, a questionable result (not converged, not identifiable, "
-        "or components of fewer than 5 samples); 2, none.",
+        "components of fewer than 5 samples, or dependent variables in independence); 2, none.",
         allow_abbrev=False,
     )
     package = sys.modules[__name__.partition(".")[0]]  # not imported: it imports all others
@@ -103,6 +104,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_fit(commands)
     _add_check(commands)
     _add_predict(commands)
+    _add_independence(commands)
     return parser
 
 
@@ -121,6 +123,11 @@ def _add_fit(commands: Any) -> None:
     command.add_argument("--bins", type=_bins, metavar="I", help='bins per variable, or "auto"')
     command.add_argument(
         "--refine", choices=["smooth", "em", "none"], default="smooth", help="none is the paper's algorithm"
+    )
+    command.add_argument(
+        "--unmix",
+        action="store_true",
+        help="learn a linear map along with the mixture, for variables that depend on each other within components",
     )
     command.add_argument(
         "--discrete",
@@ -167,6 +174,27 @@ def _add_predict(commands: Any) -> None:
     command.add_argument("--probabilities", action="store_true", help="add the probability of every component")
     command.add_argument("--densities", action="store_true", help="add the logarithm of the density")
     command.set_defaults(run=predict)
+
+
+def _add_independence(commands: Any) -> None:
+    command = commands.add_parser(
+        "independence",
+        help="say which variables depend on each other within the components of a fitted model",
+        description="Say which pairs of variables depend on each other within the components of a fitted model, by the "
+        "samples of a CSV file, best those of the fit. Exit status 1 if any does.",
+        allow_abbrev=False,
+    )
+    command.add_argument("model", type=Path, help="file of a fitted model")
+    _add_table(command)
+    command.add_argument(
+        "--level", type=float, default=0.01, metavar="RATE", help="false discovery rate (default: 0.01)"
+    )
+    command.add_argument(
+        "--replicates", type=int, default=20, metavar="N", help="sets of draws from the model (default: 20)"
+    )
+    command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
+    command.add_argument("--out", type=Path, metavar="FILE", help="CSV file of all pairs to write")
+    command.set_defaults(run=independence)
 
 
 def _add_table(command: argparse.ArgumentParser) -> None:

@@ -21,6 +21,9 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.labels import (
     LOG_DENSITY,
     PROBABILITY,
+    labelled_matrix,
+    labelled_moments,
+    labelled_points,
     list_names,
     repeated_names,
     variable_position,
@@ -39,7 +42,9 @@ class MixtureDensity:
     Made by :func:`~tensorly_smp.densities.reconstruct.reconstruct_density`. Samples are given as an array (n_samples,
     n_variables), or as a DataFrame, DataArray or Dataset whose variables are matched by name; what is returned per
     sample is labelled like them. A missing entry (NaN) is integrated out, which in a product distribution means left
-    out of the product. Points of a single variable are arrays of any shape, and results are arrays of that shape.
+    out of the product. Points of a single variable are arrays of any shape, and results are arrays of that shape; a
+    Series or a DataArray of points gives the like. The density of a fitted model knows whether its samples had labels:
+    of samples in a DataFrame or in an object of xarray, moments are labelled by variable, a Series or a DataArray.
 
     Where a `component` may be given: None (default) is the whole mixture, a number is that component, and "all" is
     every component, in a new last axis.
@@ -54,6 +59,8 @@ class MixtureDensity:
         Names, one per variable.
     clipped_mass : ndarray (n_variables, rank) or None
         Mass of the negative parts that were taken out of the band-limited functions; None for other methods.
+    container : {"array", "dataframe", "dataarray", "polars", "pyarrow"}
+        What moments are labelled as; "array" is not at all.
 
     Examples
     --------
@@ -81,6 +88,7 @@ class MixtureDensity:
     conditionals: tuple[ConditionalDensities, ...]
     variables: tuple[Hashable, ...]
     clipped_mass: np.ndarray | None = None
+    container: str = "array"
 
     def __post_init__(self) -> None:
         weights = np.array(float_array(self.weights, "weights"))
@@ -248,12 +256,12 @@ class MixtureDensity:
 
     # ---- one variable ----
 
-    def pdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+    def pdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Density of one variable, the others integrated out.
 
         Parameters
         ----------
-        x : array_like (...)
+        x : array_like, Series or DataArray (...)
         variable : hashable
             Its name; or its position, where the names are the default ones ("x0", "x1", ...).
         component : int, "all" or None
@@ -261,41 +269,46 @@ class MixtureDensity:
 
         Returns
         -------
-        ndarray (...) or (..., rank)
+        ndarray, Series, DataFrame or DataArray (...) or (..., rank)
+            Labelled as x is.
         """
         with np.errstate(over="ignore"):
             values = self._of(variable).pdf(points(x))
-        return self._select(finite(values, "The density exceeds the largest float64; use logpdf_1d."), component)
+        values = finite(values, "The density exceeds the largest float64; use logpdf_1d.")
+        return labelled_points(x, self._select(values, component), "density")
 
-    def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+    def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Logarithm of the density of one variable; arguments as for `pdf_1d`."""
         logs = self._of(variable).logpdf(points(x))
-        return logsumexp(logs, axis=-1, b=self.weights) if component is None else self._select(logs, component)
+        chosen = logsumexp(logs, axis=-1, b=self.weights) if component is None else self._select(logs, component)
+        return labelled_points(x, np.asarray(chosen), LOG_DENSITY)
 
-    def cdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+    def cdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Distribution function of one variable; arguments as for `pdf_1d`, x may be infinite.
 
         Of a discrete variable the share of values up to x, with a step at each of them.
         """
         conditionals = self._of(variable)
         values = conditionals.value_cdf(points(x, infinite=True))
-        return mix_cdf(values, self.weights) if component is None else self._select(values, component)
+        chosen = mix_cdf(values, self.weights) if component is None else self._select(values, component)
+        return labelled_points(x, chosen, PROBABILITY)
 
-    def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+    def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Value below which a share q of one variable lies: the inverse of `cdf_1d`.
 
         Of a discrete variable one of its values, as a draw is, see :meth:`sample`.
 
         Parameters
         ----------
-        q : array_like (...)
+        q : array_like, Series or DataArray (...)
             Strictly between 0 and 1: at 0 and 1 the quantiles are infinite.
         variable : hashable
         component : int, "all" or None
 
         Returns
         -------
-        ndarray (...) or (..., rank)
+        ndarray, Series, DataFrame or DataArray (...) or (..., rank)
+            Labelled as q is.
         """
         shares = points(q)
         if not np.all((shares > 0) & (shares < 1)):
@@ -305,32 +318,47 @@ class MixtureDensity:
         conditionals = self._of(variable)
         flat = shares.ravel()
         if component is None:
-            return conditionals.to_values(mixture_quantile(conditionals, self.weights, flat)).reshape(shares.shape)
+            found = conditionals.to_values(mixture_quantile(conditionals, self.weights, flat)).reshape(shares.shape)
+            return labelled_points(q, found, "quantile")
         chosen = range(self.rank) if is_all(component) else [component_number(component, self.rank)]
         columns = np.stack([conditionals.value_quantile(flat, r) for r in chosen], axis=-1)
-        return columns.reshape(*shares.shape, self.rank) if is_all(component) else columns.reshape(shares.shape)
+        shape = (*shares.shape, self.rank) if is_all(component) else shares.shape
+        return labelled_points(q, columns.reshape(shape), "quantile")
 
     # ---- moments ----
 
-    def mean(self, component: Component = None) -> np.ndarray:
+    def mean(self, component: Component = None) -> Any:
         """Expectation of every variable; of discrete ones, as of `var` and `cov`, that of their histograms.
 
         Returns
         -------
-        ndarray (n_variables,) or (n_variables, rank)
+        ndarray, Series, DataFrame or DataArray (n_variables,) or (n_variables, rank)
+            Labelled as the samples of the fit were, see the class.
         """
+        return labelled_moments(self._mean(component), self.variables, self.container, "mean")
+
+    def var(self, component: Component = None) -> Any:
+        """Variance of every variable, (n_variables,) or (n_variables, rank), labelled as `mean` is."""
+        return labelled_moments(self._var(component), self.variables, self.container, "variance")
+
+    def cov(self) -> Any:
+        """Covariance matrix of the mixture (n_variables, n_variables), labelled as `mean` is.
+
+        It is diagonal within a component.
+        """
+        return labelled_matrix(self._cov(), self.variables, self.container, "covariance")
+
+    def _mean(self, component: Component) -> np.ndarray:
         return self._select(np.stack([each.mean() for each in self.conditionals]), component)
 
-    def var(self, component: Component = None) -> np.ndarray:
-        """Variance of every variable, ndarray (n_variables,) or (n_variables, rank)."""
+    def _var(self, component: Component) -> np.ndarray:
         with np.errstate(over="ignore"):
             within = self._within()
             if component is None:
                 return _normal(finite((within + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS))
             return _normal(self._select(within, component))
 
-    def cov(self) -> np.ndarray:
-        """Covariance matrix of the mixture, ndarray (n_variables, n_variables); diagonal within a component."""
+    def _cov(self) -> np.ndarray:
         deviations = self._deviations()
         with np.errstate(over="ignore", invalid="ignore"):
             between = finite((deviations * self.weights) @ deviations.T, _VARIANCE_OVERFLOWS)
@@ -390,7 +418,7 @@ class MixtureDensity:
 
     def _deviations(self) -> np.ndarray:
         """Means of the components less that of the mixture (n_variables, rank)."""
-        means = self.mean("all")
+        means = self._mean("all")
         return means - (means @ self.weights)[:, None]
 
     def _reduced(self, weights: np.ndarray, positions: Sequence[int]) -> MixtureDensity:

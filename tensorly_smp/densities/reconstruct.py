@@ -1,4 +1,4 @@
-"""From factors to the density of the mixture."""
+"""Reconstruction of the density of a mixture from its factors."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def spline_transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:
     pairs = zip(dataset["spline_center"].values.tolist(), dataset["spline_scale"].values.tolist(), strict=True)
     found = [LINEAR if np.isnan(scale) else ArcsinhTransform(center, scale) for center, scale in pairs]
     if not all(each.is_linear or (np.isfinite(each.center) and each.scale > 0) for each in found):
-        raise InvalidInputError("Transforms of the splines of the Dataset are out of range.")
+        raise InvalidInputError("Coordinates of the splines of the Dataset are out of range.")
     return found
 
 

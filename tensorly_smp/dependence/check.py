@@ -11,6 +11,7 @@ from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import joined
 from tensorly_smp.codes.thinning import thinned
 from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
+from tensorly_smp.exceptions import DependenceWarning
 
 #: Rows of every replicate, at most.
 MOST_DRAWS = 2500
@@ -91,7 +92,7 @@ def quick_rows(n_samples: int, n_variables: int, rank: int) -> np.ndarray:
     return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
 
 
-def dependence_issues(
+def dependence_warning(
     values: np.ndarray,
     posterior: np.ndarray,
     weights: np.ndarray | None,
@@ -99,8 +100,8 @@ def dependence_issues(
     names: Sequence[Hashable],
     random_state: RandomState = 0,
     are_sources: bool = False,
-) -> list[str]:
-    """Sentences for a warning where variables depend on each other grossly within components; none if they do not.
+) -> DependenceWarning | None:
+    """A warning where variables depend on each other grossly within components, or None.
 
     Parameters
     ----------
@@ -127,7 +128,9 @@ def dependence_issues(
     rows = quick_rows(len(values), n_variables, posterior.shape[1])
     used = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)[rows]
     if not used.sum() > 0.0:
-        return []
+        return None
+    # A weight of ten is ten samples to the fit; as evidence it counts for no more than one.
+    used = used * (used.sum() / (used @ used))
     scores = PairScores.of(values[np.ix_(rows, chosen)], posterior[rows], used)
     tests = judge_pairs(scores)
     sizes = np.where(np.isnan(tests.strength), 0.0, scores.sizes)
@@ -135,24 +138,29 @@ def dependence_issues(
     strength = np.sqrt((shares * np.nan_to_num(tests.strength) ** 2).sum(axis=1))
     gross = (strength >= GROSS_STRENGTH) & (tests.p_value * len(tests.p_value) < GROSS_P)
     if not gross.any():
-        return []
+        return None
     order = [i for i in np.argsort(-strength, kind="stable").tolist() if gross[i]]
     named = []
     is_linear = False
     for i in order:
         j, k = chosen[tests.pairs[i]].tolist()
         r = int(np.nanargmax(tests.strength[i]))
-        is_linear |= j not in discrete and k not in discrete
-        named.append(f"{names[j]!r} and {names[k]!r} (rank correlation {tests.correlation[i, r]:.2f} in component {r})")
+        correlation, size = float(tests.correlation[i, r]), float(tests.strength[i, r])
+        has_direction = abs(correlation) >= 0.5 * size
+        is_linear |= has_direction and j not in discrete and k not in discrete
+        how = f"rank correlation {correlation:.2f}" if has_direction else f"strength {size:.2f}, not monotone,"
+        named.append(f"{names[j]!r} and {names[k]!r} ({how} in component {r})")
     what = "sources" if are_sources else "variables"
     of = f"{len(order)} of {len(tests.pairs)} pairs of {what}{' looked at' if len(chosen) < n_variables else ''}"
     verb = "is" if len(order) == 1 else "are"
     remedy = "UnmixedProductMixture, which allows for linear dependence, or " if is_linear and not are_sources else ""
-    return [
+    involved = dict.fromkeys(names[n] for i in order for n in chosen[tests.pairs[i]].tolist())
+    return DependenceWarning(
         f"Within components, {of} {verb} dependent: {joined(named, _SHOWN)}. The model takes them for independent, "
         "so that components may be parts of a group, or several groups in one, and posteriors too sure. Try "
-        f"{remedy}more components, or fewer variables that say the same; check_independence(model, X) tells more."
-    ]
+        f"{remedy}more components, or fewer variables that say the same; check_independence(model, X) tells more.",
+        variables=involved,
+    )
 
 
 def some_samples(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

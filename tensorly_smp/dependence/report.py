@@ -14,6 +14,7 @@ from tensorly_smp.densities.arguments import component_number
 from tensorly_smp.dependence.pairs import PairTests, false_discovery_rates
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 #: Pairs that the table shows, strongest first.
@@ -155,6 +156,44 @@ class IndependenceReport:
                 "n_samples": self.n_samples,
                 "are_sources": int(self.are_sources),
             },
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """All pairs as a table, dependent ones first and the stronger before the weaker.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``variable``, ``other_variable``, ``strength`` and ``rank_correlation`` in the ``component`` where
+            the strength is largest, ``p_value``, ``false_discovery_rate`` and ``is_dependent``. A pair of which no
+            component has enough samples has NaN for its strength and correlation.
+
+        Examples
+        --------
+        >>> import tensorly_smp as smp
+        >>> X = smp.datasets.make_smooth_mixture("gamma", 1000, 4, 2, random_state=0).X
+        >>> model = smp.SmoothProductMixture(2, random_state=0).fit(X)
+        >>> table = smp.check_independence(model, X, random_state=0).to_dataframe()
+        >>> table.shape, bool(table.is_dependent.any())
+        ((6, 8), False)
+        """
+        import pandas as pd
+
+        order = self._order()
+        strength, correlation = self.tests.strength[order], self.tests.correlation[order]
+        component = np.nan_to_num(strength).argmax(axis=1)
+        rows = np.arange(len(order))
+        return pd.DataFrame(
+            {
+                "variable": [self._names(i)[0] for i in order],
+                "other_variable": [self._names(i)[1] for i in order],
+                "strength": strength[rows, component],
+                "rank_correlation": correlation[rows, component],
+                "component": component,
+                "p_value": self.tests.p_value[order],
+                "false_discovery_rate": self.false_discovery_rate[order],
+                "is_dependent": self.is_dependent[order],
+            }
         )
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.dependence.projections import project
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, list_names
+from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, labelled_matrix, labelled_moments, list_names
 from tensorly_smp.samples.reading import read_samples
 
 _REFUSED = (
@@ -43,11 +43,14 @@ class UnmixedDensity:
         W; rows and columns of variables that are not mixed are those of the identity matrix.
     mixed : tuple of int
         Positions of the variables that are mixed.
+    container : {"array", "dataframe", "dataarray", "polars", "pyarrow"}
+        What moments are labelled as, see :class:`tensorly_smp.MixtureDensity`.
     """
 
     sources: MixtureDensity
     unmixing: np.ndarray
     mixed: tuple[int, ...]
+    container: str = "array"
     _projected: dict[int, ConditionalDensities] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
@@ -141,34 +144,40 @@ class UnmixedDensity:
         drawn[:, mixed] = drawn[:, mixed] @ self.mixing[np.ix_(mixed, mixed)].T
         return drawn, labels
 
-    def mean(self, component: Component = None) -> np.ndarray:
-        """Expectation of every variable, ndarray (n_variables,) or (n_variables, rank) for "all"."""
-        return np.asarray(self.mixing @ self.sources.mean(component))
+    def mean(self, component: Component = None) -> Any:
+        """Expectation of every variable, (n_variables,) or (n_variables, rank) for "all"; labelled as the samples."""
+        values = self.mixing @ np.asarray(self.sources.mean(component))
+        return labelled_moments(values, self.variables, self.container, "mean")
 
-    def var(self, component: Component = None) -> np.ndarray:
-        """Variance of every variable, ndarray (n_variables,) or (n_variables, rank) for "all"."""
+    def var(self, component: Component = None) -> Any:
+        """Variance of every variable, (n_variables,) or (n_variables, rank) for "all"; labelled as the samples."""
         if component is None:
-            return np.diag(self.cov()).copy()
-        return np.asarray(self.mixing**2 @ self.sources.var(component))
+            values = np.diag(self._cov(None)).copy()
+        else:
+            values = self.mixing**2 @ np.asarray(self.sources.var(component))
+        return labelled_moments(values, self.variables, self.container, "variance")
 
-    def cov(self, component: int | None = None) -> np.ndarray:
-        """Covariance matrix (n_variables, n_variables) of the mixture, or of one component."""
-        inner = self.sources.cov() if component is None else np.diag(self.sources.var(component))
-        return np.asarray(self.mixing @ inner @ self.mixing.T)
+    def cov(self, component: int | None = None) -> Any:
+        """Covariance matrix (n_variables, n_variables) of the mixture or of one component; labelled as the samples."""
+        return labelled_matrix(self._cov(component), self.variables, self.container, "covariance")
 
-    def pdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+    def _cov(self, component: int | None) -> np.ndarray:
+        sources = self.sources.cov() if component is None else np.diag(np.asarray(self.sources.var(component)))
+        return np.asarray(self.mixing @ np.asarray(sources) @ self.mixing.T)
+
+    def pdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Density of one variable, numerically; arguments as of ``MixtureDensity.pdf_1d``."""
         return self._one(variable).pdf_1d(x, variable, component)
 
-    def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+    def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Logarithm of the density of one variable, numerically."""
         return self._one(variable).logpdf_1d(x, variable, component)
 
-    def cdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+    def cdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Distribution function of one variable, numerically."""
         return self._one(variable).cdf_1d(x, variable, component)
 
-    def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> np.ndarray:
+    def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Value below which a share q of one variable lies, numerically."""
         return self._one(variable).quantile_1d(q, variable, component)
 

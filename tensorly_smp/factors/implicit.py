@@ -101,7 +101,7 @@ class CoupledCodes:
         return BlockSteps(ImplicitLoss(self), solver)
 
     def calibrated(self, model: MixtureFactors) -> CoupledCodes:
-        """With the squared norm estimated anew, if it is not exact, by means of a model that is near the data.
+        """Copy with the squared norm estimated anew, if it is not exact, by means of a model that is near the data.
 
         The loss of the model is the mean over the triples drawn, times their number; its difference from the squared
         norm is known exactly. The closer the model, the smaller the error, as that of any mean of small numbers.

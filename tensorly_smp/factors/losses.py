@@ -29,7 +29,7 @@ class Block(Protocol):
         """Loss up to a constant, a scalar tensor."""
 
     def gradient(self, x: Tensor) -> Tensor:
-        """Its gradient, of the shape of x."""
+        """Gradient of the value, of the shape of x."""
 
 
 def khatri_rao(unfolding: Unfolding, stacked: Tensor) -> Tensor:

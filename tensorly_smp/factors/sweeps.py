@@ -88,7 +88,7 @@ class StoppingRule:
     offset_error: float = 0.0
 
     def __call__(self, values: Sequence[float]) -> StopReason | None:
-        """Why to stop after these negative losses, or None."""
+        """Reason to stop after these negative losses, if there is one."""
         loss = -values[-1]
         if loss <= self.rounding and not self.offset_error:
             return StopReason.EXACT

@@ -23,7 +23,7 @@ PATTERN_CHUNK = 2048
 
 
 class PairSums:
-    """For every sample, sums over its entries and over pairs of them of the factors' rows: e1 and e2.
+    """Sums of the factors' rows over the entries of every sample, and over pairs of them: e1 and e2.
 
     A variable is exchanged by taking it out and putting it in again.
 

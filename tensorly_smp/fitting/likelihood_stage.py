@@ -1,4 +1,4 @@
-"""From the starts to the result: what an estimator does after it has chosen variables and bins."""
+"""Last stage of a fit: from the starts to the result, by EM, by smoothed EM, or by the decomposition alone."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tensorly_smp.fitting.starts import (
     Starts,
     binned_factors,
     decomposed_starts,
-    given_start,
     search,
     searched_starts,
+    start_from_factors,
     stopped_status,
 )
 from tensorly_smp.fitting.variables import Variables
@@ -152,7 +152,7 @@ class Refinement:
         if self._is_searched:
             return self._searched(samples, variables)
         if isinstance(options.init, MixtureFactors):
-            return given_start(samples.subsample, options.init, options.rank)
+            return start_from_factors(samples.subsample, options.init, options.rank)
         return decomposed_starts(samples.subsample, samples.decompose(options), str(options.init))
 
     def _by_smoothed_em(self, samples: FitSamples, variables: Variables) -> xr.Dataset:

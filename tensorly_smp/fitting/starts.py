@@ -259,7 +259,7 @@ def decomposed_starts(samples: SamplesInMemory, solution: CoupledSolution, origi
     return Starts(_distinct(candidates, weights), solution)
 
 
-def given_start(samples: SamplesInMemory, factors: MixtureFactors, rank: int) -> Starts:
+def start_from_factors(samples: SamplesInMemory, factors: MixtureFactors, rank: int) -> Starts:
     """The candidate of factors that are given; their loss is minus the log-likelihood per sample of the bins."""
     if factors.rank != rank or factors.n_bins != samples.codes.n_bins:
         raise InvalidInputError(

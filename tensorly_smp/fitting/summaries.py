@@ -41,7 +41,7 @@ def fit_summary(result: xr.Dataset) -> list[tuple[str, str]]:
     more = " ..." if len(weights) > _SHOWN_WEIGHTS else ""
     n_starts = result.sizes["start"]
     chosen = "one start" if n_starts == 1 else f"best of {n_starts} starts"
-    return [
+    lines = [
         ("samples", f"{attrs['n_samples']}"),
         ("variables", f"{len(names)}: {list_names(names, 6)}"),
         ("components", f"{len(weights)}, with weights {shown}{more}"),
@@ -49,6 +49,18 @@ def fit_summary(result: xr.Dataset) -> list[tuple[str, str]]:
         ("method", f"{_REFINED[attrs['refine']]}, {attrs['loss_name']} loss, {chosen}"),
         ("outcome", f"{attrs['status'].replace('_', ' ')}: {attrs['status_explanation']}"),
     ]
+    if "unmixing" in result:
+        lines.insert(4, ("unmixing", _unmixing(result)))
+    return lines
+
+
+def _unmixing(result: xr.Dataset) -> str:
+    attrs, mixed = result.attrs, result["mixed"].values
+    if attrs["is_product"]:
+        return "none: a product mixture of the variables themselves is preferred"
+    end = "converged" if attrs["unmixing_converged"] else "not converged"
+    number = f"{int(mixed.sum())} of {len(mixed)} variables are combined"
+    return f"{number}; start: {attrs['unmixing_start_name']}; {attrs['unmixing_steps']} alternations, {end}"
 
 
 def fit_html(result: xr.Dataset) -> str:

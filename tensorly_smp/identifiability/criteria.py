@@ -310,7 +310,7 @@ def _special(
     grouping: GroupingSearch | None,
     models: Sequence[StackedModel | None],
 ) -> dict[str, str]:
-    """For "triples" and "joint", a set of variables whose ranks are lower than those of almost every model."""
+    """A set of variables, for "triples" and for "joint", whose ranks are lower than those of almost every model."""
     found: dict[str, str] = {}
     if problem.is_generic or problem.rank == 1:
         return found

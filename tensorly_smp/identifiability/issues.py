@@ -279,7 +279,7 @@ def variable_names(factors: MixtureFactors) -> tuple[Hashable, ...]:
 
 
 def _size_issues(n_bins: Sequence[int], rank: int, triples: np.ndarray | None) -> list[str]:
-    """At most one sentence: counting first, since it is certain."""
+    """A sentence about sizes that determine too little, or none; counting first, since it is certain."""
     n_variables = len(n_bins)
     # Quick, and a lower bound: the smallest number of bins for every variable.
     least = max_identifiable_rank(n_variables, min(n_bins), "kruskal")
@@ -304,7 +304,7 @@ def _size_issues(n_bins: Sequence[int], rank: int, triples: np.ndarray | None) -
 
 
 def _joint_issues(sizes: Sequence[int], rank: int, known: Known) -> list[str]:
-    """At most one sentence about what whole samples determine."""
+    """A sentence about whole samples that determine too little, or none."""
     largest = known.patterns[0]
     # Quick, and a lower bound: the smallest number of bins for every variable.
     if len(largest) >= 3 and rank <= max_identifiable_rank(len(largest), min(sizes), "joint"):

@@ -96,7 +96,7 @@ def _share_a_box(first: np.ndarray, second: np.ndarray, supports: Sequence[np.nd
 
 
 def _is_positive(cells: np.ndarray, supports: Sequence[np.ndarray]) -> np.ndarray:
-    """For cells (n_variables, n_cells), whether some component is positive there, (n_cells,)."""
+    """True (n_cells,) for the cells (n_variables, n_cells) where some component is positive."""
     inside = np.ones((cells.shape[1], supports[0].shape[1]), dtype=bool)
     for support, bins in zip(supports, cells, strict=True):
         inside &= support[bins]

@@ -1,4 +1,4 @@
-"""From single criteria to one verdict: the order of evidence.
+"""One verdict from single criteria: the order of evidence.
 
 A proof that holds at the factors themselves outranks a proof of non-uniqueness, which speaks of factors of any sign;
 both outrank a rank that was computed with rounding; and what holds for almost every model comes last, since it proves

@@ -41,6 +41,9 @@ FEWEST_AT_END, MOST_AT_END, END_TIMES_OF_CATEGORIES, END_TIMES_OF_CODES = 3.0, 5
 #: is wide, and this many times as far as its neighbors from each other. (Rounding brings samples to one value too: the
 #: chance that all of them come to it, if they might as well lie in between, is below the last number.)
 FEWEST_AT_GAP, GAP_TIMES, GAP_CHANCE = 5.0, 2.5, 1e-3
+#: Nor are a few last values of a sign of their own, such as -8 and -9 beside ages, of which each has so many times as
+#: many samples as any of its five neighbors of the other sign.
+SIGN_TIMES = 3.0
 #: A share of distinct values below this means that values are rounded, and repeat for that reason.
 TIED = 0.8
 #: Values closer than this, relative to the range of the middle half, are equal but for rounding errors.
@@ -146,7 +149,7 @@ class Observed:
                 is_odd = size > 1 or (values[group[0]] < 0 <= values[others[0]])
                 times = (END_TIMES_OF_CODES if is_odd else END_TIMES_OF_CATEGORIES) if is_discrete else 1.0
                 is_behind_a_gap = size == 1 and not is_discrete and self._is_behind_a_gap(others, 2 * gap, is_upper)
-                if gap > times * span or is_behind_a_gap:
+                if gap > times * span or is_behind_a_gap or self._has_its_own_sign(group, others, is_upper):
                     return group
         return np.empty(0, dtype=int)
 
@@ -161,6 +164,14 @@ class Observed:
         nearby = gaps[-NEIGHBORS:] if is_upper else gaps[:NEIGHBORS]
         chance = (gaps.min() / gap) ** (count - 1.0) if self.step > 0 else 0.0
         return bool(gap > max(high - low, GAP_TIMES * nearby.max()) and chance < GAP_CHANCE)
+
+    def _has_its_own_sign(self, group: np.ndarray, others: np.ndarray, is_upper: bool) -> bool:
+        """Whether a few last values are the only ones of their sign, and more frequent than those next to zero."""
+        sign = 1.0 if is_upper else -1.0
+        nearby = self.counts[others[-NEIGHBORS:] if is_upper else others[:NEIGHBORS]]
+        least = max(FEWEST_AT_GAP, SIGN_TIMES * float(nearby.max()))
+        of_one_sign = (sign * self.distinct[group] > 0).all() and (sign * self.distinct[others] <= 0).all()
+        return bool(of_one_sign and self.counts[group].min() >= least)
 
     def without(self, values: Iterable[float]) -> Observed:
         """Copy without some of the distinct values."""
@@ -226,7 +237,7 @@ class Observed:
         return float(starts[nearest]), float(ends[nearest])
 
     def without_atoms(self, rank: int) -> Observed:
-        """Without values that half as many samples share as the average component has; all, if nothing is left."""
+        """Copy without values that half as many samples share as the average component has, unless nothing is left."""
         kept = self.counts < self._half_a_component(rank)
         return Observed(self.distinct[kept], self.counts[kept]) if kept.sum() > 1 else self
 

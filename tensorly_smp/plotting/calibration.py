@@ -86,7 +86,7 @@ def plot_calibration(
     predicted = np.minimum(np.stack(sums, axis=1), 1.0)  # but for rounding
     right = codes[:, None] == np.arange(len(classes))
     is_new = ax is None
-    ax = single_axes(ax, figsize or SIZE)
+    ax = single_axes(ax, SIZE if figsize is None else figsize)
     ax.plot([0, 1], [0, 1], color="black", linestyle=":", linewidth=1.0, label="perfectly calibrated", zorder=1)
     groups = [np.flatnonzero(matching == c) for c in range(len(classes))]
     if len(classes) <= MOST_CLASSES:

@@ -66,7 +66,7 @@ def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float,
     n = len(strength)
     shown = np.where(np.tri(n, k=-1, dtype=bool), correlation, strength.max(axis=2))
     np.fill_diagonal(shown, np.nan)
-    ax = single_axes(ax, figsize or variable_map_size(n))
+    ax = single_axes(ax, variable_map_size(n) if figsize is None else figsize)
     names = short_names([str(name) for name in dataset["variable"].values], 16)
     heat_map_of_variables(ax, shown, names, names, MOST_WRITTEN, "below: rank correlation; above: strength")
     for j, k in np.argwhere(dataset["is_dependent"].values > 0).tolist():

@@ -92,7 +92,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _window(text: str, start: int, end: int, width: int) -> str:
-    """So many characters of the text, with those from start to end in their middle."""
+    """Part of the text of so many characters, with those from start to end in its middle."""
     if len(text) <= width:
         return text
     first = min(max((start + end - width) // 2, 0), len(text) - width)

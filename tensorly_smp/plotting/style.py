@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_integer, import_extra
+from tensorly_smp._support.checks import checked_integer, float_array, import_extra
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ CHARACTERS = 12
 COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}
 #: Around every panel, in inches.
 PADDING = 0.07
+#: Sides of a figure in inches.
+SMALLEST = 1.0
+LARGEST = 200.0
 #: Panels of a new figure at most; more go to further pages.
 PER_PAGE = 12
 
@@ -65,8 +69,20 @@ def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axe
     """Return the given Axes, or new ones of a figure of this width and height in inches."""
     plt = pyplot()
     if ax is None:
-        return plt.figure(figsize=size, layout="constrained").add_subplot()
+        return plt.figure(figsize=_checked_size(size), layout="constrained").add_subplot()
     return _checked_axes([ax])[0]
+
+
+def _checked_size(size: Any) -> tuple[float, float] | None:
+    """Width and height of a figure in inches, or an error if they are none."""
+    if size is None:
+        return None
+    sides = float_array(size, "figsize")
+    if sides.shape != (2,) or not ((sides >= SMALLEST) & (sides <= LARGEST)).all():
+        raise InvalidInputError(
+            f"figsize is {shown(size)}; expected width and height in inches, from {SMALLEST:g} to {LARGEST:g}."
+        )
+    return float(sides[0]), float(sides[1])
 
 
 def panels(
@@ -94,19 +110,21 @@ def panels(
     if axes is None:
         n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
         n_rows = ceil(n_panels / n_columns)
-        figsize = figsize or (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2))
+        if figsize is None:
+            figsize = (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2))
+        figsize = _checked_size(figsize)
         figure = plt.figure(figsize=figsize, layout="constrained")
         # Labels of neighbors would touch.
         cast("Any", figure.get_layout_engine()).set(w_pad=PADDING, h_pad=PADDING)
         grid = figure.add_gridspec(n_rows, n_columns)
         places = [figure.add_subplot(grid[divmod(p, n_columns)]) for p in range(n_panels)]
         return _as_array(places)
-    given = _checked_axes(axes)
-    if len(given) < n_panels:
-        raise InvalidInputError(f"axes are {len(given)}; expected at least {n_panels}, one for each panel.")
-    for ax in given[n_panels:]:
+    received = _checked_axes(axes)
+    if len(received) < n_panels:
+        raise InvalidInputError(f"axes are {len(received)}; expected at least {n_panels}, one for each panel.")
+    for ax in received[n_panels:]:
         ax.set_axis_off()
-    return given[:n_panels]
+    return received[:n_panels]
 
 
 def count_axes(axes: Any, default: int) -> int:
@@ -217,14 +235,14 @@ def log_ticks(axis: Any, values: np.ndarray) -> None:
 
 
 def few_ticks(axis: Any, n_ticks: int, at_least: int = 2) -> None:
-    """At most about so many ticks."""
+    """Limit the number of ticks to about so many."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(n_ticks, min_n_ticks=at_least))
 
 
 def plain_frame(axes: Iterable[Axes]) -> None:
-    """Without the upper and the right line, which say nothing."""
+    """Remove the upper and the right line, which say nothing."""
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
 

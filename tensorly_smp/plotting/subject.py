@@ -42,7 +42,7 @@ class Subject:
         None of a density alone.
     factors : MixtureFactors or None
         None of a density alone.
-    given_density : MixtureDensity or None
+    own_density : MixtureDensity or None
     sample_dim : hashable, optional
         Of the samples in xarray objects, as the model has it.
     """
@@ -51,7 +51,7 @@ class Subject:
     weights: np.ndarray
     dataset: xr.Dataset | None
     factors: MixtureFactors | None
-    given_density: MixtureDensity | None = None
+    own_density: MixtureDensity | None = None
     sample_dim: Hashable | None = None
 
     @property
@@ -62,8 +62,8 @@ class Subject:
     @cached_property
     def density(self) -> MixtureDensity:
         """The density, made from the factors where there is none."""
-        if self.given_density is not None:
-            return self.given_density
+        if self.own_density is not None:
+            return self.own_density
         if self.dataset is None or self.factors is None or self.factors.binning is None:
             raise InvalidInputError("Densities need the bin edges, and the factors have none; plot_factors draws them.")
         binning: Binning = self.factors.binning

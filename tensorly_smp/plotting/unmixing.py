@@ -64,11 +64,11 @@ def plot_unmixing(model: Any, ax: Axes | None = None, figsize: tuple[float, floa
         raise InvalidTypeError(f"model is {type(model).__name__}; expected a fitted UnmixedProductMixture.")
     density = model.density_
     mixed = list(model.density_.mixed)
-    within = np.sqrt(density.var("all")[mixed] @ density.weights)
+    within = np.sqrt(np.asarray(density.var("all"))[mixed] @ density.weights)
     shown = unmixing.values * within
     shown = shown / np.abs(shown).max(axis=1, keepdims=True)
     n = len(shown)
-    ax = single_axes(ax, figsize or variable_map_size(n))
+    ax = single_axes(ax, variable_map_size(n) if figsize is None else figsize)
     names = short_names([str(density.variables[j]) for j in mixed], 16)
     heat_map_of_variables(ax, shown, names, names, MOST_WRITTEN, "share of the largest")
     ax.set_xlabel("variable")

@@ -253,12 +253,94 @@ def labelled_samples(
         columns = pd.Index(list(variables), tupleize_cols=False)
         return pd.DataFrame(X, columns=columns), pd.Series(components, name=COMPONENT_DIM)
     if container == "dataarray":
-        names = np.empty(len(variables), dtype=object)
-        names[:] = variables
-        coords = {"variable": names.tolist() if all(isinstance(name, str) for name in variables) else names}
+        coords = {"variable": _coordinate(variables)}
         dims = (SAMPLE_DIM, "variable")
         return xr.DataArray(X, coords, dims), xr.DataArray(components, dims=dims[:1], name=COMPONENT_DIM)
     return X, components
+
+
+def labelled_points(x: Any, values: np.ndarray, name: str) -> Any:
+    """Values at points of one variable, labelled as the points are.
+
+    Parameters
+    ----------
+    x : array_like, Series or DataArray (...)
+    values : ndarray (...) or (..., rank)
+    name : str
+        Of the Series or DataArray.
+
+    Returns
+    -------
+    ndarray, Series, DataFrame or DataArray
+        A DataArray for a DataArray, with the dimension "component" last if there is one; a Series for a Series, or a
+        DataFrame of a column for each component; else the values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from tensorly_smp.samples.labels import labelled_points
+    >>> labelled_points(pd.Series([1.0, 2.0], ["a", "b"]), np.array([0.5, 0.25]), "density").loc["b"].item()
+    0.25
+    """
+    if isinstance(x, xr.DataArray):
+        is_wide = values.ndim > x.ndim
+        kept = x.coords if not is_wide else {name: each for name, each in x.coords.items() if name != COMPONENT_DIM}
+        dims = (*x.dims, COMPONENT_DIM) if is_wide else x.dims
+        wrapped = xr.DataArray(values, kept, dims, name=name)
+        return wrapped.assign_coords({COMPONENT_DIM: np.arange(values.shape[-1])}) if is_wide else wrapped
+    if isinstance(x, pd.Series):
+        if values.ndim == 1:
+            return pd.Series(values, index=x.index, name=name)
+        return pd.DataFrame(values, index=x.index, columns=pd.RangeIndex(values.shape[1], name=COMPONENT_DIM))
+    return values
+
+
+def labelled_moments(values: np.ndarray, variables: Sequence[Hashable], container: str, name: str) -> Any:
+    """Numbers for every variable, in the kind of object that the samples of the fit came in.
+
+    Parameters
+    ----------
+    values : ndarray (n_variables,) or (n_variables, rank)
+    variables : sequence of hashable (n_variables,)
+    container : {"array", "dataframe", "dataarray", "polars", "pyarrow"}
+    name : str
+        Of the Series or DataArray.
+
+    Returns
+    -------
+    ndarray, Series, DataFrame or DataArray
+        With the variables along the first axis, and the numbers of the components along the second.
+    """
+    if container == "dataframe":
+        index = pd.Index(list(variables), name="variable", tupleize_cols=False)
+        if values.ndim == 1:
+            return pd.Series(values, index=index, name=name)
+        return pd.DataFrame(values, index=index, columns=pd.RangeIndex(values.shape[1], name=COMPONENT_DIM))
+    if container == "dataarray":
+        dims = ("variable", COMPONENT_DIM)[: values.ndim]
+        coords = {"variable": _coordinate(variables), COMPONENT_DIM: np.arange(values.shape[-1])}
+        return xr.DataArray(values, {dim: coords[dim] for dim in dims}, dims, name=name)
+    return values
+
+
+def labelled_matrix(values: np.ndarray, variables: Sequence[Hashable], container: str, name: str) -> Any:
+    """Numbers for every two variables (n_variables, n_variables), labelled as those of `labelled_moments`."""
+    if container == "dataframe":
+        index = pd.Index(list(variables), name="variable", tupleize_cols=False)
+        return pd.DataFrame(values, index=index, columns=index.rename("other_variable"))
+    if container == "dataarray":
+        names = _coordinate(variables)
+        dims = ("variable", "other_variable")
+        return xr.DataArray(values, {dim: names for dim in dims}, dims, name=name)
+    return values
+
+
+def _coordinate(variables: Sequence[Hashable]) -> Any:
+    """Names as a coordinate: text as it is, anything else as objects, tuples whole."""
+    names = np.empty(len(variables), dtype=object)
+    names[:] = variables
+    return names.tolist() if all(isinstance(name, str) for name in variables) else names
 
 
 def plain_names(names: Iterable[Hashable]) -> tuple[Hashable, ...]:

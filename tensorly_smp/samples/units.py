@@ -1,4 +1,4 @@
-"""Units of variables, from the attributes of what they came in."""
+"""Units and long names of variables, and attributes of all samples, from what they came in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp._support.representations import shown
+
+#: Of the names of attributes that were those of the samples.
+OWN_ATTRIBUTES = "samples_"
 
 
 def units_of(source: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
@@ -64,11 +67,55 @@ def _text(unit: Any) -> str:
 
 
 def with_units(dataset: xr.Dataset, X: Any, names: Sequence[Hashable]) -> xr.Dataset:
-    """The Dataset of a fit with the units (variable) of the samples that it was fitted to, if these have any."""
+    """The Dataset of a fit with what the samples that it was fitted to say of themselves, if they do.
+
+    Their units and long names become the variables ``units`` and ``long_names`` (variable), their own attributes, such
+    as a title or a source, attributes with ``samples_`` before the name: text and numbers only, which files can hold.
+    """
     units = units_of(X, names)
-    if not any(units):
-        return dataset
-    return dataset.assign(units=("variable", list(units), {"long_name": "unit of the variable"}))
+    if any(units):
+        dataset = dataset.assign(units=("variable", list(units), {"long_name": "unit of the variable"}))
+    long_names = _descriptions(X, names, "long_name")
+    if any(long_names):
+        dataset = dataset.assign(long_names=("variable", list(long_names), {"long_name": "long name of the variable"}))
+    attributes = _attributes(X)
+    return dataset.assign_attrs(attributes) if attributes else dataset
+
+
+def _descriptions(X: Any, names: Sequence[Hashable], attribute: str) -> tuple[str, ...]:
+    """Texts that describe variables, found where `units_of` finds units."""
+    source = _described(X)
+    known: Mapping[Any, Any] = {}
+    if isinstance(source, xr.Dataset) and "factors" in source:
+        if "long_names" in source and source["long_names"].dims == ("variable",):
+            known = dict(zip(names, source["long_names"].values.tolist(), strict=False))
+    elif isinstance(source, xr.Dataset):
+        known = {name: source[name].attrs.get(attribute, "") for name in names if name in source.data_vars}
+    elif isinstance(source, xr.DataArray) and attribute in source.coords and source[attribute].ndim == 1:
+        (dim,) = source[attribute].dims
+        found = source.indexes[dim].tolist() if dim in source.indexes else names
+        known = dict(zip(found, source[attribute].values.tolist(), strict=False))
+    elif isinstance(source, xr.DataArray | pd.DataFrame) and isinstance(source.attrs.get(attribute), Mapping):
+        known = source.attrs[attribute]
+    return tuple(_text(known.get(name, "")) for name in names)
+
+
+def _attributes(X: Any) -> dict[str, Any]:
+    """Attributes of all samples that are text or numbers, under names of their own."""
+    source = _described(X)
+    if not isinstance(source, xr.Dataset | xr.DataArray | pd.DataFrame):
+        return {}
+    if isinstance(source, xr.Dataset) and "factors" in source:  # of an earlier fit
+        return {name: value for name, value in source.attrs.items() if str(name).startswith(OWN_ATTRIBUTES)}
+    return {
+        f"{OWN_ATTRIBUTES}{name}": value
+        for name, value in source.attrs.items()
+        if isinstance(name, str) and name not in ("units", "long_name") and _is_plain(value)
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def differing_units(found: Any, dataset: xr.Dataset, names: Sequence[Hashable]) -> list[str]:

@@ -1,4 +1,4 @@
-"""From one number of components to the next: splits and merges of the best optimum that is known for its neighbor."""
+"""Steps to the next number of components: splits and merges of the best optimum that is known for its neighbor."""
 
 from __future__ import annotations
 

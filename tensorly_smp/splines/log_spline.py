@@ -13,11 +13,11 @@ logarithms: under heavy smoothing the density is a Gaussian. Arrays have one col
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import ModuleType
 
 import numpy as np
 
 from tensorly_smp._support import kernels
+from tensorly_smp._support.kernels import KernelError, Kernels
 from tensorly_smp.splines.banded import cholesky, solve
 from tensorly_smp.splines.spline_basis import SplineBasis
 
@@ -91,7 +91,7 @@ class LogSplineFit:
         return self.data - fitted - self.penalty * (self.basis.differences_transposed @ self.third_differences)
 
 
-def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: ModuleType | None = None) -> LogSplineFit:
+def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: Kernels | None = None) -> LogSplineFit:
     """Newton's method until a step promises less than tol (n_densities,); with compiled kernels if they are given."""
     if compiled is None:
         return _maximize(fit, n_steps, tol)
@@ -100,19 +100,13 @@ def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: ModuleT
         np.array(array.T, order="C") for array in (fit.data, fit.coefficients, fit.expected)
     )
     likelihood = fit.likelihood.copy()
-    is_left = compiled.newton_log_splines(
-        basis.at_interval,
-        basis.unit,
-        basis.penalty_bands,
-        data,
-        fit.penalty,
-        coefficients,
-        expected,
-        likelihood,
-        n_steps,
-        tol,
-        LINE_SEARCH,
-    )
+    try:
+        is_left = compiled.newton_log_splines(
+            *(basis.at_interval, basis.unit, basis.penalty_bands, data, fit.penalty, coefficients, expected),
+            *(likelihood, n_steps, tol, LINE_SEARCH),
+        )
+    except KernelError:
+        return _maximize(fit, n_steps, tol)
     reached = replace(
         fit,
         coefficients=np.ascontiguousarray(coefficients.T),
@@ -126,7 +120,7 @@ def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: ModuleT
     return reached
 
 
-def compiled_for(basis: SplineBasis, n_densities: int) -> ModuleType | None:
+def compiled_for(basis: SplineBasis, n_densities: int) -> Kernels | None:
     """The compiled kernels, if there are densities enough."""
     return kernels.compiled(_WORK_PER_CELL * basis.n_cells * n_densities)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 
 from tensorly_smp._support.checks import is_one_of
+from tensorly_smp._support.kernels import KernelError, Kernels
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.splines.banded import cholesky, inverse_bands, log_determinant, trace_of_product
@@ -40,7 +41,7 @@ def effective_parameters(basis: SplineBasis, coefficients: np.ndarray, penalty: 
     for columns in chunks(len(result)):
         part = basis.normalized(coefficients[:, columns])
         fit = LogSplineFit.at(basis, np.zeros(part.shape), penalty[columns], part)
-        result[columns] = _freedom(fit, compiled) - 1.0
+        result[columns] = _effective_df(fit, compiled) - 1.0
     return result
 
 
@@ -131,7 +132,7 @@ def _criterion_along(
     totals: np.ndarray,
     penalties: np.ndarray,
     criterion_of: Criterion,
-    compiled: ModuleType | None,
+    compiled: Kernels | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Criterion (n_candidates, n_densities) of increasing penalties, from the largest down, and the best coefficients.
 
@@ -196,21 +197,21 @@ def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(is_peaked, np.clip(peak, least, most), found)
 
 
-def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
+def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
     """Logarithm of the marginal likelihood of the penalty, up to what does not depend on it."""
     rank = fit.basis.n_basis - DIFFERENCES
     return totals * fit.value + 0.5 * (rank * np.log(fit.penalty) - _log_determinant(fit, compiled))
 
 
-def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
-    return totals * fit.likelihood - _freedom(fit, compiled)
+def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
+    return totals * fit.likelihood - _effective_df(fit, compiled)
 
 
-def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: ModuleType | None) -> np.ndarray:
-    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _freedom(fit, compiled)
+def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
+    return totals * fit.likelihood - 0.5 * np.log(np.maximum(totals, 1.0)) * _effective_df(fit, compiled)
 
 
-def _log_determinant(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
+def _log_determinant(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     """Logarithm of the determinant of B'WB + rho D'D."""
     if compiled is None:
         return log_determinant(cholesky(fit.hessian()))
@@ -218,20 +219,21 @@ def _log_determinant(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarr
     return _completed(found, fit, _log_determinant)
 
 
-def _freedom(fit: LogSplineFit, compiled: ModuleType | None) -> np.ndarray:
+def _effective_df(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     """Trace of (B'WB + rho D'D)^-1 B'WB."""
     if compiled is None:
         return trace_of_product(inverse_bands(cholesky(fit.hessian())), fit.basis.curvature(fit.expected))
     _, found = _measured(fit, compiled)
-    return _completed(found, fit, _freedom)
+    return _completed(found, fit, _effective_df)
 
 
-def _measured(fit: LogSplineFit, compiled: ModuleType) -> tuple[np.ndarray, np.ndarray]:
-    """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding."""
-    found = np.empty(fit.penalty.shape), np.empty(fit.penalty.shape)
+def _measured(fit: LogSplineFit, compiled: Kernels) -> tuple[np.ndarray, np.ndarray]:
+    """Both by the compiled kernel, NaN for matrices that are not positive definite to rounding, and where it fails."""
+    found = np.full(fit.penalty.shape, np.nan), np.full(fit.penalty.shape, np.nan)
     basis = fit.basis
     expected = np.ascontiguousarray(fit.expected.T)
-    compiled.determinants_and_df(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
+    with suppress(KernelError):
+        compiled.determinants_and_df(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
     return found
 
 
@@ -244,6 +246,6 @@ def _completed(found: np.ndarray, fit: LogSplineFit, plain: Callable[..., np.nda
 
 
 #: What `choose_penalties` maximizes, of a fit and the number of samples behind it, by compiled kernels if given.
-Criterion = Callable[[LogSplineFit, np.ndarray, ModuleType | None], np.ndarray]
+Criterion = Callable[[LogSplineFit, np.ndarray, Kernels | None], np.ndarray]
 #: By name.
 CRITERIA: dict[str, Criterion] = {"reml": _restricted_likelihood, "aic": _akaike, "bic": _schwarz}

@@ -1,6 +1,8 @@
 """Compiled kernels against their plain twins, and when they are used."""
 
+import importlib.util
 import sys
+import warnings
 from math import inf
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 import tensorly_smp as smp
 from tensorly_smp._support import kernels
+from tensorly_smp.exceptions import CompiledKernelWarning
 from tensorly_smp.splines.log_spline import LINE_SEARCH, LogSplineFit, fit_log_splines, maximize
 from tensorly_smp.splines.penalties import CRITERIA, choose_penalties, effective_parameters
 from tensorly_smp.splines.spline_basis import spline_basis
@@ -147,3 +150,70 @@ def test_without_numba_the_plain_code_is_used(monkeypatch):
         assert kernels.compiled(1e300) is None
     finally:
         kernels._kernels.cache_clear()
+
+
+@pytest.fixture
+def fresh():
+    """As in a new process."""
+    kernels._kernels.cache_clear()
+    yield
+    kernels._kernels.cache_clear()
+
+
+def imported(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_damaged_files_of_the_cache(tmp_path, suffix):
+    pytest.importorskip("numba")
+    path = tmp_path / "twice.py"
+    path.write_text("from numba import njit\n\n@njit(cache=True)\ndef twice(x):\n    return 2.0 * x\n")
+    assert kernels.Kernels(imported(path)).twice(1.5) == 3.0
+    (file,) = tmp_path.rglob(f"*.{suffix}")
+    file.write_bytes(file.read_bytes()[:60])
+    found = kernels.Kernels(imported(path))
+    with (
+        pytest.warns(CompiledKernelWarning, match="EOFError|UnpicklingError") as said,
+        pytest.raises(kernels.KernelError),
+    ):
+        found.twice(1.5)
+    assert str(file.parent) in str(said[0].message)
+    with pytest.raises(kernels.KernelError):  # and no second warning
+        found.twice(1.5)
+    for each in file.parent.glob("*.nb?"):  # as the warning says
+        each.unlink()
+    assert kernels.Kernels(imported(path)).twice(1.5) == 3.0
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize(
+    "error",
+    [EOFError("Ran out of input"), OSError("Cannot allocate memory")],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("broken", ["newton_log_splines", "determinants_and_df"])
+def test_a_kernel_that_cannot_be_compiled_is_replaced_by_plain_code(monkeypatch, broken, error):
+    module = pytest.importorskip("tensorly_smp._support.compiled_kernels")
+    X = smp.datasets.make_smooth_mixture("laplace", 300, 4, 2, random_state=0).X
+
+    def fit():
+        return smp.SmoothProductMixture(2, n_init=1, random_state=0).fit(X).score(X)
+
+    def fail(*_):
+        raise error
+
+    with kernels.used_from(inf):
+        plain = fit()
+    monkeypatch.setattr(module, broken, fail)
+    with kernels.used_from(0.0), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert fit() == pytest.approx(plain, rel=1e-7)
+        assert fit() == pytest.approx(plain, rel=1e-12)  # without any kernel
+        assert kernels.compiled(0.0) is None
+    assert [each.category for each in caught] == [CompiledKernelWarning]
+    assert type(error).__name__ in str(caught[0].message)
+    assert caught[0].filename == __file__

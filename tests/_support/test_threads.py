@@ -12,7 +12,9 @@ import tensorly
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 
 import tensorly_smp as smp
+from tensorly_smp._support.checks import collected_warnings, warn
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
+from tensorly_smp.exceptions import ConvergenceWarning
 
 
 def run(work, items, n_threads):
@@ -115,26 +117,61 @@ def test_blas_keeps_its_threads_after_blocks_that_overlap():
         assert n_threads() == before
 
 
+def process_state():
+    return (
+        list(warnings.filters),
+        warnings.showwarning,
+        np.geterr(),
+        tensorly.get_backend(),
+        str(np.random.get_state()),  # noqa: NPY002
+    )
+
+
 def test_concurrent_fits_leave_the_process_as_it_was():
     data = [smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=seed).X for seed in range(4)]
-
-    def state():
-        return (
-            list(warnings.filters),
-            warnings.showwarning,
-            np.geterr(),
-            tensorly.get_backend(),
-            str(np.random.get_state()),  # noqa: NPY002
-        )
 
     def fit(X):
         for parameters in ({}, {"refine": "em"}, {"refine": None}, {"n_bins": "auto"}):
             smp.SmoothProductMixture(2, random_state=0, **parameters).fit(X)
+        smp.UnmixedProductMixture(1, random_state=0).fit(X[:100])
 
-    before = state()
+    before = process_state()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(fit, data))
-    assert state() == before
+    assert process_state() == before
+
+
+def test_selections_in_threads_leave_the_process_as_it_was():
+    X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
+    before = process_state()
+    with parallel_config(backend="threading"), pytest.warns(ConvergenceWarning) as given:
+        table = smp.select_n_components(X, [1, 2, 3, 4], n_jobs=4, random_state=0, max_iter=0)
+    # Each fit runs in a thread, and what it says is said once, by the thread that has asked.
+    assert [str(each.message).partition(":")[0] for each in given] == ["All fits"]
+    assert all("ConvergenceWarning" in names for names in table.warnings.values.tolist())
+    assert process_state() == before
+
+
+def test_warnings_are_collected_by_the_thread_that_asks():
+    started, may_end = Event(), Event()
+
+    def collect(message):
+        with collected_warnings() as caught:
+            started.set()
+            may_end.wait(10)
+            warn(message)
+        return [str(each) for each in caught]
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(collect, "inside")
+        started.wait(10)
+        with pytest.warns(UserWarning, match="^outside$"):
+            warn("outside")
+        may_end.set()
+        assert other.result() == ["inside"]
+    with collected_warnings() as caught:
+        run(lambda item, check: warn(str(item)), [1, 2], 2)
+    assert sorted(map(str, caught)) == ["1", "2"]
 
 
 def test_no_warning_is_caught_in_the_package():
@@ -142,8 +179,6 @@ def test_no_warning_is_caught_in_the_package():
     allowed = {
         "cli/parser.py",  # the whole process is its
         "chunked/parts.py",  # in the main thread only
-        "selection.py",  # in processes of its own
-        "unmixed.py",  # collects what its mixtures say
     }
     package = Path(smp.__file__).parent
     calls = {}

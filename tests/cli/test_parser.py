@@ -321,6 +321,69 @@ def test_predict_needs_the_variables(capsys, fitted):
     assert "no column 'age', which the model needs" in err
 
 
+# ---- dependent variables ----
+
+DEPENDENT = ["--components", "2", "--id-column", "name", "--labels-column", "kind"]
+
+
+@pytest.fixture
+def dependent(folder):
+    """Two groups that are long and narrow, and a variable that neither depends on a group nor on another variable."""
+    rng = np.random.default_rng(0)
+    kinds, size = rng.integers(2, size=400), rng.normal(size=(400, 1))
+    X = size + 0.4 * rng.normal(size=(400, 3)) + 1.5 * np.outer(kinds, [1, -1, 1])
+    frame = pd.DataFrame(np.column_stack([X, rng.normal(size=400)]), columns=NAMES)
+    frame.assign(kind=np.array(["A", "B"])[kinds], name=range(400)).to_csv(folder / "dependent.csv", index=False)
+    return frame
+
+
+@pytest.mark.usefixtures("files")
+def test_fit_says_that_variables_depend_on_each_other(capsys, dependent):
+    status, out, err = run(capsys, "fit", "dependent.csv", *DEPENDENT, "--out", "fit.nc")
+    assert status == 0
+    assert "unmixing" not in out
+    assert re.fullmatch("warning: Within components, . of 6 pairs of variables are dependent: 'length' and .*\n", err)
+    ways = DEPENDENT[2:]
+    status, out, err = run(capsys, "independence", "fit.nc", "dependent.csv", *ways, "--out", "pairs.csv")
+    report = smp.check_independence(smp.load("fit.nc"), dependent, random_state=0)
+    assert (status, out, err) == (1, f"{report!r}\n", "")
+    assert report.n_dependent >= 3
+    pairs = pd.read_csv("pairs.csv")
+    assert len(pairs) == 6
+    assert list(zip(pairs.variable, pairs.other_variable, strict=True))[: report.n_dependent] == report.dependent
+    assert pairs.is_dependent.sum() == report.n_dependent
+    status, out, _ = run(
+        capsys, "independence", "fit.nc", "dependent.csv", *ways, "--level", 1e-30, "--replicates", 0, "--seed", 1
+    )
+    assert status == 1
+    assert out.startswith("Independence within 2 components of 4 variables, 400 samples\n")
+
+
+@pytest.mark.usefixtures("files")
+def test_fit_with_a_linear_map(capsys, dependent):
+    pytest.importorskip("matplotlib")
+    options = ["--unmix", "--bins", 10, "--discrete", "age", "--jobs", 1, "--seed", 3]
+    outputs = ["--out", "fit.nc", "--labels", "labels.csv", "--figure", "fit.png"]
+    status, out, err = run(capsys, "fit", "dependent.csv", "--select", "2:3", *DEPENDENT[2:], *options, *outputs)
+    assert (status, err) == (0, "")
+    chosen, _, out = out.partition("\n\n")
+    assert re.search(r"^ +2  [\d.]+  <- chosen$", chosen, re.MULTILINE)
+    lines = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
+    assert re.fullmatch(r"3 of 4 variables are combined; start: .*; \d+ alternations, converged", lines["unmixing"])
+    assert "10 bins per variable" in lines["densities"]
+    assert float(lines["accuracy"].partition("%")[0]) > 95
+    loaded = smp.load("fit.nc")
+    assert isinstance(loaded, smp.UnmixedProductMixture)
+    np.testing.assert_array_equal(loaded.predict(dependent), pd.read_csv("labels.csv").component)
+    status, out, _ = run(capsys, "independence", "fit.nc", "dependent.csv", *DEPENDENT[2:])
+    assert status == 0
+    assert "None of 6 pairs of sources is dependent" in out
+    status, out, _ = run(capsys, "predict", "fit.nc", "dependent.csv", *DEPENDENT[2:], "--densities")
+    assert status == 0
+    assert out.startswith("name,component,log_density\n")
+    assert run(capsys, "check", "fit.nc")[0] in (0, 1)
+
+
 # ---- what goes wrong ----
 
 UNUSABLE = {
@@ -343,6 +406,14 @@ UNUSABLE = {
     "no folder for the model": (["fit", "data.csv", *FIT, "--out", "a/b.nc"], "error: There is no folder a "),
     "no folder for the labels": (["fit", "data.csv", *FIT, "--labels", "a/b.csv"], "error: There is no folder a "),
     "a picture of unknown kind": (["fit", "data.csv", *FIT, "--figure", "fit.doc"], r"expected a name that ends in \."),
+    "a map without smooth densities": (["fit", "data.csv", *FIT, "--unmix"], "--unmix with --refine none; it needs"),
+    "a map of incomplete samples": (
+        ["fit", "data.csv", "--components", 2, *WAYS, "--unmix"],
+        "error: .* samples have missing entries .*; expected complete samples",
+    ),
+    "a table without a model": (["independence", "data.csv"], "arguments are required: data"),
+    "independence of a table": (["independence", "data.csv", "x.csv"], "data.csv is no model file.*MODEL DATA"),
+    "a rate that is text": (["independence", "fit.nc", "data.csv", "--level", "low"], "invalid float value: 'low'"),
     "nothing to check": (["check"], "error: Give the file of a model, or --variables 10"),
     "no number of variables": (["check", "--bins", 5, "--components", 2], "error: How many variables"),
     "too many to check": (["check", "data.csv", "--bins", 5], "error: Both a model and --bins are given"),
@@ -389,7 +460,7 @@ def test_keyboard_interrupt(capsys, monkeypatch):
     assert run(capsys, "fit", "data.csv", *FIT) == (130, "", "interrupted\n")
 
 
-@pytest.mark.parametrize("command", [[], ["fit"], ["check"], ["predict"]])
+@pytest.mark.parametrize("command", [[], ["fit"], ["check"], ["predict"], ["independence"]])
 def test_help(capsys, command):
     status, out, _ = run(capsys, *command, "--help")
     assert status == 0

@@ -284,6 +284,7 @@ def test_far_bounds_change_nothing():
         np.testing.assert_allclose(far.variance(), plain.variance(), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")  # two groups, one component
 @pytest.mark.parametrize("criterion", ["reml", "aic", "bic"])
 @pytest.mark.parametrize("seed", range(4))
 def test_single_far_values_do_not_outweigh_the_others(criterion, seed):

@@ -65,6 +65,7 @@ def test_the_warning_of_empty_components():
     )
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 @pytest.mark.parametrize("refine", ["smooth", "em", None])
 @pytest.mark.parametrize("value", [0.0, 3.0, -250.0, 1e6])
 def test_a_constant_column_adds_nothing_to_the_score(refine, value):

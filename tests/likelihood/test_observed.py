@@ -64,6 +64,11 @@ def test_values_that_many_samples_share(values, expected):
         (np.where(EVERY < 50, 98.0, np.where(EVERY < 100, 99.0, RATINGS)), True, [98, 99]),
         (np.where(EVERY < 50, -8.0, np.where(EVERY < 100, -9.0, RATINGS)), True, [-9, -8]),
         (np.where(EVERY < 50, -9.0, RATINGS), True, [-9]),
+        # Not far, but of another sign than all ages, and each as frequent as no age is.
+        (np.where(EVERY < 50, -8.0, np.where(EVERY < 100, -9.0, AGES)), False, [-9, -8]),
+        (np.where(EVERY < 20, -1.0, np.abs(NORMAL)), False, [-1]),
+        (np.round(4 + 2 * NORMAL), False, []),  # a few are below zero
+        (np.maximum(np.round(3 * NORMAL), 0.0), False, []),
         (RATINGS, True, []),
         (np.where(EVERY < 50, 8.0, RATINGS), True, []),
         (AGES, False, []),

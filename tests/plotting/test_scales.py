@@ -1,5 +1,7 @@
 """Axes of variables with long tails."""
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorly_smp as smp
+from tensorly_smp.exceptions import DependenceWarning
 from tensorly_smp.plotting.scales import AxisScale
 
 
@@ -23,7 +26,9 @@ def incomes():
 
 @pytest.fixture(scope="module")
 def fitted(incomes):
-    return smp.SmoothProductMixture(3, random_state=0).fit(incomes[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DependenceWarning)  # of an income and the same as a gain or loss
+        return smp.SmoothProductMixture(3, random_state=0).fit(incomes[0])
 
 
 def curves(ax):

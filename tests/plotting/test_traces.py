@@ -63,6 +63,7 @@ def test_dataset_and_solution(plain_model, data):
     np.testing.assert_array_equal(lines(axes[0])["lowest start"].get_ydata(), solution.trace.loss)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_sweeps_of_all_starts(data):
     dataset = (
         smp.SmoothProductMixture(2, n_bins=5, refine=None, init="gevd", n_init=4, random_state=0).fit(data.X).result_

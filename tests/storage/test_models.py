@@ -92,6 +92,7 @@ def there_and_back(model, folder):
 STEPS = np.column_stack([X[:, :2], np.round(X[:, 2]), np.abs(X[:, 3])])  # one discrete, one that ends at zero
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -399,6 +400,7 @@ def test_failing_leaves_the_earlier_file_and_nothing_else(any_path, model, monke
     assert folder_content(any_path) == [any_path.name]
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_saving_replaces_the_earlier_model(any_path, model):
     fit(n_components=1, refine=None).save(any_path)
     model.save(any_path)

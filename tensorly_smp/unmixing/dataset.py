@@ -1,0 +1,71 @@
+"""Dataset of a fit with a linear map: that of the mixture of the sources, with the map and the record of the search."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import xarray as xr
+
+from tensorly_smp.unmixing.fit import FoundUnmixing, SourceMixture
+
+#: What the Dataset has beside the product mixture of the sources.
+EXTRA = (
+    *("unmixing", "mixing", "mixed", "unmixing_log_likelihood", "unmixing_start_criterion"),
+    *("source", "unmixing_start", "alternation"),
+)
+#: Attributes that it has beside those of the mixture of the sources.
+EXTRA_ATTRIBUTES = ("estimator", "is_product", "unmixing_start_name", "unmixing_steps", "unmixing_converged")
+#: Name of the estimator in its Dataset.
+ESTIMATOR = "UnmixedProductMixture"
+
+
+def square_matrix(matrix: np.ndarray, dims: tuple[str, str], names: Sequence[Hashable]) -> xr.DataArray:
+    """A square matrix whose rows and columns bear the same names."""
+    objects = np.empty(len(names), dtype=object)
+    objects[:] = names
+    index = list(names) if all(isinstance(name, str) for name in names) else objects
+    return xr.DataArray(matrix, {dim: index for dim in dims}, dims, name="_".join(dims))
+
+
+def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixing, mixed: Sequence[int]) -> xr.Dataset:
+    """The Dataset of the sources with the record of the search."""
+    n_variables, candidate = dataset.sizes["variable"], final.candidate
+    inverse = np.linalg.inv(final.matrix)
+    contents = {
+        "unmixing": (("source", "variable"), final.matrix, "sources are these linear combinations of the variables"),
+        "mixing": (("variable", "source"), inverse, "variables are these linear combinations of the sources"),
+        "mixed": ("variable", np.isin(np.arange(n_variables), mixed).astype(np.int8), "whether the variable is mixed"),
+        "unmixing_log_likelihood": (
+            "alternation",
+            np.array(candidate.trace) - np.log(found.scale).sum(),
+            "log-likelihood per sample after every update of the densities, in nats",
+        ),
+        "unmixing_start_criterion": (
+            "unmixing_start",
+            np.array(list(found.criteria.values())) - np.log(found.scale).sum(),
+            "log-likelihood less effective parameters, per sample, after the first alternations from the start",
+        ),
+    }
+    dataset = dataset.assign(
+        {name: (dims, array, {"long_name": text}) for name, (dims, array, text) in contents.items()}
+    )
+    dataset = dataset.assign_coords(
+        source=dataset["variable"].values.copy(),
+        unmixing_start=np.array(list(found.criteria)),
+        alternation=np.arange(len(candidate.trace)),
+    )
+    return dataset.assign_attrs(
+        estimator=ESTIMATOR,
+        is_product=int(found.is_product),
+        unmixing_start_name=candidate.name,
+        unmixing_steps=len(candidate.trace),
+        unmixing_converged=int(candidate.is_converged),
+    )
+
+
+def without_unmixing(dataset: xr.Dataset) -> xr.Dataset:
+    """The Dataset of the sources alone."""
+    kept = dataset.drop_vars([name for name in dataset.variables if name in EXTRA])
+    kept.attrs = {name: value for name, value in dataset.attrs.items() if name not in EXTRA_ATTRIBUTES}
+    return kept
