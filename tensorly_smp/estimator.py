@@ -25,7 +25,7 @@ from tensorly_smp._support.progress import checked_verbose, dask_progress, logge
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
-from tensorly_smp.chunked.training_data import ReadChunks
+from tensorly_smp.chunked.training_data import ReadChunks, read_training_data
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.decomposition.solution import solution_to_dataset
@@ -332,9 +332,8 @@ class SmoothProductMixture(FittedMixture):
         """The samples of a fit, read and checked."""
         # Columns are matched to the variables of the user's bins; without these, bins are of the columns as they come.
         names = self.binning.variables if isinstance(self.binning, Binning) else None
-        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
         with dask_progress(verbose if is_chunked(X) else 0, "reading samples"):
-            data = read(X, sample_weight, names, self.sample_dim)
+            data = read_training_data(X, sample_weight, names, self.sample_dim)
         n_variables = len(data.variables)
         if n_variables < 3:
             raise InvalidInputError(
@@ -423,8 +422,8 @@ class SmoothProductMixture(FittedMixture):
         known = self.binning if before is None else before.binning
         if before is not None:
             self._check_width(X, before.binning.variables)
-        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
-        data = read(X, sample_weight, known.variables if isinstance(known, Binning) else None, self.sample_dim)
+        names = known.variables if isinstance(known, Binning) else None
+        data = read_training_data(X, sample_weight, names, self.sample_dim)
         discretization = Discretization(self.n_bins, known, self.coverage, self.n_components)
         binning = discretization.bins(data.subsample, data.subsample_weights)
         density = self._density_name()
