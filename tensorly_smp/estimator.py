@@ -491,17 +491,25 @@ class SmoothProductMixture(FittedMixture):
         -------
         Dataset
             ``weights`` (replicate, component), ``mean`` (replicate, variable, component), ``cdf`` and ``density``
-            (replicate, variable, point, component) at ``x`` (variable, point), of discrete variables their values. Of
-            the fit itself ``fit_weights`` and so on. ``agreement`` (replicate): adjusted Rand index of the clusters
-            with those of the fit; ``switched`` and ``converged`` (replicate). The attribute ``n_switched`` counts
-            replicates whose components had changed places.
+            (replicate, variable, point, component) at ``x`` (variable, point). Points of a discrete variable are its
+            values, and NaN after the last of them. Of the fit itself ``fit_weights`` and so on. ``agreement``
+            (replicate): adjusted Rand index of the clusters with those of the fit; ``switched`` and ``converged``
+            (replicate). The attribute ``n_switched`` counts replicates whose components had changed places.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            Samples in chunks, or another number of them than in the fit; parameters that cannot be used.
+            Samples in chunks, without entries, or another number of them than in the fit; parameters that cannot be
+            used.
         SizeLimitError
-            Replicates of more than 4 GB.
+            Replicates of more than 4 GB, or of too many samples.
+        KeyboardInterrupt
+            Before any replicate is complete.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The keyboard interrupted: the result holds the replicates that were complete.
 
         Notes
         -----
@@ -565,7 +573,14 @@ class SmoothProductMixture(FittedMixture):
         if refine == "none":
             triples = self.result_["triples"].values if "triples" in self.result_ else "all"
             decomposition = replace(
-                self._decomposition(0), triples=triples, n_init=1, is_start=False, n_jobs=1, callback=None, warns=False
+                self._decomposition(0),
+                rank=self.factors_.rank,
+                triples=triples,
+                n_init=1,
+                is_start=False,
+                n_jobs=1,
+                callback=None,
+                warns=False,
             )
         return BinRefit(self.factors_, str(self.result_.attrs["density"]), decomposition, options)
 

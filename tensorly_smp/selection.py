@@ -23,6 +23,7 @@ from tensorly_smp._support.checks import (
     checked_n_jobs,
     checked_sample_weight,
     collected_warnings,
+    is_integer,
     is_one_of,
     warn,
 )
@@ -266,7 +267,9 @@ def select_n_components(
         the fitted density at all samples, nats), ``n_parameters`` (effective number, from the smoothers), ``entropy``
         (of the posteriors, summed over samples, nats), ``bic``, ``icl``, ``aic3``, ``seconds`` (of all fits of that
         number), ``origin`` (of the start of the fit: "search", "split" of the next smaller number, "merge" of the next
-        larger one), ``failure`` (why there is no fit; figures are NaN then) and ``warnings`` (names of the classes).
+        larger one, "move" if it was made of another solution of the same number, "gevd", "random", "given"; empty
+        unless ``refine="smooth"``), ``failure`` (why there is no fit; figures are NaN then) and ``warnings`` (names of
+        the classes).
         For "cv" also ``heldout_log_likelihood`` (n_components, fold), per sample, with ``heldout_mean`` over all
         samples, ``heldout_spread`` (standard deviation over folds), ``heldout_gap`` (to the best mean) and
         ``heldout_gap_error`` (standard error of that gap, from the same samples under both fits).
@@ -379,6 +382,11 @@ def select_n_components(
 def _checked_candidates(n_components: Any) -> list[int]:
     is_scalar = isinstance(n_components, np.ndarray) and n_components.ndim == 0
     if is_scalar or not isinstance(n_components, Collection) or isinstance(n_components, str | bytes | Mapping):
+        if not is_integer(n_components):
+            raise InvalidTypeError(
+                f"n_components is {shown(n_components)}; expected an integer, or a collection of integers to compare, "
+                "such as range(1, 11)."
+            )
         n_components = range(1, checked_integer(n_components, "n_components", 1) + 1)
     if len(n_components) > MOST_CANDIDATES:
         raise SizeLimitError(f"n_components holds {len(n_components)} numbers; expected at most {MOST_CANDIDATES}.")

@@ -104,6 +104,8 @@ def test_a_rival_is_a_model(ambiguous):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     assert model.result_.attrs["total_log_likelihood"] == pytest.approx(600 * model.score(X), abs=3.0)
     assert model.result_.attrs["rival"] == 1
+    with pytest.raises(InvalidInputError, match="it is rival 1 of another one"):
+        model.rivals(0)
     assert len(model.plot.loss()) >= 2
     drawn, components = model.sample(10, random_state=0)
     assert drawn.shape == (10, 5)

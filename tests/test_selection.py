@@ -532,3 +532,8 @@ def test_held_out_samples_without_log_splines(refine):
     found = select(refine=refine, density="histogram", criterion="cv", n_folds=2)
     assert (found.failure == "").all()
     assert np.isfinite(found.heldout_mean).all()
+
+
+def test_what_is_no_collection_is_told_what_would_be_one():
+    with pytest.raises(InvalidTypeError, match=r"or a collection of integers.*range"):
+        smp.select_n_components(np.zeros((5, 3)), (rank for rank in (1, 2)))

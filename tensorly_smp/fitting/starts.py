@@ -38,7 +38,8 @@ class Candidate:
     ----------
     posterior : ndarray (n_samples, rank)
     origin : str
-        "search", "split" and "merge" (of a search for another number of components), "gevd", "random" or "given".
+        "search", "split" and "merge" (of a search for another number of components), "move" (of another solution),
+        "gevd", "random" or "given".
     start : int
         The start that it is a result of; the first candidate of every start is its best one.
     """

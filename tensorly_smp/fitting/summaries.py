@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import xarray as xr
 
 from tensorly_smp._support.representations import html_weights, number_range
@@ -10,9 +13,11 @@ from tensorly_smp.samples.labels import list_names
 _DENSITIES = {"logspline": "log-splines", "sinc": "sinc interpolation of the bins", "histogram": "histograms"}
 _REFINED = {
     "smooth": "smoothed EM from coupled decompositions",
-    "em": "EM of the bins, from the coupled decomposition",
+    "em": "EM of the bins from the coupled decomposition",
     "none": "coupled decomposition of the histograms",
 }
+#: Starts that are no decomposition, by the name that stands in place of its loss.
+_STARTS = {"search": "from a split-and-merge search", "given": "from given factors"}
 _SHOWN_WEIGHTS = 12
 
 
@@ -46,12 +51,20 @@ def fit_summary(result: xr.Dataset) -> list[tuple[str, str]]:
         ("variables", f"{len(names)}: {list_names(names, 6)}"),
         ("components", f"{len(weights)}, with weights {shown}{more}"),
         ("densities", f"{_DENSITIES[attrs['density']]}; {bins} bins per variable"),
-        ("method", f"{_REFINED[attrs['refine']]}, {attrs['loss_name']} loss, {chosen}"),
+        ("method", f"{_method(attrs)}, {chosen}"),
         ("outcome", f"{attrs['status'].replace('_', ' ')}: {attrs['status_explanation']}"),
     ]
     if "unmixing" in result:
         lines.insert(4, ("unmixing", _unmixing(result)))
     return lines
+
+
+def _method(attrs: Mapping[str, Any]) -> str:
+    """How the factors were found: the start of a refinement may come from a search, or be given."""
+    refined, loss = _REFINED[attrs["refine"]], attrs["loss_name"]
+    if loss in _STARTS:
+        return f"{refined.partition(' from ')[0]} {_STARTS[loss]}"
+    return f"{refined}, {loss} loss"
 
 
 def _unmixing(result: xr.Dataset) -> str:

@@ -127,7 +127,9 @@ def rival_dataset(dataset: xr.Dataset, k: int) -> xr.Dataset:
     k = checked_integer(k, "k", 0)
     if k >= (n := n_rivals(dataset)):
         if not n:
-            raise InvalidInputError(f"k is {k}, but the model has no rivals: its solution is clearly the best found.")
+            of = dataset.attrs.get("rival")
+            why = "its solution is clearly the best found" if of is None else f"it is rival {of} of another one itself"
+            raise InvalidInputError(f"k is {k}, but the model has no rivals: {why}.")
         raise InvalidInputError(f"k is {k}; expected a number below {n}, the number of rivals.")
     of_rival = dataset.isel(rival=k)
     own = {

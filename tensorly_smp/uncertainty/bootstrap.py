@@ -10,11 +10,13 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
+from tensorly_smp._support.checks import checked_entries, warn
+from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState, spawn_generators
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.mixture_density import MixtureDensity
-from tensorly_smp.exceptions import SizeLimitError
+from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, SizeLimitError
 from tensorly_smp.factors.empty import EMPTY_WEIGHT
 from tensorly_smp.likelihood.agreement import adjusted_rand, contingency
 from tensorly_smp.uncertainty.refits import Refit, Refitted
@@ -24,6 +26,8 @@ from tensorly_smp.uncertainty.replicates import Drawn, Rows
 TAIL = 1e-3
 #: Bytes of all replicates together, at most.
 MAX_BYTES = 4 * 10**9
+#: Samples of a replicate, at most: numbers up to this one are exact as floats.
+MOST_SAMPLES = 2**53
 #: Of the random streams.
 PURPOSE = 0xB007
 STATISTICS = ("weights", "mean", "cdf", "density")
@@ -65,7 +69,7 @@ class _Found:
     statistics: Statistics
     agreement: float
     is_switched: bool
-    is_converged: bool
+    status: StopReason
 
 
 def run_bootstrap(
@@ -98,8 +102,23 @@ def run_bootstrap(
     Returns
     -------
     Dataset
-        Without the names of the variables.
+        Without the names of the variables. After a keyboard interrupt, of the replicates that are complete.
+
+    Raises
+    ------
+    InvalidInputError
+        No sample has both entries and a weight.
+    SizeLimitError
+        Replicates, or the samples of one, would be too large.
+    KeyboardInterrupt
+        Before any replicate is complete.
+
+    Warns
+    -----
+    ConvergenceWarning
+        The keyboard interrupted.
     """
+    weights = np.where(np.isnan(values).all(axis=1), 0.0, weights)  # samples without entries say nothing
     rank = density.rank
     size = 16 * n_replicates * density.n_variables * n_points * rank
     if size > MAX_BYTES:
@@ -107,6 +126,7 @@ def run_bootstrap(
             f"Replicates at {n_points} points of {density.n_variables} variables would take {size / 1e9:.3g} GB, over "
             f"the limit of {MAX_BYTES / 1e9:g} GB. Use a smaller n_points, or fewer replicates."
         )
+    _check_total(weights.sum(), density.n_variables, is_parametric)
     grid = points_of(density, n_points)
     source: Rows | Drawn
     if is_parametric:
@@ -122,8 +142,32 @@ def run_bootstrap(
 
     streams = spawn_generators(random_state, n_replicates, PURPOSE)
     with one_blas_thread():
-        found, _ = run_each(one, streams, allowed_threads(n_jobs), lambda _: False)
-    return _dataset(found, Statistics.of(density.weights, density.conditionals, grid), grid)
+        found, _ = run_each(one, streams, allowed_threads(n_jobs), lambda each: each.status is StopReason.INTERRUPTED)
+    complete = [each for each in found if each.status is not StopReason.INTERRUPTED]
+    if not complete:
+        raise KeyboardInterrupt
+    if len(complete) < n_replicates:
+        warn(
+            f"The keyboard interrupted the bootstrap: the result holds {len(complete)} of {n_replicates} replicates, "
+            "those that were complete.",
+            ConvergenceWarning,
+        )
+    return _dataset(complete, Statistics.of(density.weights, density.conditionals, grid), grid)
+
+
+def _check_total(total: float, n_variables: int, is_parametric: bool) -> None:
+    """Refuse numbers of samples that no replicate can have."""
+    if not total > 0:
+        raise InvalidInputError(
+            "All samples with a weight lack all entries (NaN); expected the samples of the fit, some with entries."
+        )
+    if total > MOST_SAMPLES:
+        raise SizeLimitError(
+            f"The weights sum to {total:.3g}; expected at most {MOST_SAMPLES:.1e} samples. Scale them, so that they "
+            "sum to the number of samples that they are worth."
+        )
+    if is_parametric:
+        checked_entries(round(total), n_variables, "The samples of a replicate")
 
 
 def points_of(density: MixtureDensity, n_points: int) -> np.ndarray:
@@ -158,7 +202,7 @@ def _matched(fit: Refitted, posterior: np.ndarray, weights: np.ndarray, grid: np
         Statistics.of(fit.weights, fit.conditionals, grid).take(order),
         adjusted_rand(table),
         not np.array_equal(order, np.arange(rank)),
-        fit.is_converged,
+        fit.status,
     )
 
 
@@ -187,7 +231,7 @@ def _dataset(found: Sequence[_Found], first: Statistics, grid: np.ndarray) -> xr
     is_switched = np.array([each.is_switched for each in found], dtype=np.int8)
     note = "whether components had changed places, and were put back"
     data["switched"] = ("replicate", is_switched, {"long_name": note})
-    is_converged = np.array([each.is_converged for each in found], dtype=np.int8)
+    is_converged = np.array([each.status.is_converged for each in found], dtype=np.int8)
     data["converged"] = ("replicate", is_converged, {"long_name": "whether the tolerance was met"})
     coords = {
         "replicate": np.arange(len(found)),

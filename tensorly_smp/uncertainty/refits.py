@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
+from tensorly_smp._support.checks import collected_warnings
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.codes.one_hot import one_hot
@@ -41,13 +42,13 @@ class Refitted:
         One per variable.
     posterior : ndarray (n_samples, rank)
         Of the samples it was fitted to.
-    is_converged : bool
+    status : StopReason
     """
 
     weights: np.ndarray
     conditionals: tuple[ConditionalDensities, ...]
     posterior: np.ndarray
-    is_converged: bool
+    status: StopReason
 
 
 class Refit(Protocol):
@@ -131,7 +132,7 @@ class SmoothRefit:
         shares = np.exp(fit.mixture.log_weights)
         share = background_share(shares * fit.total_weight)
         conditionals = smooth_conditionals(self.cells, fit.mixture, share, self.bounds)
-        return Refitted(shares, conditionals, fit.posterior, fit.status.is_converged)
+        return Refitted(shares, conditionals, fit.posterior, fit.status)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +175,12 @@ class BinRefit:
             refined = raise_likelihood(likelihood, self.factors, binning, mixing=0.0, warns=False, **self.options)
             factors, status = refined.factors, refined.status
         else:
-            solution = replace(self.decomposition, init=self.factors).solution(codes, weights)
+            with collected_warnings():  # those of the fit say it all
+                solution = replace(self.decomposition, init=self.factors).solution(codes, weights)
             factors, status = solution.factors.to_numpy(), solution.status
         factors = replace(factors, binning=binning)
         density = reconstruct_density(factors, method=self.density, clip_warning=np.inf)
-        is_converged = status.is_converged and status is not StopReason.INTERRUPTED
-        return Refitted(factors.weights, density.conditionals, _posterior(hot, factors), is_converged)
+        return Refitted(factors.weights, density.conditionals, _posterior(hot, factors), status)
 
 
 def _posterior(hot: csr_array, factors: MixtureFactors) -> np.ndarray:

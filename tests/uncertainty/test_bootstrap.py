@@ -1,5 +1,9 @@
 """Replicates of a fit: what theory says of their spread, and what is held."""
 
+import copy
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +11,14 @@ import xarray as xr
 from sklearn.exceptions import NotFittedError
 
 import tensorly_smp as smp
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp import StopReason
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    ConvergenceWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    SizeLimitError,
+)
 from tensorly_smp.uncertainty.bootstrap import points_of, run_bootstrap
 from tensorly_smp.uncertainty.refits import Refitted
 from tensorly_smp.uncertainty.replicates import Drawn, Rows
@@ -46,7 +57,7 @@ def test_fitted_again_to_its_own_samples_a_model_stays(models, refine):
     for one, two in zip(again.conditionals, model.density_.conditionals, strict=True):
         points = np.linspace(-6, 6, 30)
         np.testing.assert_allclose(one.cdf(points), two.cdf(points), atol=0.01)
-    assert again.is_converged
+    assert again.status.is_converged
 
 
 def test_of_clear_groups_the_spread_is_that_of_shares_and_means(models, replicates):
@@ -155,6 +166,9 @@ def test_weights_are_numbers_of_samples():
     np.testing.assert_allclose(of_weights, np.sqrt(share * (1 - share) / weights.sum()), rtol=0.35)
 
 
+OPTIONS = dict(is_parametric=False, n_replicates=4, n_points=10, n_jobs=None, random_state=0)
+
+
 class Permuting:
     """Returns the components in another order."""
 
@@ -171,7 +185,21 @@ class Permuting:
         order = [1, 0]
         density = self.density
         conditionals = [Reordered(each, order) for each in density.conditionals]
-        return Refitted(density.weights[order], conditionals, posterior[:, order], True)
+        return Refitted(density.weights[order], conditionals, posterior[:, order], StopReason.CONVERGED)
+
+
+class Recording(Permuting):
+    """Keeps the weights of the replicates, and ends the one of a number as the keyboard would."""
+
+    def __init__(self, density, interrupted=-1):
+        super().__init__(density)
+        self.interrupted, self.weights = interrupted, []
+
+    def refit(self, on_grid, weights, posterior):
+        self.weights.append(weights)
+        fit = super().refit(on_grid, weights, posterior)
+        is_last = len(self.weights) - 1 == self.interrupted
+        return replace(fit, status=StopReason.INTERRUPTED) if is_last else fit
 
 
 class Reordered:
@@ -190,13 +218,54 @@ class Reordered:
 
 def test_components_that_change_places_are_put_back_and_counted(models):
     density = models["smooth"].density_
-    options = dict(is_parametric=False, n_replicates=4, n_points=10, n_jobs=None, random_state=0)
-    found = run_bootstrap(Permuting(density), density, X, np.ones(600), **options)
+    found = run_bootstrap(Permuting(density), density, X, np.ones(600), **OPTIONS)
     assert found.attrs["n_switched"] == 4
     assert found.switched.all()
     for name in ("weights", "mean", "cdf", "density"):
         np.testing.assert_array_equal(found[name][0], found[f"fit_{name}"])
     np.testing.assert_array_equal(found.agreement, 1.0)
+
+
+def test_samples_without_entries_say_nothing(models):
+    density = models["smooth"].density_
+    refit = Recording(density)
+    run_bootstrap(refit, density, np.vstack([X, np.full((50, 5), np.nan)]), np.ones(650), **OPTIONS)
+    assert len(refit.weights) == 4
+    for weights in refit.weights:
+        assert weights.sum() == 600
+        assert not weights[600:].any()
+    with pytest.raises(InvalidInputError, match="lack all entries"):
+        models["smooth"].bootstrap(X * np.nan)
+
+
+def test_an_interrupt_leaves_the_replicates_that_are_complete(models):
+    density = models["smooth"].density_
+    with pytest.warns(ConvergenceWarning, match="2 of 4 replicates"):
+        found = run_bootstrap(Recording(density, 2), density, X, np.ones(600), **OPTIONS)
+    assert found.sizes["replicate"] == 2
+    with pytest.raises(KeyboardInterrupt):
+        run_bootstrap(Recording(density, 0), density, X, np.ones(600), **OPTIONS)
+
+
+def test_more_samples_than_can_be_are_refused(models):
+    with pytest.raises(SizeLimitError, match="weights sum to"):
+        models["smooth"].bootstrap(X, 2, sample_weight=np.full(600, 1e17))
+    with pytest.raises(SizeLimitError, match="samples of a replicate"):
+        models["smooth"].bootstrap(X, 2, method="parametric", sample_weight=np.full(600, 1e9))
+
+
+@pytest.mark.parametrize("refine", KINDS)
+def test_another_number_of_components_asked_for_since_changes_nothing(models, refine):
+    model = copy.deepcopy(models[refine]).set_params(n_components=5)
+    xr.testing.assert_identical(*(each.bootstrap(X, 2, random_state=0) for each in (model, models[refine])))
+
+
+def test_what_the_fit_has_warned_of_is_not_said_for_each_replicate():
+    constant = np.column_stack([X, np.zeros(600)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstantVariableWarning)
+        model = fit(constant, refine=None, density="histogram")
+    assert model.bootstrap(constant, 2, random_state=0).sizes["replicate"] == 2
 
 
 def test_points_are_dense_where_the_density_is(models):
