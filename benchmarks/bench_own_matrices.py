@@ -103,6 +103,9 @@ def starts(X: np.ndarray, shared: smp.UnmixedProductMixture, gaussian: GaussianM
     independent = []
     for r, root in enumerate(whitened):
         rows = X[posterior[:, r] > 0.5]
+        if len(rows) <= n:
+            independent.append(root)
+            continue
         found = FastICA(whiten=False, random_state=0, max_iter=300).fit((rows - rows.mean(axis=0)) @ root.T)
         independent.append(found.components_ @ root)
     return [
