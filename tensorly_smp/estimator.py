@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import xarray as xr
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp._support.checks import (
     checked_integer,
     checked_n_jobs,
+    checked_sample_weight,
     checked_tolerance,
     is_one_of,
     warn,
@@ -22,7 +25,7 @@ from tensorly_smp._support.progress import checked_verbose, dask_progress, logge
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
-from tensorly_smp.chunked.training_data import ReadChunks
+from tensorly_smp.chunked.training_data import ReadChunks, read_training_data
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.decomposition.solution import solution_to_dataset
@@ -50,8 +53,12 @@ from tensorly_smp.fitting.starts import Searched
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.issues import identifiability_issues
 from tensorly_smp.identifiability.known import KnownName
+from tensorly_smp.identifiability.rivals import rivals_warning
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
+from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.units import units_of, with_units
+from tensorly_smp.uncertainty.bootstrap import run_bootstrap
+from tensorly_smp.uncertainty.refits import BinRefit, Refit, SmoothRefit
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "loss": ("auto", "kl", "frobenius"),
@@ -156,7 +163,10 @@ class SmoothProductMixture(FittedMixture):
         ``refine="smooth"`` also the splines of the log densities, their penalties, which variables are discrete and the
         values of their bins (categories), the log-likelihood (em_pass) and of every candidate (candidate) the criterion
         by which they were compared (start_criterion), the agreement of its clusters with the best (candidate_agreement)
-        and how it was found (candidate_origin); weights and factors are the refined ones.
+        and how it was found (candidate_origin); weights and factors are the refined ones. If there are rivals (rival),
+        see :meth:`rivals`: their criterion less that of this solution and its standard deviation (rival_criterion,
+        rival_deviation), number among the candidates, agreement and overlap of clusters (rival_candidate,
+        rival_agreement, rival_overlap), weights (rival_weights) and all that makes the model.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -265,6 +275,8 @@ class SmoothProductMixture(FittedMixture):
             A component has next to no weight.
         ConvergenceWarning
             `max_iter` was reached first.
+        RivalSolutionsWarning
+            Other solutions, with other clusters, that may be as good; see :meth:`rivals`.
         SampleWeightWarning
             Weights that do not look like numbers of samples.
         DependenceWarning
@@ -310,6 +322,8 @@ class SmoothProductMixture(FittedMixture):
         issues = identifiability_issues(self.factors_, triples, fine, known=known, patterns=patterns)
         if issues:
             warn(" ".join(issues), IdentifiabilityWarning)
+        if rivals := rivals_warning(dataset, binning.variables):
+            warn(rivals)
         if dependent := self._dependence_warning(data.subsample.values, data.subsample_weights, variables.discrete):
             warn(dependent)
         return self
@@ -318,9 +332,8 @@ class SmoothProductMixture(FittedMixture):
         """The samples of a fit, read and checked."""
         # Columns are matched to the variables of the user's bins; without these, bins are of the columns as they come.
         names = self.binning.variables if isinstance(self.binning, Binning) else None
-        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
         with dask_progress(verbose if is_chunked(X) else 0, "reading samples"):
-            data = read(X, sample_weight, names, self.sample_dim)
+            data = read_training_data(X, sample_weight, names, self.sample_dim)
         n_variables = len(data.variables)
         if n_variables < 3:
             raise InvalidInputError(
@@ -409,8 +422,8 @@ class SmoothProductMixture(FittedMixture):
         known = self.binning if before is None else before.binning
         if before is not None:
             self._check_width(X, before.binning.variables)
-        read = ReadChunks.of if is_chunked(X) else ReadSamples.of
-        data = read(X, sample_weight, known.variables if isinstance(known, Binning) else None, self.sample_dim)
+        names = known.variables if isinstance(known, Binning) else None
+        data = read_training_data(X, sample_weight, names, self.sample_dim)
         discretization = Discretization(self.n_bins, known, self.coverage, self.n_components)
         binning = discretization.bins(data.subsample, data.subsample_weights)
         density = self._density_name()
@@ -438,6 +451,123 @@ class SmoothProductMixture(FittedMixture):
     def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
         """Fit, and the most probable component of every sample, labelled like X (n_samples,)."""
         return self.fit(X, y, **fit_params).predict(X)
+
+    def bootstrap(
+        self,
+        X: Any,
+        n_replicates: int = 100,
+        *,
+        method: str = "rows",
+        sample_weight: Any = None,
+        n_points: int = 50,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> xr.Dataset:
+        """Say how far weights and densities would move with other samples: replicates of the fit, by the bootstrap.
+
+        Every replicate is fitted from where this fit ended, and its components are put in the order of those that they
+        share most samples with. Bins or cells, and with ``refine="smooth"`` the knots and the coordinates of the
+        splines, are held; penalties are chosen once more, within a factor of ten. The number of components is held, and
+        so is the solution: a replicate does not go looking for another one, see :meth:`rivals`.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+            The samples of the fit.
+        n_replicates : int, default 100
+        method : {"rows", "parametric"}, default "rows"
+            "rows" draws rows of X with replacement, which keep their pattern of missing entries. "parametric" draws
+            samples of the fitted density, as many, with the same entries missing.
+        sample_weight : array_like (n_samples,), optional
+            Numbers of samples, as in the fit: rows are drawn in proportion, as often as the weights sum to.
+        n_points : int, default 50
+            Points of every variable at which distribution functions and densities are kept.
+        n_jobs : int, optional
+            Replicates at a time; the result does not depend on it.
+        random_state : None, int, Generator or RandomState
+            Every replicate has its own stream, so that the first are the same however many there are.
+
+        Returns
+        -------
+        Dataset
+            ``weights`` (replicate, component), ``mean`` (replicate, variable, component), ``cdf`` and ``density``
+            (replicate, variable, point, component) at ``x`` (variable, point), of discrete variables their values. Of
+            the fit itself ``fit_weights`` and so on. ``agreement`` (replicate): adjusted Rand index of the clusters
+            with those of the fit; ``switched`` and ``converged`` (replicate). The attribute ``n_switched`` counts
+            replicates whose components had changed places.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            Samples in chunks, or another number of them than in the fit; parameters that cannot be used.
+        SizeLimitError
+            Replicates of more than 4 GB.
+
+        Notes
+        -----
+        ``result.quantile([0.025, 0.975], "replicate")`` are percentile intervals of 95 %. They say how far samples move
+        the fit, not how far it lies from the truth: smooth densities are lower at peaks and higher in valleys than the
+        truth, by an amount that no interval around them covers (docs/uncertainty.md).
+
+        References
+        ----------
+        B. Efron, R. J. Tibshirani, "An introduction to the bootstrap", Chapman and Hall, 1993.
+
+        Examples
+        --------
+        >>> import tensorly_smp as smp
+        >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+        >>> model = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+        >>> replicates = model.bootstrap(data.X, 20, random_state=0)
+        >>> replicates.weights.dims, replicates.density.dims
+        (('replicate', 'component'), ('replicate', 'variable', 'point', 'component'))
+        >>> low, high = replicates.weights.quantile([0.025, 0.975], "replicate").values
+        >>> bool((low < model.weights_).all() and (model.weights_ < high).all())
+        True
+        """
+        check_is_fitted(self)
+        if is_chunked(X):
+            raise InvalidInputError(
+                "X is in chunks (dask); expected samples in memory, because every replicate goes over all of them many "
+                "times. Pass X.compute(), or fit and bootstrap some of the rows."
+            )
+        if not is_one_of(method, ("rows", "parametric")):
+            raise InvalidInputError(f'method is {shown(method)}; expected "rows" or "parametric".')
+        n_replicates = checked_integer(n_replicates, "n_replicates", 1)
+        n_points = checked_integer(n_points, "n_points", 2)
+        samples = self._read(X)
+        if len(samples.values) != (n_fitted := int(self.result_.attrs["n_samples"])):
+            raise InvalidInputError(
+                f"X has {len(samples.values)} samples; expected the {n_fitted} that the model was fitted to."
+            )
+        weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+        dataset = run_bootstrap(
+            self._refit(samples.values),
+            self.density_,
+            samples.values,
+            np.ones(len(samples.values)) if weights is None else weights,
+            is_parametric=method == "parametric",
+            n_replicates=n_replicates,
+            n_points=n_points,
+            n_jobs=checked_n_jobs(n_jobs),
+            random_state=random_state,
+        )
+        return dataset.assign_coords(variable=self.result_["variable"].values).assign_attrs(method=method)
+
+    def _refit(self, values: np.ndarray) -> Refit:
+        """How a replicate is fitted; the Dataset says how this model was, its parameters may have been set since."""
+        options: dict[str, Any] = dict(n_iter_max=self.max_iter, tol=self.tol)
+        refine = str(self.result_.attrs["refine"])
+        if refine == "smooth":
+            options = options | dict(tol=10.0 * self.tol, criterion=self.penalty)
+            return SmoothRefit.of(self.result_, self.factors_, values, **options)
+        decomposition = None
+        if refine == "none":
+            triples = self.result_["triples"].values if "triples" in self.result_ else "all"
+            decomposition = replace(
+                self._decomposition(0), triples=triples, n_init=1, is_start=False, n_jobs=1, callback=None, warns=False
+            )
+        return BinRefit(self.factors_, str(self.result_.attrs["density"]), decomposition, options)
 
     def _decomposition(self, verbose: int) -> Decomposition:
         return Decomposition(

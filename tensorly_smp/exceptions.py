@@ -29,6 +29,7 @@ __all__ = [
     "NyquistWarning",
     "OutlierWarning",
     "RepeatedValueWarning",
+    "RivalSolutionsWarning",
     "SampleWeightWarning",
     "SizeLimitError",
     "SparseHistogramWarning",
@@ -385,6 +386,26 @@ class RepeatedValueWarning(TensorlySmpWarning):
     ...     _ = smp.SmoothProductMixture(2, random_state=0).fit(X)
     >>> caught[0].category.__name__
     'RepeatedValueWarning'
+    """
+
+
+class RivalSolutionsWarning(TensorlySmpWarning):
+    """Other solutions, with other clusters, are so near to the one of the fit that samples do not tell which is right.
+
+    Its attribute `variables` has those in which components differ that are one in another solution.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> centers = np.array([[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])  # two groups differ in one variable
+    >>> X = np.random.default_rng(0).normal(size=(600, 5)) + centers[np.arange(600) % 3]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = smp.SmoothProductMixture(3, random_state=0).fit(X)
+    >>> caught[0].category.__name__
+    'RivalSolutionsWarning'
     """
 
 

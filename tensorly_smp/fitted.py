@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import xarray as xr
-from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
+from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp._support.checks import checked_sample_weight, warn
@@ -25,6 +25,7 @@ from tensorly_smp.factors.datasets import factors_from_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.summaries import fit_html
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
+from tensorly_smp.identifiability.rivals import rival_dataset
 from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
 from tensorly_smp.samples.reading import Samples, read_samples
 from tensorly_smp.samples.units import differing_units
@@ -186,6 +187,60 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
             return self._lazy(X).imputed(method, random_state)
         samples = self._read(X)
         return samples.labels.wrap_variables(self.density_.impute(samples.values, method, random_state))
+
+    def rivals(self, k: int = 0) -> Self:
+        """Return another solution that may be as good as this one, as a fitted model.
+
+        Beside the best solution, a fit keeps others whose clusters differ from it (adjusted Rand index below 0.9) and
+        whose criterion, log-likelihood less the effective number of parameters, is no more than 3 nats lower, or 1.96
+        standard deviations of the difference: samples leave open which of the two is nearer to the truth (Vuong). It
+        gives a :class:`~tensorly_smp.exceptions.RivalSolutionsWarning` then. How near they are, and how their clusters
+        overlap, is in ``result_``, by the dimension ``rival``.
+
+        Candidates are the other optima of the search (with ``refine=None`` or ``"em"`` the other starts), and, with
+        ``refine="smooth"``, models in which a pair of components is one, for which another component is two: where two
+        components differ in one variable only, these have the same density.
+
+        Parameters
+        ----------
+        k : int, default 0
+            Number of the rival; 0 is the one with the highest criterion.
+
+        Returns
+        -------
+        model of the same class
+            Without ``labels_``, and without rivals of its own. Its components are not sorted by their weights: each has
+            the number of the component of this model that it shares most samples with, as far as each is given once.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            There is no such rival.
+
+        References
+        ----------
+        Q. H. Vuong, "Likelihood ratio tests for model selection and non-nested hypotheses", Econometrica 57, 1989.
+
+        Examples
+        --------
+        >>> import warnings
+        >>> import numpy as np
+        >>> import tensorly_smp as smp
+        >>> centers = np.array([[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])  # two differ in one variable
+        >>> groups = np.arange(600) % 3
+        >>> X = np.random.default_rng(0).normal(size=(600, 5)) + centers[groups]
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", smp.exceptions.RivalSolutionsWarning)
+        ...     model = smp.SmoothProductMixture(3, random_state=0).fit(X)
+        >>> others = [model.rivals(k) for k in model.result_.rival.values]
+        >>> right = [smp.metrics.clustering_accuracy(groups, each.predict(X)) > 0.99 for each in (model, *others)]
+        >>> right[0], any(right)
+        (False, True)
+        """
+        check_is_fitted(self)
+        rival = clone(self)
+        rival._set_fitted(rival_dataset(self.result_, k), self.binning_.variables)
+        return rival
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model, for :func:`tensorly_smp.load`, to a netCDF file (extra ``io``).

@@ -37,6 +37,7 @@ from tensorly_smp.exceptions import (
     DependenceWarning,
     InvalidInputError,
     InvalidTypeError,
+    RivalSolutionsWarning,
     SizeLimitError,
     TensorlySmpError,
 )
@@ -289,6 +290,7 @@ def select_n_components(
     TensorlySmpWarning
         Every class of warning that fits have given once, with the numbers of components that it concerns; a
         DependenceWarning only of the fit with the best number, since groups that share a component are dependent in it.
+        A RivalSolutionsWarning is in the table only: with more components than groups, other solutions are as good.
 
     Notes
     -----
@@ -488,6 +490,8 @@ def _give_warnings(
     for fit in [*fits, *heldout]:
         for category, message in fit.caught:
             if issubclass(category, DependenceWarning) and (fit.rank != best or fit.fold >= 0):
+                continue
+            if issubclass(category, RivalSolutionsWarning):  # with too many components there are always some
                 continue
             messages.setdefault(category, {}).setdefault(fit.rank, message)
     for category, by_rank in messages.items():

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from sklearn.base import clone
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp._support.checks import checked_integer, checked_tolerance, warn
@@ -22,6 +21,7 @@ from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.fitted import FittedMixture
+from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.units import with_units
 from tensorly_smp.unmixing.dataset import ESTIMATOR, square_matrix, with_unmixing, without_unmixing
 from tensorly_smp.unmixing.fit import UnmixingFit, source_frame
@@ -29,11 +29,6 @@ from tensorly_smp.unmixing.reading import SamplesToUnmix
 
 if TYPE_CHECKING:
     from tensorly_smp.plotting.unmixing import UnmixedPlots
-
-
-def _mixture_has(name: str) -> Callable[[object], bool]:
-    """Check for :func:`available_if`: product mixtures have a method of this name."""
-    return lambda model: hasattr(SmoothProductMixture, name)
 
 
 class UnmixedProductMixture(FittedMixture):
@@ -237,17 +232,34 @@ class UnmixedProductMixture(FittedMixture):
         """Write the fitted model, for :func:`tensorly_smp.load`; as :meth:`SmoothProductMixture.save`."""
         super().save(path)
 
-    @available_if(_mixture_has("rivals"))
-    def rivals(self, *args: Any, **kwargs: Any) -> Any:
-        """Other models of the sources that are nearly as likely: as of the product mixture, ``mixture_.rivals``."""
-        check_is_fitted(self)
-        return self.mixture_.rivals(*args, **kwargs)  # type: ignore[attr-defined]
+    def bootstrap(
+        self,
+        X: Any,
+        n_replicates: int = 100,
+        *,
+        method: str = "rows",
+        sample_weight: Any = None,
+        n_points: int = 50,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> xr.Dataset:
+        """Replicates of the mixture of the sources, with the matrix held: see :meth:`SmoothProductMixture.bootstrap`.
 
-    @available_if(_mixture_has("bootstrap"))
-    def bootstrap(self, X: Any, *args: Any, **kwargs: Any) -> Any:
-        """Replicates of the mixture of the sources, the matrix held: as ``mixture_.bootstrap`` of the sources of X."""
+        How far samples move the matrix is not in them. X are the samples of the fit, as variables; the Dataset is of
+        the sources, under the names of the variables that they are nearest to.
+        """
         check_is_fitted(self)
-        return self.mixture_.bootstrap(self._source_frame(X), *args, **kwargs)  # type: ignore[attr-defined]
+        weights = aligned(sample_weight, X)
+        return self.mixture_.bootstrap(
+            self._source_frame(X),
+            n_replicates,
+            method=method,
+            # Sources have no index that a Series could be matched with.
+            sample_weight=weights if weights is None else np.asarray(weights),
+            n_points=n_points,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
 
     @property
     def plot(self) -> UnmixedPlots:

@@ -26,6 +26,7 @@ ORDER = (
     "identifiability",
     "search",
     "fitting",
+    "uncertainty",
     "chunked",
     "storage",
     "datasets",

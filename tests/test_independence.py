@@ -147,6 +147,7 @@ def test_samples_in_chunks(model, dependent):
     assert report.dependent == [("a", "b")]
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
 def test_sources_of_an_unmixed_model(dependent):
     model = smp.UnmixedProductMixture(2, random_state=0).fit(dependent)
     report = smp.check_independence(model, dependent, random_state=0)

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 import tensorly_smp as smp
 from tensorly_smp import selection
 from tensorly_smp._support.checks import warn
-from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import (
+    ConvergenceWarning,
+    DependenceWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    RivalSolutionsWarning,
+)
 from tensorly_smp.selection import CandidateFit
 
 X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
@@ -46,6 +52,7 @@ def heldout():
 @pytest.fixture(scope="module")
 def models():
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RivalSolutionsWarning)  # three components of two groups
         warnings.simplefilter("ignore", DependenceWarning)  # of one component
         return {rank: smp.SmoothProductMixture(rank, random_state=0, **QUICK).fit(X) for rank in (1, 2, 3)}
 
@@ -79,6 +86,7 @@ def test_figures_are_those_of_the_estimator(table, models, rank):
     assert float(one.icl) == pytest.approx(float(one.bic) + 2 * entropy, rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # three components of two groups
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_held_out_likelihood_is_that_of_fits_without_the_fold(heldout, models):
     folds = selection._folds(selection._read_job(X, None, None, 0, {}), 2)
@@ -201,7 +209,8 @@ def test_labels(table, heldout):
         assert all(type(value) in (int, float, str) for value in dataset.attrs.values())
         assert all(np.isfinite(dataset[name].values).all() for name in FIGURES)
     assert set(table.failure.values) == {""}
-    assert table.warnings.values.tolist() == ["DependenceWarning", "", ""]
+    # There are two groups; of these warnings none is given by the selection.
+    assert table.warnings.values.tolist() == ["DependenceWarning", "", "RivalSolutionsWarning"]
     expected = {"criterion_name": "bic", "random_state": 0, "n_samples": 300, "total_weight": 300.0}
     assert {name: table.attrs[name] for name in expected} == expected
     assert heldout.attrs["n_folds"] == 2

@@ -257,6 +257,7 @@ def test_missing_rows_at_prediction(model, frame):
         model.predict(hidden)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
 def test_parameters_of_the_mixture_can_be_set(frame):
     mixture = smp.SmoothProductMixture(penalty="aic", n_bins=8)
     model = clone(smp.UnmixedProductMixture(3, mixture=mixture, random_state=0))

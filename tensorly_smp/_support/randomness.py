@@ -38,9 +38,16 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
     return np.random.default_rng(seed_sequence(random_state))
 
 
-def spawn_generators(random_state: RandomState, n_streams: int) -> list[np.random.Generator]:
-    """Independent child streams: stream 3 is the same whether 4 or 40 are asked for."""
+def spawn_generators(
+    random_state: RandomState, n_streams: int, purpose: int | None = None
+) -> list[np.random.Generator]:
+    """Independent child streams: stream 3 is the same whether 4 or 40 are asked for.
+
+    Two purposes have other streams of the same seed. Who draws samples with seed 0 and draws them again with seed 0
+    would else draw with the numbers that have made them, and draw some groups of them only.
+    """
     root = seed_sequence(random_state)
     # spawn() counts children on the object itself; a fresh copy keeps a caller's SeedSequence unchanged.
-    fresh = np.random.SeedSequence(entropy=root.entropy, spawn_key=root.spawn_key, pool_size=root.pool_size)
+    key = root.spawn_key if purpose is None else (*root.spawn_key, purpose)
+    fresh = np.random.SeedSequence(entropy=root.entropy, spawn_key=key, pool_size=root.pool_size)
     return [np.random.default_rng(child) for child in fresh.spawn(n_streams)]

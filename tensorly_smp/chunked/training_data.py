@@ -10,10 +10,19 @@ import numpy as np
 from tensorly_smp.chunked.encoding import count_part, encode_part
 from tensorly_smp.chunked.fit_samples import SamplesInChunks
 from tensorly_smp.chunked.prediction import clusters_of_parts
-from tensorly_smp.chunked.reading import ChunkedSamples, read_chunks
+from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.marginals.histograms import Marginals
+
+
+def read_training_data(
+    X: Any, sample_weight: Any, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
+) -> ReadSamples | ReadChunks:
+    """The samples of a fit, in memory or in chunks; parameters as of `read_samples`."""
+    kind = ReadChunks if is_chunked(X) else ReadSamples
+    return kind.of(X, sample_weight, variables, sample_dim)
 
 
 class ReadChunks(ChunkedSamples):

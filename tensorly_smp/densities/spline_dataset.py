@@ -120,7 +120,7 @@ def spline_density(dataset: xr.Dataset, factors: MixtureFactors) -> MixtureDensi
     discrete = np.flatnonzero(dataset["discrete"].values).tolist()
     smooth = [n for n in range(factors.n_variables) if n not in discrete]
     conditionals = _spline_conditionals(dataset, smooth)
-    bounds = _bounds(dataset)
+    bounds = variable_bounds(dataset)
     # Files of before there were categories are read as well: draws from them lie within the bins.
     values = dataset["categories"].transpose("variable", "bin").values if "categories" in dataset else None
     for n in discrete:
@@ -154,8 +154,8 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
     share = dataset["background"].values
     if not np.isfinite(spline[list(smooth)]).all() or not ((share > 0) & (share < 1)).all():
         raise InvalidInputError("Splines or background of the Dataset are out of range.")
-    bounds = _bounds(dataset)
-    transforms = _transforms(dataset)
+    bounds = variable_bounds(dataset)
+    transforms = spline_transforms(dataset)
     conditionals: dict[int, ConditionalDensities] = {}
     for n in smooth:
         low, high = interval[n]
@@ -167,7 +167,7 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
     return conditionals
 
 
-def _transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:
+def spline_transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:
     """Transforms of the splines of all variables; files that predate transforms have the variables themselves."""
     if "spline_scale" not in dataset:
         return [LINEAR] * dataset.sizes["variable"]
@@ -178,7 +178,7 @@ def _transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:
     return found
 
 
-def _bounds(dataset: xr.Dataset) -> list[tuple[float, float]]:
+def variable_bounds(dataset: xr.Dataset) -> list[tuple[float, float]]:
     """Bounds of every variable, infinite where there are none."""
     pairs = dataset["bounds"].transpose("variable", "end").values.tolist()
     return [(-np.inf if np.isnan(low) else low, np.inf if np.isnan(high) else high) for low, high in pairs]

@@ -45,6 +45,7 @@ class Decomposition:
     random_state: RandomState
     callback: Callback | None
     verbose: int
+    warns: bool = True
 
     @property
     def is_of_all_triples(self) -> bool:
@@ -72,7 +73,8 @@ class Decomposition:
             random_state=self.random_state,
             callback=self.callback,
             verbose=self.verbose,
-            options=SolverOptions(n_jobs=self.n_jobs, warn=not self.is_start),  # which is cut short on purpose
+            # A start is cut short on purpose.
+            options=SolverOptions(n_jobs=self.n_jobs, warn=self.warns and not self.is_start),
         )
 
     def solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:

@@ -17,9 +17,10 @@ from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.coupled_stage import Decomposition
+from tensorly_smp.likelihood.bin_likelihood import code_likelihood
 from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
+from tensorly_smp.likelihood.em import LikelihoodSolution, raise_likelihood
 from tensorly_smp.likelihood.expectation import Expectation, expectation, log_floored
 from tensorly_smp.marginals.histograms import Marginals, count_chunk
 from tensorly_smp.samples.labels import SampleLabels, aligned
@@ -53,7 +54,7 @@ class FitSamples(Protocol):
         """The coupled CPD."""
 
     def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
-        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""
+        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.raise_likelihood`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +176,10 @@ class SamplesInMemory:
         """The coupled CPD."""
         return decomposition.solution(self.codes, self.weights)
 
-    def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
-        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_em`."""
-        return refine_em(factors, self.codes, sample_weight=self.weights, **options)
+    def refine_em(self, factors: MixtureFactors, *, smoothing: float = 0.0, **options: Any) -> LikelihoodSolution:
+        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.raise_likelihood`."""
+        likelihood = code_likelihood(self.codes, self.weights, smoothing)
+        return raise_likelihood(likelihood, factors, self.codes.binning, **options)
 
 
 def in_memory(values: np.ndarray, binning: Binning, weights: np.ndarray | None) -> SamplesInMemory:

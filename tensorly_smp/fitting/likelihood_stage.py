@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -16,12 +18,14 @@ from tensorly_smp._support.threads import one_blas_thread
 from tensorly_smp.decomposition.solution import CoupledSolution, solution_to_dataset
 from tensorly_smp.densities.spline_dataset import with_smooth_fit
 from tensorly_smp.exceptions import ConvergenceWarning
+from tensorly_smp.factors.datasets import factors_to_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitting.coupled_stage import MOST_VARIABLES_FOR_STARTS, Decomposition
-from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples
+from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, SamplesInMemory
+from tensorly_smp.fitting.multistart import OTHER_CLUSTERS, RefinedCandidates, Rival, is_as_near, refine_candidates
 from tensorly_smp.fitting.multistart import Callback as PassCallback
-from tensorly_smp.fitting.multistart import RefinedCandidates, refine_candidates
+from tensorly_smp.fitting.other_starts import End, labels_of, near_starts, other_starts
 from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace
 from tensorly_smp.fitting.starts import (
     Searched,
@@ -35,7 +39,11 @@ from tensorly_smp.fitting.starts import (
     stopped_status,
 )
 from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.identifiability.rivals import Solution, with_rivals
+from tensorly_smp.likelihood.agreement import distinct_clusterings
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells
+from tensorly_smp.likelihood.em import LikelihoodSolution
+from tensorly_smp.likelihood.nonnested import deviation_of_difference
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 
@@ -55,22 +63,72 @@ class Refinement:
         """The Dataset of the fit."""
         if self.refine == "smooth":
             return self._by_smoothed_em(samples, variables)
-        solution = self._decomposed(samples, variables)
+        starts = self._searched(samples, variables) if self._is_searched else None
+        solution = self._decomposed(samples, starts)
         stopped = stopped_status(solution)
         if self.refine is None:
-            dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
-            # A callback stops its own start only.
-            return dataset if stopped is not StopReason.INTERRUPTED else _marked(dataset, stopped)
-        refined = samples.refine_em(
-            solution.factors,
+            dataset = _sorted_dataset(solution, solution.factors.to_numpy())
+            if stopped is not None:
+                # A callback stops its own start only.
+                return dataset if stopped is not StopReason.INTERRUPTED else _marked(dataset, stopped)
+            others = self._other_ends(samples, starts, solution)
+            return _with_others(dataset, samples.subsample, solution.factors.to_numpy().sort(), others)
+        refined = self._refined(samples, solution.factors, stopped is not None)
+        if stopped is not None or refined.status is StopReason.INTERRUPTED:
+            return _marked(with_likelihood_trace(_sorted_dataset(solution, refined.factors), refined), stopped)
+        # Whichever start ends higher is the result: the best one only began higher.
+        number = solution.best_start if starts is None else starts.best_candidate
+        ends = self._other_ends(samples, starts, solution) | {number: End.of(refined)}
+        top = max(ends, key=lambda i: (ends[i].value, i == number))
+        found = ends.pop(top).solution
+        assert isinstance(found, LikelihoodSolution)
+        dataset = with_likelihood_trace(_sorted_dataset(solution, found.factors), found)
+        return _with_others(dataset, samples.subsample, found.factors.sort(), ends)
+
+    def _decomposed(self, samples: FitSamples, starts: Starts | None) -> CoupledSolution:
+        """The coupled CPD to its end; after a search only from its best result."""
+        if starts is None:
+            return samples.decompose(self.decomposition)
+        return starts.solution if starts.status is not None else self._decomposed_from(samples, starts.solution.factors)
+
+    def _decomposed_from(self, samples: FitSamples, start: MixtureFactors, warns: bool = True) -> CoupledSolution:
+        return samples.decompose(replace(self.decomposition, init=start, n_init=1, warns=warns))
+
+    def _refined(
+        self, samples: FitSamples, start: MixtureFactors, is_stopped: bool = False, warns: bool = True
+    ) -> LikelihoodSolution:
+        """EM on the bins; only its beginning if the fit has been stopped."""
+        return samples.refine_em(
+            start,
             smoothing=EM_SMOOTHING,
             n_iter_max=self.decomposition.max_iter,
             tol=self.decomposition.tol,
-            callback=None if stopped is None else (lambda *_: True),
+            callback=(lambda *_: True) if is_stopped else None,
             verbose=self.decomposition.verbose,
+            warns=warns,
         )
-        dataset = solution_to_dataset(replace(solution, factors=refined.factors.sort()))
-        return _marked(with_likelihood_trace(dataset, refined), stopped)
+
+    def _other_ends(self, samples: FitSamples, starts: Starts | None, solution: CoupledSolution) -> dict[int, End]:
+        """Where other starts, or candidates of the search, end that began near the best one, by their numbers."""
+        subsample = samples.subsample
+        ends = {}
+        if starts is not None:
+            begun = {
+                i: binned_factors(subsample.codes, c.posterior, subsample.weights)
+                for i, c in enumerate(starts.candidates)
+            }
+            for i in near_starts(subsample, starts.solution.factors, begun):
+                ends[i] = End.of(self._decomposed_from(samples, begun[i], warns=False))
+        else:
+            own = zip(solution.start_factors, solution.start_statuses, solution.start_traces, strict=True)
+            for i, (factors, status, trace) in enumerate(own):
+                if i != solution.best_start:
+                    ends[i] = End(factors.to_numpy(), {"status": status.name.lower(), "n_sweeps": trace.n_sweeps})
+        if self.refine is None:
+            return ends
+        begun = {i: end.factors for i, end in ends.items()}
+        followed = list(ends) if starts is not None else near_starts(subsample, solution.factors, begun)
+        return {i: End.of(self._refined(samples, begun[i], warns=False)) for i in followed}
 
     @property
     def _is_searched(self) -> bool:
@@ -87,16 +145,6 @@ class Refinement:
                 searched, options.rank, options.n_init, options.random_state, options.n_jobs, options.verbose
             )
         return searched_starts(samples.subsample, found)
-
-    def _decomposed(self, samples: FitSamples, variables: Variables) -> CoupledSolution:
-        """The coupled CPD to its end; after a search only from its best result."""
-        if not self._is_searched:
-            return samples.decompose(self.decomposition)
-        starts = self._searched(samples, variables)
-        if starts.status is not None:
-            return starts.solution
-        start = starts.solution.factors
-        return samples.decompose(replace(self.decomposition, init=start, n_init=1))
 
     def _starts(self, samples: FitSamples, variables: Variables) -> Starts:
         """Candidates for smoothed EM."""
@@ -156,10 +204,14 @@ class Refinement:
         fit = found.fit
         if fit.status in (StopReason.INTERRUPTED, StopReason.CALLBACK):
             stopped = fit.status
+        rivals = found.rivals
+        best = found.best
         if not samples.is_complete and stopped is None:
             try:
                 fit = self._of_all(samples, fit)
                 stopped = StopReason.INTERRUPTED if fit.status is StopReason.INTERRUPTED else None
+                if stopped is None:
+                    best, fit, rivals = self._best_of_all(samples, best, fit, rivals)
             except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
                 stopped = StopReason.INTERRUPTED
         if fit.status is StopReason.MAX_SWEEPS and stopped is None:
@@ -168,11 +220,47 @@ class Refinement:
                 ConvergenceWarning,
             )
         solution = starts.solution
-        dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
-        dataset = with_smooth_fit(dataset, fit, np.array(variables.support, dtype=np.float64))
-        origins = [candidate.origin for candidate in starts.candidates[: len(found.criteria)]]
-        dataset = with_candidates(dataset, origins, found.criteria, found.agreement, found.best)
-        return _marked(dataset, stopped)
+        plain = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
+        bounds = np.array(variables.support, dtype=np.float64)
+        dataset = with_smooth_fit(plain, fit, bounds)
+        dataset = with_candidates(dataset, found.origins, found.criteria, found.agreement, best)
+        if stopped is not None:
+            return _marked(dataset, stopped)
+        solutions = [
+            Solution(
+                dataset=with_smooth_fit(plain, rival.fit, bounds),
+                labels=_clusters(subsample, rival.fit),
+                criterion=rival.fit.information - fit.information,
+                deviation=rival.deviation,
+                candidate=i,
+            )
+            for i, rival in rivals.items()
+        ]
+        return with_rivals(dataset, _clusters(subsample, fit), weights, solutions)
+
+    def _best_of_all(
+        self, samples: FitSamples, best: int, fit: SmoothFit, rivals: dict[int, Rival]
+    ) -> tuple[int, SmoothFit, dict[int, Rival]]:
+        """The best fit of all samples, by its position, and its rivals: where some of them left open which is best."""
+        if not rivals:
+            return best, fit, rivals
+        of_all = {i: self._of_all(samples, rival.fit) for i, rival in rivals.items()}
+        fits = {best: fit} | {i: each for i, each in of_all.items() if each.status is not StopReason.INTERRUPTED}
+        order = sorted(fits, key=lambda i: (-fits[i].information, i != best))
+        first = order[0]
+        top = fits[first]
+        subsample = samples.subsample
+        clusters = [_clusters(subsample, fits[i]) for i in order]
+        kept = distinct_clusterings(clusters, top.mixture.rank, subsample.weights, OTHER_CLUSTERS)
+        logs = {i: _log_densities(subsample, fits[i]) for i in (order[place] for place in kept)}
+        total = len(subsample.values) if subsample.weights is None else float(subsample.weights.sum())
+        near = {}
+        for i in list(logs)[1:]:
+            deviation = deviation_of_difference(logs[first], logs[i], subsample.weights)
+            deviation *= (top.total_weight / total) ** 0.5  # of all samples
+            if is_as_near(top.information - fits[i].information, deviation):
+                near[i] = Rival(fits[i], deviation)
+        return first, top, near
 
     def _of_all(self, samples: FitSamples, fit: SmoothFit) -> SmoothFit:
         """Smoothed EM of all samples, from the fit of some."""
@@ -197,6 +285,36 @@ class Refinement:
             *(found.log_likelihood, found.n_passes, found.status.name.lower(), time.perf_counter() - began),
         )
         return found
+
+
+def _sorted_dataset(solution: CoupledSolution, factors: MixtureFactors) -> xr.Dataset:
+    """Record of a decomposition, and factors by decreasing weight."""
+    return solution_to_dataset(replace(solution, factors=factors.sort()))
+
+
+def _with_others(
+    dataset: xr.Dataset, subsample: SamplesInMemory, factors: MixtureFactors, ends: Mapping[int, End]
+) -> xr.Dataset:
+    """The Dataset of a fit on bins with those of the other starts that are its rivals."""
+    rivals = [
+        Solution(factors_to_dataset(each.end.factors).assign_attrs(each.end.attrs), each.labels, *each.numbers)
+        for each in other_starts(subsample, factors, ends)
+    ]
+    return with_rivals(dataset, labels_of(subsample, factors), subsample.weights, rivals)
+
+
+def _clusters(samples: SamplesInMemory, fit: SmoothFit) -> np.ndarray:
+    """Most probable component (n_samples,), numbered by decreasing weight, as in the Dataset."""
+    posterior: Any = fit.posterior
+    if not isinstance(posterior, np.ndarray) or len(posterior) != len(samples.values):  # of all samples
+        posterior = samples.assign_to_grid(fit.cells).expect(fit.mixture, np.zeros(fit.penalty.size))[0].posterior
+    order = np.argsort(-fit.mixture.log_weights, kind="stable")
+    return posterior[:, order].argmax(axis=1)
+
+
+def _log_densities(samples: SamplesInMemory, fit: SmoothFit) -> np.ndarray:
+    """Log-densities (n_samples,) under a fit."""
+    return samples.assign_to_grid(fit.cells).log_densities(fit.mixture)
 
 
 def _on_bins(callback: Callback, samples: FitSamples) -> PassCallback:

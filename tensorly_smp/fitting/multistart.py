@@ -15,11 +15,13 @@ from tensorly_smp._support.progress import logger, progress_bar
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.fitting.fit_samples import SamplesInMemory
 from tensorly_smp.fitting.starts import Candidate
-from tensorly_smp.likelihood.agreement import SAME_CLUSTERS, adjusted_rand, contingency
-from tensorly_smp.likelihood.cell_samples import CellStatistics, SmoothMixture, on_best_cells
+from tensorly_smp.likelihood.agreement import SAME_CLUSTERS, adjusted_rand, contingency, distinct_clusterings
+from tensorly_smp.likelihood.cell_samples import CellSamples, SmoothMixture, on_best_cells
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.expectation import Expectation
+from tensorly_smp.likelihood.nonnested import deviation_of_difference
 from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
+from tensorly_smp.search.rivals import rival_moves
 
 #: Passes after which candidates are compared, and candidates of a start that are: the first ones.
 SCREENING_PASSES, MOST_SCREENED = 10, 8
@@ -30,6 +32,17 @@ KEPT_BELOW, MOST_KEPT = 12.0, 2
 MOST_AGAIN = 2
 #: Mean of the largest posteriors above which sharper ones are the same.
 CLEAR = 0.995
+#: Solutions that are no more than this below the best are its rivals: in nats, or in standard deviations of the
+#: difference, whichever is more (the test of Vuong 1989 at 5 %).
+RIVAL_BELOW, RIVAL_DEVIATIONS = 3.0, 1.96
+#: At most so many, if their clusters agree less than this (adjusted Rand index) with those of the best and of
+#: each other.
+MOST_RIVALS, OTHER_CLUSTERS = 5, 0.9
+#: Candidates with other clusters that are no more than so many nats farther below the best after the first passes are
+#: followed to their end, at most so many at a time.
+NEAR_RIVAL, MOST_FOLLOWED = 8.0, 4
+#: Farther below the best than this, in nats, none is looked at.
+HOPELESS = 100.0
 
 #: Called before every pass with the posteriors and the penalized log-likelihood; returning True stops.
 Callback = Callable[[np.ndarray, float], bool | None]
@@ -49,12 +62,33 @@ class RefinedCandidates:
         Log-likelihood less the effective number of parameters, in nats, as far as a candidate was followed.
     agreement : ndarray (n_candidates,)
         Adjusted Rand index of the clusters with those of the best.
+    origins : list of str
+        How every candidate was found; "move" for those that were tried beside the best, which come last.
+    rivals : dict of Rival
+        Candidates that may be as good as the best and have other clusters, by position, best first.
     """
 
     fit: SmoothFit
     best: int
     criteria: np.ndarray
     agreement: np.ndarray
+    origins: list[str]
+    rivals: dict[int, Rival]
+
+
+@dataclass(frozen=True, eq=False)
+class Rival:
+    """A fit that may be as good as the best one.
+
+    Attributes
+    ----------
+    fit : SmoothFit
+    deviation : float
+        Standard deviation of the difference of the log-likelihoods, in nats.
+    """
+
+    fit: SmoothFit
+    deviation: float
 
 
 def refine_candidates(
@@ -74,7 +108,9 @@ def refine_candidates(
 
     The first candidates of a start are followed for a few passes; the very first of them, and those near the best by
     then, are followed to their end. For the best of these the coordinates are chosen once more, and it is tried again
-    from sharper posteriors. Every start goes its own way, so that with more of them the criterion never ends lower.
+    from sharper posteriors. Then its rivals are looked for: other candidates near it whose clusters differ, and models
+    in which a pair of components is one, for which another component is two; not beside a start that is given. Every
+    start goes its own way, so that with more of them the criterion never ends lower.
 
     The likelihood alone would prefer solutions with a component of a few samples; the effective number of parameters
     makes up for that.
@@ -107,7 +143,6 @@ def refine_candidates(
     first = samples.assign_to_grid(cells)
     numbers = sorted({candidate.start for candidate in candidates})
     posteriors = [candidate.posterior for candidate in candidates]
-    fits: list[SmoothFit | None] = [None] * len(candidates)
 
     def one_start(number: int, check: Callable[[], None]) -> _Reached:
         def call(_: SmoothMixture, expected: Expectation, value: float) -> bool | None:
@@ -117,9 +152,10 @@ def refine_candidates(
 
         own = {i: posteriors[i] for i, candidate in enumerate(candidates) if candidate.start == number}
         own = dict(islice(own.items(), MOST_SCREENED))
-        run = _Run(first, others, samples.assign_to_grid, samples.weights, options | dict(callback=call), n_iter_max)
-        reached = run.follow_all(own)
-        bar.advance(criterion=reached.fits[reached.best].information)
+        run = _Run(first, others, samples, options | dict(callback=call), n_iter_max)
+        # Who gives a start wants the solution there.
+        reached = run.follow_all(own, with_rivals=any(candidates[i].origin != "given" for i in own))
+        bar.advance(criterion=reached.best.information)
         return reached
 
     with (
@@ -130,10 +166,17 @@ def refine_candidates(
         reached, is_interrupted = run_each(
             one_start, numbers, allowed_threads(n_jobs), lambda found: found.is_interrupted
         )
+    fits: list[SmoothFit | None] = [None] * len(candidates)
+    followed: set[int] = set()
     for found in reached:
         for i, each in found.fits.items():
             fits[i] = each
-    best = max((found.best for found in reached), key=lambda i: _rounded(_information(fits[i])))
+        followed |= found.followed
+        for is_at_end, moved in found.moved:
+            if is_at_end:
+                followed.add(len(fits))
+            fits.append(moved)
+    best = max(range(len(fits)), key=lambda i: _ranked(fits[i]))
     fit = fits[best]
     assert fit is not None
     if is_interrupted:
@@ -142,16 +185,75 @@ def refine_candidates(
         "Smoothed EM: %d candidates, number %d best: log-likelihood %.6g after %d passes, %s; %.2f s",
         *(len(fits), best, fit.log_likelihood, fit.n_passes, fit.status.name.lower(), time.perf_counter() - began),
     )
-    ends = [start if each is None else each.posterior for start, each in zip(posteriors, fits, strict=True)]
+    starts = posteriors + [np.empty(0)] * (len(fits) - len(posteriors))
+    ends = [start if each is None else each.posterior for start, each in zip(starts, fits, strict=True)]
     clusters = [posterior.argmax(axis=1) for posterior in ends]
     tables = [contingency(clusters[best], each, fit.mixture.rank, samples.weights) for each in clusters]
+    criteria = np.array([np.nan if each is None else each.information for each in fits])
+    is_stopped = is_interrupted or fit.status is StopReason.CALLBACK
+    rivals = {} if is_stopped else _rivals({i: end for i in followed if (end := fits[i])}, best, samples)
     return RefinedCandidates(
-        fit, best, np.array([_information(each) for each in fits]), np.array([adjusted_rand(table) for table in tables])
+        fit=fit,
+        best=best,
+        criteria=criteria,
+        agreement=np.array([adjusted_rand(table) for table in tables]),
+        origins=[candidate.origin for candidate in candidates] + ["move"] * (len(fits) - len(candidates)),
+        rivals=rivals,
     )
 
 
-def _information(fit: SmoothFit | None) -> float:
-    return np.nan if fit is None else fit.information
+def _rivals(fits: dict[int, SmoothFit], best: int, samples: SamplesInMemory) -> dict[int, Rival]:
+    """Fits at their end that may be as good as the best one, and have other clusters; best first."""
+    on_grids: list[CellSamples] = []
+
+    def on_cells(cells: Cells) -> CellSamples:
+        known = [each for each in on_grids if each.cells is cells]
+        if not known:
+            on_grids.append(samples.assign_to_grid(cells))
+        return (known or on_grids[-1:])[0]
+
+    others = {i: fits[i] for i in fits if i != best}
+    found: dict[int, Rival] = {}
+    for i in _with_other_clusters(others, fits[best], samples.weights):
+        below = fits[best].information - others[i].information
+        if below > HOPELESS:
+            break
+        rival = Rival(others[i], _deviation(others[i], fits[best], on_cells))
+        if is_as_near(below, rival.deviation) and len(found) < MOST_RIVALS:
+            found[i] = rival
+    return found
+
+
+def is_as_near(below: float, deviation: float) -> bool:
+    """Whether samples leave open which of two solutions is nearer to the truth.
+
+    Parameters
+    ----------
+    below : float
+        What the criterion of one is below that of the other, in nats.
+    deviation : float
+        Standard deviation of the difference.
+    """
+    return below <= max(RIVAL_BELOW, RIVAL_DEVIATIONS * deviation)
+
+
+def _deviation(fit: SmoothFit, best: SmoothFit, on_cells: Callable[[Cells], CellSamples]) -> float:
+    first = on_cells(best.cells)
+    second = on_cells(fit.cells)
+    log_densities = (first.log_densities(best.mixture), second.log_densities(fit.mixture))
+    return deviation_of_difference(*log_densities, first.sample_weight)
+
+
+def _with_other_clusters(fits: dict[int, SmoothFit], best: SmoothFit, weights: np.ndarray | None) -> list[int]:
+    """Fits whose clusters differ from those of the best and of each other, best first."""
+    order = sorted(fits, key=lambda i: (-_ranked(fits[i]), i))
+    clusters = [each.posterior.argmax(axis=1) for each in (best, *(fits[i] for i in order))]
+    kept = distinct_clusterings(clusters, best.mixture.rank, weights, OTHER_CLUSTERS)
+    return [order[i - 1] for i in kept[1:]]
+
+
+def _ranked(fit: SmoothFit | None) -> float:
+    return -np.inf if fit is None else _rounded(fit.information)
 
 
 def _rounded(value: float) -> float:
@@ -161,10 +263,15 @@ def _rounded(value: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Reached:
-    """Fits of the candidates of one start, by position, and the best one."""
+    """Fits of the candidates of one start, by position, which of them are at their end, and the best of all.
+
+    `moved` are the models that were tried beside it, each with whether it is at its end.
+    """
 
     fits: dict[int, SmoothFit]
-    best: int
+    followed: set[int]
+    best: SmoothFit
+    moved: list[tuple[bool, SmoothFit]]
     is_interrupted: bool
 
 
@@ -173,25 +280,28 @@ class _Run:
 
     def __init__(
         self,
-        samples: CellStatistics,
+        first: CellSamples,
         others: Sequence[Cells],
-        assign_to_grid: Callable[[Cells], CellStatistics],
-        weights: np.ndarray | None,
+        samples: SamplesInMemory,
         options: dict[str, Any],
         n_iter_max: int,
     ) -> None:
-        self.samples = samples
-        self.weights = weights
-        self.choices = [*others, samples.cells] if others else []
-        self.assign_to_grid = assign_to_grid
+        self.samples = first
+        self.values = samples.values
+        self.weights = samples.weights
+        self.choices = [*others, first.cells] if others else []
+        self.assign_to_grid = samples.assign_to_grid
         self.options = options
         self.n_iter_max = n_iter_max
         self.fits: dict[int, SmoothFit] = {}
+        self.followed: set[int] = set()
         self.near: dict[int, tuple[np.ndarray, SmoothMixture]] = {}
         self.chosen_by: np.ndarray | None = None
+        self.first_move = 0
 
-    def follow_all(self, candidates: dict[int, np.ndarray]) -> _Reached:
-        """The best fit from posteriors (n_samples, rank), each under its position."""
+    def follow_all(self, candidates: dict[int, np.ndarray], with_rivals: bool = True) -> _Reached:
+        """The best fit from posteriors (n_samples, rank), each under its position, and those near it."""
+        self.first_move = max(candidates) + 1
         for i, posterior in candidates.items():
             self._follow(i, posterior, min(SCREENING_PASSES, self.n_iter_max), 1)
             if self._is_stopped(i):
@@ -201,23 +311,60 @@ class _Run:
             self._choose_cells(top)
         near = [i for i in self.fits if self.fits[i].information >= self.fits[top].information - KEPT_BELOW]
         near = sorted(near, key=lambda i: -_rounded(self.fits[i].information))[:MOST_KEPT]
-        waiting = sorted({*near, next(iter(candidates))})
-        followed: set[int] = set()
+        if not self._follow_to_end(sorted({*near, next(iter(candidates))})) or not self.n_iter_max:
+            return self._reached()
+        for improved in (self._improved_by_cells, self._improved_by_sharper):
+            for _ in range(MOST_AGAIN):
+                if self._is_stopped(self._best()) or not improved():
+                    break
+        if with_rivals:
+            self._look_for_rivals()
+        return self._reached()
+
+    def _follow_to_end(self, waiting: list[int]) -> bool:
+        """Follow candidates to their end, and every one that is the best then; False if that was stopped."""
         while waiting:
             for i in waiting:
                 self._follow(i, self.fits[i].posterior, self.n_iter_max, N_ROUNDS)
                 if self._is_stopped(i):
-                    return self._reached()
-            followed.update(waiting)
+                    return False
+            self.followed.update(waiting)
             # Penalties that are chosen anew may lower the criterion: then another one is the best, and goes on too.
-            waiting = [i for i in (self._best(),) if i not in followed]
-        for _ in range(MOST_AGAIN if self.n_iter_max else 0):
-            if not self._improved_by_cells() or self._is_stopped(self._best()):
+            waiting = [i for i in (self._best(),) if i not in self.followed]
+        return True
+
+    def _look_for_rivals(self) -> None:
+        """Follow what may be a rival of the best: other candidates near it, and models with other components as one.
+
+        Where one of these is better than the best, its own rivals are looked for too.
+        """
+        if self._is_stopped(self._best()) or not self._follow_to_end(self._near_best()):
+            return
+        for _ in range(MOST_AGAIN):
+            best = self._best()
+            for move in rival_moves(self.samples, self.fits[best], self.values):
+                i = max(self.fits) + 1
+                self._follow(i, move.posterior, min(SCREENING_PASSES, self.n_iter_max), 1)
+                if self._is_stopped(i):
+                    return
+            if not self._follow_to_end(self._near_best()) or self._best() == best:
+                return
+
+    def _near_best(self) -> list[int]:
+        """Candidates that are not at their end: the best if it is one, and those near it with other clusters."""
+        best = self._best()
+        waiting = {i: each for i, each in self.fits.items() if i not in self.followed and i != best}
+        chosen = [] if best in self.followed else [best]
+        for i in _with_other_clusters(waiting, self.fits[best], self.weights):
+            below = self.fits[best].information - waiting[i].information - NEAR_RIVAL
+            if below > HOPELESS or len(chosen) >= MOST_FOLLOWED:
                 break
-        for _ in range(MOST_AGAIN if self.n_iter_max else 0):
-            if self._is_stopped(self._best()) or not self._improved_by_sharper():
-                break
-        return self._reached()
+            if is_as_near(below, _deviation(waiting[i], self.fits[best], self._on_cells)):
+                chosen.append(i)
+        return chosen
+
+    def _on_cells(self, cells: Cells) -> CellSamples:
+        return self.samples if cells is self.samples.cells else self.assign_to_grid(cells)
 
     def _follow(self, i: int, posterior: np.ndarray, n_passes: int, n_rounds: int) -> None:
         fit = smooth_em(
@@ -303,4 +450,7 @@ class _Run:
 
     def _reached(self) -> _Reached:
         statuses = {fit.status for fit in self.fits.values()}
-        return _Reached(self.fits, self._best(), StopReason.INTERRUPTED in statuses)
+        best = self.fits[self._best()]
+        moved = [(i in self.followed, self.fits.pop(i)) for i in sorted(self.fits) if i >= self.first_move]
+        followed = {i for i in self.followed if i < self.first_move}
+        return _Reached(self.fits, followed, best, moved, StopReason.INTERRUPTED in statuses)

@@ -69,6 +69,12 @@ class Starts:
         """INTERRUPTED or CALLBACK if any start ended so."""
         return stopped_status(self.solution)
 
+    @property
+    def best_candidate(self) -> int:
+        """Position of the candidate that the solution is of; the first if it was no different from an earlier one."""
+        own = (i for i, candidate in enumerate(self.candidates) if candidate.start == self.solution.best_start)
+        return next(own, 0)
+
 
 def stopped_status(solution: CoupledSolution) -> StopReason | None:
     """INTERRUPTED or CALLBACK if any start of a solution ended so."""

@@ -16,8 +16,10 @@ from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.identifiability.alike import AlikePair, alike_pairs, separations
 from tensorly_smp.identifiability.issues import n_parameters, variable_names
 from tensorly_smp.identifiability.known import KNOWN, Known
+from tensorly_smp.identifiability.rivals import describe_rivals
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, as_partition
 from tensorly_smp.marginals.triples import resolve_triples
@@ -49,6 +51,10 @@ class Problem:
         than its bins.
     n_samples : int or None
         Size of the sample that the densities were fitted to.
+    alike : tuple of AlikePair
+        Pairs of components that samples tell apart in at most two variables, where densities were fitted to some.
+    rivals : tuple of str
+        Sentences about the other solutions of a fit that may be as good.
     drawn : weights and factors, or None
         A random model of the same sizes, which stands for almost every one; None if it would be too large.
     parallel_cosine : float
@@ -64,6 +70,8 @@ class Problem:
     factors: tuple[np.ndarray, ...] | None
     fine: tuple[np.ndarray, ...] | None
     n_samples: int | None
+    alike: tuple[AlikePair, ...]
+    rivals: tuple[str, ...]
     drawn: tuple[np.ndarray, tuple[np.ndarray, ...]] | None
     parallel_cosine: float
     max_parameters: int
@@ -114,6 +122,7 @@ def read_problem(
     rng = as_generator(random_state)
     found = _read_known(known, triples, patterns, dataset, recorded, len(bins), rng)
     is_fit = found.is_joint and factors is not None and "spline" in getattr(dataset, "data_vars", ())
+    fine = _fine_probabilities(dataset, factors) if is_fit and factors is not None else None
     return Problem(
         n_bins=bins,
         rank=components,
@@ -122,8 +131,10 @@ def read_problem(
         partition=None if partition is None else as_partition(partition, len(bins)),
         weights=None if factors is None else factors.weights,
         factors=None if factors is None else factors.factors,
-        fine=_fine_probabilities(dataset, factors) if is_fit and factors is not None else None,
+        fine=fine,
         n_samples=int(dataset.attrs["n_samples"]) if is_fit and "n_samples" in dataset.attrs else None,
+        alike=() if fine is None or factors is None else _alike(dataset, fine, factors.weights),
+        rivals=_rivals(dataset, names),
         drawn=_draw(bins, components, rng),
         parallel_cosine=_checked_cosine(parallel_cosine),
         max_parameters=checked_integer(max_parameters, "max_parameters", 0),
@@ -201,6 +212,21 @@ def _fine_probabilities(dataset: Any, factors: MixtureFactors) -> tuple[np.ndarr
 
     fine = fine_probabilities(dataset, factors)
     return None if fine is None else tuple(fine)
+
+
+def _alike(dataset: Any, fine: tuple[np.ndarray, ...], weights: np.ndarray) -> tuple[AlikePair, ...]:
+    """Pairs whose densities, but for those of two variables, would be one by Akaike's criterion."""
+    if "n_samples" not in dataset.attrs or "n_parameters" not in dataset.attrs:
+        return ()
+    separation = separations(fine, weights, float(dataset.attrs["n_samples"]))
+    return tuple(alike_pairs(separation, weights, float(dataset.attrs["n_parameters"]) / len(weights)))
+
+
+def _rivals(dataset: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
+    """Sentences about the rivals of a fit."""
+    if "rival_criterion" not in getattr(dataset, "data_vars", ()):
+        return ()
+    return tuple(describe_rivals(dataset, names))
 
 
 def _recorded_triples(subject: Any) -> Any:

@@ -15,6 +15,7 @@ from tensorly_smp._support.representations import html_summary, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.identifiability.alike import describe_alike
 from tensorly_smp.identifiability.criteria import Criteria, apply_criteria
 from tensorly_smp.identifiability.issues import PARALLEL_COSINE, ComponentPair, describe_pair
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
@@ -431,7 +432,13 @@ def _assemble(problem: Problem, criteria: Criteria) -> IdentifiabilityReport:
     return IdentifiabilityReport(
         verdict=criteria.verdict,
         lines=criteria.lines,
-        notes=(*criteria.notes, *_pair_notes(problem, criteria), *([] if problem.is_generic else [_SCOPE])),
+        notes=(
+            *criteria.notes,
+            *_pair_notes(problem, criteria),
+            *_alike_notes(problem, criteria),
+            *problem.rivals,
+            *([] if problem.is_generic else [_SCOPE]),
+        ),
         known=problem.known,
         partition=stacked.partition,
         stacked=stacked.stacked,
@@ -464,6 +471,16 @@ def _pair_notes(problem: Problem, criteria: Criteria) -> list[str]:
         others = "more " if shown else ""
         are = "pairs of components are" if more > 1 else "pair of components is"
         notes.append(f"{more} {others}{are} nearly parallel in some variable.")
+    return notes
+
+
+def _alike_notes(problem: Problem, criteria: Criteria) -> list[str]:
+    """Pairs that samples tell apart in two variables at most, if the exact densities say nothing of them."""
+    known = {pair.components for pair in criteria.pairs if pair.is_near_degenerate}
+    found = [pair for pair in problem.alike if pair.components not in known]
+    notes = [describe_alike(pair, problem.names) for pair in found[:_SHOWN_PAIRS]]
+    if len(found) > _SHOWN_PAIRS:
+        notes.append(f"{len(found) - _SHOWN_PAIRS} more pairs of components are hardly told apart likewise.")
     return notes
 
 

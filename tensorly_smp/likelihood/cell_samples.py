@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from tensorly_smp.likelihood.cells import Cells, combined_cells
-from tensorly_smp.likelihood.expectation import Expectation, expectation
+from tensorly_smp.likelihood.expectation import Expectation, expectation, log_joint
 from tensorly_smp.splines.log_spline import fit_log_splines
 from tensorly_smp.splines.penalties import FEW_PENALTIES, PENALTIES, choose_penalties, effective_parameters
 
@@ -181,13 +181,16 @@ class CellStatistics:
         return SmoothMixture(np.log(shares / shares.sum()), coefficients, tables)
 
 
+AnyStatistics = TypeVar("AnyStatistics", bound=CellStatistics)
+
+
 def on_best_cells(
-    on_grid: CellStatistics,
+    on_grid: AnyStatistics,
     others: Sequence[Cells],
-    assign_to_grid: Callable[[Cells], CellStatistics],
+    assign_to_grid: Callable[[Cells], AnyStatistics],
     posterior: Any,
     criterion: str,
-) -> tuple[CellStatistics, tuple[np.ndarray, SmoothMixture]]:
+) -> tuple[AnyStatistics, tuple[np.ndarray, SmoothMixture]]:
     """The samples on the cells that suit every variable best, given posteriors.
 
     Parameters
@@ -254,6 +257,18 @@ class CellSamples(CellStatistics):
             sample_weight=weights,
         )
 
+    def reweighted(self, sample_weight: np.ndarray) -> CellSamples:
+        """The same samples with other weights (n_samples,)."""
+        weights = np.where(np.diff(self.membership.indptr) > 0, sample_weight, 0.0)
+        overall = self.membership.T @ weights
+        return replace(
+            self,
+            prior=prior_counts(self.cells, overall),
+            log_volume=float(overall @ self.cells.log_widths),
+            total_weight=float(weights.sum()),
+            sample_weight=weights,
+        )
+
     def counts_from_posterior(self, posterior: np.ndarray) -> Expectation:
         """Expected counts of posteriors (n_samples, rank) that the caller has, in place of those of an E-step."""
         weighted = posterior * self.sample_weight[:, None]
@@ -262,6 +277,11 @@ class CellSamples(CellStatistics):
     def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
         """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells."""
         return expectation(self.membership, log_weights, log_tables, self.sample_weight)
+
+    def log_densities(self, mixture: SmoothMixture) -> np.ndarray:
+        """Log-density (n_samples,) of the observed entries of every sample, in the units of the variables."""
+        joint = log_joint(self.membership, mixture.log_weights, self.log_tables(mixture))
+        return np.asarray(logsumexp(joint, axis=1) - self.membership @ self.cells.log_widths)
 
 
 def telling_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:

@@ -294,6 +294,28 @@ def combined_cells(choices: Sequence[Cells], chosen: Mapping[int, int]) -> Cells
     return replace(choices[0], low=low, high=high, resolution=steps, transforms=transforms)
 
 
+def cells_along(
+    basis: SplineBasis,
+    low: np.ndarray,
+    high: np.ndarray,
+    transforms: tuple[ArcsinhTransform, ...],
+    discrete: tuple[int, ...],
+    edges: tuple[np.ndarray, ...],
+    categories: tuple[np.ndarray, ...],
+    values: np.ndarray,
+) -> Cells:
+    """Cells of a fit that is known by its splines, for its samples (n_samples, n_variables).
+
+    Parameters are those of :class:`Cells`; the step to which values are rounded is that of the samples.
+    """
+    cells = Cells(basis, low, high, transforms, np.zeros(len(low)), discrete, edges, categories)
+    steps = np.zeros(len(low))
+    for n in cells.smooth:
+        step = Observed.of(values[:, n], None, rounding=0.0).step
+        steps[n] = step if step > 0.5 * cells.widths(n).min() else 0.0
+    return replace(cells, resolution=steps)
+
+
 @dataclass(frozen=True)
 class _Line:
     """Ends and transform of the cells of one variable, and the step to which its values are rounded, or 0."""

@@ -238,6 +238,7 @@ def raise_likelihood(
     extrapolate: bool = True,
     callback: Callback | None = None,
     verbose: int = 0,
+    warns: bool = True,
 ) -> LikelihoodSolution:
     """EM from given factors, wherever the samples are; parameters as those of :func:`refine_em`.
 
@@ -249,6 +250,8 @@ def raise_likelihood(
     binning : Binning
     mixing, n_iter_max, tol, extrapolate, callback, verbose
         As for `refine_em`.
+    warns : bool, default True
+        False gives no warning.
 
     Returns
     -------
@@ -287,7 +290,7 @@ def raise_likelihood(
         )
     log_likelihoods = log_likelihoods or [reached.detail.log_likelihood / likelihood.n_samples]
     solution = LikelihoodSolution(as_factors(reached.position), _trace(log_likelihoods, reached), reached.status)
-    _report(solution)
+    _report(solution, warns)
     return solution
 
 
@@ -314,13 +317,15 @@ def _check_start(factors: Any, codes: Any, callback: Any) -> None:
         raise InvalidTypeError(f"callback is {shown(callback)}; expected a function of factors and a number, or None.")
 
 
-def _report(solution: LikelihoodSolution) -> None:
-    """Log how EM ended, and warn where it has not converged or has left a component empty."""
+def _report(solution: LikelihoodSolution, warns: bool) -> None:
+    """Log how EM ended, and warn, if asked, where it has not converged or has left a component empty."""
     trace = solution.trace
     logger.info(
         "EM: log-likelihood %.6g per sample after %d passes, %s; %.2f s",
         *(solution.log_likelihood, trace.n_passes, solution.status.name.lower(), trace.seconds[-1]),
     )
+    if not warns:
+        return
     if solution.status is StopReason.MAX_SWEEPS:
         warn(
             f"EM stopped after {solution.trace.n_passes} passes: {solution.status.explanation}; "

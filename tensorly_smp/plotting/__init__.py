@@ -10,6 +10,7 @@ from tensorly_smp.plotting.factors import plot_factors
 from tensorly_smp.plotting.identifiability import plot_identifiability
 from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.pairs import plot_pairs
+from tensorly_smp.plotting.rivals import plot_rivals
 from tensorly_smp.plotting.selection import plot_selection
 from tensorly_smp.plotting.spectrum import plot_singular_values
 from tensorly_smp.plotting.traces import plot_loss
@@ -23,6 +24,7 @@ __all__ = [
     "plot_independence",
     "plot_loss",
     "plot_pairs",
+    "plot_rivals",
     "plot_selection",
     "plot_singular_values",
     "plot_unmixing",

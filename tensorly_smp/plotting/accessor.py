@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from tensorly_smp.independence import check_independence
 from tensorly_smp.plotting.calibration import plot_calibration
@@ -14,6 +15,7 @@ from tensorly_smp.plotting.factors import plot_factors
 from tensorly_smp.plotting.identifiability import plot_identifiability
 from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.pairs import plot_pairs
+from tensorly_smp.plotting.rivals import plot_rivals
 from tensorly_smp.plotting.spectrum import plot_singular_values
 from tensorly_smp.plotting.traces import plot_loss
 
@@ -51,9 +53,11 @@ class ModelPlots:
         page: int = 0,
         axes: Any = None,
         figsize: tuple[float, float] | None = None,
+        bootstrap: xr.Dataset | None = None,
+        level: float = 0.95,
     ) -> np.ndarray:
         """Densities of every variable in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return plot_conditionals(self._model, X, variables, page, axes, figsize)
+        return plot_conditionals(self._model, X, variables, page, axes, figsize, bootstrap, level)
 
     __call__ = conditionals  # the picture to begin with
 
@@ -93,6 +97,17 @@ class ModelPlots:
         Options are those of :func:`~tensorly_smp.check_independence`, by default with ``random_state=0``.
         """
         return plot_independence(check_independence(self._model, X, **({"random_state": 0} | options)), ax, figsize)
+
+    def rivals(
+        self,
+        X: Any = None,
+        rival: int = 0,
+        variables: Sequence[Hashable] | Hashable | None = None,
+        axes: Any = None,
+        figsize: tuple[float, float] | None = None,
+    ) -> np.ndarray:
+        """Densities beside those of another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
+        return plot_rivals(self._model, X, rival, variables, axes, figsize)
 
     def calibration(
         self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None, figsize: tuple[float, float] | None = None

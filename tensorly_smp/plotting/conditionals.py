@@ -6,13 +6,19 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
+from tensorly_smp._support.checks import is_real
+from tensorly_smp._support.representations import shown as short
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting.marginal import axis_of, draw_variable, note_left_out
 from tensorly_smp.plotting.names import axis_names, density_name
+from tensorly_smp.plotting.scales import AxisScale
 from tensorly_smp.plotting.style import (
     PER_PAGE,
     characters,
     component_legend,
+    component_style,
     count_axes,
     page_of,
     page_title,
@@ -20,7 +26,7 @@ from tensorly_smp.plotting.style import (
     plain_frame,
     weight_text,
 )
-from tensorly_smp.plotting.subject import read_subject
+from tensorly_smp.plotting.subject import Subject, read_subject
 
 #: Characters of a line of a name below its panel, at most.
 NAME_WIDTH = 28
@@ -33,6 +39,8 @@ def plot_conditionals(
     page: int = 0,
     axes: Any = None,
     figsize: tuple[float, float] | None = None,
+    bootstrap: xr.Dataset | None = None,
+    level: float = 0.95,
 ) -> np.ndarray:
     """Draw the densities of every variable in every component, a panel for each variable.
 
@@ -68,6 +76,12 @@ def plot_conditionals(
         for the legend. By default those of a new figure.
     figsize : (float, float), optional
         Width and height of a new figure, in inches.
+    bootstrap : Dataset, optional
+        Replicates, as of :meth:`SmoothProductMixture.bootstrap`: percentile intervals of the densities are drawn as
+        bands, point by point; of discrete variables there are none. They show how far samples move the fit, and not
+        where smoothing has lowered a peak.
+    level : float, default 0.95
+        Of the intervals.
 
     Returns
     -------
@@ -77,7 +91,8 @@ def plot_conditionals(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        Nothing that has densities, unknown variables, a page that there is not, X of other variables, no Axes.
+        Nothing that has densities, unknown variables, a page that there is not, X of other variables, no Axes,
+        replicates of another model.
     MissingDependencyError
         matplotlib is not installed.
 
@@ -95,6 +110,7 @@ def plot_conditionals(
     values = subject.values(X)
     units = subject.units(X)
     subject.density  # noqa: B018  # errors before there is a figure
+    bands = None if bootstrap is None else read_bands(subject, bootstrap, level)
     per_page = count_axes(axes, PER_PAGE)
     shown, n_pages = page_of(positions, page, per_page)
     places = panels(axes, len(shown), figsize=figsize)
@@ -109,6 +125,8 @@ def plot_conditionals(
     columns = places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
     for place, (ax, n) in enumerate(zip(places, shown, strict=True)):
         draw_variable(ax, subject, n, values, components)
+        if bands is not None and not subject.discrete[n]:
+            _draw_bands(ax, bands, n, scales[n])
         ax.set_xlabel(names[n])
         if differ or place % columns == 0:
             ax.set_ylabel(titles[n])
@@ -119,6 +137,37 @@ def plot_conditionals(
     if axes is None:
         page_title(places[0].figure, page * per_page, len(shown), len(positions), page, n_pages)
     return places
+
+
+def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Points (n_variables, n_points), and ends (2, n_variables, n_points, rank) of the intervals of replicates."""
+    if not isinstance(bootstrap, xr.Dataset):
+        raise InvalidTypeError(f"bootstrap is {type(bootstrap).__name__}; expected the Dataset of model.bootstrap(X).")
+    if not is_real(level) or not 0.0 < level < 1.0:
+        raise InvalidInputError(f"level is {short(level)}; expected a number between 0 and 1.")
+    if "density" not in bootstrap or "x" not in bootstrap:
+        raise InvalidInputError("bootstrap has no replicates of densities; expected the Dataset of model.bootstrap(X).")
+    density = bootstrap["density"].transpose("replicate", "variable", "point", "component").values
+    if density.shape[1::2] != (len(subject.names), subject.rank):
+        raise InvalidInputError(
+            f"bootstrap is of {density.shape[1]} variables and {density.shape[3]} components; expected "
+            f"{len(subject.names)} and {subject.rank}, as the model."
+        )
+    tail = 0.5 * (1.0 - float(level))
+    return bootstrap["x"].transpose("variable", "point").values, np.quantile(density, [tail, 1.0 - tail], axis=0)
+
+
+def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, scale: AxisScale | None) -> None:
+    """Shade the intervals of one variable; the panel grows with them, by half at most."""
+    points, (low, high) = bands[0][n], bands[1][:, n]
+    if scale is not None:
+        low, high = (each * scale.slope(points)[:, None] for each in (low, high))
+    limits, (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    for r in range(low.shape[1]):
+        color = component_style(r)["color"]
+        ax.fill_between(points, low[:, r], high[:, r], color=color, alpha=0.22, linewidth=0.0, zorder=1.5)
+    ax.set_xlim(*limits)
+    ax.set_ylim(bottom, min(max(top, 1.03 * float(high.max())), 1.5 * top))
 
 
 def _legend_entries(places: np.ndarray, weights: np.ndarray) -> tuple[list[Any], list[str]]:

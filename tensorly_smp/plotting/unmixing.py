@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from tensorly_smp.exceptions import InvalidTypeError
 from tensorly_smp.independence import check_independence
@@ -102,9 +103,11 @@ class UnmixedPlots(ModelPlots):
         page: int = 0,
         axes: Any = None,
         figsize: tuple[float, float] | None = None,
+        bootstrap: xr.Dataset | None = None,
+        level: float = 0.95,
     ) -> np.ndarray:
         """Densities of every source in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return super().conditionals(self._sources(X), variables, page, axes, figsize)
+        return super().conditionals(self._sources(X), variables, page, axes, figsize, bootstrap, level)
 
     __call__ = conditionals
 
@@ -117,6 +120,17 @@ class UnmixedPlots(ModelPlots):
     ) -> np.ndarray:
         """Contours of the components in the sources: :func:`~tensorly_smp.plotting.plot_pairs`."""
         return super().pairs(self._sources(X), variables, axes, figsize)
+
+    def rivals(
+        self,
+        X: Any = None,
+        rival: int = 0,
+        variables: Sequence[Hashable] | Hashable | None = None,
+        axes: Any = None,
+        figsize: tuple[float, float] | None = None,
+    ) -> np.ndarray:
+        """Densities of the sources beside another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
+        return super().rivals(self._sources(X), rival, variables, axes, figsize)
 
     def calibration(
         self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None, figsize: tuple[float, float] | None = None

@@ -14,6 +14,8 @@ import xarray as xr
 
 from tensorly_smp._support.representations import listed, shown
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
+from tensorly_smp.factors.datasets import factors_from_dataset
+from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset
 from tensorly_smp.storage.probes import FORMAT
 
 FORMAT_VERSION = 1
@@ -52,6 +54,15 @@ _OPTIONAL = {
     "spline_center": (("variable",), "f"),
     "spline_scale": (("variable",), "f"),
     "start_trace": (("start", "start_sweep"), "f"),
+}
+_REQUIRED_OF_RIVALS = {
+    "rival_criterion": (("rival",), "f"),
+    "rival_deviation": (("rival",), "f"),
+    "rival_agreement": (("rival",), "f"),
+    "rival_candidate": (("rival",), "i"),
+    "rival_overlap": (("rival", "component", "rival_component"), "f"),
+    "rival_weights": (("rival", "component"), "f"),
+    "rival_factors": (("rival", "variable", "bin", "component"), "f"),
 }
 _CONTAINERS = ("array", "dataframe", "dataarray", "polars", "pyarrow")
 
@@ -171,6 +182,8 @@ def model_of_dataset(dataset: xr.Dataset, source: str, estimators: Sequence[Any]
             model._set_fitted(dataset, names)
             if not np.isfinite(model.density_.logpdf(_a_sample(model))).all():
                 raise ValueError("its density is not finite")
+            for k in range(n_rivals(dataset)):
+                _check_rival(model, k)
         if getattr(model, "binning", None) == "given":
             model.set_params(binning=model.binning_)
         return model
@@ -195,6 +208,7 @@ def _check_variables(dataset: xr.Dataset) -> None:
     """Refuse what no fit makes, in words that say what it is."""
     required = _REQUIRED | (_REQUIRED_OF_SPLINES if dataset.attrs["density"] == "logspline" else {})
     required |= _REQUIRED_OF_UNMIXED if "estimator" in dataset.attrs else {}
+    required |= _REQUIRED_OF_RIVALS if "rival" in dataset.dims else {}
     for name, (dims, kind) in (required | {name: _OPTIONAL[name] for name in _OPTIONAL if name in dataset}).items():
         if name not in dataset:
             raise ValueError(f"it lacks {name}")
@@ -217,6 +231,14 @@ def _check_variables(dataset: xr.Dataset) -> None:
             raise ValueError(f"triples have dimensions {triples.dims} and dtype {triples.dtype}")
         if not (np.diff(triples.values, prepend=-1, append=n_variables) > 0).all():
             raise ValueError(f"triples are not all increasing numbers below {n_variables}")
+
+
+def _check_rival(model: Any, k: int) -> None:
+    """Refuse a rival that is no mixture; densities that are made of bins are not made here, as they may warn."""
+    if "spline" not in model.result_:
+        factors_from_dataset(rival_dataset(model.result_, k))
+    elif not np.isfinite((rival := model.rivals(k)).density_.logpdf(_a_sample(rival))).all():
+        raise ValueError("the density of a rival is not finite")
 
 
 def _a_sample(model: Any) -> np.ndarray:

@@ -7,6 +7,9 @@ import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting import plot_independence, plot_unmixing
 
+#: Columns whose values are permuted have no groups.
+pytestmark = pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
+
 
 @pytest.fixture(scope="module")
 def X():

@@ -254,6 +254,7 @@ def test_wrap_dataarray(index, transposed):
     xr.testing.assert_identical(labels.wrap_variables(VALUES), X[{"gene": [2, 0, 1]}])
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
 def test_results_of_a_dataarray_become_dataframes():
     X = xr.DataArray(np.random.default_rng(0).normal(size=(60, 3)), dims=("sample", "variable"))
     model = smp.SmoothProductMixture(2, n_init=1, random_state=0).fit(X)

@@ -1,0 +1,267 @@
+"""Replicates of a fit: what theory says of their spread, and what is held."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from sklearn.exceptions import NotFittedError
+
+import tensorly_smp as smp
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp.uncertainty.bootstrap import points_of, run_bootstrap
+from tensorly_smp.uncertainty.refits import Refitted
+from tensorly_smp.uncertainty.replicates import Drawn, Rows
+
+DATA = smp.datasets.make_smooth_mixture("gaussian", 600, 5, 2, random_state=0)
+X = DATA.X
+KINDS = ["smooth", "em", None]
+MIXED = pd.DataFrame(
+    {"count": np.random.default_rng(0).poisson(1 + 4 * DATA.labels), "a": X[:, 0], "b": X[:, 1], "c": X[:, 2]}
+)
+
+
+def fit(values=X, sample_weight=None, n_components=2, **parameters):
+    return smp.SmoothProductMixture(n_components, random_state=0, **parameters).fit(values, sample_weight=sample_weight)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {refine: fit(refine=refine, density="auto" if refine == "smooth" else "histogram") for refine in KINDS}
+
+
+@pytest.fixture(scope="module")
+def replicates(models):
+    return models["smooth"].bootstrap(X, 100, random_state=0)
+
+
+@pytest.mark.parametrize("refine", KINDS)
+def test_fitted_again_to_its_own_samples_a_model_stays(models, refine):
+    model = models[refine]
+    refit = model._refit(X)
+    on_grid = refit.assign_to_grid(X)
+    posterior = refit.posterior(on_grid)
+    np.testing.assert_allclose(posterior, model.predict_proba(X), atol=0.02)
+    again = refit.refit(on_grid, np.ones(600), posterior)
+    np.testing.assert_allclose(again.weights, model.weights_, atol=1e-3)
+    for one, two in zip(again.conditionals, model.density_.conditionals, strict=True):
+        points = np.linspace(-6, 6, 30)
+        np.testing.assert_allclose(one.cdf(points), two.cdf(points), atol=0.01)
+    assert again.is_converged
+
+
+def test_of_clear_groups_the_spread_is_that_of_shares_and_means(models, replicates):
+    """The seed is that of the samples, too: streams must not be theirs."""
+    weights, sd = models["smooth"].weights_, np.sqrt(models["smooth"].density_.var("all"))
+    np.testing.assert_allclose(replicates.weights.std("replicate"), np.sqrt(weights * (1 - weights) / 600), rtol=0.3)
+    np.testing.assert_allclose(replicates["mean"].std("replicate"), sd / np.sqrt(600 * weights), rtol=0.4)
+    np.testing.assert_allclose(replicates.weights.mean("replicate"), weights, atol=0.01)
+    below = replicates.fit_cdf.values
+    spread = np.sqrt(below * (1 - below) / (600 * weights))
+    middle = (below > 0.2) & (below < 0.8)
+    ratio = replicates.cdf.std("replicate").values[middle] / spread[middle]
+    assert 0.6 < np.median(ratio) < 1.1  # smoothing makes it smaller
+
+
+def test_the_dataset_is_one_of_densities(models, replicates):
+    assert replicates.weights.dims == ("replicate", "component")
+    assert replicates["mean"].dims == ("replicate", "variable", "component")
+    assert replicates.cdf.dims == replicates.density.dims == ("replicate", "variable", "point", "component")
+    assert replicates["variable"].values.tolist() == ["x0", "x1", "x2", "x3", "x4"]
+    np.testing.assert_allclose(replicates.weights.sum("component"), 1.0)
+    assert (replicates.cdf.diff("point") >= 0).all()
+    assert (replicates.density >= 0).all()
+    np.testing.assert_array_equal(replicates.fit_weights, models["smooth"].weights_)
+    assert replicates.attrs == {"n_switched": 0, "method": "rows"}
+    assert replicates.converged.all()
+    assert float(replicates.agreement.min()) > 0.9
+    for n, name in enumerate(models["smooth"].binning_.variables):
+        points = replicates.x.values[n]
+        assert (np.diff(points) >= 0).all()
+        np.testing.assert_array_equal(replicates.fit_cdf[n], models["smooth"].density_.cdf_1d(points, name, "all"))
+        np.testing.assert_array_equal(replicates.fit_density[n], models["smooth"].density_.pdf_1d(points, name, "all"))
+    assert all(each.attrs["long_name"] for each in replicates.data_vars.values())
+    bounds = replicates.quantile([0.025, 0.975], "replicate")
+    assert bounds.weights.shape == (2, 2)
+
+
+def test_the_first_replicates_depend_on_neither_their_number_nor_threads(models, replicates):
+    some = models["smooth"].bootstrap(X, 3, n_jobs=2, random_state=0)
+    xr.testing.assert_allclose(some.drop_attrs(), replicates.isel(replicate=slice(3)).drop_attrs(), rtol=1e-9)
+    other = models["smooth"].bootstrap(X, 3, random_state=1)
+    assert (other.weights != some.weights).any()
+
+
+@pytest.mark.parametrize("method", ["rows", "parametric"])
+@pytest.mark.parametrize("refine", KINDS)
+def test_every_kind_of_fit_has_them(models, refine, method):
+    found = models[refine].bootstrap(X, 8, method=method, random_state=0)
+    assert found.attrs["method"] == method
+    np.testing.assert_allclose(found.weights.mean("replicate"), models[refine].weights_, atol=0.05)
+    assert (found.agreement > 0.9).all()
+    assert (found.weights.std("replicate") > 0.005).all()
+
+
+def test_rows_are_drawn_as_often_as_weights_say():
+    weights = np.array([0.0, 1.0, 2.0, 3.0, 4.5])
+    source = Rows("on_grid", np.ones((5, 1)), weights)
+    draws = [source.draw(rng)[1] for rng in map(np.random.default_rng, range(4000))]
+    assert {draw.sum() for draw in draws} == {10.0}  # 10.5 is rounded
+    np.testing.assert_allclose(np.mean(draws, axis=0), 10 * weights / weights.sum(), atol=0.1)
+    assert not np.any([draw[0] for draw in draws])
+
+
+@pytest.mark.parametrize("weights", [np.array([1.0, 0.0, 2.0]), np.array([0.5, 0.0, 2.5])])
+def test_drawn_samples_have_the_patterns_of_the_rows(models, weights):
+    missing = np.array([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 1, 0]], dtype=bool)
+    source = Drawn(models["smooth"].density_, missing, weights, lambda values: values, lambda _: None)
+    values, counts, _ = source.draw(np.random.default_rng(0))
+    assert len(values) == counts.sum() == 3
+    assert set(map(tuple, np.isnan(values))) <= {tuple(missing[0]), tuple(missing[2])}
+
+
+def test_missing_entries_stay_missing():
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    model = fit(holes)
+    for method in ("rows", "parametric"):
+        found = model.bootstrap(holes, 5, method=method, random_state=0)
+        np.testing.assert_allclose(found.weights.mean("replicate"), model.weights_, atol=0.05)
+
+
+def test_of_discrete_variables_there_are_points_at_the_values():
+    model = fit(MIXED)
+    found = model.bootstrap(MIXED, 5, random_state=0).sel(variable="count")
+    points = found.x.values[~np.isnan(found.x.values)]
+    assert set(points) <= set(range(20))
+    assert len(points) > 5
+    assert np.isnan(found.cdf.values[:, len(points) :]).all()
+    assert np.isfinite(found.cdf.values[:, : len(points)]).all()
+
+
+def test_rounded_values_are_spread_as_in_the_fit():
+    rounded = X.round(0)
+    model = fit(rounded, discrete=[])
+    refit = model._refit(rounded)
+    assert refit.cells.resolution.any()
+    again = refit.refit(on_grid := refit.assign_to_grid(rounded), np.ones(600), refit.posterior(on_grid))
+    np.testing.assert_allclose(again.weights, model.weights_, atol=1e-3)
+
+
+def test_weights_are_numbers_of_samples():
+    weights = np.random.default_rng(0).integers(0, 4, 600)
+    model = fit(sample_weight=weights)
+    found = model.bootstrap(X, 60, sample_weight=weights, random_state=0)
+    of_weights = found.weights.std("replicate").values
+    share = model.weights_
+    np.testing.assert_allclose(of_weights, np.sqrt(share * (1 - share) / weights.sum()), rtol=0.35)
+
+
+class Permuting:
+    """Returns the components in another order."""
+
+    def __init__(self, density):
+        self.density = density
+
+    def assign_to_grid(self, values):
+        return values
+
+    def posterior(self, on_grid):
+        return self.density.posterior(on_grid)
+
+    def refit(self, on_grid, weights, posterior):
+        order = [1, 0]
+        density = self.density
+        conditionals = [Reordered(each, order) for each in density.conditionals]
+        return Refitted(density.weights[order], conditionals, posterior[:, order], True)
+
+
+class Reordered:
+    def __init__(self, inner, order):
+        self.inner, self.order = inner, order
+
+    def cdf(self, x):
+        return self.inner.cdf(x)[..., self.order]
+
+    def pdf(self, x):
+        return self.inner.pdf(x)[..., self.order]
+
+    def mean(self):
+        return self.inner.mean()[self.order]
+
+
+def test_components_that_change_places_are_put_back_and_counted(models):
+    density = models["smooth"].density_
+    options = dict(is_parametric=False, n_replicates=4, n_points=10, n_jobs=None, random_state=0)
+    found = run_bootstrap(Permuting(density), density, X, np.ones(600), **options)
+    assert found.attrs["n_switched"] == 4
+    assert found.switched.all()
+    for name in ("weights", "mean", "cdf", "density"):
+        np.testing.assert_array_equal(found[name][0], found[f"fit_{name}"])
+    np.testing.assert_array_equal(found.agreement, 1.0)
+
+
+def test_points_are_dense_where_the_density_is(models):
+    density = models["smooth"].density_
+    grid = points_of(density, 40)
+    assert grid.shape == (5, 40)
+    for row, name in zip(grid, density.variables, strict=True):
+        below = density.cdf_1d(row, name)
+        assert below[0] < 0.01 < 0.99 < below[-1]
+        assert np.diff(below).max() < 0.1
+
+
+def test_a_loaded_model_has_the_same(models, replicates, tmp_path):
+    pytest.importorskip("h5netcdf")
+    models["smooth"].save(tmp_path / "model.nc")
+    again = smp.load(tmp_path / "model.nc").bootstrap(X, 2, random_state=0)
+    xr.testing.assert_allclose(again.drop_attrs(), replicates.isel(replicate=slice(2)).drop_attrs(), rtol=1e-9)
+
+
+def test_of_unmixed_models_they_are_of_the_sources():
+    linked = X[:, :3] @ (np.eye(3) + 0.8 * np.eye(3, k=1))
+    model = smp.UnmixedProductMixture(2, random_state=0).fit(linked)
+    found = model.bootstrap(linked, 5, random_state=0)
+    np.testing.assert_array_equal(found.fit_weights, model.weights_)
+    expected = model.mixture_.bootstrap(model.unmix(linked), 5, random_state=0)
+    np.testing.assert_allclose(found.weights, expected.weights)
+
+
+def test_what_cannot_be_is_refused(models):
+    model = models["smooth"]
+    with pytest.raises(NotFittedError):
+        smp.SmoothProductMixture().bootstrap(X)
+    with pytest.raises(InvalidInputError, match="500 samples; expected the 600"):
+        model.bootstrap(X[:500])
+    with pytest.raises(InvalidInputError, match='expected "rows" or "parametric"'):
+        model.bootstrap(X, method="jackknife")
+    with pytest.raises(InvalidInputError, match="n_replicates is 0"):
+        model.bootstrap(X, 0)
+    with pytest.raises(InvalidTypeError, match="n_points"):
+        model.bootstrap(X, n_points=2.5)
+    with pytest.raises(InvalidInputError, match="n_jobs is 0"):
+        model.bootstrap(X, n_jobs=0)
+    with pytest.raises(SizeLimitError, match="smaller n_points"):
+        model.bootstrap(X, 10**6, n_points=10**6)
+
+
+def test_chunked_samples_are_refused(models):
+    dask = pytest.importorskip("dask.array")
+    with pytest.raises(InvalidInputError, match=r"in chunks.*compute"):
+        models["smooth"].bootstrap(dask.from_array(X, chunks=200))
+
+
+def test_bands(models, replicates):
+    axes = models["smooth"].plot.conditionals(X, ["x1"], bootstrap=replicates, level=0.9)
+    bands = axes[0].collections
+    assert len(bands) == 2
+    low, high = np.quantile(replicates.density.values[:, 1, :, 0], [0.05, 0.95], axis=0)
+    vertices = bands[0].get_paths()[0].vertices
+    assert {*np.round(vertices[:, 1], 12)} >= {*np.round(low, 12), *np.round(high, 12)}
+    assert len(models["smooth"].plot.conditionals(X, ["x1"])[0].collections) == 0
+    with pytest.raises(InvalidTypeError, match="bootstrap is"):
+        models["smooth"].plot.conditionals(bootstrap=3)
+    with pytest.raises(InvalidInputError, match="no replicates"):
+        models["smooth"].plot.conditionals(bootstrap=models["smooth"].result_)
+    with pytest.raises(InvalidInputError, match="level"):
+        models["smooth"].plot.conditionals(bootstrap=replicates, level=95)
+    with pytest.raises(InvalidInputError, match="as the model"):
+        models["smooth"].plot.conditionals(bootstrap=replicates.isel(component=[0]))
