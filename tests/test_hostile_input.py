@@ -524,6 +524,7 @@ def test_a_column_at_an_offset_is_not_said_to_have_a_single_value():
     smp.SmoothProductMixture(2, random_state=0).fit(data)  # where warnings are errors
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
 def test_a_far_value_among_twelve_samples():
     few = X[:12].copy()
     few[0, 0] = 1e150
