@@ -176,8 +176,8 @@ def test_of_many_samples_rivals_are_compared_on_all(monkeypatch):
         assert criterion <= best
         assert float(model.result_.rival_criterion[k]) == pytest.approx(criterion - best)
         difference = other.score_samples(X) - model.score_samples(X)
-        # Estimated on some of the samples.
-        assert float(model.result_.rival_deviation[k]) == pytest.approx(difference.std() * np.sqrt(600), rel=0.3)
+        # Estimated on half of the samples, and the extremes.
+        assert float(model.result_.rival_deviation[k]) == pytest.approx(difference.std() * np.sqrt(600), rel=0.6)
 
 
 def test_a_stopped_fit_has_none():
