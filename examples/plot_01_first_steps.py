@@ -133,12 +133,12 @@ print(f"the overall mean is off by {(X[hidden].mean() - X[hidden]).abs().mean():
 # ------------------
 # Variables are taken for independent within a group. Measurements of a body are not: a large animal is large in all of
 # them. The first four measurements of the penguins are of this kind, and from these alone k-means finds the species
-# more often. The warning names ``UnmixedProductMixture``, which does better: see
-# :doc:`plot_12_dependent_variables`.
+# more often. The fit warns of that, and of other solutions that are as good (``RivalSolutionsWarning``). It names
+# ``UnmixedProductMixture``, which does better: see :doc:`plot_12_dependent_variables`.
 
 subsample = X.iloc[:, :4]
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", smp.exceptions.DependenceWarning)
+    warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)
     body = smp.SmoothProductMixture(n_components=3, random_state=0).fit_predict(
         subsample
     )

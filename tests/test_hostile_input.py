@@ -21,7 +21,7 @@ from tensorly_smp.exceptions import (
     TensorlySmpError,
 )
 
-X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
+X, LABELS, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1)
 X.setflags(write=False)
 
 
@@ -489,3 +489,61 @@ def test_moments_of_far_values_are_finite(size):
         assert np.isfinite(fitted.density_.mean(component)).all()
         assert (fitted.density_.var(component) > 0).all()
         assert np.isfinite(fitted.density_.var(component)).all()
+
+
+COUNTS = np.random.default_rng(0).poisson(2.0, 300).astype(float)
+ODD_COLUMNS = {
+    **{f"counts and {far:.3g}": np.where(np.arange(300) == 3, far, COUNTS) for far in (-(2.0**63), -3.4e38, -1e17)},
+    "denormal": np.where(np.arange(300) % 3 == 0, 5e-324, 0.0),
+    "at an offset": 1e15 + COUNTS,
+    "one far value": np.where(np.arange(300) == 3, -1e150, X[:, 0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")  # of a column and its copy
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.ConstantVariableWarning")
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("name", ODD_COLUMNS)
+def test_a_column_of_odd_values_spoils_neither_the_fit_nor_its_file(name, declared, tmp_path):
+    pytest.importorskip("h5netcdf")
+    data = np.column_stack([X, ODD_COLUMNS[name]])
+    is_discrete = declared and "counts" in name
+    fitted = smp.SmoothProductMixture(2, discrete=["x4"] if is_discrete else None, random_state=0).fit(data)
+    assert smp.metrics.clustering_accuracy(LABELS, fitted.predict(data)) > 0.95
+    assert np.isfinite(fitted.score_samples(data)).all()
+    assert np.isfinite(fitted.predict_proba(data)).all()
+    fitted.save(tmp_path / "model.nc")
+    np.testing.assert_array_equal(smp.load(tmp_path / "model.nc").predict_proba(data), fitted.predict_proba(data))
+
+
+def test_a_column_at_an_offset_is_not_said_to_have_a_single_value():
+    data = np.column_stack([X, 1e15 + COUNTS])
+    with pytest.warns(ConstantVariableWarning, match="differ by too little for bins between them, in float64"):
+        smp.SmoothProductMixture(2, random_state=0).fit(data)
+    data[:, -1] = 1e15 + np.arange(300)
+    smp.SmoothProductMixture(2, random_state=0).fit(data)  # where warnings are errors
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
+def test_a_far_value_among_twelve_samples():
+    few = X[:12].copy()
+    few[0, 0] = 1e150
+    assert np.isfinite(smp.SmoothProductMixture(2, random_state=0).fit(few).score(few))
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_sinc_densities_of_long_tails_need_no_other_bins():
+    data = np.exp(X)
+    fitted = smp.SmoothProductMixture(2, density="sinc", random_state=0).fit(data)
+    assert np.isfinite(fitted.score(data))
+
+
+@pytest.mark.parametrize("n_samples", [300, 600])
+def test_mirrored_and_rearranged_samples_of_long_tails_have_the_same_density(n_samples):
+    rng = np.random.default_rng(0)
+    data = rng.standard_t(2, (n_samples, 4)) + 6.0 * rng.integers(0, 2, n_samples)[:, None]
+    order = rng.permutation(4)
+    plain = smp.SmoothProductMixture(2, random_state=0).fit(data).score_samples(data)
+    for other in (-data, data[:, order]):
+        found = smp.SmoothProductMixture(2, random_state=0).fit(other).score_samples(other)
+        np.testing.assert_allclose(found, plain, atol=1e-3)

@@ -322,6 +322,25 @@ def test_parameters_of_the_mixture_are_saved(frame, tmp_path):
     assert again.mixture_.n_bins == 8
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("station", lambda result: result.assign_coords(station="Oslo")),
+        ("extra", lambda result: result.assign(extra=("source", np.zeros(4)))),
+        ("unmixing", lambda result: result.drop_vars("unmixing")),
+    ],
+)
+def test_what_was_added_to_the_result_is_refused_by_name(model, tmp_path, name, change):
+    pytest.importorskip("h5netcdf")
+    fitted, model.result_ = model.result_, change(model.result_)
+    try:
+        with pytest.raises(InvalidInputError, match=name):
+            model.save(tmp_path / "model.nc")
+    finally:
+        model.result_ = fitted
+    assert not list(tmp_path.iterdir())
+
+
 def test_damaged_matrices_are_refused(model, tmp_path):
     pytest.importorskip("h5netcdf")
     broken = clone(model)

@@ -161,6 +161,47 @@ class Refinement:
         Of many samples, candidates are compared on some, and smoothed EM of all goes on from the best one there.
         """
         starts = self._starts(samples, variables)
+        found, stopped = self._compared(samples, variables, starts)
+        fit = found.fit
+        rivals = found.rivals
+        best = found.best
+        if not samples.is_complete and stopped is None:
+            try:
+                fit = self._of_all(samples, fit)
+                stopped = StopReason.INTERRUPTED if fit.status is StopReason.INTERRUPTED else None
+                if stopped is None:
+                    best, fit, rivals = self._best_of_all(samples, best, fit, rivals)
+            except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
+                stopped = StopReason.INTERRUPTED
+        if fit.status is StopReason.MAX_SWEEPS and stopped is None:
+            warn(
+                f"Smoothed EM stopped after {fit.n_passes} passes: {fit.status.explanation}; {fit.status.remedy}.",
+                ConvergenceWarning,
+            )
+        subsample = samples.subsample
+        solution = starts.solution
+        plain = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
+        bounds = np.array(variables.support, dtype=np.float64)
+        dataset = with_smooth_fit(plain, fit, bounds)
+        dataset = with_candidates(dataset, found.origins, found.criteria, found.agreement, best)
+        if stopped is not None:
+            return _marked(dataset, stopped)
+        solutions = [
+            Solution(
+                dataset=with_smooth_fit(plain, rival.fit, bounds),
+                labels=_clusters(subsample, rival.fit),
+                criterion=rival.fit.information - fit.information,
+                deviation=rival.deviation,
+                candidate=i,
+            )
+            for i, rival in rivals.items()
+        ]
+        return with_rivals(dataset, _clusters(subsample, fit), subsample.weights, solutions)
+
+    def _compared(
+        self, samples: FitSamples, variables: Variables, starts: Starts
+    ) -> tuple[RefinedCandidates, StopReason | None]:
+        """Candidates after smoothed EM, of many samples on some, and why the fit has been stopped, if it has."""
         stopped = starts.status
         subsample = samples.subsample
         options = self.decomposition
@@ -201,42 +242,9 @@ class Refinement:
         except KeyboardInterrupt:  # before there was any fit; the starts need not be lost
             found = refined(0)
             stopped = StopReason.INTERRUPTED
-        fit = found.fit
-        if fit.status in (StopReason.INTERRUPTED, StopReason.CALLBACK):
-            stopped = fit.status
-        rivals = found.rivals
-        best = found.best
-        if not samples.is_complete and stopped is None:
-            try:
-                fit = self._of_all(samples, fit)
-                stopped = StopReason.INTERRUPTED if fit.status is StopReason.INTERRUPTED else None
-                if stopped is None:
-                    best, fit, rivals = self._best_of_all(samples, best, fit, rivals)
-            except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
-                stopped = StopReason.INTERRUPTED
-        if fit.status is StopReason.MAX_SWEEPS and stopped is None:
-            warn(
-                f"Smoothed EM stopped after {fit.n_passes} passes: {fit.status.explanation}; {fit.status.remedy}.",
-                ConvergenceWarning,
-            )
-        solution = starts.solution
-        plain = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
-        bounds = np.array(variables.support, dtype=np.float64)
-        dataset = with_smooth_fit(plain, fit, bounds)
-        dataset = with_candidates(dataset, found.origins, found.criteria, found.agreement, best)
-        if stopped is not None:
-            return _marked(dataset, stopped)
-        solutions = [
-            Solution(
-                dataset=with_smooth_fit(plain, rival.fit, bounds),
-                labels=_clusters(subsample, rival.fit),
-                criterion=rival.fit.information - fit.information,
-                deviation=rival.deviation,
-                candidate=i,
-            )
-            for i, rival in rivals.items()
-        ]
-        return with_rivals(dataset, _clusters(subsample, fit), weights, solutions)
+        if found.fit.status in (StopReason.INTERRUPTED, StopReason.CALLBACK):
+            stopped = found.fit.status
+        return found, stopped
 
     def _best_of_all(
         self, samples: FitSamples, best: int, fit: SmoothFit, rivals: dict[int, Rival]

@@ -166,16 +166,7 @@ def refine_candidates(
         reached, is_interrupted = run_each(
             one_start, numbers, allowed_threads(n_jobs), lambda found: found.is_interrupted
         )
-    fits: list[SmoothFit | None] = [None] * len(candidates)
-    followed: set[int] = set()
-    for found in reached:
-        for i, each in found.fits.items():
-            fits[i] = each
-        followed |= found.followed
-        for is_at_end, moved in found.moved:
-            if is_at_end:
-                followed.add(len(fits))
-            fits.append(moved)
+    fits, followed = _of_all_starts(reached, len(candidates))
     best = max(range(len(fits)), key=lambda i: _ranked(fits[i]))
     fit = fits[best]
     assert fit is not None
@@ -200,6 +191,21 @@ def refine_candidates(
         origins=[candidate.origin for candidate in candidates] + ["move"] * (len(fits) - len(candidates)),
         rivals=rivals,
     )
+
+
+def _of_all_starts(reached: Sequence[_Reached], n_candidates: int) -> tuple[list[SmoothFit | None], set[int]]:
+    """Fits of all candidates, then those tried beside them; None where there is none. And which are at their end."""
+    fits: list[SmoothFit | None] = [None] * n_candidates
+    followed: set[int] = set()
+    for found in reached:
+        for i, each in found.fits.items():
+            fits[i] = each
+        followed |= found.followed
+        for is_at_end, moved in found.moved:
+            if is_at_end:
+                followed.add(len(fits))
+            fits.append(moved)
+    return fits, followed
 
 
 def _rivals(fits: dict[int, SmoothFit], best: int, samples: SamplesInMemory) -> dict[int, Rival]:

@@ -116,6 +116,12 @@ def n_rivals(dataset: xr.Dataset) -> int:
     return dataset.sizes.get("rival", 0)
 
 
+def why_none(dataset: xr.Dataset) -> str:
+    """The reason why a fit has no rivals, as a clause."""
+    of = dataset.attrs.get("rival")
+    return "its solution is clearly the best found" if of is None else f"it is rival {of} of another one itself"
+
+
 def rival_dataset(dataset: xr.Dataset, k: int) -> xr.Dataset:
     """The Dataset of a rival, as if it had been chosen.
 
@@ -127,9 +133,7 @@ def rival_dataset(dataset: xr.Dataset, k: int) -> xr.Dataset:
     k = checked_integer(k, "k", 0)
     if k >= (n := n_rivals(dataset)):
         if not n:
-            of = dataset.attrs.get("rival")
-            why = "its solution is clearly the best found" if of is None else f"it is rival {of} of another one itself"
-            raise InvalidInputError(f"k is {k}, but the model has no rivals: {why}.")
+            raise InvalidInputError(f"k is {k}, but the model has no rivals: {why_none(dataset)}.")
         raise InvalidInputError(f"k is {k}; expected a number below {n}, the number of rivals.")
     of_rival = dataset.isel(rival=k)
     own = {

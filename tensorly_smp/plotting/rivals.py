@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset, telling_variables
+from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset, telling_variables, why_none
 from tensorly_smp.plotting.marginal import axis_of, draw_variable, note_left_out
 from tensorly_smp.plotting.names import axis_names, density_name
 from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, weight_text
@@ -75,8 +75,11 @@ def plot_rivals(
     (2, 2)
     """
     subject = read_subject(model_or_dataset)
-    if subject.dataset is None or not n_rivals(subject.dataset):
-        raise InvalidInputError("There are no rivals: the solution is clearly the best that was found, or is no fit.")
+    if subject.dataset is None:
+        name = type(model_or_dataset).__name__
+        raise InvalidInputError(f"{name} has no rivals; expected a fitted model, or its Dataset.")
+    if not n_rivals(subject.dataset):
+        raise InvalidInputError(f"The model has no rivals: {why_none(subject.dataset)}.")
     other = _rival(subject, rival)
     if variables is None:
         positions = telling_variables(subject.dataset, int(rival))[:SHOWN]
