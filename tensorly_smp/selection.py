@@ -433,6 +433,8 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
     model = job.estimator
     if not isinstance(model, SmoothProductMixture) or not is_one_of(model.init, ("auto",)):
         return {}
+    if np.isnan(job.values[job.counted]).all(axis=0).any():
+        return {}  # the fits say which variable has no observed value
     ranks = [rank for rank in candidates if rank <= np.count_nonzero(job.counted)]
     try:
         data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None)

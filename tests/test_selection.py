@@ -537,3 +537,11 @@ def test_held_out_samples_without_log_splines(refine):
 def test_what_is_no_collection_is_told_what_would_be_one():
     with pytest.raises(InvalidTypeError, match=r"or a collection of integers.*range"):
         smp.select_n_components(np.zeros((5, 3)), (rank for rank in (1, 2)))
+
+
+@pytest.mark.parametrize("weights", [None, np.repeat([1.0, 0.0], [30, 10])])
+def test_a_variable_without_an_observed_value_is_named(weights):
+    values = np.random.default_rng(0).normal(size=(40, 4))
+    values[: None if weights is None else 30, 2] = np.nan
+    with pytest.raises(InvalidInputError, match="'x2' have no observed value"):
+        smp.select_n_components(values, [1, 2], sample_weight=weights, random_state=0)
