@@ -23,6 +23,7 @@ from tensorly_smp.cli.commands import check, fit, independence, predict, say_asi
 from tensorly_smp.exceptions import (
     EmptyComponentWarning,
     IdentifiabilityWarning,
+    RivalSolutionsWarning,
     TensorlySmpError,
     TensorlySmpWarning,
 )
@@ -76,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (TensorlySmpError, OSError) as error:
             say_aside(f"error: {error}")
             return UNUSABLE
-    doubts = (IdentifiabilityWarning, EmptyComponentWarning)
+    doubts = (IdentifiabilityWarning, EmptyComponentWarning, RivalSolutionsWarning)
     return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in categories) else OK
 
 
@@ -95,7 +96,8 @@ def make_parser() -> argparse.ArgumentParser:
         prog="tensorly-smp",
         description="Mixtures of smooth product distributions, learned from a table of numbers.",
         epilog="Exit status: 0, all is well; 1, a questionable result (not converged, not identifiable, "
-        "components of fewer than 5 samples, or dependent variables in independence); 2, none.",
+        "other solutions as likely, components of fewer than 5 samples, or dependent variables in independence); "
+        "2, none.",
         allow_abbrev=False,
     )
     package = sys.modules[__name__.partition(".")[0]]  # not imported: it imports all others

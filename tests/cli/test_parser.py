@@ -337,6 +337,16 @@ def dependent(folder):
     return frame
 
 
+def test_a_fit_with_rivals_is_questionable(capsys, folder):
+    groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(600) % 3]
+    X = np.random.default_rng(0).normal(size=(600, 5)) + groups  # two groups differ in one variable only
+    pd.DataFrame(X).add_prefix("v").to_csv("rivals.csv", index=False)
+    status, _, err = run(capsys, "fit", "rivals.csv", "--components", 3, "--seed", 0)
+    assert status == 1
+    assert "warning: " in err
+    assert "rival" in err.lower() or "as likely" in err
+
+
 @pytest.mark.usefixtures("files")
 def test_fit_says_that_variables_depend_on_each_other(capsys, dependent):
     status, out, err = run(capsys, "fit", "dependent.csv", *DEPENDENT, "--out", "fit.nc")
