@@ -11,7 +11,8 @@ BENCH_ARGS ?=
 SPHINX_ARGS ?= -W --keep-going
 
 BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py implicit.py losses.py \
-	updates.py) tests/_support/test_extrapolation.py tests/decomposition/test_solver.py
+	multipliers.py updates.py) tests/_support/test_extrapolation.py \
+	$(addprefix tests/decomposition/test_,rooms.py solver.py)
 
 PY := $(VENV)/bin/python
 SETUP := sh tools/setup_env.sh "$(VENV)" "$(PYTHON)"
