@@ -229,7 +229,7 @@ class UnmixedProductMixture(FittedMixture):
         return self.density_.impute(X, method, random_state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model, for :func:`tensorly_smp.load`; as :meth:`SmoothProductMixture.save`."""
+        """Write the fitted model, for :func:`tensorly_smp.load`; as :meth:`tensorly_smp.SmoothProductMixture.save`."""
         super().save(path)
 
     def bootstrap(
@@ -243,7 +243,9 @@ class UnmixedProductMixture(FittedMixture):
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> xr.Dataset:
-        """Replicates of the mixture of the sources, with the matrix held: see :meth:`SmoothProductMixture.bootstrap`.
+        """Replicates of the mixture of the sources, with the matrix held.
+
+        See :meth:`tensorly_smp.SmoothProductMixture.bootstrap`.
 
         How far samples move the matrix is not in them. X are the samples of the fit, as variables; the Dataset is of
         the sources, under the names of the variables that they are nearest to.

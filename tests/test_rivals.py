@@ -163,6 +163,23 @@ def test_neither_the_order_of_samples_nor_weights_in_place_of_repeats_matter():
             np.testing.assert_allclose(other[name], plain[name], atol=tolerance, err_msg=name)
 
 
+def test_of_many_samples_rivals_are_compared_on_all(monkeypatch):
+    monkeypatch.setattr("tensorly_smp.codes.thinning.MOST_ROWS", 300)
+    model, caught = fit()
+    assert len(caught) == 1
+    best = model.result_.attrs["total_log_likelihood"] - model.result_.attrs["n_parameters"]
+    assert model.result_.attrs["total_log_likelihood"] == pytest.approx(600 * model.score(X), abs=3.0)
+    for k, other in enumerate(rivals(model)):
+        attrs = other.result_.attrs
+        assert attrs["total_log_likelihood"] == pytest.approx(600 * other.score(X), abs=3.0)
+        criterion = attrs["total_log_likelihood"] - attrs["n_parameters"]
+        assert criterion <= best
+        assert float(model.result_.rival_criterion[k]) == pytest.approx(criterion - best)
+        difference = other.score_samples(X) - model.score_samples(X)
+        # Estimated on half of the samples, and the extremes.
+        assert float(model.result_.rival_deviation[k]) == pytest.approx(difference.std() * np.sqrt(600), rel=0.6)
+
+
 def test_a_stopped_fit_has_none():
     model, caught = fit(callback=lambda *_: True)
     assert not caught

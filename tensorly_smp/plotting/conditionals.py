@@ -77,9 +77,9 @@ def plot_conditionals(
     figsize : (float, float), optional
         Width and height of a new figure, in inches.
     bootstrap : Dataset, optional
-        Replicates, as of :meth:`SmoothProductMixture.bootstrap`: percentile intervals of the densities are drawn as
-        bands, point by point; of discrete variables there are none. They show how far samples move the fit, and not
-        where smoothing has lowered a peak.
+        Replicates, as of :meth:`~tensorly_smp.SmoothProductMixture.bootstrap`: percentile intervals of the densities
+        are drawn as bands, point by point; of discrete variables there are none. They show how far samples move the
+        fit, and not where smoothing has lowered a peak.
     level : float, default 0.95
         Of the intervals.
 

@@ -31,7 +31,7 @@ def plot_rivals(
     """Draw the densities of a solution above those of a rival, which samples do not tell from it.
 
     Components of the rival have the color of the component of this solution that they share most samples with. The
-    legend gives both weights. See :meth:`SmoothProductMixture.rivals`.
+    legend gives both weights. See :meth:`tensorly_smp.SmoothProductMixture.rivals`.
 
     Parameters
     ----------

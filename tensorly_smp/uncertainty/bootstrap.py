@@ -93,7 +93,7 @@ def run_bootstrap(
         Numbers of samples.
     is_parametric : bool
     n_replicates, n_points, n_jobs, random_state
-        As of :meth:`SmoothProductMixture.bootstrap`.
+        As of :meth:`tensorly_smp.SmoothProductMixture.bootstrap`.
 
     Returns
     -------
