@@ -312,7 +312,7 @@ class SmoothProductMixture(FittedMixture):
         self._set_fitted(dataset, binning.variables)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
             warn(empty)
-        self.labels_ = data.clusters(self.density_)
+        self.labels_, posterior = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
         triples = dataset["triples"].values if "triples" in dataset else "all"
@@ -324,7 +324,7 @@ class SmoothProductMixture(FittedMixture):
             warn(" ".join(issues), IdentifiabilityWarning)
         if rivals := rivals_warning(dataset, binning.variables):
             warn(rivals)
-        if dependent := self._dependence_warning(data.subsample.values, data.subsample_weights, variables.discrete):
+        if dependent := self._dependence_warning(data, posterior, variables.discrete):
             warn(dependent)
         return self
 
@@ -601,13 +601,18 @@ class SmoothProductMixture(FittedMixture):
         )
 
     def _dependence_warning(
-        self, values: np.ndarray, weights: np.ndarray | None, discrete: Sequence[int]
+        self, data: ReadSamples | ReadChunks, posterior: np.ndarray | None, discrete: Sequence[int]
     ) -> DependenceWarning | None:
-        """Quick check of some samples of the fit for dependence within components; see :func:`check_independence`."""
+        """Quick check of the subsample for dependence within components, from its posteriors if they are known."""
+        values, weights = data.subsample.values, data.subsample_weights
         rows = quick_rows(len(values), values.shape[1], self.n_components)
-        used = None if weights is None else weights[rows]
-        posterior = self.density_.posterior(values[rows])
-        return dependence_warning(values[rows], posterior, used, discrete, self.binning_.variables)
+        return dependence_warning(
+            values[rows],
+            self.density_.posterior(values[rows]) if posterior is None else posterior[rows],
+            None if weights is None else weights[rows],
+            discrete,
+            self.binning_.variables,
+        )
 
     def _density_name(self) -> str:
         if self.density == "auto":

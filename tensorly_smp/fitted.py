@@ -39,6 +39,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     sample_dim: Hashable | None
     factors_: MixtureFactors
+    labels_: Any
     _fitted_names: frozenset[Hashable] = frozenset()
     #: Attribute `estimator` of the Datasets of this estimator's models; None: they have none.
     _stored_name: str | None = None

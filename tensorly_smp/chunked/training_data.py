@@ -44,6 +44,6 @@ class ReadChunks(ChunkedSamples):
         marginals: Marginals = self.parts.map(encode_part, binning).map(count_part, binning, triples).reduce(sum)
         return marginals
 
-    def clusters(self, density: MixtureDensity) -> Any:
-        """Most probable component of every sample, a dask array (n_samples,) that is not computed yet."""
-        return clusters_of_parts(self.parts, self.sizes, density)
+    def clusters(self, density: MixtureDensity) -> tuple[Any, None]:
+        """Most probable component of every sample, a dask array (n_samples,) not computed yet; no posteriors."""
+        return clusters_of_parts(self.parts, self.sizes, density), None

@@ -120,9 +120,10 @@ class ReadSamples:
         """Marginals of these triples (n_triples, 3), to be added to those of other samples."""
         return count_chunk(encode_samples(self.samples.values, binning).values, binning, triples, self.weights)
 
-    def clusters(self, density: MixtureDensity) -> np.ndarray:
-        """Most probable component of every sample (n_samples,)."""
-        return density.posterior(self.samples.values).argmax(axis=1)
+    def clusters(self, density: MixtureDensity) -> tuple[np.ndarray, np.ndarray | None]:
+        """Most probable component of every sample (n_samples,), and posteriors if the subsample has all samples."""
+        posterior = density.posterior(self.samples.values)
+        return posterior.argmax(axis=1), posterior if self.subsample is self.samples else None
 
 
 @dataclass(frozen=True, eq=False)
