@@ -59,7 +59,7 @@ def test_check_estimator():
 @pytest.mark.slow
 def test_check_estimator_of_unmixed_models():
     results = check_estimator(
-        smp.UnmixedProductMixture(max_iter=1, mixture=smp.SmoothProductMixture(max_iter=5), random_state=0),
+        smp.UnmixedProductMixture(1, max_iter=1, mixture=smp.SmoothProductMixture(max_iter=5), random_state=0),
         expected_failed_checks=EXPECTED_FAILED_CHECKS_OF_UNMIXED,
         on_skip=None,
         on_fail=None,
