@@ -27,7 +27,7 @@ from tensorly_smp.fitting.summaries import fit_html
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.identifiability.rivals import rival_dataset
 from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
-from tensorly_smp.samples.reading import Samples, read_samples
+from tensorly_smp.samples.reading import Samples, present_dim, read_samples
 from tensorly_smp.samples.units import differing_units
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         self._check_width(X, self.binning_.variables)
         self._check_units(X)
-        here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
+        here = present_dim(X, self.sample_dim)
         return read_samples(X, self.binning_.variables, here)
 
     def _check_width(self, X: Any, variables: Sequence[Hashable]) -> None:
@@ -282,7 +282,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         """Chunked samples, not computed yet."""
         check_is_fitted(self)
         self._check_units(X)
-        here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
+        here = present_dim(X, self.sample_dim)
         return LazySamples.of(X, self.density_, here)
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:

@@ -16,7 +16,7 @@ from tensorly_smp.dependence.report import IndependenceReport
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.labels import aligned
-from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.samples.reading import present_dim, read_samples
 
 
 def check_independence(
@@ -96,7 +96,7 @@ def check_independence(
         check_is_fitted(model)
         sample_dim = model.sample_dim
         model = model.density_
-    here = sample_dim if sample_dim in getattr(X, "dims", ()) else None
+    here = present_dim(X, sample_dim)
     if is_chunked(X):
         data = read_chunks(X, sample_weight, model.variables, here)
         values = data.subsample.values

@@ -22,10 +22,9 @@ from tensorly_smp._support.checks import warn
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import CompiledKernelWarning
 
-#: Products samples x variables x components of one pass from which kernels pay: to import Numba and to load
-#: them from its cache takes a second (15 s at their very first use, when they are compiled). A pass of this size saves
-#: 4 ms, and several fits, as of a choice among numbers of components, make hundreds; a single one gains nothing yet.
-LEAST_WORK = 1e6
+#: Cells x densities from which kernels pay: to import Numba and to load them from its cache takes half a second (6 s at
+#: their very first use, when they are compiled).
+LEAST_WORK = 27_778.0
 
 _least_work = LEAST_WORK
 
@@ -87,7 +86,7 @@ def compiled(work: float) -> Kernels | None:
     Parameters
     ----------
     work : float
-        Samples x variables x components of a pass, or what takes as long.
+        Cells x densities.
 
     Examples
     --------

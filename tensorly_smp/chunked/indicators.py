@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from tensorly_smp._support.kernels import LEAST_WORK
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.codes.one_hot import indicator_matrix
 from tensorly_smp.likelihood.expectation import Expectation, expectation
@@ -48,11 +47,6 @@ class Indicators:
         """Number of samples."""
         return len(self.values)
 
-    @property
-    def n_tables(self) -> int:
-        """Number of tables."""
-        return len(self.sizes)
-
     def hot(self, rows: slice) -> csr_array:
         """Indicator matrix (n_rows, sum of sizes) of some samples."""
         return indicator_matrix(self.values[rows], self.sizes)
@@ -79,11 +73,6 @@ class SharedIndicators:
         """Number of samples."""
         return int(self.matrix.shape[0])
 
-    @property
-    def n_tables(self) -> float:
-        """Entries per sample, on average."""
-        return float(self.matrix.nnz / max(self.n_samples, 1))
-
     def hot(self, rows: slice) -> csr_array:
         """Membership matrix of some samples."""
         return self.matrix[rows]
@@ -103,17 +92,10 @@ def join(found: list[AnyIndicators]) -> AnyIndicators:
     return SharedIndicators(csr_array(vstack([each.hot(slice(None)) for each in found])), weights)
 
 
-def blocks(n_samples: int, work: float = 0.0) -> Iterator[slice]:
-    """Ranges of samples to go through one after the other.
-
-    With the work of a sample (variables x components), as large as it takes for compiled kernels to be used, if there
-    are so many samples.
-    """
-    size = BLOCK
-    if work and n_samples * work >= LEAST_WORK:
-        size = int(np.ceil(LEAST_WORK / work))
-    for start in range(0, n_samples, size):
-        yield slice(start, min(start + size, n_samples))
+def blocks(n_samples: int) -> Iterator[slice]:
+    """Ranges of samples to go through one after the other."""
+    for start in range(0, n_samples, BLOCK):
+        yield slice(start, min(start + BLOCK, n_samples))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +139,7 @@ def _sums_of_part(part: AnyIndicators, log_weights: np.ndarray, log_tables: np.n
     counts = np.zeros(log_tables.shape)
     component_counts = np.zeros(len(log_weights))
     log_likelihood = 0.0
-    for rows in blocks(part.n_samples, part.n_tables * len(log_weights)):
+    for rows in blocks(part.n_samples):
         weights = None if part.weights is None else part.weights[rows]
         found = expectation(part.hot(rows), log_weights, log_tables, weights)
         counts += found.counts

@@ -193,7 +193,7 @@ def search(
     Searched
     """
     began = time.perf_counter()
-    n_searches = N_SEARCHES if n_init == "auto" else int(n_init)
+    n_searches = _n_searches(n_init)
 
     def one_search(rng: np.random.Generator, check: Callable[[], None]) -> SearchResult:
         found = split_and_merge(samples.some, samples.levels, rank, rng, check=check)
@@ -219,11 +219,15 @@ def search(
     return found
 
 
+def _n_searches(n_init: int | str) -> int:
+    return N_SEARCHES if n_init == "auto" else int(n_init)
+
+
 def search_each(
     samples: SearchedSamples, ranks: Sequence[int], n_init: int | str, random_state: RandomState
 ) -> dict[int, Searched]:
     """Searches for several numbers of components, in increasing order, each helped by its neighbors; see `walk`."""
-    n_searches = N_SEARCHES if n_init == "auto" else int(n_init)
+    n_searches = _n_searches(n_init)
     found = walk(samples.some, samples.levels, ranks, lambda: spawn_generators(random_state, n_searches))
     return {rank: samples.result([each.result], each.origin) for rank, each in found.items()}
 

@@ -20,7 +20,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.datasets import factors_from_dataset, factors_to_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.samples.labels import variable_positions
-from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.samples.reading import present_dim, read_samples
 from tensorly_smp.samples.units import units_of
 
 #: Units that say that there is none: "1" is that of the CF conventions.
@@ -98,7 +98,7 @@ class Subject:
         """Samples (n_samples, n_variables) in the order of the variables, NaN where an entry is missing."""
         if X is None:
             return None
-        here = self.sample_dim if self.sample_dim in getattr(X, "dims", ()) else None
+        here = present_dim(X, self.sample_dim)
         return read_samples(X, self.names, here).values
 
     def units(self, X: Any) -> tuple[str, ...]:

@@ -392,6 +392,11 @@ def _guess_sample_dim(
     )
 
 
+def present_dim(X: Any, sample_dim: Hashable | None) -> Hashable | None:
+    """The dimension of the samples in a fit, if X has one of that name; else None, to be inferred."""
+    return sample_dim if sample_dim in getattr(X, "dims", ()) else None
+
+
 def infer_sample_dim(
     dims: tuple[Hashable, ...],
     sample_dim: Hashable | None,

@@ -22,8 +22,6 @@ from tensorly_smp.splines.banded import cholesky, solve
 from tensorly_smp.splines.spline_basis import SplineBasis
 
 _CHUNK = 128  # densities at a time: their matrices stay in the processor's cache
-#: Entries of a pass over the samples that a cell of a density stands for: what it takes in Newton steps.
-_WORK_PER_CELL = 36
 #: Of the line search: halvings of a step, share of the promised rise that is enough, rounding of F in nats per sample.
 LINE_SEARCH = 30, 1e-4, 1e-13
 
@@ -122,7 +120,7 @@ def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: Kernels
 
 def compiled_for(basis: SplineBasis, n_densities: int) -> Kernels | None:
     """The compiled kernels, if there are densities enough."""
-    return kernels.compiled(_WORK_PER_CELL * basis.n_cells * n_densities)
+    return kernels.compiled(basis.n_cells * n_densities)
 
 
 def _maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:

@@ -117,11 +117,8 @@ def test_samples_in_cells_are_those_in_memory(rounded, weighted):
     )
 
 
-def test_blocks_are_as_large_as_kernels_want_them(monkeypatch):
-    monkeypatch.setattr(indicators, "LEAST_WORK", 1000.0)
+def test_blocks_cover_all_samples():
     assert [rows.stop - rows.start for rows in indicators.blocks(100)] == [37, 37, 26]
-    assert [rows.stop - rows.start for rows in indicators.blocks(100, 5.0)] == [37, 37, 26]  # too few for one
-    assert [rows.stop - rows.start for rows in indicators.blocks(450, 5.0)] == [200, 200, 50]
 
 
 def test_empty_parts_add_nothing():
