@@ -563,7 +563,7 @@ class SmoothProductMixture(FittedMixture):
         return dataset.assign_coords(variable=self.result_["variable"].values).assign_attrs(method=method)
 
     def _refit(self, values: np.ndarray) -> Refit:
-        """The fit of a replicate: `refine`, triples and size as the Dataset has them, limits as the parameters are now."""
+        """The fit of a replicate: `refine` and triples as the Dataset has them, limits as the parameters are now."""
         options: dict[str, Any] = dict(n_iter_max=self.max_iter, tol=self.tol)
         refine = str(self.result_.attrs["refine"])
         if refine == "smooth":
