@@ -441,12 +441,6 @@ def test_weights_tell_what_is_far(X):
     assert stretched_range(X[:, 0], np.full(201, 0.2)) is None  # of 40 samples nothing is said
 
 
-@pytest.mark.parametrize("weights", [[1.0], -np.ones(200), np.zeros(200), np.full(200, np.nan)])
-def test_unusable_weights_are_refused(X, weights):
-    with pytest.raises(InvalidInputError, match="sample_weight"):
-        choose_binning(X, sample_weight=weights)
-
-
 def test_values_of_no_weight_are_not_observed(X):
     X[1:, 1] = np.nan
     with pytest.raises(InvalidInputError, match="x1"):
