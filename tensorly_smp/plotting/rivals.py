@@ -11,7 +11,7 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset, telling_variables, why_none
 from tensorly_smp.plotting.marginal import axis_of, draw_variable, note_left_out
 from tensorly_smp.plotting.names import axis_names, density_name
-from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, weight_text
+from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, room_for, weight_text
 from tensorly_smp.plotting.subject import Subject, read_subject
 
 #: Variables that are shown unless some are named, and at most.
@@ -91,8 +91,11 @@ def plot_rivals(
     units = subject.units(X)
     subject.density, other.density  # noqa: B018  # errors before there is a figure
     n_shown = len(positions)
-    places = panels(axes, 2 * n_shown, (2.6, 2.2), n_shown, figsize).reshape(2, n_shown)
-    names = axis_names(subject.names, units, NAME_WIDTH if axes is None else characters(places.ravel(), NAME_WIDTH))
+    names = axis_names(subject.names, units, NAME_WIDTH)
+    more = room_for([names[n] for n in positions], n_shown)
+    places = panels(axes, 2 * n_shown, (2.6, 2.2), n_shown, figsize, more).reshape(2, n_shown)
+    if axes is not None:
+        names = axis_names(subject.names, units, characters(places.ravel(), NAME_WIDTH))
     handles: list[Any] = []
     below = -float(subject.dataset["rival_criterion"].values[int(rival)])
     titles = ("this solution", f"rival {int(rival)}, {abs(below):.1f} nats {'below' if below >= 0 else 'above'}")
@@ -102,10 +105,15 @@ def plot_rivals(
             note_left_out(ax, each, n, values)
             if row:
                 ax.set_xlabel(names[n])
-        first = positions[0]
-        scale = None if subject.discrete[first] else axis_of(each, first)[1]
-        unit = density_name(subject.discrete[first], units[first]) if scale is None else f"density of the {scale.name}"
-        places[row, 0].set_ylabel(f"{title}\n{unit}")
+        scales = {n: None if subject.discrete[n] else axis_of(each, n)[1] for n in positions}
+        labels = [
+            f"density of\nthe {scale.name}" if (scale := scales[n]) else density_name(subject.discrete[n], units[n])
+            for n in positions
+        ]
+        for place, label in enumerate(labels):
+            if place == 0 or len(set(labels)) > 1:
+                places[row, place].set_ylabel(label)
+        places[row, 0].set_title(title, loc="left", fontsize="medium")
     for upper, lower in places.T:
         if upper.get_xscale() != lower.get_xscale():
             continue
