@@ -10,12 +10,10 @@ from typing import Any, Self
 import numpy as np
 import xarray as xr
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp._support.checks import (
     checked_integer,
     checked_n_jobs,
-    checked_sample_weight,
     checked_tolerance,
     is_one_of,
     warn,
@@ -27,6 +25,7 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.chunked.training_data import ReadChunks, read_training_data
 from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.sample_sums import difference_from_fit
 from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
@@ -48,14 +47,13 @@ from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.likelihood_stage import Refinement
-from tensorly_smp.fitting.results import with_patterns
+from tensorly_smp.fitting.results import with_patterns, with_sample_sums
 from tensorly_smp.fitting.starts import Searched
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.issues import identifiability_issues
 from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.identifiability.rivals import rivals_warning
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
-from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.units import units_of, with_units
 from tensorly_smp.uncertainty.bootstrap import run_bootstrap
 from tensorly_smp.uncertainty.refits import BinRefit, Refit, SmoothRefit
@@ -307,7 +305,9 @@ class SmoothProductMixture(FittedMixture):
             refine=str(self.refine).lower(),
             n_samples=data.n_samples,
             container=data.container,
+            **self._recorded(),
         )
+        dataset = with_sample_sums(dataset, samples.sums)
         dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(data.subsample.values))
         self._set_fitted(dataset, binning.variables)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
@@ -437,7 +437,11 @@ class SmoothProductMixture(FittedMixture):
         settings = self._decomposition(verbose).settings(binning.n_bins)
         solution = coupled_simplex_parafac(self.marginals_, self.n_components, **settings)
         dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort())).assign_attrs(
-            density=density, refine="none", n_samples=self.marginals_.n_samples, container=data.container
+            density=density,
+            refine="none",
+            n_samples=self.marginals_.n_samples,
+            container=data.container,
+            **self._recorded(),
         )
         # Units of earlier chunks, where this one has none.
         has_units = before is None or any(units_of(X, binning.variables))
@@ -473,13 +477,14 @@ class SmoothProductMixture(FittedMixture):
         Parameters
         ----------
         X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-            The samples of the fit.
+            The samples of the fit, in any order of the rows, container or precision. Others are refused: they are known
+            by sums over the samples (``result_.sample_sums``), after ``partial_fit`` by their number only.
         n_replicates : int, default 100
         method : {"rows", "parametric"}, default "rows"
             "rows" draws rows of X with replacement, which keep their pattern of missing entries. "parametric" draws
             samples of the fitted density, as many, with the same entries missing.
         sample_weight : array_like (n_samples,), optional
-            Numbers of samples, as in the fit: rows are drawn in proportion, as often as the weights sum to.
+            Those of the fit, numbers of samples: rows are drawn in proportion, as often as the weights sum to.
         n_points : int, default 50
             Points of every variable at which distribution functions and densities are kept.
         n_jobs : int, optional
@@ -499,8 +504,7 @@ class SmoothProductMixture(FittedMixture):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            Samples in chunks, without entries, or another number of them than in the fit; parameters that cannot be
-            used.
+            Samples in chunks; other samples, or weights, than those of the fit; parameters that cannot be used.
         SizeLimitError
             Replicates of more than 4 GB, or of too many samples.
         KeyboardInterrupt
@@ -533,27 +537,41 @@ class SmoothProductMixture(FittedMixture):
         >>> bool((low < model.weights_).all() and (model.weights_ < high).all())
         True
         """
-        check_is_fitted(self)
-        if is_chunked(X):
-            raise InvalidInputError(
-                "X is in chunks (dask); expected samples in memory, because every replicate goes over all of them many "
-                "times. Pass X.compute(), or fit and bootstrap some of the rows."
-            )
+        values, weights = self._in_memory(X, sample_weight)
+        return self._replicates(
+            values,
+            weights,
+            np.abs(values),
+            n_replicates,
+            method=method,
+            n_points=n_points,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+
+    def _replicates(
+        self,
+        values: np.ndarray,
+        weights: np.ndarray | None,
+        sizes: np.ndarray,
+        n_replicates: int,
+        *,
+        method: str,
+        n_points: int,
+        n_jobs: int | None,
+        random_state: RandomState,
+    ) -> xr.Dataset:
+        """Replicates of the fit to `values` (n_samples, n_variables), whose rounding is a share of `sizes`."""
         if not is_one_of(method, ("rows", "parametric")):
             raise InvalidInputError(f'method is {shown(method)}; expected "rows" or "parametric".')
         n_replicates = checked_integer(n_replicates, "n_replicates", 1)
         n_points = checked_integer(n_points, "n_points", 2)
-        samples = self._read(X)
-        if len(samples.values) != (n_fitted := int(self.result_.attrs["n_samples"])):
-            raise InvalidInputError(
-                f"X has {len(samples.values)} samples; expected the {n_fitted} that the model was fitted to."
-            )
-        weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+        self._require_samples_of_fit(values, weights, sizes)
         dataset = run_bootstrap(
-            self._refit(samples.values),
+            self._refit(values),
             self.density_,
-            samples.values,
-            np.ones(len(samples.values)) if weights is None else weights,
+            values,
+            np.ones(len(values)) if weights is None else weights,
             is_parametric=method == "parametric",
             n_replicates=n_replicates,
             n_points=n_points,
@@ -563,11 +581,14 @@ class SmoothProductMixture(FittedMixture):
         return dataset.assign_coords(variable=self.result_["variable"].values).assign_attrs(method=method)
 
     def _refit(self, values: np.ndarray) -> Refit:
-        """The fit of a replicate: `refine` and triples as the Dataset has them, limits as the parameters are now."""
-        options: dict[str, Any] = dict(n_iter_max=self.max_iter, tol=self.tol)
-        refine = str(self.result_.attrs["refine"])
+        """The fit of a replicate, as the Dataset says that this one was made."""
+        attrs = self.result_.attrs
+        if "penalty_criterion" not in attrs:  # a file of before these were recorded
+            attrs = attrs | self._recorded()
+        options: dict[str, Any] = dict(n_iter_max=int(attrs["max_iter"]), tol=float(attrs["tol"]))
+        refine = str(attrs["refine"])
         if refine == "smooth":
-            options = options | dict(tol=10.0 * self.tol, criterion=self.penalty)
+            options = options | dict(tol=10.0 * options["tol"], criterion=str(attrs["penalty_criterion"]))
             return SmoothRefit.of(self.result_, self.factors_, values, **options)
         decomposition = None
         if refine == "none":
@@ -576,6 +597,9 @@ class SmoothProductMixture(FittedMixture):
                 self._decomposition(0),
                 rank=self.factors_.rank,
                 triples=triples,
+                loss=str(attrs["loss_name"]) if attrs["loss_name"] in CHOICES["loss"] else self.loss,
+                max_iter=options["n_iter_max"],
+                tol=options["tol"],
                 n_init=1,
                 is_start=False,
                 n_jobs=1,
@@ -583,6 +607,25 @@ class SmoothProductMixture(FittedMixture):
                 warns=False,
             )
         return BinRefit(self.factors_, str(self.result_.attrs["density"]), decomposition, options)
+
+    def _recorded(self) -> dict[str, Any]:
+        """Parameters that a replicate of the fit needs, by the names of attributes of the Dataset."""
+        return dict(max_iter=int(self.max_iter), tol=float(self.tol), penalty_criterion=self.penalty)
+
+    def _require_samples_of_fit(self, values: np.ndarray, weights: np.ndarray | None, sizes: np.ndarray) -> None:
+        """Refuse samples or weights that are not those of the fit; `sizes` as of :func:`difference_from_fit`."""
+        if len(values) != (n_fitted := int(self.result_.attrs["n_samples"])):
+            raise InvalidInputError(
+                f"X has {len(values)} samples; expected the {n_fitted} that the model was fitted to."
+            )
+        if "sample_sums" not in self.result_:  # a stream, or a file of before there were any
+            return
+        recorded = self.result_["sample_sums"].values
+        if difference := difference_from_fit(recorded, values, weights, self.binning_.edges, sizes):
+            raise InvalidInputError(
+                f"X, or sample_weight, is not that of the fit: {difference}. Expected the samples, and the weights, "
+                "that the model was fitted to; for others, fit a model to them."
+            )
 
     def _decomposition(self, verbose: int) -> Decomposition:
         return Decomposition(

@@ -261,6 +261,17 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         here = present_dim(X, self.sample_dim)
         return read_samples(X, self.binning_.variables, here)
 
+    def _in_memory(self, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Samples in the order of the fit's variables, and their weights, for a bootstrap; chunks are refused."""
+        check_is_fitted(self)
+        if is_chunked(X):
+            raise InvalidInputError(
+                "X is in chunks (dask); expected samples in memory, because every replicate goes over all of them many "
+                "times. Pass X.compute(), or fit and bootstrap some of the rows."
+            )
+        values = self._read(X).values
+        return values, checked_sample_weight(aligned(sample_weight, X), len(values))
+
     def _check_width(self, X: Any, variables: Sequence[Hashable]) -> None:
         """Refuse a bare array of another number of columns; in scikit-learn's words, and which variables they are."""
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != len(variables):

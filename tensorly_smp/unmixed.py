@@ -21,7 +21,6 @@ from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.fitted import FittedMixture
-from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.units import with_units
 from tensorly_smp.unmixing.dataset import ESTIMATOR, square_matrix, with_unmixing, without_unmixing
 from tensorly_smp.unmixing.fit import UnmixingFit, source_frame
@@ -250,14 +249,14 @@ class UnmixedProductMixture(FittedMixture):
         How far samples move the matrix is not in them. X are the samples of the fit, as variables; the Dataset is of
         the sources, under the names of the variables that they are nearest to.
         """
-        check_is_fitted(self)
-        weights = aligned(sample_weight, X)
-        return self.mixture_.bootstrap(
-            self._source_frame(X),
+        values, weights = self._in_memory(X, sample_weight)
+        matrix = self.result_["unmixing"].transpose("source", "variable").values
+        return self.mixture_._replicates(
+            self._unmixed_density.to_sources(values),
+            weights,
+            np.abs(np.nan_to_num(values)) @ np.abs(matrix).T,
             n_replicates,
             method=method,
-            # Sources have no index that a Series could be matched with.
-            sample_weight=weights if weights is None else np.asarray(weights),
             n_points=n_points,
             n_jobs=n_jobs,
             random_state=random_state,

@@ -13,6 +13,7 @@ from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
+from tensorly_smp.codes.sample_sums import SUMS, sample_sums
 from tensorly_smp.codes.thinning import evenly_spaced, of_positive_weight
 from tensorly_smp.marginals.histograms import (
     MAX_BYTES,
@@ -50,6 +51,11 @@ class ChunkedCodes:
     def n_samples(self) -> int:
         """Number of samples."""
         return self.samples.n_samples
+
+    @property
+    def sums(self) -> np.ndarray:
+        """Sums of all samples, see :func:`tensorly_smp.codes.sample_sums.sample_sums`."""
+        return np.asarray(self.parts.map(_sums_of_part).reduce(_total))
 
     @property
     def n_bins(self) -> tuple[int, ...]:
@@ -96,9 +102,11 @@ def encode_chunks(samples: ChunkedSamples, binning: Binning) -> ChunkedCodes:
 
 def encode_part(chunk: Chunk, binning: Binning) -> Indicators:
     """Codes of a part."""
-    if not len(chunk.values):
-        return Indicators(np.empty(chunk.values.shape, dtype=np.int8), binning.n_bins, chunk.weights)
-    return Indicators(encode_samples(chunk.values, binning).values, binning.n_bins, chunk.weights)
+    codes = np.empty(chunk.values.shape, dtype=np.int8)
+    if len(chunk.values):
+        codes = encode_samples(chunk.values, binning).values
+    sums = sample_sums(chunk.values, chunk.weights, binning.edges)
+    return Indicators(codes, binning.n_bins, chunk.weights, sums)
 
 
 def count_chunks(
@@ -148,6 +156,14 @@ def warn_of_constant(codes: ChunkedCodes) -> None:
     for n, bins in enumerate(filled):
         rows[: len(bins), n] = bins
     check_constant(Codes(rows, codes.binning))
+
+
+def _sums_of_part(part: Indicators) -> np.ndarray:
+    return np.zeros(len(SUMS)) if part.sums is None else part.sums
+
+
+def _total(found: list[np.ndarray]) -> np.ndarray:
+    return np.sum(found, axis=0)
 
 
 def _bin_counts(part: Indicators) -> list[np.ndarray]:

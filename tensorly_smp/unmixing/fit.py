@@ -17,6 +17,7 @@ from tensorly_smp._support.progress import progress_bar
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.codes.sample_sums import sample_sums
 from tensorly_smp.dependence.search import (
     Candidate,
     MixedSamples,
@@ -28,6 +29,7 @@ from tensorly_smp.dependence.search import (
 from tensorly_smp.dependence.starts import within_covariance
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.fitting.results import with_sample_sums
 from tensorly_smp.metrics import clustering_accuracy
 from tensorly_smp.unmixing.reading import SamplesToUnmix
 
@@ -170,13 +172,19 @@ class UnmixingFit:
                 final.log_densities, other.log_densities, samples.weights, total * (final.criterion - other.criterion)
             ):
                 final = other
+        # Values as they come, not spread, are those that a bootstrap will see.
+        sources = self._sources(final.matrix, are_spread=False)
+        sums = sample_sums(sources, self.data.weights, final.model.binning_.edges)
+        final.model.result_ = with_sample_sums(final.model.result_, sums)
         return final
 
     def _of_all(self, found: FoundUnmixing, candidate: Candidate, binning: Binning | None = None) -> SourceMixture:
         """The fit of all sources; with bins given, from the posteriors of the candidate."""
         matrix = np.eye(len(self.data.samples.variables))
         matrix[np.ix_(self.data.mixed, self.data.mixed)] = candidate.unmixing / found.scale
-        sources, log_det = self._sources(matrix, found.is_product), float(np.linalg.slogdet(candidate.unmixing)[1])
+        # Densities of the variables themselves know what to do about values that are rounded.
+        sources = self._sources(matrix, are_spread=not found.is_product)
+        log_det = float(np.linalg.slogdet(candidate.unmixing)[1])
         changes: dict[str, Any] = {}
         if binning is not None:
             init = _factors(sources[found.rows], binning, candidate.posterior, found.samples.weights)
@@ -203,10 +211,9 @@ class UnmixingFit:
             model.fit(source_frame(sources, self.data.samples.variables), sample_weight=weights)
         return model.set_params(**{name: original[name] for name in changes}), caught
 
-    def _sources(self, matrix: np.ndarray, is_product: bool = False) -> np.ndarray:
+    def _sources(self, matrix: np.ndarray, are_spread: bool = True) -> np.ndarray:
         """Sources of all samples, beside the discrete variables (n_samples, n_variables)."""
-        # Densities of the variables themselves know what to do about values that are rounded.
-        sources = np.array(self.data.samples.values if is_product else self.data.values)
+        sources = np.array(self.data.values if are_spread else self.data.samples.values)
         mixed = list(self.data.mixed)
         sources[:, mixed] = sources[:, mixed] @ matrix[np.ix_(mixed, mixed)].T
         return sources

@@ -1,0 +1,64 @@
+"""Sums by which samples are known again."""
+
+import cmath
+import math
+
+import numpy as np
+import pytest
+
+from tensorly_smp.codes import sample_sums as module
+from tensorly_smp.codes.sample_sums import difference_from_fit, sample_sums
+
+RNG = np.random.default_rng(0)
+VALUES = RNG.normal(size=(50, 3)) * [1, 10, 0.1] + [0, 100, 5]
+VALUES[RNG.random(VALUES.shape) < 0.2] = np.nan
+WEIGHTS = RNG.uniform(0, 3, 50)
+EDGES = [np.linspace(np.nanmin(column), np.nanmax(column), 5 + n) for n, column in enumerate(VALUES.T)]
+
+
+def one_by_one(values, weights, edges):
+    total, entries, wave = 0.0, 0.0, 0.0
+    for row, weight in zip(values, weights, strict=True):
+        angle = 0.0
+        for n, x in enumerate(row):
+            if not math.isnan(x):
+                place = (x - edges[n][0]) / (edges[n][-1] - edges[n][0])
+                factor = 0.5 + math.fmod((n + 1) * (math.sqrt(5) - 1) / 2, 1.0)
+                angle += 2 * math.pi * factor / math.sqrt(len(row)) * (place - 0.5)
+                entries += weight
+        total += weight
+        wave += weight * cmath.exp(1j * angle)
+    return [total, entries, wave.real, wave.imag]
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_sums_are_the_characteristic_function(weights, monkeypatch):
+    expected = one_by_one(VALUES, np.ones(50) if weights is None else weights, EDGES)
+    np.testing.assert_allclose(sample_sums(VALUES, weights, EDGES), expected, rtol=1e-12)
+    monkeypatch.setattr(module, "BLOCK_ENTRIES", 20)
+    np.testing.assert_allclose(sample_sums(VALUES, weights, EDGES), expected, rtol=1e-12)
+    parts = [sample_sums(VALUES[i], None if weights is None else weights[i], EDGES) for i in np.split(np.arange(50), 2)]
+    np.testing.assert_allclose(np.sum(parts, axis=0), expected, rtol=1e-12)
+
+
+def test_values_as_large_as_floats_have_sums():
+    edges = [np.array([-1.7e308, 0.0, 1.7e308])] * 2
+    values = np.array([[1.7e308, -1.7e308], [0.0, np.nan]])
+    recorded = sample_sums(values, None, edges)
+    np.testing.assert_allclose(recorded, one_by_one(values / 1e300, np.ones(2), [each / 1e300 for each in edges]))
+    assert difference_from_fit(recorded, values, None, edges) is None
+
+
+@pytest.mark.parametrize("n_variables", [3, 1000])
+def test_single_precision_is_no_difference_but_another_row_is(n_variables):
+    values = np.random.default_rng(1).normal(5, 1, size=(2000, n_variables)).round(1)
+    edges = [np.linspace(0, 10, 8)] * n_variables
+    recorded = sample_sums(values, None, edges)
+    assert difference_from_fit(recorded, values.astype(np.float32).astype(float), None, edges) is None
+    assert difference_from_fit(recorded, values[::-1], None, edges) is None
+    other = values.copy()
+    other[0] += 1.0
+    assert "values are others" in difference_from_fit(recorded, other, None, edges)
+    assert "weights of samples sum to 4000" in difference_from_fit(recorded, values, np.full(2000, 2.0), edges)
+    other[0, 0] = np.nan
+    assert "entries are observed" in difference_from_fit(recorded, other, None, edges)
