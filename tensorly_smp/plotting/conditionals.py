@@ -184,13 +184,13 @@ def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, scale: Ax
     """Shade the intervals of one variable; the panel grows with them, by half at most."""
     points = bands[0][n]
     low, high = bands[1][:, n]
-    limits = ax.get_xlim()
+    start, end = ax.get_xlim()
     bottom, top = ax.get_ylim()
     if scale is not None and scale.is_log:  # splines have a tail below zero, which the axis has not
         low = low[points > 0]
         high = high[points > 0]
         points = points[points > 0]
-    fine = np.linspace(*limits, N_POINTS) if scale is None else scale.spaced(*limits, N_POINTS)
+    fine = np.linspace(start, end, N_POINTS) if scale is None else scale.spaced(start, end, N_POINTS)
     fine = np.union1d(points, fine[(fine >= points[0]) & (fine <= points[-1])])
     low = _between(fine, points, low, scale)
     high = _between(fine, points, high, scale)
@@ -198,7 +198,7 @@ def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, scale: Ax
     for r in range(low.shape[1]):
         color = component_style(r)["color"]
         ax.fill_between(points, low[:, r], high[:, r], color=color, alpha=0.22, linewidth=0.0, zorder=1.5)
-    ax.set_xlim(*limits)
+    ax.set_xlim(start, end)
     ax.set_ylim(bottom, min(max(top, 1.03 * float(high.max(initial=0.0))), 1.5 * top))
 
 

@@ -50,7 +50,9 @@ def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float,
     --------
     >>> import tensorly_smp as smp
     >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0).X
-    >>> report = smp.check_independence(smp.SmoothProductMixture(2, random_state=0).fit(X), X, random_state=0)
+    >>> report = smp.check_independence(
+    ...     smp.SmoothProductMixture(2, random_state=0).fit(X), X, random_state=0
+    ... )
     >>> ax = smp.plotting.plot_independence(report)
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['x0', 'x1', 'x2', 'x3']

@@ -66,7 +66,9 @@ def plot_rivals(
     >>> import warnings
     >>> import numpy as np
     >>> import tensorly_smp as smp
-    >>> centers = np.array([[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])  # two differ in one variable
+    >>> centers = np.array(
+    ...     [[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]]
+    ... )  # two differ in one variable
     >>> X = np.random.default_rng(0).normal(size=(600, 5)) + centers[np.arange(600) % 3]
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", smp.exceptions.RivalSolutionsWarning)
