@@ -11,8 +11,8 @@ import xarray as xr
 from tensorly_smp._support.checks import is_real
 from tensorly_smp._support.representations import shown as short
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.plotting.marginal import N_POINTS, axis_of, draw_variable, note_left_out
-from tensorly_smp.plotting.names import axis_names, density_name
+from tensorly_smp.plotting.marginal import N_POINTS, axis_of, density_title, draw_variable, note_left_out
+from tensorly_smp.plotting.names import axis_names
 from tensorly_smp.plotting.scales import AxisScale
 from tensorly_smp.plotting.style import (
     COLUMNS,
@@ -125,10 +125,7 @@ def plot_conditionals(
     places, names = _panels(subject, shown, units, axes, figsize)
     components = list(range(subject.rank))
     scales = {n: None if subject.discrete[n] else axis_of(subject, n)[1] for n in shown}
-    titles = {
-        n: f"density of\nthe {scale.name}" if (scale := scales[n]) else density_name(subject.discrete[n], units[n])
-        for n in shown
-    }
+    titles = {n: density_title(subject, n, scales[n], units[n]) for n in shown}
     differ = len(set(titles.values())) > 1
     columns = places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
     for place, (ax, n) in enumerate(zip(places, shown, strict=True)):

@@ -9,8 +9,8 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset, telling_variables, why_none
-from tensorly_smp.plotting.marginal import axis_of, draw_variable, note_left_out
-from tensorly_smp.plotting.names import axis_names, density_name
+from tensorly_smp.plotting.marginal import axis_of, density_title, draw_variable, note_left_out
+from tensorly_smp.plotting.names import axis_names
 from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, room_for, weight_text
 from tensorly_smp.plotting.subject import Subject, read_subject
 
@@ -107,26 +107,33 @@ def plot_rivals(
             note_left_out(ax, each, n, values)
             if row:
                 ax.set_xlabel(names[n])
-        scales = {n: None if subject.discrete[n] else axis_of(each, n)[1] for n in positions}
-        labels = [
-            f"density of\nthe {scale.name}" if (scale := scales[n]) else density_name(subject.discrete[n], units[n])
-            for n in positions
-        ]
-        for place, label in enumerate(labels):
-            if place == 0 or len(set(labels)) > 1:
-                places[row, place].set_ylabel(label)
+        _name_densities(places[row], each, positions, units)
         places[row, 0].set_title(title, loc="left", fontsize="medium")
+    _share_limits(places)
+    plain_frame(places.ravel())
+    pairs = zip(subject.weights, other.weights, strict=True)
+    labels = [f"{r} ({weight_text(first)}, {weight_text(second)})" for r, (first, second) in enumerate(pairs)]
+    component_legend(places[0, 0], handles, labels, "component (weight here, weight in the rival)", axes is None)
+    return places
+
+
+def _name_densities(places: np.ndarray, subject: Subject, positions: list[int], units: tuple[str, ...]) -> None:
+    """Name the axes of the densities: the first, or all where they differ."""
+    scales = {n: None if subject.discrete[n] else axis_of(subject, n)[1] for n in positions}
+    titles = [density_title(subject, n, scales[n], units[n]) for n in positions]
+    for place, (ax, title) in enumerate(zip(places, titles, strict=True)):
+        if place == 0 or len(set(titles)) > 1:
+            ax.set_ylabel(title)
+
+
+def _share_limits(places: np.ndarray) -> None:
+    """Give the two panels of a variable (2, n_shown) the same range, where they have the same scale."""
     for upper, lower in places.T:
         if upper.get_xscale() != lower.get_xscale():
             continue
         limits = np.array([upper.get_xlim(), lower.get_xlim()])
         for ax in (upper, lower):
             ax.set_xlim(limits[:, 0].min(), limits[:, 1].max())
-    plain_frame(places.ravel())
-    pairs = zip(subject.weights, other.weights, strict=True)
-    labels = [f"{r} ({weight_text(first)}, {weight_text(second)})" for r, (first, second) in enumerate(pairs)]
-    component_legend(places[0, 0], handles, labels, "component (weight here, weight in the rival)", axes is None)
-    return places
 
 
 def _rival(subject: Subject, rival: Any) -> Subject:
