@@ -148,3 +148,5 @@ means = KMeans(3, n_init=5, random_state=0).fit_predict(
 print(f"smooth product mixture: {smp.metrics.clustering_accuracy(kinds, body):.3f}")
 reached = smp.metrics.clustering_accuracy(kinds[whole], means)
 print(f"k-means, complete samples: {reached:.3f}")
+
+# sphinx_gallery_thumbnail_number = 3

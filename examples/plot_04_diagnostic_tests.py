@@ -228,3 +228,5 @@ print(
 # What is not seen here: tests that err together. If two of them react to the same interfering substance, they are not
 # independent among the healthy, the method takes their agreement for disease, and both seem better than they are. No
 # identifiability report can notice that. More groups than two ("ill", "healthy", "healthy, with the substance") may.
+
+# sphinx_gallery_thumbnail_number = 2
