@@ -136,7 +136,7 @@ class FrameLabels(SampleLabels):
 
 @dataclass(frozen=True, eq=False)
 class OtherFrameLabels(SampleLabels):
-    """Labels of a DataFrame of polars or of a table of pyarrow: names of columns, and the index of a DataFrame in it."""
+    """Labels of a DataFrame of polars or a table of pyarrow: names of columns, and the index of a DataFrame in it."""
 
     columns: tuple[str, ...]
     kind: str

@@ -156,7 +156,9 @@ def test_an_index_of_pandas_in_a_table_of_arrow_is_no_variable(kind):
     pd.testing.assert_frame_equal(model.impute(table).to_pandas(), expected.impute(frame), check_freq=False)
     batch = pyarrow.RecordBatch.from_pandas(frame)
     np.testing.assert_array_equal(model.predict_proba(batch).to_pandas(), expected.predict_proba(frame))
-    np.testing.assert_array_equal(model.predict(table.drop_columns(["a"]).append_column("a", table["a"])), model.labels_)
+    np.testing.assert_array_equal(
+        model.predict(table.drop_columns(["a"]).append_column("a", table["a"])), model.labels_
+    )
 
 
 # Labels of xarray
