@@ -338,12 +338,8 @@ def _points(x: ArrayLike) -> np.ndarray:
     return points
 
 
-def _is_integer(value: Any) -> bool:
-    return is_integer(value)
-
-
 def _position(value: Any, name: str, size: int) -> int:
-    if not _is_integer(value):
+    if not is_integer(value):
         raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer position.")
     if not 0 <= value < size:
         raise InvalidInputError(f"{name} is {shown(value)}; expected a position from 0 to {size - 1}.")

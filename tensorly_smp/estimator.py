@@ -647,7 +647,8 @@ class SmoothProductMixture(FittedMixture):
         self, data: ReadSamples | ReadChunks, posterior: np.ndarray | None, discrete: Sequence[int]
     ) -> DependenceWarning | None:
         """Quick check of the subsample for dependence within components, from its posteriors if they are known."""
-        values, weights = data.subsample.values, data.subsample_weights
+        values = data.subsample.values
+        weights = data.subsample_weights
         rows = quick_rows(len(values), values.shape[1], self.n_components)
         return dependence_warning(
             values[rows],

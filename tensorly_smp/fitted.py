@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -131,9 +131,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """Mean log-likelihood per sample, in nats; a sample of weight 2 counts twice."""
-        log_densities = np.asarray(self.score_samples(X))
-        weights = checked_sample_weight(aligned(sample_weight, X), len(log_densities))
-        return float(log_densities.mean() if weights is None else np.average(log_densities, weights=weights))
+        likelihood, total = self._log_likelihood(X, sample_weight)
+        return likelihood / total
 
     @property
     def n_parameters_(self) -> float:
@@ -147,18 +146,20 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Akaike's criterion of samples, -2 log-likelihood + 2 `n_parameters_`, in nats; lower is better."""
-        return self._criterion(X, sample_weight, lambda total: 2.0)
+        return -2.0 * self._log_likelihood(X, sample_weight)[0] + 2.0 * self.n_parameters_
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Schwarz's criterion of samples, -2 log-likelihood + `n_parameters_` log(n_samples); lower is better."""
-        return self._criterion(X, sample_weight, lambda total: float(np.log(total)))
+        likelihood, total = self._log_likelihood(X, sample_weight)
+        return -2.0 * likelihood + float(np.log(total)) * self.n_parameters_
 
-    def _criterion(self, X: Any, sample_weight: Any, price: Callable[[float], float]) -> float:
+    def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float]:
+        """Log-likelihood of samples, and their number."""
         log_densities = np.asarray(self.score_samples(X))
         weights = checked_sample_weight(aligned(sample_weight, X), len(log_densities))
-        total = float(len(log_densities) if weights is None else weights.sum())
-        likelihood = float(log_densities.sum() if weights is None else weights @ log_densities)
-        return -2.0 * likelihood + price(total) * self.n_parameters_
+        if weights is None:
+            return float(log_densities.sum()), float(len(log_densities))
+        return float(weights @ log_densities), float(weights.sum())
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw samples and the components they come from.

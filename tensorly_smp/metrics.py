@@ -61,8 +61,10 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
     0.75
     """
     labels_true = aligned(labels_true, labels_pred, "labels_true", "labels_pred")
-    true, n_true = _label_codes(labels_true, "labels_true")
-    predicted, n_predicted = _label_codes(labels_pred, "labels_pred")
+    true, true_labels = label_codes(labels_true, "labels_true")
+    predicted, predicted_labels = label_codes(labels_pred, "labels_pred")
+    n_true = len(true_labels)
+    n_predicted = len(predicted_labels)
     if len(true) != len(predicted):
         raise InvalidInputError(
             f"labels_true has {len(true)} and labels_pred {len(predicted)} labels; expected as many."
@@ -267,8 +269,8 @@ def kl_divergence_mc(
     return KLEstimate(float(differences.mean()), float(error), n_used)
 
 
-def _label_codes(labels: ArrayLike, name: str) -> tuple[np.ndarray, int]:
-    """Codes 0, 1, ... of the labels and their number."""
+def label_codes(labels: Any, name: str) -> tuple[np.ndarray, list[Any]]:
+    """Codes 0, 1, ... (n_samples,) of the labels, and the distinct labels."""
     # Lists go through objects: as an array of one dtype, 1 and "1" would become the same label.
     try:
         array = np.asarray(labels) if hasattr(labels, "dtype") else np.asarray(labels, dtype=object)
@@ -282,7 +284,7 @@ def _label_codes(labels: ArrayLike, name: str) -> tuple[np.ndarray, int]:
         if array.dtype.kind in "fcmM" and (array != array).any():
             raise InvalidInputError(f"{name} has missing labels; expected one for each sample.")
         distinct, codes = np.unique(array, return_inverse=True)
-        return codes, len(distinct)
+        return codes, distinct.tolist()
     numbers: dict[Any, int] = {}
     try:
         codes = np.array([numbers.setdefault(label, len(numbers)) for label in array.tolist()])
@@ -290,7 +292,7 @@ def _label_codes(labels: ArrayLike, name: str) -> tuple[np.ndarray, int]:
         raise InvalidTypeError(f"{name} has labels that are not hashable: {reason(error)}") from error
     if any(_is_missing(label) for label in numbers):
         raise InvalidInputError(f"{name} has missing labels; expected one for each sample.")
-    return codes, len(numbers)
+    return codes, list(numbers)
 
 
 def _is_missing(label: Any) -> bool:

@@ -173,8 +173,10 @@ class UnmixedProductMixture(FittedMixture):
         TensorlySmpWarning
             Whatever else the fit of the sources gives.
         """
-        verbose, began = checked_verbose(self.verbose), time.perf_counter()
-        mixture, tol = self._checked_mixture(), checked_tolerance(self.tol)
+        verbose = checked_verbose(self.verbose)
+        began = time.perf_counter()
+        mixture = self._checked_mixture()
+        tol = checked_tolerance(self.tol)
         max_iter = checked_integer(self.max_iter, "max_iter", 1)
         search_rng, mixture_rng, spread_rng = spawn_generators(self.random_state, 3)
         data = SamplesToUnmix.read(X, sample_weight, self.sample_dim, mixture, spread_rng)
@@ -273,8 +275,8 @@ class UnmixedProductMixture(FittedMixture):
     @property
     def n_parameters_(self) -> float:
         """Effective number of parameters of the mixture of the sources, and free entries of W."""
-        of_sources, n = super().n_parameters_, len(self.unmixing_)
-        return of_sources + (0 if self.is_product_ else n * (n - 1))
+        n = len(self.unmixing_)
+        return super().n_parameters_ + (0 if self.is_product_ else n * (n - 1))
 
     def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
         super()._set_fitted(dataset, variables)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp.chunked.indicators import Indicators, join
-from tensorly_smp.chunked.parts import Parts
+from tensorly_smp.chunked.parts import Parts, add_up
 from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
@@ -170,8 +170,3 @@ def _bin_counts(part: Indicators) -> list[np.ndarray]:
     return [
         np.bincount(column[column >= 0], minlength=size) for column, size in zip(part.values.T, part.sizes, strict=True)
     ]
-
-
-def add_up(results: list[list[np.ndarray]]) -> list[np.ndarray]:
-    """Lists of arrays, added up position by position."""
-    return [sum(arrays[1:], arrays[0]) for arrays in zip(*results, strict=True)]

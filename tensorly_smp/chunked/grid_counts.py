@@ -16,7 +16,7 @@ from tensorly_smp.chunked.indicators import (
     expect_parts,
     join,
 )
-from tensorly_smp.chunked.parts import Parts
+from tensorly_smp.chunked.parts import Parts, add_up
 from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
 from tensorly_smp.likelihood.cell_samples import CellStatistics, prior_counts, telling_weights
 from tensorly_smp.likelihood.cells import Cells
@@ -40,7 +40,7 @@ class ChunkedCellSamples(CellStatistics):
     def assign_to_grid(cls, samples: ChunkedSamples, cells: Cells) -> ChunkedCellSamples:
         """Samples in cells: one pass over them."""
         parts = samples.parts.map(_assign_part, cells).group(samples.groups, join).persist()
-        overall, total = parts.map(_overall, int(cells.offsets[-1])).reduce(_add)
+        overall, total = parts.map(_overall, int(cells.offsets[-1])).reduce(add_up)
         return cls(
             cells=cells,
             prior=prior_counts(cells, overall),
@@ -64,14 +64,10 @@ def _assign_part(chunk: Chunk, cells: Cells) -> AnyIndicators:
         weights = None
     if cells.resolution.any():
         matrices = [cells.membership(chunk.values[rows]) for rows in blocks(len(chunk.values))]
-        return SharedIndicators(csr_array(vstack(matrices)) if matrices else _no_samples(cells), weights)
+        return SharedIndicators(csr_array(vstack(matrices) if matrices else (0, int(cells.offsets[-1]))), weights)
     blocked = [cells.positions(chunk.values[rows]) for rows in blocks(len(chunk.values))]
     found = np.concatenate(blocked) if blocked else cells.positions(chunk.values)
     return Indicators(found, tuple(np.diff(cells.offsets).tolist()), weights)
-
-
-def _no_samples(cells: Cells) -> csr_array:
-    return csr_array((0, int(cells.offsets[-1])))
 
 
 def _overall(part: AnyIndicators, n_rows: int) -> tuple[np.ndarray, float]:
@@ -87,8 +83,3 @@ def _overall(part: AnyIndicators, n_rows: int) -> tuple[np.ndarray, float]:
         counts[start : start + size] = np.bincount(column[kept], weights[kept], minlength=size)
         start += size
     return counts, total
-
-
-def _add(found: list[tuple[np.ndarray, float]]) -> tuple[np.ndarray, float]:
-    counts, totals = zip(*found, strict=True)
-    return sum(counts[1:], counts[0]), sum(totals)

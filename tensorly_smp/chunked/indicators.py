@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from tensorly_smp.chunked.parts import Parts
+from tensorly_smp.chunked.parts import Parts, add_up
 from tensorly_smp.codes.one_hot import indicator_matrix
 from tensorly_smp.likelihood.expectation import Expectation, expectation
 
@@ -137,7 +137,7 @@ def expect_parts(parts: Parts, log_weights: np.ndarray, log_tables: np.ndarray) 
     Expectation
         With a :class:`ChunkedPosterior`.
     """
-    sums = parts.map(_sums_of_part, log_weights, log_tables).reduce(_add_sums)
+    sums = parts.map(_sums_of_part, log_weights, log_tables).reduce(add_up)
     return Expectation(ChunkedPosterior(*sums[1:]), *sums)  # type: ignore[arg-type]
 
 
@@ -155,8 +155,3 @@ def _sums_of_part(part: AnyIndicators, log_weights: np.ndarray, log_tables: np.n
         component_counts += found.component_counts
         log_likelihood += found.log_likelihood
     return log_likelihood, counts, component_counts
-
-
-def _add_sums(found: list[_Sums]) -> _Sums:
-    log_likelihoods, counts, component_counts = zip(*found, strict=True)
-    return sum(log_likelihoods), sum(counts[1:], counts[0]), sum(component_counts[1:], component_counts[0])

@@ -31,6 +31,11 @@ def require_dask() -> Any:
     return import_extra("dask", "dask", "A fit to samples in chunks")
 
 
+def add_up(found: Sequence[Sequence[Any]]) -> list[Any]:
+    """Results of several pieces, numbers or arrays, added up position by position."""
+    return [sum(each[1:], each[0]) for each in zip(*found, strict=True)]
+
+
 @dataclass(frozen=True, eq=False)
 class Parts:
     """Pieces of something, in their order.

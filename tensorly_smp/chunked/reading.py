@@ -18,8 +18,8 @@ from tensorly_smp.chunked.parts import MadeParts
 from tensorly_smp.chunked.survey import Survey, merge_surveys, survey_part
 from tensorly_smp.codes.thinning import with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.samples.labels import SampleLabels, list_names
-from tensorly_smp.samples.reading import Samples, infer_sample_dim, read_samples
+from tensorly_smp.samples.labels import SampleLabels
+from tensorly_smp.samples.reading import Samples, check_shape, infer_sample_dim, read_samples, refuse_infinite
 
 if TYPE_CHECKING:
     pass
@@ -189,10 +189,7 @@ def _probe_of_frame(frame: Any) -> pd.DataFrame:
 
 
 def _require_matrix(shape: tuple[Any, ...]) -> None:
-    if len(shape) != 2:
-        raise InvalidInputError(
-            f"X has {len(shape)} dimension(s) (shape {shape}); expected 2, samples by variables. Reshape your data."
-        )
+    check_shape(shape)
     if shape[1] != shape[1]:
         raise InvalidInputError("X has an unknown number of columns; call its compute_chunk_sizes() first.")
 
@@ -320,12 +317,7 @@ def read_chunks(
 
 def _require_usable(survey: Survey, variables: Sequence[Hashable]) -> None:
     """Refuse infinite values and unusable weights."""
-    if survey.infinite.any():
-        names = [name for name, is_wrong in zip(variables, survey.infinite, strict=True) if is_wrong]
-        raise InvalidInputError(
-            f"Variable(s) {list_names(names)} hold infinite values; expected finite ones. Replace them by a finite "
-            "value, or by NaN if they are missing."
-        )
+    refuse_infinite(survey.infinite, variables)
     if not survey.are_weights_usable or not 0 < survey.total_weight < np.inf:
         raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
 

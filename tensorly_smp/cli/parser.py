@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -110,13 +110,20 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_fit(commands: Any) -> None:
-    command = commands.add_parser(
-        "fit",
-        help="learn a mixture from a CSV file",
-        description="Learn a mixture from a CSV file.",
-        allow_abbrev=False,
+def _add_command(
+    commands: Any, run: Callable[[argparse.Namespace], bool], summary: str, description: str
+) -> argparse.ArgumentParser:
+    """The parser of one command, called as its function is."""
+    name = run.__name__
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=description, allow_abbrev=False
     )
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_fit(commands: Any) -> None:
+    command = _add_command(commands, fit, "learn a mixture from a CSV file", "Learn a mixture from a CSV file.")
     _add_table(command)
     number = command.add_mutually_exclusive_group(required=True)
     number.add_argument("--components", type=_positive, metavar="R", help="number of components")
@@ -143,16 +150,15 @@ def _add_fit(commands: Any) -> None:
     command.add_argument("--out", type=Path, metavar="FILE", help="write the model: .nc, .nc4, .h5, .hdf5 or .zarr")
     command.add_argument("--figure", type=Path, metavar="FILE", help="draw the densities: .png, .svg or .pdf")
     command.add_argument("--labels", type=Path, metavar="FILE", help="write the component of every sample: .csv")
-    command.set_defaults(run=fit)
 
 
 def _add_check(commands: Any) -> None:
-    command = commands.add_parser(
-        "check",
-        help="say whether components can be told apart, from sizes or of a fitted model",
-        description="Say whether weights and factors are unique, of a fitted model or, before any data, for sizes. "
-        "Without a number of components, say how many there may be.",
-        allow_abbrev=False,
+    command = _add_command(
+        commands,
+        check,
+        "say whether components can be told apart, from sizes or of a fitted model",
+        "Say whether weights and factors are unique, of a fitted model or, before any data, for sizes. Without a "
+        "number of components, say how many there may be.",
     )
     command.add_argument("model", type=Path, nargs="?", help="file of a fitted model")
     command.add_argument("--variables", type=int, metavar="N", help="number of variables")
@@ -160,31 +166,29 @@ def _add_check(commands: Any) -> None:
         "--bins", type=int, nargs="+", metavar="I", help="bins per variable, one number or one for each"
     )
     command.add_argument("--components", type=int, metavar="R", help="number of components")
-    command.set_defaults(run=check)
 
 
 def _add_predict(commands: Any) -> None:
-    command = commands.add_parser(
-        "predict",
-        help="assign the samples of a CSV file to the components of a fitted model",
-        description="Assign samples to the components of a fitted model. Columns that it does not have are left out.",
-        allow_abbrev=False,
+    command = _add_command(
+        commands,
+        predict,
+        "assign the samples of a CSV file to the components of a fitted model",
+        "Assign samples to the components of a fitted model. Columns that it does not have are left out.",
     )
     command.add_argument("model", type=Path, help="file of a fitted model")
     _add_table(command)
     command.add_argument("--out", type=Path, metavar="FILE", help="CSV file to write (default: standard output)")
     command.add_argument("--probabilities", action="store_true", help="add the probability of every component")
     command.add_argument("--densities", action="store_true", help="add the logarithm of the density")
-    command.set_defaults(run=predict)
 
 
 def _add_independence(commands: Any) -> None:
-    command = commands.add_parser(
-        "independence",
-        help="say which variables depend on each other within the components of a fitted model",
-        description="Say which pairs of variables depend on each other within the components of a fitted model, by the "
-        "samples of a CSV file, best those of the fit. Exit status 1 if any does.",
-        allow_abbrev=False,
+    command = _add_command(
+        commands,
+        independence,
+        "say which variables depend on each other within the components of a fitted model",
+        "Say which pairs of variables depend on each other within the components of a fitted model, by the samples of "
+        "a CSV file, best those of the fit. Exit status 1 if any does.",
     )
     command.add_argument("model", type=Path, help="file of a fitted model")
     _add_table(command)
@@ -196,7 +200,6 @@ def _add_independence(commands: Any) -> None:
     )
     command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
     command.add_argument("--out", type=Path, metavar="FILE", help="CSV file of all pairs to write")
-    command.set_defaults(run=independence)
 
 
 def _add_table(command: argparse.ArgumentParser) -> None:

@@ -131,7 +131,7 @@ class GridConditionals:
     def __post_init__(self) -> None:
         mass = 0.5 * np.diff(self.knots)[:, None] * (self.left + self.right)
         cumulative = np.empty((len(self.knots), self.rank))
-        cumulative[0] = self._tails(self.knots[[0, -1]])[0][0]
+        cumulative[0] = self._outside(self.knots[[0, -1]])[0][0]
         np.cumsum(mass, axis=0, out=cumulative[1:])
         cumulative[1:] += cumulative[0]
         object.__setattr__(self, "_cumulative", cumulative)
@@ -164,8 +164,8 @@ class GridConditionals:
         widths = np.diff(knots)[:, None]
         inside = values * ((1.0 - share) / _trapezoid(values, widths)) + share * np.exp(background.logpdf(knots))
         # Linear pieces change the integral of the background a little.
-        low, high = _outside(background, share, knots, _reach(origin, unit, bounds))
-        inside *= (1.0 - low - high) / _trapezoid(inside, widths)
+        below, above = _tails(background, share, knots[[0, -1]], _reach(origin, unit, bounds))
+        inside *= (1.0 - below[0] - above[1]) / _trapezoid(inside, widths)
         return cls(origin, unit, knots, inside[:-1], inside[1:], background, share, bounds)
 
     @classmethod
@@ -202,8 +202,8 @@ class GridConditionals:
         middle = widths * np.exp(background.logpdf(knots[:-1] + 0.5 * np.diff(knots)))
         masses = (1.0 - share) * probabilities + share * np.where(inner > 0, inner, middle)
         # What the background loses beyond bounds.
-        low, high = _outside(background, share, knots, _reach(origin, unit, bounds))
-        masses *= (1.0 - low - high) / (1.0 - share * (below[0] + above[-1]))
+        low, high = _tails(background, share, knots[[0, -1]], _reach(origin, unit, bounds))
+        masses *= (1.0 - low[0] - high[1]) / (1.0 - share * (below[0] + above[-1]))
         heights = np.maximum(masses / widths, _TINY)  # the logarithm of a density stays finite
         return cls(origin, unit, knots, heights, heights, background, share, bounds)
 
@@ -246,7 +246,7 @@ class GridConditionals:
         rising = start + step * (left + step * half_slope)
         falling = end - rest * (right + rest * half_slope)
         values = np.clip(np.where((right >= left) | (step == 0.0), rising, falling), start, end)
-        below, above = self._tails(t[outside])
+        below, above = self._outside(t[outside])
         beyond = np.maximum(1.0 - above, self._cumulative[-1])
         values[outside] = np.where(t[outside, None] < self.knots[0], below, beyond)
         low, high = self.bounds
@@ -363,12 +363,9 @@ class GridConditionals:
         cell = np.searchsorted(self._cumulative[:, component], q, side="right") - 1
         return np.clip(cell, 0, len(self.knots) - 2)
 
-    def _tails(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _outside(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds."""
-        reach = _reach(self.origin, self.unit, self.bounds)
-        below = self.background.below(t) - self.background.below(reach)[0]
-        above = self.background.above(t) - self.background.above(reach)[1]
-        return self.share * np.maximum(below, 0.0), self.share * np.maximum(above, 0.0)
+        return _tails(self.background, self.share, t, _reach(self.origin, self.unit, self.bounds))
 
     def _beyond(self, x: np.ndarray) -> np.ndarray:
         """Tell which points lie beyond a bound."""
@@ -399,10 +396,10 @@ def _reach(origin: float, unit: float, bounds: tuple[float, float]) -> np.ndarra
     return np.clip((np.array(bounds) - origin) / unit, -_BEYOND, _BEYOND)
 
 
-def _outside(
-    background: StudentBackground, share: float | np.ndarray, knots: np.ndarray, reach: np.ndarray
+def _tails(
+    background: StudentBackground, share: float | np.ndarray, t: np.ndarray, reach: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probability (rank,) below and above the grid, up to the bounds."""
-    below = background.below(knots[:1])[0] - background.below(reach)[0]
-    above = background.above(knots[-1:])[0] - background.above(reach)[1]
+    """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds."""
+    below = background.below(t) - background.below(reach)[0]
+    above = background.above(t) - background.above(reach)[1]
     return share * np.maximum(below, 0.0), share * np.maximum(above, 0.0)

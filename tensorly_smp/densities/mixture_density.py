@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.mixture_factors import joint_to_posterior
 from tensorly_smp.samples.labels import (
     LOG_DENSITY,
     PROBABILITY,
@@ -35,8 +37,93 @@ _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variabl
 _VARIANCE_UNDERFLOWS = "Variances are below the smallest normal float64; express the variables in a smaller unit."
 
 
+class SampleDensity(ABC):
+    """Density of whole samples, whose answers are labelled as the samples are; subclasses say what it is in numbers."""
+
+    weights: np.ndarray
+    variables: tuple[Hashable, ...]
+
+    @abstractmethod
+    def _log_joint(self, values: np.ndarray) -> np.ndarray:
+        """Logarithm of w_r f(x | r), (n_samples, rank), of samples (n_samples, n_variables)."""
+
+    def log_joint(self, X: Any) -> Any:
+        """Logarithm of w_r prod_n f_n(x_n | r), from which density and posterior follow.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+
+        Returns
+        -------
+        ndarray, DataFrame or DataArray (n_samples, rank)
+            -inf for components of weight zero, else finite.
+        """
+        samples = read_samples(X, self.variables)
+        return samples.labels.wrap_components(self._log_joint(samples.values), "log_joint")
+
+    def logpdf(self, X: Any) -> Any:
+        """Logarithm of the density at every sample; finite everywhere, for any number of variables.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+
+        Returns
+        -------
+        ndarray, Series or DataArray (n_samples,)
+            0 for a sample without any entry.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            Variables that do not match, infinite or not numeric entries.
+        """
+        samples = read_samples(X, self.variables)
+        return samples.labels.wrap(logsumexp(self._log_joint(samples.values), axis=1), LOG_DENSITY)
+
+    def pdf(self, X: Any) -> Any:
+        """Density at every sample; underflows to 0 for many variables, where `logpdf` does not.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+
+        Returns
+        -------
+        ndarray, Series or DataArray (n_samples,)
+
+        Raises
+        ------
+        InvalidInputError
+            Also if the density is too large for float64 (many variables of very small scale): use `logpdf`.
+        """
+        samples = read_samples(X, self.variables)
+        with np.errstate(over="ignore"):
+            values = np.exp(logsumexp(self._log_joint(samples.values), axis=1))
+        return samples.labels.wrap(
+            finite(values, "The density exceeds the largest float64 at some samples; use logpdf."), "density"
+        )
+
+    def posterior(self, X: Any) -> Any:
+        """Probability of every component given the sample, by Bayes' rule.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+
+        Returns
+        -------
+        ndarray, DataFrame or DataArray (n_samples, rank)
+            Rows sum to one; the weights for a sample without any entry.
+        """
+        samples = read_samples(X, self.variables)
+        shares = joint_to_posterior(self._log_joint(samples.values), self.weights)
+        return samples.labels.wrap_components(shares, PROBABILITY)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class MixtureDensity:
+class MixtureDensity(SampleDensity):
     """Mixture of product distributions, f(x) = sum_r w_r prod_n f_n(x_n | r).
 
     Made by :func:`~tensorly_smp.densities.reconstruct.reconstruct_density`. Samples are given as an array (n_samples,
@@ -130,79 +217,6 @@ class MixtureDensity:
         return len(self.conditionals)
 
     # ---- samples of all variables ----
-
-    def log_joint(self, X: Any) -> Any:
-        """Logarithm of w_r prod_n f_n(x_n | r), from which density and posterior follow.
-
-        Parameters
-        ----------
-        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-
-        Returns
-        -------
-        ndarray, DataFrame or DataArray (n_samples, rank)
-            -inf for components of weight zero, else finite.
-        """
-        samples = read_samples(X, self.variables)
-        return samples.labels.wrap_components(self._log_joint(samples.values), "log_joint")
-
-    def logpdf(self, X: Any) -> Any:
-        """Logarithm of the density at every sample; finite everywhere, for any number of variables.
-
-        Parameters
-        ----------
-        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-
-        Returns
-        -------
-        ndarray, Series or DataArray (n_samples,)
-            0 for a sample without any entry.
-
-        Raises
-        ------
-        InvalidInputError, InvalidTypeError
-            Variables that do not match, infinite or not numeric entries.
-        """
-        samples = read_samples(X, self.variables)
-        return samples.labels.wrap(self._logpdf(samples.values), LOG_DENSITY)
-
-    def pdf(self, X: Any) -> Any:
-        """Density at every sample; underflows to 0 for many variables, where `logpdf` does not.
-
-        Parameters
-        ----------
-        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-
-        Returns
-        -------
-        ndarray, Series or DataArray (n_samples,)
-
-        Raises
-        ------
-        InvalidInputError
-            Also if the density is too large for float64 (many variables of very small scale): use `logpdf`.
-        """
-        samples = read_samples(X, self.variables)
-        with np.errstate(over="ignore"):
-            values = np.exp(self._logpdf(samples.values))
-        return samples.labels.wrap(
-            finite(values, "The density exceeds the largest float64 at some samples; use logpdf."), "density"
-        )
-
-    def posterior(self, X: Any) -> Any:
-        """Probability of every component given the sample, by Bayes' rule.
-
-        Parameters
-        ----------
-        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-
-        Returns
-        -------
-        ndarray, DataFrame or DataArray (n_samples, rank)
-            Rows sum to one; the weights for a sample without any entry.
-        """
-        samples = read_samples(X, self.variables)
-        return samples.labels.wrap_components(posterior(self.conditionals, self.weights, samples.values), PROBABILITY)
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
         """Fill missing entries in from the observed ones of the same sample.
@@ -407,9 +421,6 @@ class MixtureDensity:
 
     def _log_joint(self, values: np.ndarray) -> np.ndarray:
         return log_joint(self.conditionals, self.weights, values)
-
-    def _logpdf(self, values: np.ndarray) -> np.ndarray:
-        return logsumexp(self._log_joint(values), axis=1)
 
     def _within(self) -> np.ndarray:
         """Variances of the components (n_variables, rank)."""

@@ -26,8 +26,6 @@ from tensorly_smp.exceptions import InvalidInputError, NonUniformBinsError
 
 # Above this argument the differences of digammas lose more digits than the asymptotic series drops.
 _ASYMPTOTIC_FROM = 64.0
-# Below this distance from a sample, sinc' is taken from its Taylor series: (cos - sinc)/t cancels there.
-_TAYLOR_BELOW = 0.05
 
 
 def _sin_cos_pi(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -108,17 +106,6 @@ def sinc_step_derivative(u: np.ndarray) -> np.ndarray:
     low = np.minimum(u, -1.0 - u)
     sine, cosine = _sin_cos_pi(low)
     return sine / np.pi * _alternating_sum_derivative(-low) - cosine * _alternating_sum(-low)
-
-
-def sinc_derivative(t: np.ndarray) -> np.ndarray:
-    """Derivative of sinc(t) = sin(pi t)/(pi t)."""
-    t = np.asarray(t, dtype=np.float64)
-    sine, cosine = _sin_cos_pi(t)
-    small = np.abs(t) < _TAYLOR_BELOW
-    safe = np.where(small, 1.0, t)
-    square = (np.pi * np.where(small, t, 0.0)) ** 2
-    taylor = -(np.pi**2) * t / 3.0 * (1.0 - square / 10.0 * (1.0 - square / 28.0 * (1.0 - square / 54.0)))
-    return np.where(small, taylor, (cosine - sine / (np.pi * safe)) / safe)
 
 
 def uniform_spacing(points: np.ndarray) -> float:
@@ -211,38 +198,3 @@ def _bin_units(x: np.ndarray, edges: np.ndarray, n_bins: int) -> tuple[np.ndarra
         raise InvalidInputError(f"{edges.size} edges and {n_bins} bin probabilities; expected one edge more than bins.")
     u = (np.asarray(x, dtype=np.float64) - edges[0]) / spacing
     return u[..., None] - np.arange(1, n_bins + 1), spacing
-
-
-def truncated_sinc_pdf(x: np.ndarray, points: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Derivative of the sinc interpolation through a finite set of samples, all others taken as zero.
-
-    This is the formula as one would type it in: the derivative of sum_k F(t_k) sinc((x - t_k)/T) over the samples at
-    hand. Use it to see what cutting the tail off costs; :func:`sinc_pdf` is the one to reconstruct with.
-
-    Parameters
-    ----------
-    x : array_like (...)
-    points : array_like (n_points,)
-        Equally spaced sampling points t_k.
-    samples : array_like (n_points,) or (n_points, rank)
-        F(t_k).
-
-    Returns
-    -------
-    ndarray (...) or (..., rank)
-
-    Raises
-    ------
-    NonUniformBinsError
-        If the points are not equally spaced.
-
-    Examples
-    --------
-    >>> from tensorly_smp.densities.sinc import truncated_sinc_pdf
-    >>> truncated_sinc_pdf([0.0, 4.0], [0.0, 2.0, 4.0], [0.0, 0.4, 1.0]).round(6).tolist()
-    [-0.05, -0.2]
-    """
-    points = np.asarray(points, dtype=np.float64)
-    spacing = uniform_spacing(points)
-    u = (np.asarray(x, dtype=np.float64) - points[0]) / spacing
-    return sinc_derivative(u[..., None] - np.arange(points.size)) @ np.asarray(samples, dtype=np.float64) / spacing

@@ -145,7 +145,8 @@ def dependence_warning(
     for i in order:
         j, k = chosen[tests.pairs[i]].tolist()
         r = int(np.nanargmax(tests.strength[i]))
-        correlation, size = float(tests.correlation[i, r]), float(tests.strength[i, r])
+        correlation = float(tests.correlation[i, r])
+        size = float(tests.strength[i, r])
         has_direction = abs(correlation) >= 0.5 * size
         is_linear |= has_direction and j not in discrete and k not in discrete
         how = f"rank correlation {correlation:.2f}" if has_direction else f"strength {size:.2f}, not monotone,"

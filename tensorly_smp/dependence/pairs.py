@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import eval_sh_legendre
 from scipy.stats import chi2
 
 #: Polynomials of a rank, for the dependence of two variables: the first of each is a rank correlation, the second sees
@@ -82,11 +83,7 @@ def weighted_ranks(values: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 def legendre(u: np.ndarray, degree: int) -> np.ndarray:
     """Orthonormal polynomials (..., degree) of degree 1, 2, ... of uniform variables u (...) on [0, 1]."""
-    x = 2.0 * u - 1.0
-    values = [np.ones_like(u), 2.0 * u - 1.0]
-    for k in range(1, degree):
-        values.append(((2 * k + 1) * x * values[k] - k * values[k - 1]) / (k + 1))
-    return np.stack([np.sqrt(2 * k + 1.0) * values[k] for k in range(1, degree + 1)], axis=-1)
+    return np.stack([np.sqrt(2 * k + 1.0) * eval_sh_legendre(k, u) for k in range(1, degree + 1)], axis=-1)
 
 
 def orthonormal(functions: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -337,21 +334,3 @@ def _combined(p_values: np.ndarray, used: np.ndarray) -> np.ndarray:
     small = 1.0 / (np.maximum(mean, 1.0) * np.pi)
     combined = np.where(mean > 1e10, small, 0.5 - np.arctan(mean) / np.pi)
     return np.asarray(np.where(number > 0, combined, 1.0))
-
-
-def false_discovery_rates(p_values: np.ndarray) -> np.ndarray:
-    """Adjusted p-values (Benjamini and Hochberg 1995): the rate at which a discovery would be a false one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensorly_smp.dependence.pairs import false_discovery_rates
-    >>> false_discovery_rates(np.array([0.01, 0.5, 0.02])).round(3).tolist()
-    [0.03, 0.5, 0.03]
-    """
-    n = len(p_values)
-    order = np.argsort(p_values)[::-1]
-    adjusted = np.minimum.accumulate(p_values[order] * n / np.arange(n, 0, -1))
-    found = np.empty(n)
-    found[order] = np.minimum(adjusted, 1.0)
-    return found

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import false_discovery_control
 
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.representations import html_summary, joined
 from tensorly_smp.densities.arguments import component_number
-from tensorly_smp.dependence.pairs import PairTests, false_discovery_rates
+from tensorly_smp.dependence.pairs import PairTests
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,7 @@ class IndependenceReport:
         are_sources: bool,
     ) -> IndependenceReport:
         """Make a report from tests of all pairs."""
-        rates = false_discovery_rates(tests.p_value)
+        rates = np.asarray(false_discovery_control(tests.p_value))  # Benjamini and Hochberg 1995
         return cls(variables, tests, rates, level, weights, n_samples, are_sources)
 
     @property
@@ -180,7 +181,8 @@ class IndependenceReport:
         import pandas as pd
 
         order = self._order()
-        strength, correlation = self.tests.strength[order], self.tests.correlation[order]
+        strength = self.tests.strength[order]
+        correlation = self.tests.correlation[order]
         component = np.nan_to_num(strength).argmax(axis=1)
         rows = np.arange(len(order))
         return pd.DataFrame(

@@ -9,17 +9,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, softmax
 
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import html_weights, shown
-from tensorly_smp.densities.arguments import Component, finite
+from tensorly_smp.densities.arguments import Component
 from tensorly_smp.densities.grid import ConditionalDensities
-from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.densities.mixture_density import MixtureDensity, SampleDensity
 from tensorly_smp.dependence.projections import project
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, labelled_matrix, labelled_moments, list_names
-from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.samples.labels import labelled_matrix, labelled_moments, list_names
 
 _REFUSED = (
     "{} is not available of a density with an unmixing matrix: given a component, the variables depend on each other, "
@@ -28,7 +26,7 @@ _REFUSED = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UnmixedDensity:
+class UnmixedDensity(SampleDensity):
     """Density of x where z = W x has a mixture of product densities: f(x) = abs(det W) sum_r w_r prod_n f_n((W x)_n).
 
     Joint density, posterior, samples, means and covariances are exact. `pdf_1d`, `cdf_1d` and `quantile_1d` are
@@ -61,12 +59,12 @@ class UnmixedDensity:
         return html_weights("UnmixedDensity", pairs, self.weights)
 
     @property
-    def weights(self) -> np.ndarray:
+    def weights(self) -> np.ndarray:  # type: ignore[override]
         """Weights (rank,) of the components."""
         return self.sources.weights
 
     @property
-    def variables(self) -> tuple[Hashable, ...]:
+    def variables(self) -> tuple[Hashable, ...]:  # type: ignore[override]
         """Names of the variables."""
         return self.sources.variables
 
@@ -79,11 +77,6 @@ class UnmixedDensity:
     def n_variables(self) -> int:
         """Number of variables."""
         return self.sources.n_variables
-
-    @property
-    def is_proper(self) -> bool:
-        """True: non-negative, integrates to one."""
-        return True
 
     @cached_property
     def mixing(self) -> np.ndarray:
@@ -114,28 +107,6 @@ class UnmixedDensity:
         sources = np.array(values)
         sources[:, mixed] = values[:, mixed] @ self.unmixing[np.ix_(mixed, mixed)].T
         return sources
-
-    def log_joint(self, X: Any) -> Any:
-        """Logarithm of w_r f(x | r), (n_samples, rank)."""
-        samples = read_samples(X, self.variables)
-        return samples.labels.wrap_components(self._log_joint(samples.values), "log_joint")
-
-    def logpdf(self, X: Any) -> Any:
-        """Logarithm of the density at every sample (n_samples,), finite everywhere."""
-        samples = read_samples(X, self.variables)
-        return samples.labels.wrap(logsumexp(self._log_joint(samples.values), axis=1), LOG_DENSITY)
-
-    def pdf(self, X: Any) -> Any:
-        """Density at every sample (n_samples,)."""
-        samples = read_samples(X, self.variables)
-        with np.errstate(over="ignore"):
-            values = np.exp(logsumexp(self._log_joint(samples.values), axis=1))
-        return samples.labels.wrap(finite(values, "The density exceeds the largest float64; use logpdf."), "density")
-
-    def posterior(self, X: Any) -> Any:
-        """Probability of every component given the sample (n_samples, rank), by Bayes' rule."""
-        samples = read_samples(X, self.variables)
-        return samples.labels.wrap_components(softmax(self._log_joint(samples.values), axis=1), PROBABILITY)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw samples (n_samples, n_variables) and the components (n_samples,) they came from."""

@@ -94,16 +94,6 @@ def add_outer(matrix: np.ndarray, column: np.ndarray, row: np.ndarray) -> np.nda
     return update(1.0, row, column, a=matrix.T, overwrite_a=True).T
 
 
-def take_into(array: np.ndarray, index: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Rows of NumPy's array, written to ``out``: a new array of the size of the samples costs page faults."""
-    return array.take(index, axis=0, out=out, mode="clip")  # "raise", the default, would copy twice
-
-
-def multiply_into(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Product of NumPy's arrays, written to ``out``."""
-    return np.multiply(a, b, out=out)
-
-
 def weighted_squares(weights: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """Sum over the rows of NumPy's matrix of their weight times their square, (n_columns,)."""
     total = np.zeros(matrix.shape[1], dtype=matrix.dtype)

@@ -29,7 +29,7 @@ from tensorly_smp.exceptions import SparseHistogramWarning
 from tensorly_smp.factors.arrays import as_tensor
 from tensorly_smp.factors.contexts import checked_context
 from tensorly_smp.factors.coupled import require_coverage
-from tensorly_smp.factors.losses import LossOffset, QuadraticBlock
+from tensorly_smp.factors.losses import Loss, LossOffset, QuadraticBlock
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.steps import BlockSteps, Steps
 from tensorly_smp.factors.symmetric_sums import PairSums, PatternGrams, pair_weights
@@ -203,7 +203,7 @@ def _estimated_sum(sample: TripleSample, model: MixtureFactors | None = None) ->
     return scale * float(terms.sum()), error
 
 
-class ImplicitLoss:
+class ImplicitLoss(Loss):
     """sum over all triples of omega ||X - model||^2, from samples.
 
     The sums over samples are kept between the blocks. Which factors they are of is known by the identity of the arrays,
@@ -214,7 +214,6 @@ class ImplicitLoss:
 
     def __init__(self, coupled: CoupledCodes) -> None:
         self.coupled = coupled
-        self.offset = coupled.offset
         self._pairs = PairSums(coupled.columns, coupled.weights, max(coupled.n_bins), coupled.context)
         self._grams = PatternGrams(coupled.patterns, coupled.pattern_weights, coupled.pair_weights, coupled.context)
         self._factors: list[np.ndarray] = []
@@ -222,6 +221,11 @@ class ImplicitLoss:
         self._open: tuple[int, np.ndarray] | None = None
         self._third: np.ndarray = np.empty(0)
         self._n_updates = 0
+
+    @property
+    def offset(self) -> LossOffset:
+        """Constant that turns the value of a block into the loss."""
+        return self.coupled.offset
 
     def factor_block(self, n: int, factors: list[np.ndarray], weights: np.ndarray) -> QuadraticBlock:
         """The loss in the factor of variable n."""
@@ -238,10 +242,6 @@ class ImplicitLoss:
             self._factors = []
         self._follow(factors)
         return QuadraticBlock(self._third[None, :], self._grams.triples(), axis=1)
-
-    def total(self, block: QuadraticBlock, weights: np.ndarray) -> float:
-        """The loss, given the weight block of the current factors and the weights (1, rank)."""
-        return self.offset.loss(block.value(weights))
 
     def _follow(self, factors: list[np.ndarray]) -> None:
         """Bring the sums to these factors."""

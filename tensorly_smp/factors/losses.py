@@ -167,27 +167,8 @@ class LossOffset:
         return max(self.constant + float(value), self.least)
 
 
-class Loss(Protocol):
+class Loss(ABC):
     """A loss over all triples, as blocks."""
-
-    name: str
-
-    @property
-    def offset(self) -> LossOffset:
-        """Constant that turns the value of a block into the loss."""
-
-    def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> Block:
-        """The loss in the factor of variable n."""
-
-    def weight_block(self, factors: list[Tensor]) -> Block:
-        """The loss in the weights."""
-
-    def total(self, block: Any, weights: Tensor) -> float:
-        """The loss, given the weight block of the current factors and the weights (1, rank)."""
-
-
-class ExplicitLoss(ABC):
-    """A loss over counted histograms, its blocks made of unfoldings."""
 
     name: str
 
@@ -195,6 +176,22 @@ class ExplicitLoss(ABC):
     @abstractmethod
     def offset(self) -> LossOffset:
         """Constant that turns the value of a block into the loss."""
+
+    @abstractmethod
+    def factor_block(self, n: int, factors: list[Tensor], weights: Tensor) -> Block:
+        """The loss in the factor of variable n."""
+
+    @abstractmethod
+    def weight_block(self, factors: list[Tensor]) -> Block:
+        """The loss in the weights."""
+
+    def total(self, block: Block, weights: Tensor) -> float:
+        """The loss, given the weight block of the current factors and the weights (1, rank)."""
+        return self.offset.loss(block.value(weights))
+
+
+class ExplicitLoss(Loss):
+    """A loss over counted histograms, its blocks made of unfoldings."""
 
     def __init__(self, tensors: CoupledTensors) -> None:
         self.tensors = tensors
@@ -206,10 +203,6 @@ class ExplicitLoss(ABC):
     def weight_block(self, factors: list[Tensor]) -> Block:
         """The loss in the weights."""
         return self.block_of_weights(self.tensors.cover, factors)
-
-    def total(self, block: Block, weights: Tensor) -> float:
-        """The loss, given the weight block of the current factors and the weights (1, rank)."""
-        return self.offset.loss(block.value(weights))
 
     @staticmethod
     @abstractmethod

@@ -8,40 +8,44 @@ four hundred sweeps would earn that back.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
 from tensorly_smp.factors.arrays import Tensor
 from tensorly_smp.factors.compilation import compiled
 from tensorly_smp.factors.coupled import Unfolding
-from tensorly_smp.factors.losses import ExplicitLoss, Loss, LossOffset
+from tensorly_smp.factors.losses import ExplicitLoss, Loss
 from tensorly_smp.factors.multipliers import Lift, stuck_entries
 from tensorly_smp.factors.updates import BlockSolver
 
+AnyLoss = TypeVar("AnyLoss", bound=Loss)
 
-class Steps(Protocol):
-    """The steps of one start alone: they may remember where it is."""
 
-    offset: LossOffset
+class Steps(ABC, Generic[AnyLoss]):
+    """The steps of one start alone, which remember where it is: a solver at work on a loss."""
 
+    def __init__(self, loss: AnyLoss, solver: BlockSolver) -> None:
+        self.loss = loss
+        self.offset = loss.offset
+        self.solver = solver
+        self.memory: dict[int, Any] = {}
+
+    @abstractmethod
     def begin(self, weights: Tensor, factors: list[Tensor]) -> tuple[float, Callable[[], Tensor]]:
         """Loss of an iterate, and a function that gives its improved weights: both need the same pass over the data."""
 
+    @abstractmethod
     def improve(self, n: int, factors: list[Tensor], weights: Tensor) -> Tensor:
         """Improved factor of variable n."""
 
     def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
         """Function that lifts entries which the solver cannot bring back though it should; None without any."""
+        return stuck_entries(self.loss, weights, factors) if self.solver.can_be_stuck else None
 
 
-class BlockSteps:
+class BlockSteps(Steps[Loss]):
     """A solver at work on the blocks of a loss."""
-
-    def __init__(self, loss: Loss, solver: BlockSolver) -> None:
-        self.loss = loss
-        self.offset = loss.offset
-        self.solver = solver
-        self.memory: dict[int, Any] = {}
 
     def begin(self, weights: Tensor, factors: list[Tensor]) -> tuple[float, Callable[[], Tensor]]:
         """Loss, and how to improve the weights."""
@@ -61,23 +65,13 @@ class BlockSteps:
         moved, self.memory[n] = self.solver(block, factors[n], self.memory.get(n))
         return moved
 
-    def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
-        """Function that lifts entries which the solver cannot bring back though it should; None without any."""
-        return stuck_entries(self.loss, weights, factors) if self.solver.can_be_stuck else None
 
-
-class CompiledSteps:
+class CompiledSteps(Steps[ExplicitLoss]):
     """A solver at work on the blocks of unfoldings, compiled on JAX.
 
     The weights are improved along with the loss, in one compiled function, which is wasted where an extrapolation is
     taken back.
     """
-
-    def __init__(self, loss: ExplicitLoss, solver: BlockSolver) -> None:
-        self.loss = loss
-        self.offset = loss.offset
-        self.solver = solver
-        self.memory: dict[int, Any] = {}
 
     def begin(self, weights: Tensor, factors: list[Tensor]) -> tuple[float, Callable[[], Tensor]]:
         """Loss, and the improved weights."""
@@ -101,10 +95,6 @@ class CompiledSteps:
             type(self.loss), self.solver, arrays, tuple(factors), factors[n], weights, self.memory.get(n)
         )
         return moved
-
-    def stuck(self, weights: Tensor, factors: list[Tensor]) -> Lift | None:
-        """Function that lifts entries which the solver cannot bring back though it should; None without any."""
-        return stuck_entries(self.loss, weights, factors) if self.solver.can_be_stuck else None
 
 
 @compiled(static=(0, 1, 2))

@@ -13,8 +13,6 @@ from tensorly_smp.factors.arrays import (
     ScatterAdd,
     add_outer,
     as_tensor,
-    multiply_into,
-    take_into,
     weighted_squares,
 )
 
@@ -96,22 +94,26 @@ class _Part:
         self.second = 0.0 * self.first
         third = 0.0 * self.first[0]
         for table, codes in zip(tables[1:], index[1:], strict=True):
-            rows = take_into(table, codes[self.part], self.rows)
-            third = third + self.weights @ multiply_into(rows, self.second, self.products)
-            self.second += multiply_into(rows, self.first, self.products)
+            rows = self._rows(table, codes[self.part])
+            third = third + self.weights @ np.multiply(rows, self.second, out=self.products)
+            self.second += np.multiply(rows, self.first, out=self.products)
             self.first += rows
         return third
 
     def remove(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
         codes = index[self.part]
-        rows = take_into(table, codes, self.rows)
+        rows = self._rows(table, codes)
         self.first -= rows
-        self.second -= multiply_into(rows, self.first, self.products)
+        self.second -= np.multiply(rows, self.first, out=self.products)
         return self.scatter_add(self.second, codes)
 
+    def _rows(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Rows of a table, in memory of their own: a new array of the size of the samples costs page faults."""
+        return table.take(index, axis=0, out=self.rows, mode="clip")  # "raise", the default, would copy twice
+
     def insert(self, table: np.ndarray, index: np.ndarray) -> None:
-        rows = take_into(table, index[self.part], self.rows)
-        self.second += multiply_into(rows, self.first, self.products)
+        rows = self._rows(table, index[self.part])
+        self.second += np.multiply(rows, self.first, out=self.products)
         self.first += rows
 
 

@@ -1,4 +1,4 @@
-"""Which components do samples tell apart, and in which variables? Pairs that differ in one or two only have rivals."""
+"""Components that samples tell apart in one or two variables only, and which these are: such pairs have rivals."""
 
 from __future__ import annotations
 

@@ -254,31 +254,18 @@ def _kruskal_rule(sizes: np.ndarray) -> np.ndarray:
     )
 
 
-def _paper_gevd(n_variables: int, n_bins: int) -> int:
-    return ((n_variables - 1) // 2 - 1) * n_bins
-
-
-def _paper_generic(n_variables: int, n_bins: int) -> int:
-    return (n_variables // 3 * n_bins + 1) ** 2 // 16
-
-
-def _paper_gevd_rows(rows: tuple[int, int, int]) -> int:
-    return min(rows[:2])
-
-
-def _paper_generic_rows(rows: tuple[int, int, int]) -> int:
-    small, middle, _ = sorted(rows)
-    return (small + 1) * (middle + 1) // 16
-
-
 _RANK_RULES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "gevd": _gevd_rule,
     "generic": _generic_rule,
     "kruskal": _kruskal_rule,
 }
+# Of the numbers of variables and bins, and of the rows of stacked factors.
 _PAPER_RULES: dict[str, tuple[Callable[[int, int], int], Callable[[tuple[int, int, int]], int]]] = {
-    "paper-gevd": (_paper_gevd, _paper_gevd_rows),
-    "paper-generic": (_paper_generic, _paper_generic_rows),
+    "paper-gevd": (lambda n_variables, n_bins: ((n_variables - 1) // 2 - 1) * n_bins, lambda rows: min(rows[:2])),
+    "paper-generic": (
+        lambda n_variables, n_bins: (n_variables // 3 * n_bins + 1) ** 2 // 16,
+        lambda rows: (sorted(rows)[0] + 1) * (sorted(rows)[1] + 1) // 16,
+    ),
 }
 
 

@@ -101,9 +101,8 @@ def apply_criteria(problem: Problem) -> Criteria:
     """Look at the model, or at the sizes, by every criterion."""
     pairs = _pairs(problem)
     may_search = not any(pair.is_degenerate for pair in pairs)
-    search = _stack_search(problem)
+    search, grouping = _searches(problem)
     stacked = search.best(problem.partition, may_search)
-    grouping = _group_search(problem) if problem.known.is_joint else None
     grouped = None if grouping is None else grouping.best(problem.partition, may_search)
     max_ranks, covered = _bounds(problem, search)
     lines = _set_lines(problem, stacked, "set")
@@ -145,31 +144,20 @@ def _pairs(problem: Problem) -> tuple[ComponentPair, ...]:
     return nearly_parallel_pairs([np.sqrt(cells) for cells in problem.fine], problem.parallel_cosine**0.5)
 
 
-def _model_factors(problem: Problem) -> tuple[np.ndarray, ...] | None:
-    """Factors of the model, or random ones that stand for almost every model."""
-    if problem.factors is not None:
-        return problem.factors
-    return None if problem.drawn is None else problem.drawn[1]
-
-
-def _stack_search(problem: Problem) -> PartitionSearch:
-    factors = _model_factors(problem)
-    stacks: FactorStacks | GenericStacks
-    if problem.factors is not None:
-        stacks = FactorStacks(problem.factors)
-    else:
-        stacks = GenericStacks(problem.n_bins, problem.rank, None if factors is None else FactorStacks(factors))
-    return PartitionSearch(problem.n_bins, problem.rank, stacks, factors, problem.known)
-
-
-def _group_search(problem: Problem) -> GroupingSearch:
-    factors = _model_factors(problem)
-    products: FactorProducts | GenericProducts
-    if problem.factors is not None:
-        products = FactorProducts(problem.factors)
-    else:
-        products = GenericProducts(problem.n_bins, problem.rank, None if factors is None else FactorProducts(factors))
-    return GroupingSearch(problem.n_bins, problem.rank, products, factors, problem.known)
+def _searches(problem: Problem) -> tuple[PartitionSearch, GroupingSearch | None]:
+    """Searches among the partitions, and for whole samples among the groupings, of the model or of almost every one."""
+    sizes = problem.n_bins, problem.rank
+    # Random factors stand for almost every model.
+    factors = problem.drawn[1] if problem.factors is None and problem.drawn is not None else problem.factors
+    stacks: FactorStacks | GenericStacks | None = None if factors is None else FactorStacks(factors)
+    products: FactorProducts | GenericProducts | None = None if factors is None else FactorProducts(factors)
+    if problem.factors is None:
+        stacks = GenericStacks(*sizes, stacks)  # type: ignore[arg-type]
+        products = GenericProducts(*sizes, products)  # type: ignore[arg-type]
+    assert stacks is not None
+    assert products is not None
+    search = PartitionSearch(*sizes, stacks, factors, problem.known)
+    return search, GroupingSearch(*sizes, products, factors, problem.known) if problem.known.is_joint else None
 
 
 def _set_lines(problem: Problem, model: StackedModel, kind: str) -> list[ReportLine]:

@@ -17,17 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import comb
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import eigh
 
-from tensorly_smp._support.representations import short_repr, shown
-from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
+from tensorly_smp._support.representations import short_repr
+from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.identifiability.known import Known
 from tensorly_smp.identifiability.sweeps import Rows, joint_change, joint_jacobian, triples_change
-
-Method = Literal["auto", "svd", "gram"]
 
 # Largest number of parameters: J'J is dense, 8000 x 8000 doubles are 0.5 GB.
 _MAX_PARAMETERS = 8000
@@ -89,36 +87,27 @@ class LocalIdentifiability:
         """Directions in which the parameters can move without changing what is known, to first order."""
         return self.n_parameters - self.rank
 
-    @property
-    def smallest_singular_value(self) -> float:
-        """Smallest singular value; 1.0 if there are no parameters."""
-        return float(self.singular_values[-1]) if self.n_parameters else 1.0
-
 
 def local_identifiability(
-    weights: Any,
-    factors: Sequence[Any],
-    triples: Any = "all",
-    method: Method = "auto",
-    *,
-    known: Known | None = None,
+    weights: np.ndarray,
+    factors: Sequence[np.ndarray],
+    known: Known,
+    method: Literal["auto", "svd", "gram"] = "auto",
 ) -> LocalIdentifiability:
     """Rank of the Jacobian of the map from weights and factors to known distributions, at one point.
 
     Parameters
     ----------
-    weights : array_like (rank,)
+    weights : ndarray (rank,)
         Component weights, summing to one. A component of weight zero leaves its columns free.
-    factors : sequence of array_like (n_bins[n], rank)
+    factors : sequence of ndarray (n_bins[n], rank)
         Conditional probabilities, columns summing to one.
-    triples : "all" or array_like of int (n_triples, 3)
-        Which triples are known; each of three different variables.
+    known : Known
+        The known distributions.
     method : {"auto", "svd", "gram"}
         "svd" forms J, rotated into few rows, and takes its singular values. "gram" forms J'J block by block from the
         R x R Gram matrices of the factors, at a cost that does not grow with the number of cells: N = 10, I = 15,
         R = 10 (1409 parameters) takes about a second. "auto" takes "svd" where it is as cheap.
-    known : Known, optional
-        The known distributions, in place of `triples`.
 
     Returns
     -------
@@ -126,8 +115,6 @@ def local_identifiability(
 
     Raises
     ------
-    InvalidInputError
-        If shapes do not agree, a value is not finite, or a triple is not of three different variables.
     SizeLimitError
         If there are more than 8000 parameters; pass fewer variables then: where they are identifiable, so is each other
         variable whose triples with them are known.
@@ -147,12 +134,10 @@ def local_identifiability(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> factors = [rng.dirichlet(np.ones(3), size=4).T for _ in range(3)]
-    >>> report = local_identifiability(np.full(4, 0.25), factors)
+    >>> report = local_identifiability(np.full(4, 0.25), factors, Known.of_triples(3))
     >>> report.rank, report.n_parameters, report.n_free_directions
     (25, 27, 2)
     """
-    weights, factors = _checked_model(weights, factors)
-    n_variables = len(factors)
     rank = len(weights)
     n_parameters = rank - 1 + rank * sum(len(factor) - 1 for factor in factors)
     if n_parameters > _MAX_PARAMETERS:
@@ -160,11 +145,6 @@ def local_identifiability(
             f"The model has {n_parameters} free parameters; the Jacobian is looked at up to {_MAX_PARAMETERS}. "
             "Pass fewer variables or fewer bins."
         )
-    if known is None:
-        is_all = isinstance(triples, str) and triples == "all"
-        known = Known.of_triples(n_variables, None if is_all else _checked_triples(triples, n_variables))
-    if method not in ("auto", "svd", "gram"):
-        raise InvalidInputError(f"method is {shown(method)}; expected 'auto', 'svd' or 'gram'.")
     jacobian = ScaledJacobian(weights, factors, known)
     if method == "auto":
         method = "svd" if jacobian.operations() <= _SVD_OPERATIONS else "gram"
@@ -188,7 +168,7 @@ class ScaledJacobian:
         self.rank = len(weights)
         self.bases = [zero_sum_basis(len(factor)) for factor in factors]
         norms = [np.linalg.norm(factor, axis=0) for factor in factors]
-        self._sums: GramSums
+        self._sums: TripleSums | MarginSums
         if known.margins is None:
             # Left-out variables count as one, so that the columns have to keep their sums.
             self.factors = list(factors)
@@ -362,19 +342,7 @@ class ScaledJacobian:
         return total
 
 
-class GramSums:
-    """Sums over the known distributions of products of Gram matrices, as :meth:`ScaledJacobian.gram` needs them."""
-
-    def total(self) -> np.ndarray:
-        """Products over all variables of a distribution, (rank, rank)."""
-        raise NotImplementedError
-
-    def without(self, *left_out: int) -> np.ndarray:
-        """Products over all but one or two variables, over the distributions that have these, (rank, rank)."""
-        raise NotImplementedError
-
-
-class TripleSums(GramSums):
+class TripleSums:
     """Sums over all triples: elementary symmetric polynomials of the Gram matrices, entry by entry."""
 
     def __init__(self, factors: Sequence[np.ndarray]) -> None:
@@ -396,7 +364,7 @@ class TripleSums(GramSums):
         return rest if len(left_out) == 2 else self.e2 - self.grams[left_out[0]] * rest
 
 
-class MarginSums(GramSums):
+class MarginSums:
     """Sums over listed distributions, in logarithms: products of many cosines underflow, and zeros are counted apart.
 
     Parameters
@@ -451,31 +419,3 @@ def orthogonal_basis(vector: np.ndarray) -> np.ndarray:
     mirror[-1] += np.copysign(1.0, unit[-1])
     mirror /= np.linalg.norm(mirror)
     return (np.eye(len(unit)) - 2 * np.outer(mirror, mirror))[:, :-1]
-
-
-def _checked_model(weights: Any, factors: Sequence[Any]) -> tuple[np.ndarray, list[np.ndarray]]:
-    weights = np.asarray(weights, dtype=np.float64)
-    factors = [np.asarray(factor, dtype=np.float64) for factor in factors]
-    if weights.ndim != 1 or len(weights) == 0:
-        raise InvalidInputError(f"The weights have shape {weights.shape}; expected (rank,).")
-    if len(factors) < 3:
-        raise InvalidInputError(f"There are {len(factors)} factors; triples need at least three variables.")
-    for n, factor in enumerate(factors):
-        if factor.ndim != 2 or len(factor) == 0 or factor.shape[1] != len(weights):
-            raise InvalidInputError(f"Factor {n} has shape {factor.shape}; expected (n_bins, {len(weights)}).")
-    if not all(np.isfinite(array).all() for array in (weights, *factors)):
-        raise InvalidInputError("Weights or factors hold NaN or infinity; expected finite numbers.")
-    return weights, factors
-
-
-def _checked_triples(triples: Any, n_variables: int) -> np.ndarray:
-    array = np.asarray(triples)
-    if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInputError(
-            f"triples is an array of shape {array.shape}; expected 'all' or integers of shape (n_triples, 3)."
-        )
-    if array.min() < 0 or array.max() >= n_variables:
-        raise InvalidInputError(f"triples name variables outside 0 to {n_variables - 1}.")
-    if any(len(set(triple)) < 3 for triple in array.tolist()):
-        raise InvalidInputError("A triple names a variable twice; expected three different variables.")
-    return array

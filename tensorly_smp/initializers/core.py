@@ -121,20 +121,15 @@ def decompose_core(
     InvalidInputError
         If the slices are not a finite (n_slices, rank, rank) array.
     """
-    slices = np.asarray(slices, dtype=np.float64)
-    if slices.ndim != 3 or slices.shape[1] != slices.shape[2] or 0 in slices.shape or not np.isfinite(slices).all():
-        raise InvalidInputError(f"The slices have shape {slices.shape}; expected finite (n_slices, rank, rank).")
     if not is_one_of(complex_pairs, get_args(ComplexPairs)):
         raise InvalidInputError(f"complex_pairs is {shown(complex_pairs)}; expected 'refine', 'keep' or 'raise'.")
     n_slices, rank, _ = slices.shape
-    if base is not None and np.shape(base) != (n_slices,):
-        raise InvalidInputError(f"base has shape {np.shape(base)}; expected ({n_slices},), one weight for each slice.")
     rng = as_generator(random_state)
     # The slices span at most `rank` dimensions, the rest is noise.
     modes, spread, directions = np.linalg.svd(slices.reshape(n_slices, -1), full_matrices=False)
     modes = modes[:, :rank]
     core = (spread[:rank, None] * directions[:rank]).reshape(-1, rank, rank)
-    pivot = base_slice(core, None if base is None else np.asarray(base) @ modes, n_pencils, rng)
+    pivot = base_slice(core, None if base is None else base @ modes, n_pencils, rng)
     left_root, right_root, base_condition = roots(pivot)
     whitened = np.linalg.solve(left_root, core) @ np.linalg.inv(right_root).T
     joint = joint_eigenvectors(whitened, n_pencils, random_state=rng)

@@ -17,12 +17,11 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError
 from scipy.special import logsumexp
 
-from tensorly_smp._support.checks import checked_integer, checked_sample_weight, is_integer
+from tensorly_smp._support.checks import checked_integer, checked_sample_weight
 from tensorly_smp._support.randomness import RandomState, as_generator
-from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import of_positive_weight
-from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.coarsening import coarse_bins, coarsen, refine, sum_groups
 from tensorly_smp.initializers.core import SINGULAR_RATIO, GevdDiagnostics, decompose_core
@@ -154,7 +153,7 @@ def gevd_start(
         raise InvalidInputError("data is Codes; give modes with tensors only.")
     data = data if isinstance(data, Codes) else as_marginals(data, modes)
     rank = checked_integer(rank, "rank", 1)
-    _check_n_bins(n_bins)
+    n_bins = None if n_bins is None else checked_integer(n_bins, "n_bins", 2)
     n_partitions = checked_integer(n_partitions, "n_partitions")
     if n_partitions < 1 or (n_partitions > 1 and partition is not None):
         raise InvalidInputError(f"n_partitions is {n_partitions}; expected 1 with a partition, at least 1 without.")
@@ -206,13 +205,8 @@ def _log_likelihood(start: MixtureFactors, data: Marginals | Codes, weights: np.
     if isinstance(data, Codes):
         each = logsumexp(start.log_joint(data), axis=1)
         return float(each.sum() if weights is None else weights @ each)
-    total = 0.0
-    for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
-        columns = [start.factors[n] for n in triple]
-        # r component; i, j, k bins of the three variables
-        model = np.einsum("r,ir,jr,kr->ijk", start.weights, *columns, optimize=True)
-        total += float((count * np.log(np.maximum(model, floor))).sum())
-    return total
+    pairs = zip(data.counts, start.to_marginals(data.triples).counts, strict=True)
+    return sum(float((count * np.log(np.maximum(model, floor))).sum()) for count, model in pairs)
 
 
 def _decompose_partition(
@@ -285,15 +279,6 @@ def _is_exact(data: Marginals | Codes) -> bool:
     return isinstance(data, Marginals) and data.n_samples == 0
 
 
-def _check_n_bins(n_bins: Any) -> None:
-    if n_bins is None:
-        return
-    if not is_integer(n_bins):
-        raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected an integer, or None.")
-    if n_bins < 2:
-        raise InvalidInputError(f"n_bins is {shown(n_bins)}; expected at least 2.")
-
-
 def _merged_bins(
     data: Marginals | Codes, shares: list[np.ndarray], partition: Partition, rank: int, n_bins: int | None
 ) -> list[np.ndarray] | None:
@@ -328,7 +313,7 @@ def _decompose(
     if rank == 1:
         core_left = core_right = np.ones((1, 1))
         third = block.slices[:, :, 0]
-        diagnostics = _trivial_diagnostics()
+        diagnostics = GevdDiagnostics((), 1.0, 1.0, 1.0, False, 0.0, 0.0)
     else:
         base = np.zeros(len(block.slices))
         base[: block.n_bins[block.partition.third[0]]] = 1.0
@@ -344,10 +329,6 @@ def _decompose(
     )
     weights, columns = _split(stacked, block.partition, block.n_bins)
     return weights, columns, replace(diagnostics, singular_values=(values,))
-
-
-def _trivial_diagnostics() -> GevdDiagnostics:
-    return GevdDiagnostics((), 1.0, 1.0, 1.0, False, 0.0, 0.0)
 
 
 def _split(

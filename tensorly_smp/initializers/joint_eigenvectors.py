@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorly_smp._support.randomness import RandomState, as_generator
-from tensorly_smp.exceptions import InvalidInputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +90,6 @@ def joint_eigenvectors(
     The first-order step is that of joint eigenvalue decomposition by Luciani and Albera (2014) and Andre, Luciani and
     Moreau (2018), with a line search added so that no step makes the off-diagonal part larger.
     """
-    slices = np.asarray(slices, dtype=np.float64)
-    if slices.ndim != 3 or slices.shape[1] != slices.shape[2] or 0 in slices.shape:
-        raise InvalidInputError(f"The slices have shape {slices.shape}; expected (n_slices, rank, rank).")
-    if not np.isfinite(slices).all():
-        raise InvalidInputError("The slices hold NaN or infinity; expected finite numbers.")
     vectors, pencil_values = _best_pencil(slices, max(1, n_pencils), as_generator(random_state))
     vectors, n_sweeps = _diagonalize_all(slices, vectors, n_sweeps_max, tol)
     rotated = _similar(slices, vectors)

@@ -23,7 +23,7 @@ from tensorly_smp.exceptions import (
     SparseHistogramWarning,
 )
 from tensorly_smp.marginals.tensors import read_tensors, to_numpy
-from tensorly_smp.marginals.triples import resolve_triples
+from tensorly_smp.marginals.triples import cells_of_all_triples, resolve_triples
 
 #: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
 CHUNK_SIZE = 16_384
@@ -258,7 +258,8 @@ def fitting_triples(
     max_bytes = _checked_limit(max_bytes)
     _check_size(triples, n_bins, max_bytes)
     index = resolve_triples(triples, len(n_bins), random_state)
-    _check_list_size(index, n_bins, max_bytes)
+    n_cells = np.asarray(n_bins, dtype=float)[index].prod(axis=1).sum()
+    _require_fit(float(n_cells), len(index), max_bytes, len(n_bins))
     return index
 
 
@@ -333,16 +334,10 @@ def _check_size(triples: object, n_bins: tuple[int, ...], max_bytes: float) -> N
     what as many of the smallest variables would; the exact size is known once they are drawn.
     """
     if isinstance(triples, str):
-        p1, p2, p3 = (sum(float(i) ** power for i in n_bins) for power in (1, 2, 3))
-        _require_fit((p1**3 - 3 * p1 * p2 + 2 * p3) / 6, comb(len(n_bins), 3), max_bytes, len(n_bins))
+        _require_fit(cells_of_all_triples(n_bins), comb(len(n_bins), 3), max_bytes, len(n_bins))
     elif is_integer(triples):
         n_triples = min(int(triples), comb(len(n_bins), 3))  # that more are too many is said elsewhere
         _require_fit(n_triples * float(np.prod(sorted(n_bins)[:3])), n_triples, max_bytes, len(n_bins))
-
-
-def _check_list_size(triples: np.ndarray, n_bins: tuple[int, ...], max_bytes: float) -> None:
-    sizes = np.asarray(n_bins, dtype=float)[triples].prod(axis=1)
-    _require_fit(float(sizes.sum()), len(triples), max_bytes, len(n_bins))
 
 
 def _require_fit(n_cells: float, n_triples: int, max_bytes: float, n_variables: int) -> None:

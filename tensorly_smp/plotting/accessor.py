@@ -41,9 +41,11 @@ class ModelPlots:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self._checked = model  # whose dependence within components is looked at
 
     def __repr__(self) -> str:
-        names = [name for name in vars(type(self)) if not name.startswith("_")]
+        classes = reversed(type(self).__mro__)
+        names = dict.fromkeys(name for each in classes for name in vars(each) if not name.startswith("_"))
         return f"Pictures of a fitted {type(self._model).__name__}: {', '.join(names)}"
 
     def conditionals(
@@ -57,7 +59,7 @@ class ModelPlots:
         level: float = 0.95,
     ) -> np.ndarray:
         """Densities of every variable in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return plot_conditionals(self._model, X, variables, page, axes, figsize, bootstrap, level)
+        return plot_conditionals(self._model, self._values(X), variables, page, axes, figsize, bootstrap, level)
 
     __call__ = conditionals  # the picture to begin with
 
@@ -83,7 +85,7 @@ class ModelPlots:
         figsize: tuple[float, float] | None = None,
     ) -> np.ndarray:
         """Contours of the components: :func:`~tensorly_smp.plotting.plot_pairs`."""
-        return plot_pairs(self._model, X, variables, axes, figsize)
+        return plot_pairs(self._model, self._values(X), variables, axes, figsize)
 
     def identifiability(self, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
         """Report on uniqueness: :func:`~tensorly_smp.plotting.plot_identifiability`."""
@@ -96,7 +98,7 @@ class ModelPlots:
 
         Options are those of :func:`~tensorly_smp.check_independence`, by default with ``random_state=0``.
         """
-        return plot_independence(check_independence(self._model, X, **({"random_state": 0} | options)), ax, figsize)
+        return plot_independence(check_independence(self._checked, X, **({"random_state": 0} | options)), ax, figsize)
 
     def rivals(
         self,
@@ -107,16 +109,20 @@ class ModelPlots:
         figsize: tuple[float, float] | None = None,
     ) -> np.ndarray:
         """Densities beside those of another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
-        return plot_rivals(self._model, X, rival, variables, axes, figsize)
+        return plot_rivals(self._model, self._values(X), rival, variables, axes, figsize)
 
     def calibration(
         self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None, figsize: tuple[float, float] | None = None
     ) -> Axes:
         """Calibration of the posteriors of X, of known classes: :func:`~tensorly_smp.plotting.plot_calibration`."""
-        return plot_calibration(self._model.predict_proba(X), labels, n_bins, ax, figsize)
+        return plot_calibration(self._model.predict_proba(self._values(X)), labels, n_bins, ax, figsize)
 
     def singular_values(
         self, X: Any = None, ax: Axes | None = None, figsize: tuple[float, float] | None = None
     ) -> Axes:
         """Spectrum of the factors, or of samples: :func:`~tensorly_smp.plotting.plot_singular_values`."""
-        return plot_singular_values(self._model, ax, X, figsize)
+        return plot_singular_values(self._model, ax, self._values(X), figsize)
+
+    def _values(self, X: Any) -> Any:
+        """Samples of what is drawn."""
+        return X

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
 from tensorly_smp._support.checks import checked_integer, float_array
-from tensorly_smp._support.representations import reason
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
+from tensorly_smp.metrics import label_codes
 from tensorly_smp.plotting.names import short_names
 from tensorly_smp.plotting.style import component_marker, component_style, plain_frame, single_axes
 from tensorly_smp.samples.labels import aligned
@@ -163,22 +162,11 @@ def _checked_probabilities(probabilities: Any) -> np.ndarray:
 
 def _checked_labels(labels: Any, n_samples: int) -> tuple[np.ndarray, list[Any]]:
     """Numbers (n_samples,) of the labels, and the distinct labels."""
-    try:
-        values = labels if isinstance(labels, pd.Series | pd.Index) else np.ma.asanyarray(labels)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"labels cannot be read as an array: {reason(error)}") from error
-    if np.shape(values) != (n_samples,):
-        raise InvalidInputError(f"labels have shape {np.shape(values)}; expected ({n_samples},), one for each sample.")
-    if np.ma.is_masked(values):
-        raise InvalidInputError("labels are masked; expected one for each sample.")
-    try:
-        codes, classes = pd.factorize(pd.Series(values), sort=False)
-    except TypeError as error:
-        raise InvalidTypeError(f"labels are not hashable: {reason(error)}") from error
-    if (codes < 0).any():
-        raise InvalidInputError("labels are missing; expected one for each sample. Leave out samples without.")
+    codes, classes = label_codes(labels, "labels")
+    if len(codes) != n_samples:
+        raise InvalidInputError(f"labels have shape {codes.shape}; expected ({n_samples},), one for each sample.")
     if n_samples * len(classes) > MOST_PREDICTIONS:
         raise SizeLimitError(
             f"labels have {len(classes)} distinct values, of {n_samples} samples; expected classes, not measurements."
         )
-    return codes, list(classes)
+    return codes, classes

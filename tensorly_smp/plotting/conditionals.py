@@ -159,10 +159,12 @@ def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray
 
 def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, scale: AxisScale | None) -> None:
     """Shade the intervals of one variable; the panel grows with them, by half at most."""
-    points, (low, high) = bands[0][n], bands[1][:, n]
+    points = bands[0][n]
+    low, high = bands[1][:, n]
     if scale is not None:
         low, high = (each * scale.slope(points)[:, None] for each in (low, high))
-    limits, (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    limits = ax.get_xlim()
+    bottom, top = ax.get_ylim()
     for r in range(low.shape[1]):
         color = component_style(r)["color"]
         ax.fill_between(points, low[:, r], high[:, r], color=color, alpha=0.22, linewidth=0.0, zorder=1.5)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidTypeError
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.identifiability.verdict import GENERIC, UNIQUE
-from tensorly_smp.plotting.style import BLUE, ORANGE, integer_ticks, log_ticks, panels, plain_frame
+from tensorly_smp.plotting.style import BLUE, ORANGE, integer_ticks, log_ticks, panels, plain_frame, require_dataset
 from tensorly_smp.plotting.subject import MIXTURES, read_subject
 
 if TYPE_CHECKING:
@@ -96,10 +96,9 @@ def _read_report(report: Any) -> xr.Dataset:
     if isinstance(report, IdentifiabilityReport):
         return report.to_dataset()
     if isinstance(report, xr.Dataset) and "max_rank" in report:
-        lacking = [name for name in ("stacked_rank", "k_rank", "condition") if name not in report]
-        lacking += [name for name in ("rank", "verdict") if name not in report.attrs]
-        if lacking:
-            raise InvalidInputError(f"The Dataset lacks {lacking}; expected that of an IdentifiabilityReport.")
+        require_dataset(
+            report, ("stacked_rank", "k_rank", "condition"), ("rank", "verdict"), "an IdentifiabilityReport"
+        )
         return report
     known = getattr(report, "identifiability_", None)
     if isinstance(known, IdentifiabilityReport):

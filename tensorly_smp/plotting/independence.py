@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from tensorly_smp.dependence.report import IndependenceReport
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting.names import short_names
-from tensorly_smp.plotting.style import heat_map_of_variables, single_axes, variable_map_size
+from tensorly_smp.plotting.style import heat_map_of_variables, require_dataset, single_axes, variable_map_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,11 +53,7 @@ def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float,
     ['x0', 'x1', 'x2', 'x3']
     """
     dataset = report.to_dataset() if isinstance(report, IndependenceReport) else report
-    if not isinstance(dataset, xr.Dataset):
-        raise InvalidTypeError(f"report is {type(report).__name__}; expected an IndependenceReport, or its Dataset.")
-    lacking = [name for name in ("rank_correlation", "strength", "is_dependent") if name not in dataset]
-    if lacking or "level" not in dataset.attrs:
-        raise InvalidInputError(f"The Dataset lacks {lacking or ['level']}; expected that of an IndependenceReport.")
+    require_dataset(dataset, ("rank_correlation", "strength", "is_dependent"), ("level",), "an IndependenceReport")
     strength = np.nan_to_num(dataset["strength"].values)
     worst = strength.argmax(axis=2)[:, :, None]
     correlation = np.take_along_axis(np.nan_to_num(dataset["rank_correlation"].values), worst, axis=2)[:, :, 0]

@@ -106,17 +106,22 @@ def plot_rivals(
         scale = None if subject.discrete[first] else axis_of(each, first)[1]
         unit = density_name(subject.discrete[first], units[first]) if scale is None else f"density of the {scale.name}"
         places[row, 0].set_ylabel(f"{title}\n{unit}")
+    _share_limits(places)
+    plain_frame(places.ravel())
+    pairs = zip(subject.weights, other.weights, strict=True)
+    labels = [f"{r} ({weight_text(first)}, {weight_text(second)})" for r, (first, second) in enumerate(pairs)]
+    component_legend(places[0, 0], handles, labels, "component (weight here, weight in the rival)", axes is None)
+    return places
+
+
+def _share_limits(places: np.ndarray) -> None:
+    """Give the two panels of a variable (2, n_shown) the same range, where they have the same scale."""
     for upper, lower in places.T:
         if upper.get_xscale() != lower.get_xscale():
             continue
         limits = np.array([upper.get_xlim(), lower.get_xlim()])
         for ax in (upper, lower):
             ax.set_xlim(limits[:, 0].min(), limits[:, 1].max())
-    plain_frame(places.ravel())
-    pairs = zip(subject.weights, other.weights, strict=True)
-    labels = [f"{r} ({weight_text(first)}, {weight_text(second)})" for r, (first, second) in enumerate(pairs)]
-    component_legend(places[0, 0], handles, labels, "component (weight here, weight in the rival)", axes is None)
-    return places
 
 
 def _rival(subject: Subject, rival: Any) -> Subject:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, single_axes
+from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, require_dataset, single_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,14 +101,3 @@ def _above_least(values: np.ndarray) -> np.ndarray:
     """Differences to the least value; NaN where there is none, or none that can be drawn."""
     drawn = np.where(np.abs(values) <= _LARGEST_DRAWN, values, np.nan)
     return drawn - np.nanmin(drawn) if np.isfinite(drawn).any() else drawn
-
-
-def require_dataset(dataset: Any, names: tuple[str, ...], attributes: tuple[str, ...], source: str) -> None:
-    """Raise unless this is a Dataset with these contents and attributes, of this function."""
-    if not isinstance(dataset, xr.Dataset):
-        raise InvalidTypeError(f"dataset is {type(dataset).__name__}; expected the Dataset of {source}.")
-    lacking = [name for name in names if name not in dataset] + [
-        name for name in attributes if name not in dataset.attrs
-    ]
-    if lacking:
-        raise InvalidInputError(f"The Dataset lacks {lacking}; expected one of {source}.")

@@ -10,8 +10,16 @@ import xarray as xr
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.initializers.pair_values import pair_values_of
 from tensorly_smp.marginals.partition import default_partition
-from tensorly_smp.plotting.selection import require_dataset
-from tensorly_smp.plotting.style import BLUE, FRAME, GRAY, ORANGE, integer_ticks, log_ticks, single_axes
+from tensorly_smp.plotting.style import (
+    BLUE,
+    FRAME,
+    GRAY,
+    ORANGE,
+    integer_ticks,
+    log_ticks,
+    require_dataset,
+    single_axes,
+)
 from tensorly_smp.plotting.subject import MIXTURES, Subject, read_subject
 
 if TYPE_CHECKING:

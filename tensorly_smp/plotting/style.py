@@ -7,6 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import xarray as xr
 
 from tensorly_smp._support.checks import checked_integer, float_array, import_extra
 from tensorly_smp._support.representations import shown
@@ -290,3 +291,13 @@ def variable_map_size(n_variables: int) -> tuple[float, float]:
     """Width and height of a heat map of so many variables, in inches, with room for their names."""
     side = float(np.clip(0.55 * n_variables, 2.0, 9.0))
     return side + 2.4, side + 1.4
+
+
+def require_dataset(dataset: Any, names: tuple[str, ...], attributes: tuple[str, ...], source: str) -> None:
+    """Raise unless this is a Dataset with these contents and attributes, of this function."""
+    if not isinstance(dataset, xr.Dataset):
+        raise InvalidTypeError(f"dataset is {type(dataset).__name__}; expected the Dataset of {source}.")
+    lacking = [name for name in names if name not in dataset]
+    lacking += [name for name in attributes if name not in dataset.attrs]
+    if lacking:
+        raise InvalidInputError(f"The Dataset lacks {lacking}; expected one of {source}.")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from tensorly_smp.exceptions import InvalidTypeError
-from tensorly_smp.independence import check_independence
 from tensorly_smp.plotting.accessor import ModelPlots
-from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.names import short_names
 from tensorly_smp.plotting.style import heat_map_of_variables, single_axes, variable_map_size
 
@@ -94,65 +90,11 @@ class UnmixedPlots(ModelPlots):
 
     def __init__(self, model: Any) -> None:
         super().__init__(model.mixture_)
-        self._unmixed = model
-
-    def conditionals(
-        self,
-        X: Any = None,
-        variables: Sequence[Hashable] | Hashable | None = None,
-        page: int = 0,
-        axes: Any = None,
-        figsize: tuple[float, float] | None = None,
-        bootstrap: xr.Dataset | None = None,
-        level: float = 0.95,
-    ) -> np.ndarray:
-        """Densities of every source in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return super().conditionals(self._sources(X), variables, page, axes, figsize, bootstrap, level)
-
-    __call__ = conditionals
-
-    def pairs(
-        self,
-        X: Any = None,
-        variables: Sequence[Hashable] | None = None,
-        axes: Any = None,
-        figsize: tuple[float, float] | None = None,
-    ) -> np.ndarray:
-        """Contours of the components in the sources: :func:`~tensorly_smp.plotting.plot_pairs`."""
-        return super().pairs(self._sources(X), variables, axes, figsize)
-
-    def rivals(
-        self,
-        X: Any = None,
-        rival: int = 0,
-        variables: Sequence[Hashable] | Hashable | None = None,
-        axes: Any = None,
-        figsize: tuple[float, float] | None = None,
-    ) -> np.ndarray:
-        """Densities of the sources beside another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
-        return super().rivals(self._sources(X), rival, variables, axes, figsize)
-
-    def calibration(
-        self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None, figsize: tuple[float, float] | None = None
-    ) -> Axes:
-        """Calibration of the posteriors of X, of known classes: :func:`~tensorly_smp.plotting.plot_calibration`."""
-        return super().calibration(self._sources(X), labels, n_bins, ax, figsize)
-
-    def singular_values(
-        self, X: Any = None, ax: Axes | None = None, figsize: tuple[float, float] | None = None
-    ) -> Axes:
-        """Spectrum of the factors of the sources: :func:`~tensorly_smp.plotting.plot_singular_values`."""
-        return super().singular_values(self._sources(X), ax, figsize)
-
-    def independence(
-        self, X: Any, ax: Axes | None = None, figsize: tuple[float, float] | None = None, **options: Any
-    ) -> Axes:
-        """Dependence of the sources within components: :func:`~tensorly_smp.plotting.plot_independence`."""
-        return plot_independence(check_independence(self._unmixed, X, **({"random_state": 0} | options)), ax, figsize)
+        self._checked = model
 
     def unmixing(self, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Axes:
         """Map from variables to sources: :func:`~tensorly_smp.plotting.plot_unmixing`."""
-        return plot_unmixing(self._unmixed, ax, figsize)
+        return plot_unmixing(self._checked, ax, figsize)
 
-    def _sources(self, X: Any) -> Any:
-        return None if X is None else self._unmixed.unmix(X)
+    def _values(self, X: Any) -> Any:
+        return None if X is None else self._checked.unmix(X)

@@ -37,17 +37,8 @@ SAMPLE_DIMS = (
     *("index", "time", "date"),
 )
 VARIABLE_DIMS = (
-    "variable",
-    "variables",
-    "var",
-    "feature",
-    "features",
-    "column",
-    "columns",
-    "sensor",
-    "sensors",
-    "channel",
-    "channels",
+    *("variable", "variables", "var", "feature", "features", "column", "columns"),
+    *("sensor", "sensors", "channel", "channels"),
 )
 #: What an array of objects may hold beside what is missing.
 _NUMBERS = (numbers.Real, np.bool_, Decimal)
@@ -134,7 +125,7 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     else:
         values, names, labels = _read_array(X)
     found = default_names(values.shape[1]) if names is None else names
-    _refuse_infinite(values, found)
+    refuse_infinite(np.isinf(values).any(axis=0), found)
     if variables is not None:
         wanted = _checked_names(variables)
         positions = _match_names(found, wanted, labelled=names is not None)
@@ -149,7 +140,7 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
 
 def _read_frame(X: pd.DataFrame) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
     names = plain_names(X.columns.tolist())
-    _check_shape(X.shape)
+    check_shape(X.shape)
     _refuse_repeated(names)
     values = _columns(lambda n: _frame_column(X.iloc[:, n], names[n]), len(X), names)
     return values, names, FrameLabels(len(X), tuple(range(len(names))), X.index, X.columns)
@@ -158,7 +149,7 @@ def _read_frame(X: pd.DataFrame) -> tuple[np.ndarray, tuple[Hashable, ...], Samp
 def _read_other_frame(X: Any, kind: str) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
     X, index = without_index(X)
     names = column_names(X)
-    _check_shape(X.shape)
+    check_shape(X.shape)
     _refuse_repeated(names)
     values = _columns(lambda n: _to_float(column_values(X, n)[:, np.newaxis], names[n : n + 1])[:, 0], len(X), names)
     return values, names, OtherFrameLabels(len(X), tuple(range(len(names))), names, kind, index)
@@ -203,7 +194,7 @@ def _frame_column(column: pd.Series, name: Hashable) -> np.ndarray:
 def _read_dataarray(
     X: xr.DataArray, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
 ) -> tuple[np.ndarray, tuple[Hashable, ...] | None, SampleLabels]:
-    _check_shape(X.shape)
+    check_shape(X.shape)
     sample_dim = infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
     (variable_dim,) = (dim for dim in X.dims if dim != sample_dim)
     matrix = X.transpose(sample_dim, variable_dim)
@@ -238,7 +229,7 @@ def _read_dataset(X: xr.Dataset, sample_dim: Hashable | None) -> tuple[np.ndarra
         )
     sample_dim = infer_sample_dim(dims, sample_dim, X.indexes, None)
     shape = (X.sizes[sample_dim], len(names))
-    _check_shape(shape)
+    check_shape(shape)
     values = np.empty(shape)
     for n, name in enumerate(names):
         values[:, n : n + 1] = _to_float(np.asarray(X[name].values)[:, np.newaxis], (name,))
@@ -264,7 +255,7 @@ def _read_array(X: Any) -> tuple[np.ndarray, None, SampleLabels]:
         raise InvalidTypeError(
             f"X is {type(X).__name__}; expected an array, DataFrame, DataArray, Dataset or list of rows."
         )
-    _check_shape(array.shape)
+    check_shape(array.shape)
     if mask is not None and array.dtype.kind == "O":
         array = array.copy()
         array[mask] = None  # what lies under the mask may be anything
@@ -333,7 +324,8 @@ def _words_of_float(value: Any) -> str:
     return ""
 
 
-def _check_shape(shape: tuple[int, ...]) -> None:
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Refuse anything but a matrix of at least one sample and one variable."""
     if len(shape) != 2:
         raise InvalidInputError(
             f"X has {len(shape)} dimension(s) (shape {shape}); expected 2, samples by variables. Reshape your data."
@@ -349,19 +341,14 @@ def _refuse_repeated(names: Sequence[Hashable]) -> None:
         raise InvalidInputError(f"Variable name(s) {list_names(repeated)} occur more than once; rename the columns.")
 
 
-def _refuse_infinite(values: np.ndarray, names: Sequence[Hashable]) -> None:
-    infinite = np.isinf(values).any(axis=0)
+def refuse_infinite(infinite: np.ndarray, names: Sequence[Hashable]) -> None:
+    """Refuse variables that hold infinite values, given the mask (n_variables,) of these."""
     if infinite.any():
+        wrong = [name for name, is_wrong in zip(names, infinite, strict=True) if is_wrong]
         raise InvalidInputError(
-            f"Variable(s) {list_names(np.compress(infinite, _as_objects(names)))} hold infinite values; expected "
-            "finite ones. Replace them by a finite value, or by NaN if they are missing."
+            f"Variable(s) {list_names(wrong)} hold infinite values; expected finite ones. Replace them by a finite "
+            "value, or by NaN if they are missing."
         )
-
-
-def _as_objects(names: Sequence[Hashable]) -> np.ndarray:
-    objects = np.empty(len(names), dtype=object)
-    objects[:] = names
-    return objects
 
 
 def _guess_sample_dim(

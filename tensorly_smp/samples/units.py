@@ -39,21 +39,7 @@ def units_of(source: Any, names: Sequence[Hashable]) -> tuple[str, ...]:
     >>> units_of(frame, ["mass", "length"])
     ('', 'mm')
     """
-    known: Mapping[Any, Any] = {}
-    source = _described(source)
-    if isinstance(source, xr.Dataset) and "factors" in source:
-        if "units" in source and source["units"].dims == ("variable",):
-            known = dict(zip(names, source["units"].values.tolist(), strict=False))
-    elif isinstance(source, xr.Dataset):
-        known = {name: source[name].attrs.get("units", "") for name in names if name in source.data_vars}
-    elif isinstance(source, xr.DataArray) and "units" in source.coords and source["units"].ndim == 1:
-        (dim,) = source["units"].dims
-        found = source.indexes[dim].tolist() if dim in source.indexes else names
-        known = dict(zip(found, source["units"].values.tolist(), strict=False))
-    elif isinstance(source, xr.DataArray | pd.DataFrame):
-        units = source.attrs.get("units", "")
-        known = units if isinstance(units, Mapping) else dict.fromkeys(names, units)
-    return tuple(_text(known.get(name, "")) for name in names)
+    return _descriptions(source, names, "units", "units")
 
 
 def _described(source: Any) -> Any:
@@ -75,28 +61,32 @@ def with_units(dataset: xr.Dataset, X: Any, names: Sequence[Hashable]) -> xr.Dat
     units = units_of(X, names)
     if any(units):
         dataset = dataset.assign(units=("variable", list(units), {"long_name": "unit of the variable"}))
-    long_names = _descriptions(X, names, "long_name")
+    long_names = _descriptions(X, names, "long_name", "long_names")
     if any(long_names):
         dataset = dataset.assign(long_names=("variable", list(long_names), {"long_name": "long name of the variable"}))
     attributes = _attributes(X)
     return dataset.assign_attrs(attributes) if attributes else dataset
 
 
-def _descriptions(X: Any, names: Sequence[Hashable], attribute: str) -> tuple[str, ...]:
-    """Texts that describe variables, found where `units_of` finds units."""
-    source = _described(X)
+def _descriptions(source: Any, names: Sequence[Hashable], attribute: str, stored: str) -> tuple[str, ...]:
+    """Texts that describe variables: of samples an attribute, in the Dataset of a fit the variable `stored`."""
     known: Mapping[Any, Any] = {}
+    source = _described(source)
     if isinstance(source, xr.Dataset) and "factors" in source:
-        if "long_names" in source and source["long_names"].dims == ("variable",):
-            known = dict(zip(names, source["long_names"].values.tolist(), strict=False))
+        if stored in source and source[stored].dims == ("variable",):
+            known = dict(zip(names, source[stored].values.tolist(), strict=False))
     elif isinstance(source, xr.Dataset):
         known = {name: source[name].attrs.get(attribute, "") for name in names if name in source.data_vars}
     elif isinstance(source, xr.DataArray) and attribute in source.coords and source[attribute].ndim == 1:
         (dim,) = source[attribute].dims
         found = source.indexes[dim].tolist() if dim in source.indexes else names
         known = dict(zip(found, source[attribute].values.tolist(), strict=False))
-    elif isinstance(source, xr.DataArray | pd.DataFrame) and isinstance(source.attrs.get(attribute), Mapping):
-        known = source.attrs[attribute]
+    elif isinstance(source, xr.DataArray | pd.DataFrame):
+        described = source.attrs.get(attribute, "")
+        if isinstance(described, Mapping):
+            known = described
+        elif attribute == "units":  # one for all; a long name is that of the whole table
+            known = dict.fromkeys(names, described)
     return tuple(_text(known.get(name, "")) for name in names)
 
 

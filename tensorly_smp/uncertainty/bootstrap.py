@@ -56,7 +56,8 @@ class Statistics:
         cdf, density = np.full((2, *grid.shape, rank), np.nan)
         for n, (each, row) in enumerate(zip(conditionals, grid, strict=True)):
             points = row[~np.isnan(row)]
-            cdf[n, : len(points)], density[n, : len(points)] = each.cdf(points), each.pdf(points)
+            cdf[n, : len(points)] = each.cdf(points)
+            density[n, : len(points)] = each.pdf(points)
         return cls(weights, np.stack([each.mean() for each in conditionals]), cdf, density)
 
     def take(self, order: np.ndarray) -> Statistics:

@@ -52,7 +52,7 @@ class Refitted:
 
 
 class Refit(Protocol):
-    """How a model is fitted again."""
+    """A way to fit a model again to other samples."""
 
     def assign_to_grid(self, values: np.ndarray) -> Any:
         """Samples (n_samples, n_variables) in the bins or cells of the first fit."""
@@ -173,11 +173,13 @@ class BinRefit:
         if self.decomposition is None:
             likelihood = code_likelihood(codes, weights, EM_SMOOTHING)
             refined = raise_likelihood(likelihood, self.factors, binning, mixing=0.0, warns=False, **self.options)
-            factors, status = refined.factors, refined.status
+            factors = refined.factors
+            status = refined.status
         else:
             with collected_warnings():  # those of the fit say it all
                 solution = replace(self.decomposition, init=self.factors).solution(codes, weights)
-            factors, status = solution.factors.to_numpy(), solution.status
+            factors = solution.factors.to_numpy()
+            status = solution.status
         factors = replace(factors, binning=binning)
         density = reconstruct_density(factors, method=self.density, clip_warning=np.inf)
         return Refitted(factors.weights, density.conditionals, _posterior(hot, factors), status)

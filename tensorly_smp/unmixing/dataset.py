@@ -30,7 +30,8 @@ def square_matrix(matrix: np.ndarray, dims: tuple[str, str], names: Sequence[Has
 
 def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixing, mixed: Sequence[int]) -> xr.Dataset:
     """The Dataset of the sources with the record of the search."""
-    n_variables, candidate = dataset.sizes["variable"], final.candidate
+    n_variables = dataset.sizes["variable"]
+    candidate = final.candidate
     inverse = np.linalg.inv(final.matrix)
     contents = {
         "unmixing": (("source", "variable"), final.matrix, "sources are these linear combinations of the variables"),

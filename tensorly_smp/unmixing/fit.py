@@ -110,11 +110,13 @@ class UnmixingFit:
 
     def search(self, rng: np.random.Generator, verbose: int) -> FoundUnmixing:
         """The best matrix, on evenly spaced rows of many."""
-        values, weights = self.data.values, self.data.every_weight
+        values = self.data.values
+        weights = self.data.every_weight
         rows = np.flatnonzero(weights > 0)
         if len(rows) > MOST_ROWS:
             rows = rows[np.linspace(0, len(rows) - 1, MOST_ROWS).astype(np.int64)]
-        mixed, used = values[rows][:, list(self.data.mixed)], weights[rows]
+        mixed = values[rows][:, list(self.data.mixed)]
+        used = weights[rows]
         center = np.average(mixed, axis=0, weights=used)
         scale = np.sqrt(np.average((mixed - center) ** 2, axis=0, weights=used))
         samples = MixedSamples(
@@ -155,9 +157,11 @@ class UnmixingFit:
         They are fitted anew, from starts of their own. Where that finds a better mixture than the search, the search
         goes on from there; where it finds a worse one, the fit starts from the posteriors of the search.
         """
-        samples, total = found.samples, found.samples.total_weight
+        samples = found.samples
+        total = samples.total_weight
         final = self._of_all(found, _arranged(samples, found.candidate))
-        before, gain = final.candidate, final.criterion - final.candidate.criterion
+        before = final.candidate
+        gain = final.criterion - before.criterion
         if not found.is_product and is_clearly_better(
             final.log_densities, before.log_densities, samples.weights, total * gain
         ):
@@ -190,7 +194,8 @@ class UnmixingFit:
             init = _factors(sources[found.rows], binning, candidate.posterior, found.samples.weights)
             changes = dict(binning=binning, init=init, n_init=1)
         model, caught = self._fitted(sources, self.data.weights, **changes)
-        attrs, total = model.result_.attrs, found.samples.total_weight
+        attrs = model.result_.attrs
+        total = found.samples.total_weight
         if len(found.rows) == len(sources):
             log_likelihood = float(attrs["total_log_likelihood"])
         else:  # of the same rows as that of the search
@@ -247,7 +252,8 @@ def _factors(sources: np.ndarray, binning: Binning, posterior: np.ndarray, weigh
     shares = posterior * weights[:, None]
     totals = np.maximum(shares.sum(axis=0), 1e-12)
     counts = one_hot(encode_samples(source_frame(sources, binning.variables), binning)).T @ shares
-    factors, start = [], 0
+    factors = []
+    start = 0
     for size in binning.n_bins:
         table = counts[start : start + size] + 1e-6
         factors.append(table / table.sum(axis=0))

@@ -122,7 +122,8 @@ def _check_mixed(samples: Samples, mixed: tuple[int, ...]) -> None:
 
 def _check_values(samples: Samples, counted: np.ndarray, ranges: np.ndarray, mixed: tuple[int, ...]) -> None:
     """Refuse values whose squares are no floats, and variables that determine each other."""
-    names, largest = samples.variables, np.abs(counted).max(axis=0)
+    names = samples.variables
+    largest = np.abs(counted).max(axis=0)
     extreme = [names[n] for n in mixed if not (ranges[n] > 1 / LARGEST and largest[n] < LARGEST)]
     if extreme:
         raise InvalidInputError(

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from tensorly_smp.densities.sinc import (
     sinc_cdf,
-    sinc_derivative,
     sinc_pdf,
     sinc_step,
     sinc_step_derivative,
-    truncated_sinc_pdf,
     uniform_spacing,
 )
 from tensorly_smp.exceptions import InvalidInputError, NonUniformBinsError
@@ -80,19 +78,6 @@ def test_far_away():
     assert np.isfinite(sinc_step_derivative(u)).all()
 
 
-@given(st.floats(-30, 30) | st.floats(-0.1, 0.1))
-def test_sinc_derivative(t):
-    # The plain form loses digits near zero.
-    assert sinc_derivative(t) == pytest.approx(sinc_derivative_by_hand(t), abs=1e-11)
-
-
-def test_sinc_derivative_near_zero():
-    t = np.array([0.0, 1e-300, 1e-12, 0.02, -0.02, 0.0499999, 0.0500001])
-    z = np.pi * t
-    series = np.pi * (-z / 3 + z**3 / 30 - z**5 / 840 + z**7 / 45360 - z**9 / 3991680)
-    np.testing.assert_allclose(sinc_derivative(t), series, rtol=1e-12)
-
-
 @given(st.integers(1, 20), st.integers(0, 10**6), st.floats(-40, 60))
 def test_raw_functions_are_the_papers_formula(n_bins, seed, x):
     rng = np.random.default_rng(seed)
@@ -113,13 +98,6 @@ def test_raw_cdf_passes_through_its_samples(n_bins, seed):
     np.testing.assert_allclose(sinc_cdf(edges, edges, probabilities), expected, atol=1e-13)
     outside = sinc_cdf([-1 - 3 / n_bins, 2 + 6 / n_bins], edges, probabilities)
     np.testing.assert_allclose(outside, [[0] * 3, [1] * 3], atol=1e-13)
-
-
-def test_truncated_sum_is_a_plain_loop():
-    points, samples = np.arange(-2.0, 4.0, 0.5), np.random.default_rng(0).uniform(size=12)
-    for x in (-3.3, 0.0, 0.5, 1.25, 7.0):
-        slopes = [F * sinc_derivative_by_hand((x - t) / 0.5) / 0.5 for t, F in zip(points, samples, strict=True)]
-        assert truncated_sinc_pdf(x, points, samples) == pytest.approx(sum(slopes), abs=1e-13)
 
 
 def test_unequal_spacing_is_refused():

@@ -12,7 +12,6 @@ from tensorly_smp.dependence.pairs import (
     NullScores,
     PairScores,
     all_pairs,
-    false_discovery_rates,
     judge_pairs,
     legendre,
     rank_functions,
@@ -170,15 +169,3 @@ def test_constant_variables_depend_on_nothing():
     tests = judge_pairs(PairScores.of(values, np.ones((100, 1)), np.ones(100)))
     assert tests.p_value[0] > 0.999
     assert tests.strength.tolist() == [[0.0]]
-
-
-@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20))
-def test_false_discovery_rates(p_values):
-    p = np.array(p_values)
-    rates = false_discovery_rates(p)
-    assert (rates >= p).all()
-    assert rates.max() <= 1.0
-    for i in range(len(p)):
-        # The smallest rate of any set of discoveries that has this one.
-        expected = min(len(p) * t / (p <= t).sum() for t in p[p >= p[i]])
-        assert rates[i] == pytest.approx(min(expected, 1.0))

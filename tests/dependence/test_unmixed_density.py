@@ -98,4 +98,3 @@ def test_unknown_variable(density):
 def test_in_words(density):
     assert repr(density) == "UnmixedDensity(3 variables, 2 of them mixed, 2 components)"
     assert "2 of 3" in density._repr_html_()
-    assert density.is_proper

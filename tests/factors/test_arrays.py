@@ -14,11 +14,9 @@ from tensorly_smp.factors.arrays import (
     divide,
     floor,
     index_tensor,
-    multiply_into,
     normalize,
     project_simplex,
     take,
-    take_into,
     tiny,
     weighted_squares,
 )
@@ -118,15 +116,6 @@ def test_take_picks_rows():
     matrix = np.arange(6.0).reshape(3, 2)
     index = index_tensor(np.array([2, 0, 2]), tl.context(matrix))
     assert take(matrix, index).tolist() == [[4.0, 5.0], [0.0, 1.0], [4.0, 5.0]]
-
-
-def test_small_indices_pick_rows_into_an_array():
-    matrix, out = np.arange(6.0).reshape(3, 2), np.empty((3, 2))
-    index = np.array([2, 0, 2], dtype=np.uint8)
-    assert take_into(matrix, index, out) is out
-    assert out.tolist() == [[4.0, 5.0], [0.0, 1.0], [4.0, 5.0]]
-    assert multiply_into(out, out, out) is out
-    assert out.tolist() == [[16.0, 25.0], [0.0, 1.0], [16.0, 25.0]]
 
 
 def test_scatter_add_is_a_loop():

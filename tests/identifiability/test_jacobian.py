@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import plain_free_directions, plain_jacobian
 
-from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
+from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.identifiability import jacobian
 from tensorly_smp.identifiability.jacobian import (
     ScaledJacobian,
@@ -101,7 +101,7 @@ def test_triples_one_by_one_or_all_at_once(monkeypatch):
     [(3, 3, 3, 20, 20), (3, 3, 4, 25, 27), (4, 3, 8, 64, 71), (5, 2, 5, 25, 29), (5, 3, 9, 98, 98), (3, 2, 3, 7, 11)],
 )
 def test_known_ranks(n_variables, n_bins, rank, found, n_parameters, method):
-    report = local_identifiability(*random_model([n_bins] * n_variables, rank), method=method)
+    report = local_identifiability(*random_model([n_bins] * n_variables, rank), Known.of_triples(n_variables), method)
     assert (report.rank, report.n_parameters) == (found, n_parameters)
     assert report.n_free_directions == n_parameters - found
 
@@ -143,7 +143,7 @@ def test_a_small_weight_frees_nothing(known):
     found = local_identifiability(weights, factors, known=known)
     assert found.method == "gram"
     assert found.n_free_directions == 0
-    assert found.smallest_singular_value > 0.01
+    assert found.singular_values[-1] > 0.01
 
 
 @pytest.mark.parametrize("known", [Known.of_triples(10), Known.of_samples(10)])
@@ -167,7 +167,7 @@ def test_too_many_small_eigenvalues_stay_open(monkeypatch):
     weights, factors = random_model([4] * 4, 3)
     for factor in factors:
         factor[:, 1] = factor[:, 0]
-    found = local_identifiability(weights, factors, method="gram")
+    found = local_identifiability(weights, factors, Known.of_triples(4), "gram")
     assert not found.is_decided
     assert found.n_free_directions == 13
 
@@ -184,25 +184,25 @@ def test_hundreds_of_variables_underflow_nowhere():
 @pytest.mark.parametrize("method", ["svd", "gram"])
 def test_variables_of_one_bin_tell_nothing(method):
     for seed in range(20):  # the differences of equal numbers are rounding errors, whatever is largest among them
-        found = local_identifiability(*random_model([1] * 4, 3, seed), method=method)
+        found = local_identifiability(*random_model([1] * 4, 3, seed), Known.of_triples(4), method)
         assert found.n_free_directions == found.n_parameters == 2
 
 
 def test_equal_components_and_empty_ones_are_free():
     weights, factors = random_model([4] * 4, 3)
-    assert local_identifiability(weights, factors).n_free_directions == 0
+    assert local_identifiability(weights, factors, Known.of_triples(4)).n_free_directions == 0
     for factor in factors:
         factor[:, 1] = factor[:, 0]
     # Two equal components share their weight at will, and may part in opposite directions.
-    assert local_identifiability(weights, factors).n_free_directions >= 1 + 4 * 3
+    assert local_identifiability(weights, factors, Known.of_triples(4)).n_free_directions >= 1 + 4 * 3
     weights, factors = random_model([4] * 4, 3)
     weights = np.array([0.5, 0.5, 0.0])
-    assert local_identifiability(weights, factors).n_free_directions == 4 * 3
+    assert local_identifiability(weights, factors, Known.of_triples(4)).n_free_directions == 4 * 3
 
 
 def test_unseen_variable_is_free():
     model = random_model([3, 3, 3, 3], 2)
-    report = local_identifiability(*model, triples=[(0, 1, 2)])
+    report = local_identifiability(*model, Known.of_triples(4, np.array([(0, 1, 2)])))
     assert report.n_free_directions == 2 * 2
 
 
@@ -214,9 +214,8 @@ def test_affordable_at_the_papers_size(known):
 
 
 def test_one_component_of_constants_has_no_parameters():
-    report = local_identifiability([1.0], [np.ones((1, 1))] * 3)
+    report = local_identifiability(np.ones(1), [np.ones((1, 1))] * 3, Known.of_triples(3))
     assert report.n_parameters == report.rank == report.n_free_directions == 0
-    assert report.smallest_singular_value == 1.0
 
 
 def test_bases_are_orthonormal():
@@ -235,19 +234,6 @@ def test_the_oracle_counts_what_paper_and_pencil_count():
     assert plain_free_directions(weights, factors, [(0, 1, 2)]) == 4
 
 
-def test_bad_input():
-    weights, factors = random_model([3, 3, 3], 2)
-    for bad, message in [
-        ((weights[None], factors), "weights have shape"),
-        ((weights, factors[:2]), "at least three"),
-        ((weights, [*factors[:2], np.ones((3, 4))]), "Factor 2"),
-        ((weights * np.nan, factors), "NaN"),
-        ((weights, factors, [(0, 1, 3)]), "outside"),
-        ((weights, factors, [(0, 1, 1)]), "twice"),
-        ((weights, factors, [0, 1, 2]), "n_triples, 3"),
-        ((weights, factors, "all", "qr"), "method"),
-    ]:
-        with pytest.raises(InvalidInputError, match=message):
-            local_identifiability(*bad)
+def test_too_many_parameters_are_refused():
     with pytest.raises(SizeLimitError, match="8000"):
-        local_identifiability(*random_model([30] * 30, 10))
+        local_identifiability(*random_model([30] * 30, 10), Known.of_triples(30))

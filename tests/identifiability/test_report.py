@@ -11,6 +11,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLim
 from tensorly_smp.factors.datasets import factors_to_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.jacobian import local_identifiability
+from tensorly_smp.identifiability.known import Known
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.marginals.partition import Partition
 
@@ -78,7 +79,10 @@ def test_components_that_differ_in_two_variables_or_fewer(n_apart):
     # Different in one variable: only the mean of its columns is known. In two: a matrix of rank 2 to be factorized.
     expected = {0: 1 + 4 + 3 + 2 + 5 + 2, 1: 5, 2: 2, 3: 0}[n_apart]
     assert report["distinct"].verdict == (free(expected) if expected else "")
-    assert local_identifiability(model.weights, model.factors).n_free_directions == expected
+    assert (
+        local_identifiability(model.weights, model.factors, Known.of_triples(len(model.factors))).n_free_directions
+        == expected
+    )
     assert report.verdict == (free(expected) if expected else UNIQUE)
     # Without the Jacobian the same number is a lower bound, or uniqueness is proved by Kruskal's condition.
     assert check_identifiability(model, max_parameters=0).verdict == report.verdict

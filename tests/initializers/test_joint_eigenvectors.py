@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.initializers.joint_eigenvectors import joint_eigenvectors, relative_gap
 
 
@@ -43,9 +42,3 @@ def test_relative_gap_by_hand():
     assert relative_gap(np.array([[1.0, 1.0]])) == 0
     assert relative_gap(np.array([[2.0]])) == 1
     assert relative_gap(np.zeros((2, 2))) == 0
-
-
-@pytest.mark.parametrize("slices", [np.ones((2, 2)), np.ones((1, 2, 3)), np.full((1, 2, 2), np.nan)])
-def test_bad_slices(slices):
-    with pytest.raises(InvalidInputError, match="slices"):
-        joint_eigenvectors(slices)

@@ -125,7 +125,7 @@ def test_bad_input():
     with pytest.raises(InvalidInputError, match="one for each sample"):
         plot_calibration(probabilities, labels[:-1])
     for missing in ([None, *labels[1:]], np.where(labels == 0, np.nan, labels), np.ma.masked_equal(labels, 0)):
-        with pytest.raises(InvalidInputError, match=r"(missing|masked); expected one"):
+        with pytest.raises(InvalidInputError, match="missing labels; expected one"):
             plot_calibration(probabilities, missing)
     with pytest.raises(InvalidTypeError, match="hashable"):
         plot_calibration(probabilities, pd.Series([[1]] * 20))

@@ -48,7 +48,7 @@ def test_report_or_its_dataset(report):
 
 
 def test_other_objects_are_refused(report):
-    with pytest.raises(InvalidTypeError, match="report is int"):
+    with pytest.raises(InvalidTypeError, match="dataset is int"):
         plot_independence(3)
     with pytest.raises(InvalidInputError, match="lacks"):
         plot_independence(report.to_dataset().drop_vars("strength"))
