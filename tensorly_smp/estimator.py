@@ -185,7 +185,9 @@ class SmoothProductMixture(FittedMixture):
     Examples
     --------
     >>> import tensorly_smp as smp
-    >>> data = smp.datasets.make_smooth_mixture("gaussian", n_samples=1000, n_components=3, random_state=0)
+    >>> data = smp.datasets.make_smooth_mixture(
+    ...     "gaussian", n_samples=1000, n_components=3, random_state=0
+    ... )
     >>> model = smp.SmoothProductMixture(n_components=3, random_state=0).fit(data.X)
     >>> bool(smp.metrics.clustering_accuracy(data.labels, model.predict(data.X)) > 0.99)
     True
@@ -408,7 +410,9 @@ class SmoothProductMixture(FittedMixture):
         Examples
         --------
         >>> import tensorly_smp as smp
-        >>> X = smp.datasets.make_smooth_mixture("gaussian", 2000, n_components=3, random_state=0).X
+        >>> X = smp.datasets.make_smooth_mixture(
+        ...     "gaussian", 2000, n_components=3, random_state=0
+        ... ).X
         >>> binning = smp.choose_binning(X, range=(-15, 15))
         >>> model = smp.SmoothProductMixture(3, binning=binning, refine=None, random_state=0)
         >>> for chunk in (X[:1000], X[1000:]):

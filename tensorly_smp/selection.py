@@ -337,7 +337,9 @@ def select_n_components(
     >>> table = smp.select_n_components(X, range(1, 4), random_state=0)
     >>> table.attrs["best"]
     2
-    >>> model = smp.SmoothProductMixture(table.attrs["best"], random_state=table.attrs["random_state"]).fit(X)
+    >>> model = smp.SmoothProductMixture(
+    ...     table.attrs["best"], random_state=table.attrs["random_state"]
+    ... ).fit(X)
     >>> bool(abs(table.log_likelihood.sel(n_components=2) - model.score(X) * len(X)) < 1e-6)
     True
     """

@@ -111,7 +111,9 @@ class UnmixedProductMixture(FittedMixture):
     >>> model.unmixing_.dims, model.is_product_
     (('source', 'variable'), False)
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", smp.exceptions.DependenceWarning)  # which advises this estimator
+    ...     warnings.simplefilter(
+    ...         "ignore", smp.exceptions.DependenceWarning
+    ...     )  # which advises this estimator
     ...     product = smp.SmoothProductMixture(2, random_state=0).fit(X)
     >>> bool(model.score(X) > product.score(X) + 0.2)
     True

@@ -366,6 +366,15 @@ def test_points_are_dense_where_the_density_is(models):
         assert np.diff(below).max() < 0.1
 
 
+def test_points_follow_the_coordinate_of_the_splines():
+    rng = np.random.default_rng(0)
+    X = np.exp(2.0 * rng.normal(size=(500, 3)))
+    density = smp.SmoothProductMixture(1, random_state=0).fit(X).density_
+    grid = points_of(density, 40)[0]
+    below = density.cdf_1d(grid, "x0")
+    assert np.sum(below > 0.97) < 15  # of points that are equally spaced, half are beyond
+
+
 def test_a_loaded_model_has_the_same(models, replicates, tmp_path):
     pytest.importorskip("h5netcdf")
     models["smooth"].save(tmp_path / "model.nc")
