@@ -291,9 +291,9 @@ def select_n_components(
     Warns
     -----
     TensorlySmpWarning
-        Every class of warning that fits have given once, with the numbers of components that it concerns; a
-        DependenceWarning only of the fit with the best number, since groups that share a component are dependent in it.
-        A RivalSolutionsWarning is in the table only: with more components than groups, other solutions are as good.
+        Every class of warning that fits have given once, with the numbers of components that it concerns. Of the fit
+        with the best number only: a DependenceWarning, since groups that share a component are dependent in it, and a
+        RivalSolutionsWarning, since with more components than groups other solutions are as good.
 
     Notes
     -----
@@ -496,20 +496,20 @@ def _give_warnings(
 ) -> None:
     """Each class of warning once, with the message of the smallest number that it concerns.
 
-    Fewer components than there are groups depend on each other, of course: that is said of the best number only.
+    In fewer components than there are groups variables depend on each other, of course, and of more components there
+    are always rivals: both is said of the best number only.
     """
     messages: dict[type[Warning], dict[int, str]] = {}
     for fit in [*fits, *heldout]:
         for category, message in fit.caught:
-            if issubclass(category, DependenceWarning) and (fit.rank != best or fit.fold >= 0):
-                continue
-            if issubclass(category, RivalSolutionsWarning):  # with too many components there are always some
+            of_best = issubclass(category, DependenceWarning | RivalSolutionsWarning)
+            if of_best and (fit.rank != best or fit.fold >= 0):
                 continue
             messages.setdefault(category, {}).setdefault(fit.rank, message)
     for category, by_rank in messages.items():
         ranks = sorted(by_rank)
         numbers = ", ".join(map(str, ranks))
-        where = "All fits" if ranks == list(candidates) else f"n_components = {numbers}"
+        where = "All fits" if ranks == list(candidates) and len(ranks) > 1 else f"n_components = {numbers}"
         warn(f"{where}: {by_rank[ranks[0]]}", category)
 
 
