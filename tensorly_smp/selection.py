@@ -422,6 +422,8 @@ def _read_job(
     samples = read_samples(X, names, sample_dim)
     weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
     job = Job(samples.values, samples.variables, weights, _seed(random_state), estimator, tl.get_backend())
+    if not job.counted.any():
+        raise InvalidInputError("All samples with a weight lack all entries (NaN); expected samples with entries.")
     if job.total_weight < 2:
         raise InvalidInputError(
             f"Samples that count, or their weights, sum to {job.total_weight:g}; expected at least 2. Scale weights to "
@@ -435,10 +437,13 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
     model = job.estimator
     if not isinstance(model, SmoothProductMixture) or not is_one_of(model.init, ("auto",)):
         return {}
+    if len(job.variables) < 3:
+        return {}  # which the fits refuse
     if np.isnan(job.values[job.counted]).all(axis=0).any():
         return {}  # the fits say which variable has no observed value
     ranks = [rank for rank in candidates if rank <= np.count_nonzero(job.counted)]
     try:
+        model._check_parameters()
         data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None)
         variables = Variables.of(data.subsample, model.support, model.discrete, data.subsample_weights)
         samples = SearchedSamples(data.subsample.values, data.subsample_weights, variables.discrete, max(ranks))

@@ -310,6 +310,7 @@ OTHER_SAMPLES = {
     "columns in another order": lambda: X[:, ::-1],
     "another unit": lambda: X * [1, 1, 1, 1, 1.01],
     "moved": lambda: X + 0.01 * np.eye(5)[0],
+    "moved far": lambda: X + 1e6,
     "one row twice": lambda: np.concatenate([X[1:2], X[1:]]),
     "an entry missing": lambda: np.where(np.arange(3000).reshape(600, 5) == 7, np.nan, X),
 }
@@ -392,6 +393,8 @@ def test_of_unmixed_models_they_are_of_the_sources():
     model.bootstrap(linked[::-1].astype(np.float32), 1)
     with pytest.raises(InvalidInputError, match="not that of the fit"):
         model.bootstrap(np.random.default_rng(0).permuted(linked, axis=0), 1)
+    with pytest.raises(InvalidInputError, match="not that of the fit"):
+        model.bootstrap(linked + 1e6, 1)
     chunks = pytest.importorskip("dask.array").from_array(linked, chunks=200)
     with pytest.raises(InvalidInputError, match=r"in chunks.*compute"):
         model.bootstrap(chunks)
