@@ -84,8 +84,8 @@ def installed(form: str) -> list[str]:
 
 
 def agreement(codes: smp.Codes, sample_weight: np.ndarray, options: argparse.Namespace) -> Iterator[str]:
-    yield f"\n{'':<39}{'without extrapolation':>25}{'with extrapolation':>25}"
-    yield f"{'loss':<11}{'form':<10}{'dtype':<9}{'backend':<9}" + 2 * f"{'loss':>12}{'factors':>13}"
+    yield f"\n{'':<39}{'without extrapolation':>23}{'with extrapolation':>23}"
+    yield f"{'loss':<11}{'form':<10}{'dtype':<9}{'backend':<9}" + 2 * f"{'loss':>11}{'factors':>12}"
     for loss, form in FORMS:
         kinds = [{"loss": loss, "form": form, "extrapolate": extrapolate} for extrapolate in (False, True)]
         expected = [solve("numpy", codes, sample_weight, options, **kind) for kind in kinds]
@@ -96,7 +96,7 @@ def agreement(codes: smp.Codes, sample_weight: np.ndarray, options: argparse.Nam
             for kind, other in zip(kinds, expected, strict=True):
                 found = solve(backend, codes, sample_weight, options, dtype=dtype, **kind)
                 off = abs(found.loss - other.loss) / abs(other.loss)
-                line += f"{off:>12.1e}{largest_difference(found.factors, other.factors):>13.1e}"
+                line += f"{off:>11.1e}{largest_difference(found.factors, other.factors):>12.1e}"
             yield line
 
 

@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
     "sphinx_copybutton",
@@ -33,6 +34,7 @@ extensions = [
     "executed_blocks",
     "api_links",
     "page_metadata",
+    "source_pages",
 ]
 # The latter may be there from builds by earlier versions.
 exclude_patterns = ["_build", "**sg_execution_times.rst"]
@@ -42,6 +44,8 @@ html_title = "tensorly_smp"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+html_js_files = ["accessible.js"]
+html_search_scorer = str(HERE / "_extensions" / "search_scorer.js")
 html_favicon = "_static/favicon.svg"
 # Where the site is put, for previews of links: https://... or nothing.
 html_baseurl = os.environ.get("DOCS_URL", "")

@@ -6,6 +6,7 @@ Samples of three kinds, measured in several ways, some entries missing: which sa
 groups look like? The kinds are known, but are only used to judge the answer.
 """
 
+import textwrap
 import warnings
 
 import numpy as np
@@ -30,7 +31,7 @@ except ImportError:
 
 
 def load():
-    """Measurements (a DataFrame; NaN where there is none), and the kind of every sample."""
+    """Measurements (a DataFrame, NaN for missing), and the kind of every sample."""
     if load_penguins_raw is None:
         wines = load_wine(as_frame=True)
         return wines.data, wines.target.map(lambda grower: f"grower {grower + 1}")
@@ -47,9 +48,8 @@ def load():
 
 
 X, kinds = load()
-print(
-    f"{len(X)} samples, {X.shape[1]} measurements, {X.isna().values.sum()} entries missing"
-)
+print(f"{len(X)} samples, {X.shape[1]} measurements")
+print(f"{X.isna().values.sum()} entries missing")
 print(kinds.value_counts().to_string())
 
 # %%
@@ -63,7 +63,8 @@ with warnings.catch_warnings(record=True) as caught:
     model = smp.SmoothProductMixture(n_components=3, random_state=0).fit(X)
 print("weights:", model.weights_.round(2))
 for each in caught:
-    print(f"{each.category.__name__}: {str(each.message).partition('. ')[0]}.")
+    said = str(each.message).partition(". ")[0]
+    print(textwrap.fill(f"{each.category.__name__}: {said}.", 80))
 
 # %%
 # Every component has a density of every measurement. Nothing was assumed about its shape but that it is smooth; some
@@ -101,10 +102,9 @@ accuracy = {
     for name, labels in found.items()
 }
 print(f"all {len(X)} samples: {smp.metrics.clustering_accuracy(kinds, clusters):.3f}")
-print(
-    f"the {complete.sum()} complete ones:",
-    {name: round(value, 3) for name, value in accuracy.items()},
-)
+print(f"the {complete.sum()} complete ones:")
+for name, value in accuracy.items():
+    print(f"  {name}: {value:.3f}")
 
 # %%
 # Contours of the components over the samples, for the measurements that tell them apart best:
@@ -123,9 +123,8 @@ print(X.loc[[log_densities.idxmin()]].T.to_string())
 
 hidden = X.columns[0]
 guessed = model.impute(X.assign(**{hidden: np.nan}))[hidden]
-print(
-    f"{hidden} from the others: off by {(guessed - X[hidden]).abs().mean():.2f} on average;"
-)
+error = (guessed - X[hidden]).abs().mean()
+print(f"{hidden} from the others: off by {error:.2f} on average;")
 print(f"the overall mean is off by {(X[hidden].mean() - X[hidden]).abs().mean():.2f}")
 
 # %%
@@ -147,6 +146,7 @@ means = KMeans(3, n_init=5, random_state=0).fit_predict(
     StandardScaler().fit_transform(subsample[whole])
 )
 print(f"smooth product mixture: {smp.metrics.clustering_accuracy(kinds, body):.3f}")
-print(
-    f"k-means, complete samples: {smp.metrics.clustering_accuracy(kinds[whole], means):.3f}"
-)
+reached = smp.metrics.clustering_accuracy(kinds[whole], means)
+print(f"k-means, complete samples: {reached:.3f}")
+
+# sphinx_gallery_thumbnail_number = 3

@@ -101,7 +101,7 @@ print(table.round(3).to_string())
 
 
 def gaussian_truth(mixture):
-    """A diagonal Gaussian mixture as exact densities, so that its components can be matched like the others."""
+    """A diagonal Gaussian mixture as exact densities, for matching its components."""
     loc, scale = mixture.means_.T[..., None], np.sqrt(mixture.covariances_.T)[..., None]
     return smp.datasets.TrueMixture(mixture.weights_, stats.norm(), loc, scale)
 

@@ -106,9 +106,8 @@ again = [
 low, high = np.percentile([each.values for _, each, _ in again], [5, 95], axis=0)
 print(pd.concat({"true": TESTS, "estimated": found.round(3)}, axis=1).to_string())
 shares = np.percentile([each for each, _, _ in again], [5, 95])
-print(
-    f"prevalence: true {ill.mean():.3f}, estimated {prevalence:.3f}, bootstrap {shares[0]:.3f} to {shares[1]:.3f}"
-)
+print(f"prevalence: true {ill.mean():.3f}, estimated {prevalence:.3f}")
+print(f"            bootstrap {shares[0]:.3f} to {shares[1]:.3f}")
 
 # %%
 # The intervals hold 90 % of the bootstrap estimates. They are of sampling noise only, and know nothing of a model that
@@ -229,3 +228,5 @@ print(
 # What is not seen here: tests that err together. If two of them react to the same interfering substance, they are not
 # independent among the healthy, the method takes their agreement for disease, and both seem better than they are. No
 # identifiability report can notice that. More groups than two ("ill", "healthy", "healthy, with the substance") may.
+
+# sphinx_gallery_thumbnail_number = 2

@@ -84,12 +84,13 @@ asked = [*N_BINS, "auto"]
 paper, default = {n: fit(None, n) for n in asked}, {n: fit("smooth", n) for n in asked}
 frame = pd.DataFrame(
     {
-        "divergence, paper": [paper[n][1] for n in asked],
-        "divergence, default": [default[n][1] for n in asked],
-        "warnings, paper": [paper[n][2] for n in asked],
+        "paper": [paper[n][1] for n in asked],
+        "default": [default[n][1] for n in asked],
+        "warnings of the former": [paper[n][2] for n in asked],
     },
     index=pd.Index(asked, name="bins"),
 )
+print("divergence in nats")
 print(frame.round(3).to_string())
 print('"auto" of every variable:', paper["auto"][0].binning_.n_bins)
 

@@ -7,6 +7,8 @@ two different mixtures have the same histograms, no number of samples decides be
 on sizes alone, for almost every mixture, and is known in advance.
 """
 
+import textwrap
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -70,21 +72,20 @@ print(pd.DataFrame(bounds).T.to_string())
 # too many? And if the measurements are left out?
 
 design = smp.check_identifiability(n_bins=[2, 2, 2, 2, 2, 6, 6], rank=4)
-print(design)
+design
 
 # %%
 
 questions = smp.check_identifiability(n_bins=[2, 2, 2, 2, 2], rank=4)
-print(questions)
+questions
 
 # %%
 # "Not guaranteed" is not "impossible": no theorem covers it, but the Jacobian has full rank, so that no other mixture
 # *nearby* has the same histograms. And this is about histograms of three questions at a time. A fit to whole samples,
 # which is the default, knows which five answers came from one person, and that is enough:
 
-print(
-    smp.check_identifiability(n_bins=[2, 2, 2, 2, 2], rank=4, known="samples").summary()
-)
+report = smp.check_identifiability(n_bins=[2, 2, 2, 2, 2], rank=4, known="samples")
+print(textwrap.fill(report.summary(), 80))
 
 # %%
 # The most groups that whole samples of yes-or-no questions determine:
@@ -118,7 +119,7 @@ def three_groups(n_different):
 reports = {n_different: three_groups(n_different) for n_different in (2, 3)}
 for n_different, report in reports.items():
     print(f"different in {n_different} variables: {report.verdict}")
-print("\n".join(reports[2].notes))
+print(*(textwrap.fill(note, 80) for note in reports[2].notes), sep="\n")
 
 # %%
 # Two variables can always be explained in more than one way, as a matrix can be factorized in many; a third pins the

@@ -35,9 +35,8 @@ truth = smp.datasets.TrueMixture(
 )
 X, labels = truth.sample(N_SAMPLES, random_state=1)
 n_bytes = 8 * comb(N_VARIABLES, 3) * 15**3
-print(
-    f"{comb(N_VARIABLES, 3):,} triples; histograms of 15 bins would take {n_bytes / 1e12:.1f} TB"
-)
+print(f"{comb(N_VARIABLES, 3):,} triples")
+print(f"Histograms of 15 bins would take {n_bytes / 1e12:.1f} TB.")
 
 # %%
 # The fit

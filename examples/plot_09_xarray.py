@@ -202,3 +202,5 @@ axes.spines[["top", "right"]].set_visible(False)
 # What is not seen here: whether a difference between two fits is more than chance. A bootstrap tells, as in
 # :doc:`plot_04_diagnostic_tests`. And days follow each other, which the model, for which samples are independent, does
 # not know.
+
+# sphinx_gallery_thumbnail_number = 2

@@ -68,9 +68,8 @@ with tl.backend_context(backend):
         tensors, RANK, modes=modes, loss="kl", n_init=3, random_state=0
     )
     cp_tensor = solution.to_cp_tensor()
-    print(
-        f"{backend}: {type(cp_tensor).__name__} of {type(cp_tensor.weights).__module__}, shape {cp_tensor.shape}"
-    )
+    print(f"{backend}: {type(cp_tensor).__name__} of shape {cp_tensor.shape}")
+    print("weights are a", type(cp_tensor.weights))
     arrays = solution.factors.to_numpy()
     result = solution.to_dataset()
 
@@ -96,12 +95,10 @@ alone = single.to_cp_tensor()
 of_three = [
     tl.cp_tensor.CPTensor((cp.weights, cp.factors[:3])) for cp in (truth, found)
 ]
-print(
-    f"match with the truth, one table:   {factor_match_score(of_three[0], alone, consider_weights=False):.3f}"
-)
-print(
-    f"match with the truth, four tables: {factor_match_score(*of_three, consider_weights=False):.3f}"
-)
+one_table = factor_match_score(of_three[0], alone, consider_weights=False)
+four_tables = factor_match_score(*of_three, consider_weights=False)
+print(f"match with the truth, one table:   {one_table:.3f}")
+print(f"match with the truth, four tables: {four_tables:.3f}")
 
 # %%
 # The same as a picture of tensorly-viz, which matches the components. It takes the names of its axes from data frames.

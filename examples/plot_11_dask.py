@@ -37,7 +37,7 @@ pieces = [
     for number in range(N_CHUNKS)
 ]
 X = da.concatenate(pieces)
-print(X)
+X
 
 # %%
 # The fit
@@ -62,8 +62,8 @@ print(f"largest difference of a bin's probability: {difference:.1e}")
 # before it is asked for, here by a sum.
 
 posterior = model.predict_proba(X)
-print(posterior)
 print("expected samples of each component:", posterior.sum(axis=0).compute().round())
+posterior
 
 # %%
 # Some questions are about chunks. If one of them were of another kind (a sensor that has drifted, a file in other

@@ -7,6 +7,7 @@ measurements, whatever its species: what does that do to a fit, how does one see
 that nothing here can do anything about.
 """
 
+import textwrap
 import warnings
 
 import matplotlib.pyplot as plt
@@ -57,13 +58,17 @@ reports = {
     name: smp.check_independence(products[name], X, random_state=0)
     for name, (X, _) in sets.items()
 }
-for report in reports.values():
-    print(report, end="\n\n")
+reports["iris"]
+
+# %%
+# The penguins, or the iris again:
+
+name = list(sets)[-1]
+reports[name]
 
 # %%
 # As a picture: rank correlations below the diagonal, the strength of any dependence above it, dependent pairs framed.
 
-name = list(sets)[-1]
 axes = smp.plotting.plot_independence(reports[name])
 title = axes.figure.suptitle(name)
 
@@ -102,7 +107,7 @@ left = {
     for name, (X, _) in sets.items()
 }
 for name, report in left.items():
-    print(f"{name}: {report.summary()}")
+    print(textwrap.fill(f"{name}: {report.summary()}", 80))
 
 # %%
 # What no linear map can do
@@ -123,7 +128,7 @@ said = [
     for each in caught
     if each.category is smp.exceptions.DependenceWarning
 ]
-print(said[0])
+print(textwrap.fill(said[0], 80))
 
 # %%
 # The model thinks that the samples on the right are as likely as those on the left:

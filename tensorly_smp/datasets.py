@@ -259,7 +259,9 @@ class TrueMixture:
         >>> import numpy as np
         >>> from tensorly_smp.codes.binning import Binning
         >>> from tensorly_smp.datasets import make_smooth_mixture
-        >>> X, labels, mixture = make_smooth_mixture("gaussian", n_variables=3, n_components=2, random_state=0)
+        >>> X, labels, mixture = make_smooth_mixture(
+        ...     "gaussian", n_variables=3, n_components=2, random_state=0
+        ... )
         >>> binning = Binning(edges=(np.linspace(-8, 8, 11),) * 3, variables=("a", "b", "c"))
         >>> mixture.factors(binning).factors[0].shape
         (10, 2)
@@ -361,7 +363,9 @@ class SmoothMixtureSample(NamedTuple):
     Examples
     --------
     >>> import tensorly_smp as smp
-    >>> X, labels, mixture = smp.datasets.make_smooth_mixture("laplace", 100, 4, 2, random_state=0)
+    >>> X, labels, mixture = smp.datasets.make_smooth_mixture(
+    ...     "laplace", 100, 4, 2, random_state=0
+    ... )
     >>> X.shape, labels.shape, mixture.weights.shape
     ((100, 4), (100,), (2,))
     """
@@ -440,7 +444,9 @@ def make_smooth_mixture(
     Examples
     --------
     >>> from tensorly_smp.datasets import make_smooth_mixture
-    >>> X, labels, mixture = make_smooth_mixture("gmm", n_samples=1000, missing=0.1, random_state=0)
+    >>> X, labels, mixture = make_smooth_mixture(
+    ...     "gmm", n_samples=1000, missing=0.1, random_state=0
+    ... )
     >>> X.shape, labels.shape, mixture.rank
     ((1000, 10), (1000,), 5)
     >>> test_X, test_labels = mixture.sample(2000, random_state=1)

@@ -184,7 +184,9 @@ class SmoothProductMixture(FittedMixture):
     Examples
     --------
     >>> import tensorly_smp as smp
-    >>> data = smp.datasets.make_smooth_mixture("gaussian", n_samples=1000, n_components=3, random_state=0)
+    >>> data = smp.datasets.make_smooth_mixture(
+    ...     "gaussian", n_samples=1000, n_components=3, random_state=0
+    ... )
     >>> model = smp.SmoothProductMixture(n_components=3, random_state=0).fit(data.X)
     >>> bool(smp.metrics.clustering_accuracy(data.labels, model.predict(data.X)) > 0.99)
     True
@@ -408,7 +410,9 @@ class SmoothProductMixture(FittedMixture):
         Examples
         --------
         >>> import tensorly_smp as smp
-        >>> X = smp.datasets.make_smooth_mixture("gaussian", 2000, n_components=3, random_state=0).X
+        >>> X = smp.datasets.make_smooth_mixture(
+        ...     "gaussian", 2000, n_components=3, random_state=0
+        ... ).X
         >>> binning = smp.choose_binning(X, range=(-15, 15))
         >>> model = smp.SmoothProductMixture(3, binning=binning, refine=None, random_state=0)
         >>> for chunk in (X[:1000], X[1000:]):
@@ -541,7 +545,6 @@ class SmoothProductMixture(FittedMixture):
         return self._replicates(
             values,
             weights,
-            np.abs(values),
             n_replicates,
             method=method,
             n_points=n_points,
@@ -553,7 +556,6 @@ class SmoothProductMixture(FittedMixture):
         self,
         values: np.ndarray,
         weights: np.ndarray | None,
-        sizes: np.ndarray,
         n_replicates: int,
         *,
         method: str,
@@ -561,12 +563,12 @@ class SmoothProductMixture(FittedMixture):
         n_jobs: int | None,
         random_state: RandomState,
     ) -> xr.Dataset:
-        """Replicates of the fit to `values` (n_samples, n_variables), whose rounding is a share of `sizes`."""
+        """Replicates of the fit to `values` (n_samples, n_variables)."""
         if not is_one_of(method, ("rows", "parametric")):
             raise InvalidInputError(f'method is {shown(method)}; expected "rows" or "parametric".')
         n_replicates = checked_integer(n_replicates, "n_replicates", 1)
         n_points = checked_integer(n_points, "n_points", 2)
-        self._require_samples_of_fit(values, weights, sizes)
+        self._require_samples_of_fit(values, weights)
         dataset = run_bootstrap(
             self._refit(values),
             self.density_,
@@ -612,8 +614,8 @@ class SmoothProductMixture(FittedMixture):
         """Parameters that a replicate of the fit needs, by the names of attributes of the Dataset."""
         return dict(max_iter=int(self.max_iter), tol=float(self.tol), penalty_criterion=self.penalty)
 
-    def _require_samples_of_fit(self, values: np.ndarray, weights: np.ndarray | None, sizes: np.ndarray) -> None:
-        """Refuse samples or weights that are not those of the fit; `sizes` as of :func:`difference_from_fit`."""
+    def _require_samples_of_fit(self, values: np.ndarray, weights: np.ndarray | None) -> None:
+        """Refuse samples or weights that are not those of the fit."""
         if len(values) != (n_fitted := int(self.result_.attrs["n_samples"])):
             raise InvalidInputError(
                 f"X has {len(values)} samples; expected the {n_fitted} that the model was fitted to."
@@ -621,7 +623,7 @@ class SmoothProductMixture(FittedMixture):
         if "sample_sums" not in self.result_:  # a stream, or a file of before there were any
             return
         recorded = self.result_["sample_sums"].values
-        if difference := difference_from_fit(recorded, values, weights, self.binning_.edges, sizes):
+        if difference := difference_from_fit(recorded, values, weights, self.binning_.edges):
             raise InvalidInputError(
                 f"X, or sample_weight, is not that of the fit: {difference}. Expected the samples, and the weights, "
                 "that the model was fitted to; for others, fit a model to them."

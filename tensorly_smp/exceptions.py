@@ -75,7 +75,7 @@ class InvalidTypeError(TensorlySmpError, TypeError):
     >>> smp.choose_binning([["a"], ["b"]])
     Traceback (most recent call last):
         ...
-    tensorly_smp.exceptions.InvalidTypeError: Variable(s) 'x0' hold ...; expected real numbers, ...
+    tensorly_smp.exceptions.InvalidTypeError: Variable(s) 'x0' hold ...; expected real ...
     """
 
 
@@ -89,7 +89,7 @@ class SizeLimitError(InvalidInputError):
     >>> smp.count_marginals(codes)
     Traceback (most recent call last):
         ...
-    tensorly_smp.exceptions.SizeLimitError: The histograms would take 35.8 GB, over the limit of 1 GB. ...
+    tensorly_smp.exceptions.SizeLimitError: The histograms would take 35.8 GB, over ...
     """
 
 
@@ -102,7 +102,7 @@ class NonUniformBinsError(InvalidInputError):
     >>> smp.Binning(([0, 1, 3],)).require_uniform()
     Traceback (most recent call last):
         ...
-    tensorly_smp.exceptions.NonUniformBinsError: Sinc reconstruction needs bins of equal width; ...
+    tensorly_smp.exceptions.NonUniformBinsError: Sinc reconstruction needs bins of ...
     """
 
 
@@ -166,7 +166,10 @@ class TensorlySmpWarning(UserWarning):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     binning = smp.choose_binning([[1.0, 2.0], [1.0, 3.0]])
-    >>> isinstance(caught[0].message, smp.exceptions.TensorlySmpWarning), caught[0].message.variables
+    >>> (
+    ...     isinstance(caught[0].message, smp.exceptions.TensorlySmpWarning),
+    ...     caught[0].message.variables,
+    ... )
     (True, ('x0',))
     """
 
@@ -235,7 +238,9 @@ class NearDegenerateWarning(TensorlySmpWarning):
     >>> import tensorly_smp as smp
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     _ = smp.gevd_parafac(np.random.default_rng(2).standard_normal((3, 3, 3)), 3, random_state=0)
+    ...     _ = smp.gevd_parafac(
+    ...         np.random.default_rng(2).standard_normal((3, 3, 3)), 3, random_state=0
+    ...     )
     >>> caught[0].category.__name__
     'NearDegenerateWarning'
     """
@@ -251,7 +256,9 @@ class IdentifiabilityWarning(TensorlySmpWarning):
     >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     _ = smp.SmoothProductMixture(5, n_bins=3, refine="em", density="histogram", random_state=0).fit(X[:, :3])
+    ...     _ = smp.SmoothProductMixture(
+    ...         5, n_bins=3, refine="em", density="histogram", random_state=0
+    ...     ).fit(X[:, :3])
     >>> caught[0].category.__name__
     'IdentifiabilityWarning'
     """
@@ -331,7 +338,9 @@ class MergedBinsWarning(TensorlySmpWarning):
     >>> import tensorly_smp as smp
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     binning = smp.choose_binning([[0.0], [0.0], [0.0], [1.0], [2.0]], n_bins=4, strategy="quantile")
+    ...     binning = smp.choose_binning(
+    ...         [[0.0], [0.0], [0.0], [1.0], [2.0]], n_bins=4, strategy="quantile"
+    ...     )
     >>> caught[0].category.__name__, binning.n_bins
     ('MergedBinsWarning', (3,))
     """
@@ -347,7 +356,9 @@ class ClippedMassWarning(TensorlySmpWarning):
     >>> binning = smp.Binning.from_n_bins(8, ["a"])
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     _ = smp.reconstruct_density(smp.MixtureFactors([1.0], [[[1.0]] + [[0.0]] * 7]), binning=binning)
+    ...     _ = smp.reconstruct_density(
+    ...         smp.MixtureFactors([1.0], [[[1.0]] + [[0.0]] * 7]), binning=binning
+    ...     )
     >>> caught[0].category.__name__
     'ClippedMassWarning'
     """
@@ -399,7 +410,9 @@ class RivalSolutionsWarning(TensorlySmpWarning):
     >>> import warnings
     >>> import numpy as np
     >>> import tensorly_smp as smp
-    >>> centers = np.array([[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])  # two groups differ in one variable
+    >>> centers = np.array(
+    ...     [[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]]
+    ... )  # two groups differ in one variable
     >>> X = np.random.default_rng(0).normal(size=(600, 5)) + centers[np.arange(600) % 3]
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
@@ -420,7 +433,9 @@ class SampleWeightWarning(TensorlySmpWarning):
     >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 3, 2, random_state=0)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     _ = smp.SmoothProductMixture(2, random_state=0).fit(X, sample_weight=np.full(300, 10.5))
+    ...     _ = smp.SmoothProductMixture(2, random_state=0).fit(
+    ...         X, sample_weight=np.full(300, 10.5)
+    ...     )
     >>> caught[0].category.__name__
     'SampleWeightWarning'
     """
@@ -436,7 +451,9 @@ class UnitsWarning(TensorlySmpWarning):
     >>> import xarray as xr
     >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 3, 2, random_state=0)
     >>> samples = xr.DataArray(X, dims=("sample", "variable"))
-    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(samples.assign_attrs(units="mm"))
+    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(
+    ...     samples.assign_attrs(units="mm")
+    ... )
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     _ = model.predict(samples.assign_attrs(units="m"))

@@ -228,14 +228,19 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         >>> import warnings
         >>> import numpy as np
         >>> import tensorly_smp as smp
-        >>> centers = np.array([[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])  # two differ in one variable
+        >>> centers = np.array(
+        ...     [[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]]
+        ... )  # two differ in one variable
         >>> groups = np.arange(600) % 3
         >>> X = np.random.default_rng(0).normal(size=(600, 5)) + centers[groups]
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("ignore", smp.exceptions.RivalSolutionsWarning)
         ...     model = smp.SmoothProductMixture(3, random_state=0).fit(X)
         >>> others = [model.rivals(k) for k in model.result_.rival.values]
-        >>> right = [smp.metrics.clustering_accuracy(groups, each.predict(X)) > 0.99 for each in (model, *others)]
+        >>> right = [
+        ...     smp.metrics.clustering_accuracy(groups, each.predict(X)) > 0.99
+        ...     for each in (model, *others)
+        ... ]
         >>> right[0], any(right)
         (False, True)
         """

@@ -45,7 +45,9 @@ def load(path: str | os.PathLike[str]) -> SmoothProductMixture | UnmixedProductM
     >>> import os, tempfile
     >>> import tensorly_smp as smp
     >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
-    >>> model = smp.SmoothProductMixture(n_components=2, n_bins=8, random_state=0).fit(data.X)
+    >>> model = smp.SmoothProductMixture(n_components=2, n_bins=8, random_state=0).fit(
+    ...     data.X
+    ... )
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "model.nc")
     ...     model.save(path)

@@ -188,7 +188,9 @@ class KLEstimate(NamedTuple):
     Examples
     --------
     >>> import tensorly_smp as smp
-    >>> truth = smp.datasets.make_smooth_mixture("gaussian", 10, 3, 2, random_state=0).mixture
+    >>> truth = smp.datasets.make_smooth_mixture(
+    ...     "gaussian", 10, 3, 2, random_state=0
+    ... ).mixture
     >>> estimate = smp.metrics.kl_divergence_mc(truth, truth, n_samples=100, random_state=0)
     >>> float(estimate.value), float(estimate.standard_error), estimate.n_samples
     (0.0, 0.0, 100)

@@ -291,9 +291,9 @@ def select_n_components(
     Warns
     -----
     TensorlySmpWarning
-        Every class of warning that fits have given once, with the numbers of components that it concerns; a
-        DependenceWarning only of the fit with the best number, since groups that share a component are dependent in it.
-        A RivalSolutionsWarning is in the table only: with more components than groups, other solutions are as good.
+        Every class of warning that fits have given once, with the numbers of components that it concerns. Of the fit
+        with the best number only: a DependenceWarning, since groups that share a component are dependent in it, and a
+        RivalSolutionsWarning, since with more components than groups other solutions are as good.
 
     Notes
     -----
@@ -337,7 +337,9 @@ def select_n_components(
     >>> table = smp.select_n_components(X, range(1, 4), random_state=0)
     >>> table.attrs["best"]
     2
-    >>> model = smp.SmoothProductMixture(table.attrs["best"], random_state=table.attrs["random_state"]).fit(X)
+    >>> model = smp.SmoothProductMixture(
+    ...     table.attrs["best"], random_state=table.attrs["random_state"]
+    ... ).fit(X)
     >>> bool(abs(table.log_likelihood.sel(n_components=2) - model.score(X) * len(X)) < 1e-6)
     True
     """
@@ -420,6 +422,8 @@ def _read_job(
     samples = read_samples(X, names, sample_dim)
     weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
     job = Job(samples.values, samples.variables, weights, _seed(random_state), estimator, tl.get_backend())
+    if not job.counted.any():
+        raise InvalidInputError("All samples with a weight lack all entries (NaN); expected samples with entries.")
     if job.total_weight < 2:
         raise InvalidInputError(
             f"Samples that count, or their weights, sum to {job.total_weight:g}; expected at least 2. Scale weights to "
@@ -433,10 +437,13 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
     model = job.estimator
     if not isinstance(model, SmoothProductMixture) or not is_one_of(model.init, ("auto",)):
         return {}
+    if len(job.variables) < 3:
+        return {}  # which the fits refuse
     if np.isnan(job.values[job.counted]).all(axis=0).any():
         return {}  # the fits say which variable has no observed value
     ranks = [rank for rank in candidates if rank <= np.count_nonzero(job.counted)]
     try:
+        model._check_parameters()
         data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None)
         variables = Variables.of(data.subsample, model.support, model.discrete, data.subsample_weights)
         samples = SearchedSamples(data.subsample.values, data.subsample_weights, variables.discrete, max(ranks))
@@ -494,20 +501,20 @@ def _give_warnings(
 ) -> None:
     """Each class of warning once, with the message of the smallest number that it concerns.
 
-    Fewer components than there are groups depend on each other, of course: that is said of the best number only.
+    In fewer components than there are groups variables depend on each other, of course, and of more components there
+    are always rivals: both is said of the best number only.
     """
     messages: dict[type[Warning], dict[int, str]] = {}
     for fit in [*fits, *heldout]:
         for category, message in fit.caught:
-            if issubclass(category, DependenceWarning) and (fit.rank != best or fit.fold >= 0):
-                continue
-            if issubclass(category, RivalSolutionsWarning):  # with too many components there are always some
+            of_best = issubclass(category, DependenceWarning | RivalSolutionsWarning)
+            if of_best and (fit.rank != best or fit.fold >= 0):
                 continue
             messages.setdefault(category, {}).setdefault(fit.rank, message)
     for category, by_rank in messages.items():
         ranks = sorted(by_rank)
         numbers = ", ".join(map(str, ranks))
-        where = "All fits" if ranks == list(candidates) else f"n_components = {numbers}"
+        where = "All fits" if ranks == list(candidates) and len(ranks) > 1 else f"n_components = {numbers}"
         warn(f"{where}: {by_rank[ranks[0]]}", category)
 
 

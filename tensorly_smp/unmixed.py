@@ -46,7 +46,7 @@ class UnmixedProductMixture(FittedMixture):
     mixture : SmoothProductMixture, optional
         Unfitted; how the product mixture of the sources is fitted. It is cloned, and gets `n_components`. Only
         ``refine="smooth"``; bins, factors to start from and supports are refused where they are of variables that are
-        mixed. Its parameters can be set as ``mixture__penalty`` and so on.
+        mixed. Parameters of one that is given can be set as ``mixture__penalty`` and so on.
     max_iter : int, default 100
         Alternations of densities and matrix from the best start.
     tol : float, default 1e-4
@@ -112,7 +112,9 @@ class UnmixedProductMixture(FittedMixture):
     >>> model.unmixing_.dims, model.is_product_
     (('source', 'variable'), False)
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", smp.exceptions.DependenceWarning)  # which advises this estimator
+    ...     warnings.simplefilter(
+    ...         "ignore", smp.exceptions.DependenceWarning
+    ...     )  # which advises this estimator
     ...     product = smp.SmoothProductMixture(2, random_state=0).fit(X)
     >>> bool(model.score(X) > product.score(X) + 0.2)
     True
@@ -256,11 +258,9 @@ class UnmixedProductMixture(FittedMixture):
         the sources, under the names of the variables that they are nearest to.
         """
         values, weights = self._in_memory(X, sample_weight)
-        matrix = self.result_["unmixing"].transpose("source", "variable").values
         return self.mixture_._replicates(
             self._unmixed_density.to_sources(values),
             weights,
-            np.abs(np.nan_to_num(values)) @ np.abs(matrix).T,
             n_replicates,
             method=method,
             n_points=n_points,

@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from api_pages import part_paths
 from code_blocks import FENCE, code_blocks
 from without_extras import LACKING
 
@@ -275,3 +276,24 @@ def test_reference_has_the_classes_of_results(documented):
     modules = [importlib.import_module(name) for name in MODULES]
     ours = {name for module in modules for name, thing in inspect.getmembers(module, inspect.isclass) if is_ours(thing)}
     assert names & ours <= {name.rpartition(".")[2] for name in documented} | INNER
+
+
+def test_examples_of_docstrings_fit_into_their_column():
+    # As the code of pages: 88 columns, prompt and output among them.
+    listed = {name: getattr(importlib.import_module(module), name) for module, name in map(split_path, part_paths())}
+    things = {name: thing for name, thing in (PUBLIC | listed).items() if callable(thing)}
+    for name, thing in list(things.items()):
+        if inspect.isclass(thing):
+            things |= {f"{name}.{method}": value for method, value in methods_of(thing)}
+    wide = {}
+    for name, thing in things.items():
+        for example in doctest.DocTestParser().get_examples(inspect.getdoc(thing) or ""):
+            lines = [f">>> {line}" for line in example.source.splitlines()] + example.want.splitlines()
+            if max(map(len, lines)) > 88:
+                wide[name] = max(lines, key=len)
+    assert wide == {}
+
+
+def split_path(path):
+    module, _, name = path.rpartition(".")
+    return f"tensorly_smp.{module}", name

@@ -498,3 +498,27 @@ def test_mirrored_and_rearranged_samples_of_long_tails_have_the_same_density(n_s
     for other in (-data, data[:, order]):
         found = smp.SmoothProductMixture(2, random_state=0).fit(other).score_samples(other)
         np.testing.assert_allclose(found, plain, atol=1e-3)
+
+
+def test_masked_weights_are_refused():
+    """What is below the mask is no weight."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    masked = np.ma.masked_array(np.ones(60), np.arange(60) == 3)
+    for call in (
+        lambda: smp.SmoothProductMixture(1).fit(X, sample_weight=masked),
+        lambda: smp.choose_binning(X, sample_weight=masked),
+        lambda: smp.select_n_components(X, [1], sample_weight=masked),
+    ):
+        with pytest.raises(InvalidInputError, match="sample_weight has masked entries"):
+            call()
+
+
+def test_a_selection_of_too_few_variables_or_entries_says_so():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    for few in (X[:, :1], X[:, :2]):
+        with pytest.raises(InvalidInputError, match="expected at least three"):
+            smp.select_n_components(few, [1, 2])
+    with pytest.raises(InvalidInputError, match="lack all entries"):
+        smp.select_n_components(X * np.nan, [1, 2])
+    with pytest.raises(InvalidInputError, match="n_init is -1"):
+        smp.select_n_components(X, [1, 2], n_init=-1)

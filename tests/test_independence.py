@@ -192,7 +192,9 @@ def test_quick_check_sees_what_is_gross(model, dependent, data):
     names = tuple("abcd")
     X, posterior = dependent.to_numpy(), model.predict_proba(dependent).to_numpy()
     warning = dependence_warning(X, posterior, None, (), names)
-    assert str(warning).startswith("Within components, 1 of 6 pairs of variables is dependent: 'a' and 'b' (rank")
+    assert str(warning).startswith(
+        "Within components, 1 of 6 pairs of variables is strongly dependent: 'a' and 'b' (rank"
+    )
     assert "UnmixedProductMixture" in str(warning)
     assert warning.variables == ("a", "b")
     assert "UnmixedProductMixture" not in str(dependence_warning(X, posterior, None, (0, 1, 2, 3), names))
@@ -207,7 +209,7 @@ def test_quick_check_of_many_rows_variables_and_nothing():
     posterior = np.ones((5000, 1))
     names = tuple(range(60))
     warning = dependence_warning(X, posterior, np.ones(5000), (), names)
-    assert "435 of 435 pairs of variables looked at are dependent" in str(warning)
+    assert "435 of 435 pairs of variables looked at are strongly dependent" in str(warning)
     assert len(warning.variables) == 30
     assert dependence_warning(X, posterior, np.zeros(5000), (), names) is None
     assert dependence_warning(X[:10], posterior[:10], None, (), names) is None
@@ -244,7 +246,9 @@ def test_many_variables():
 
 
 def test_a_fit_says_that_variables_depend_on_each_other(data, dependent):
-    with pytest.warns(DependenceWarning, match="1 of 6 pairs .* is dependent: 'a' and 'b' .*UnmixedProduct") as given:
+    with pytest.warns(
+        DependenceWarning, match="1 of 6 pairs .* is strongly dependent: 'a' and 'b' .*UnmixedProduct"
+    ) as given:
         fitted = smp.SmoothProductMixture(2, random_state=0).fit(dependent)
     assert given[0].filename == __file__
     # It draws no random numbers that the fit would miss, and changes nothing.

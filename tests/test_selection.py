@@ -139,6 +139,7 @@ def test_overlapping_components_are_one_cluster():
     xr.testing.assert_equal(by_clusters.criterion, by_clusters.icl)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # four, 5.4 nats below or more
 def test_latent_classes():
     rng = np.random.default_rng(0)
     classes, shares = rng.integers(3, size=2000), rng.uniform(0.1, 0.9, size=(8, 3))
@@ -196,6 +197,18 @@ def test_cross_validation_takes_the_smallest_number_within_one_standard_error():
     assert selection._decided(held_out_table([np.nan, 0.0, np.nan], [np.nan, 0.0, np.nan]), []).attrs["best"] == 3
 
 
+def test_rivals_of_the_chosen_number_are_told():
+    groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(600) % 3]
+    alike = np.random.default_rng(0).normal(size=(600, 5)) + groups  # two groups differ in one variable only
+    with pytest.warns(RivalSolutionsWarning, match=r"^n_components = 3: \d other solutions") as caught:
+        table = smp.select_n_components(alike, [3, 4], random_state=0)
+    assert len(caught) == 1
+    assert table.attrs["best"] == 3
+    assert table.warnings.values.tolist() == ["RivalSolutionsWarning"] * 2
+    with pytest.warns(RivalSolutionsWarning, match="^n_components = 3: "):  # that it is all of them, too
+        smp.select_n_components(alike, [3], random_state=0)
+
+
 # ---- labels, files ----
 
 
@@ -209,7 +222,7 @@ def test_labels(table, heldout):
         assert all(type(value) in (int, float, str) for value in dataset.attrs.values())
         assert all(np.isfinite(dataset[name].values).all() for name in FIGURES)
     assert set(table.failure.values) == {""}
-    # There are two groups; of these warnings none is given by the selection.
+    # There are two groups; neither warning is of that number, and neither is given by the selection.
     assert table.warnings.values.tolist() == ["DependenceWarning", "", "RivalSolutionsWarning"]
     expected = {"criterion_name": "bic", "random_state": 0, "n_samples": 300, "total_weight": 300.0}
     assert {name: table.attrs[name] for name in expected} == expected
@@ -299,6 +312,7 @@ def test_discrete_variables_stay_discrete_in_every_fold():
 # ---- seeds and jobs ----
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # three components of two groups
 def test_row_does_not_depend_on_the_other_candidates(table):
     xr.testing.assert_identical(timeless(select(candidates=np.array([3, 1]))).bic, table.bic.sel(n_components=[1, 3]))
     xr.testing.assert_identical(timeless(select(candidates=3)), timeless(table))
@@ -326,6 +340,7 @@ def test_fits_travel_between_processes():
 # ---- failures and warnings ----
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # three components of two groups
 def test_failed_candidate(monkeypatch, table):
     fail_at(monkeypatch, lambda rank, n_samples: rank == 2, np.linalg.LinAlgError("no convergence"))
     failed = select()
@@ -336,6 +351,7 @@ def test_failed_candidate(monkeypatch, table):
     assert failed.attrs["best"] == (1 if table.bic[0] < table.bic[2] else 3)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # three components of two groups
 def test_failed_fold(monkeypatch, heldout):
     fail_at(monkeypatch, lambda rank, n_samples: rank == 2 and n_samples < 300, ValueError("too few"))
     failed = select(criterion="cv", n_folds=2)
@@ -441,7 +457,7 @@ def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
         ({"penalty": "?"}, InvalidInputError, "penalty"),
         ({"data": X[:, :2]}, InvalidInputError, "at least three"),
         ({"data": [["a"] * 3] * 4}, InvalidTypeError, "real numbers"),
-        ({"data": np.full((9, 3), np.nan)}, InvalidInputError, "sum to 0"),
+        ({"data": np.full((9, 3), np.nan)}, InvalidInputError, "lack all entries"),
         ({"data": np.where(X > 3, np.inf, X)}, InvalidInputError, "infinite"),
     ],
 )

@@ -1,5 +1,6 @@
 """The site's own settings and the checks of its built pages."""
 
+import ast
 import importlib.util
 import re
 import runpy
@@ -85,6 +86,13 @@ def test_code_of_pages_fits_into_their_column():
         if len(line) > 88
     ]
     assert wide == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("plot_*.py")), ids=lambda path: path.stem)
+def test_code_of_the_gallery_fits_into_its_column(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    start = ast.parse("\n".join(lines)).body[0].end_lineno  # the text of the page
+    assert [line for line in lines[start:] if len(line) > 88 and not line.startswith("#")] == []
 
 
 def pages_of(name):

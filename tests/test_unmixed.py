@@ -270,6 +270,27 @@ def test_parameters_of_the_mixture_can_be_set(frame):
     assert not hasattr(mixture, "density_")
 
 
+def test_too_few_samples_are_no_copies():
+    few = np.random.default_rng(0).normal(size=(20, 60))
+    for call in (
+        lambda: smp.UnmixedProductMixture(1).fit(few),
+        lambda: smp.UnmixedProductMixture(1).fit(np.vstack([few] * 2), sample_weight=np.repeat([1, 0], 20)),
+    ):
+        with pytest.raises(InvalidInputError, match=r"20 .* of 60 variables to unmix; expected more samples"):
+            call()
+    with pytest.raises(InvalidInputError, match="'x1' have no observed value"):
+        smp.UnmixedProductMixture(1).fit(np.where(np.arange(3) == 1, np.nan, few[:, :3]))
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+@pytest.mark.parametrize("largest", [1e9, 1e12])
+def test_a_sample_that_outweighs_all_others_leaves_numbers(largest):
+    X = smp.datasets.make_smooth_mixture("gaussian", 200, 4, 2, random_state=0).X
+    model = smp.UnmixedProductMixture(2, random_state=0).fit(X, sample_weight=[largest, *np.ones(199)])
+    assert np.isfinite(model.score_samples(X)).all()
+    assert np.isfinite(model.unmixing_).all()
+
+
 def test_one_component_is_independent_component_analysis():
     rng = np.random.default_rng(0)
     sources = np.stack([rng.uniform(-1, 1, 1500), rng.exponential(1.0, 1500), rng.laplace(0, 1, 1500)], axis=1)
@@ -370,7 +391,7 @@ def test_dependence_that_is_not_linear_is_said():
     rng = np.random.default_rng(0)
     X, angle = rng.standard_normal((800, 3)), 2 * np.pi * rng.random(800)
     X[:, 0], X[:, 1] = np.cos(angle) + 0.1 * X[:, 0], np.sin(angle) + 0.1 * X[:, 1]
-    with pytest.warns(DependenceWarning, match="pairs of sources (is|are) dependent") as caught:
+    with pytest.warns(DependenceWarning, match="pairs of sources (is|are) strongly dependent") as caught:
         smp.UnmixedProductMixture(1, random_state=0).fit(X)
     assert not any("UnmixedProductMixture" in str(each.message) for each in caught)
 

@@ -33,6 +33,8 @@ INSTANCES = {
 BARE = ("SmoothProductMixture", "MixtureDensity")
 #: Methods with names that are words of other things, too.
 AMBIGUOUS = {"plot", "sample", "marginal", "conditional", "mean", "var", "cov", "variables", "rank", "weights"}
+#: Pages as docstrings name them.
+PAGE = re.compile(r"docs/(?P<page>\w+)\.md")
 NAME = re.compile(r"(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(.*\))?", re.S)
 
 
@@ -84,6 +86,7 @@ class ApiLinks(SphinxTransform):
 
     def apply(self, **_):
         if self.env.docname.startswith("api/"):
+            self.link_pages()
             return
         if ApiLinks.targets is None:
             ApiLinks.targets = public_targets()
@@ -95,6 +98,23 @@ class ApiLinks(SphinxTransform):
                 )
                 literal.replace_self(reference)
                 reference += literal
+
+    def link_pages(self):
+        """Make links of the pages that docstrings name by their files, ``docs/refinement.md`` for one."""
+        for text in list(self.document.findall(nodes.Text)):
+            match = PAGE.search(text)
+            if match is None or isinstance(text.parent, nodes.reference | addnodes.pending_xref):
+                continue
+            reference = addnodes.pending_xref(
+                "", refdomain="std", reftype="doc", reftarget=f"/{match['page']}", refexplicit=False, refwarn=True,
+                refdoc=self.env.docname,
+            )  # fmt: skip
+            reference += nodes.inline("", match[0])
+            pieces = [nodes.Text(text[: match.start()]), reference, nodes.Text(text[match.end() :])]
+            if isinstance(text.parent, nodes.literal):
+                text.parent.replace_self(pieces[1])
+            else:
+                text.parent.replace(text, pieces)
 
     def target_of(self, literal):
         """Target of the link, or None if there is to be none."""

@@ -30,6 +30,8 @@ from code_blocks import code_blocks
 #: Pixels of an inch of a figure: on the page, and in its file.
 SHOWN = 80
 SAVED = 160
+#: Labels of figures that are shown on some screens only.
+KINDS = ("wide", "narrow")
 LOGGER = logging.getLogger(__name__)
 
 
@@ -137,7 +139,8 @@ class RunDirective(SphinxDirective):
             width=f"{figure.get_figwidth() * SHOWN:.0f}px",
             classes=["run-figure"],
         )
-        node = nodes.figure("", image, align="center")
+        label = figure.get_label()  # "wide" and "narrow" figures are for screens of that kind only
+        node = nodes.figure("", image, align="center", classes=[f"{label}-only"] if label in KINDS else [])
         if "caption" in self.options:
             children, _ = self.state.inline_text(self.options["caption"], self.lineno)
             node += nodes.caption("", "", *children)

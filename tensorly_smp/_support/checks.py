@@ -187,7 +187,11 @@ def float_array(values: Any, name: str) -> np.ndarray:
     ------
     InvalidTypeError
         Anything but real numbers.
+    InvalidInputError
+        Masked entries.
     """
+    if np.ma.is_masked(values):
+        raise InvalidInputError(f"{name} has masked entries; expected a number in every entry.")
     try:
         array = np.asarray(unmasked_rows(values))
         if array.dtype.kind not in "biufO":

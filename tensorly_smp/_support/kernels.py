@@ -22,9 +22,9 @@ from tensorly_smp._support.checks import warn
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import CompiledKernelWarning
 
-#: Cells x densities from which kernels pay: to import Numba and to load them from its cache takes half a second (6 s at
+#: Cells x densities from which kernels pay: to import Numba and to load them from its cache takes .3 s (6 s at
 #: their very first use, when they are compiled).
-LEAST_WORK = 27_778.0
+LEAST_WORK = 10_000.0
 
 _least_work = LEAST_WORK
 

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from tensorly_smp._support.checks import checked_sample_weight
-from tensorly_smp._support.representations import reason
+from tensorly_smp._support.checks import checked_sample_weight, float_array
 from tensorly_smp.chunked.parts import MadeParts
 from tensorly_smp.chunked.survey import Survey, merge_surveys, survey_part
 from tensorly_smp.codes.thinning import with_extremes
@@ -342,10 +341,7 @@ def _read(blocks: list[Any], weights: list[Any] | None, positions: list[int]) ->
     values = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
     if weights is None:
         return Chunk(values, None)
-    try:
-        columns = [np.asarray(own, dtype=np.float64) for own in weights]
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidTypeError(f"sample_weight must be numbers: {reason(error)}.") from error
+    columns = [float_array(own, "sample_weight") for own in weights]
     for own, matrix in zip(columns, matrices, strict=True):
         if own.shape != (len(matrix),):
             raise InvalidInputError(

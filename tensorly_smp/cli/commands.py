@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tensorly_smp._support.checks import import_extra
+from tensorly_smp._support.checks import collected_warnings, import_extra, warn
 from tensorly_smp._support.representations import number_range, number_text
 from tensorly_smp.cli.csv_tables import Columns, CsvFormat, CsvTable, read_table
 from tensorly_smp.estimator import SmoothProductMixture
@@ -52,8 +52,7 @@ def fit(options: argparse.Namespace) -> bool:
         raise InvalidInputError(words)
     table = _read(options)
     parameters = _parameters(options)
-    n_components = _selected(table, options, parameters) if options.components is None else options.components
-    model = _estimator(options, n_components, parameters).fit(table.X)
+    model = _fitted(table, options, parameters)
     missing = table.X.isna().to_numpy().mean()
     lines = [*fit_summary(model.result_), ("missing", f"{missing:.1%} of the entries")]
     lines += [("coded", words) for words in table.coded]
@@ -77,6 +76,30 @@ def fit(options: argparse.Namespace) -> bool:
     if concern := small_components(model.weights_, len(table.X)):
         say_aside(f"warning: {concern}")
     return bool(concern) or not model.converged_
+
+
+def _fitted(table: CsvTable, options: argparse.Namespace, parameters: dict[str, Any]) -> FittedMixture:
+    """The model, of a number of components that is chosen first if none is given; warnings of both are given once."""
+    if options.components is not None:
+        return _estimator(options, options.components, parameters).fit(table.X)
+    of_selection: list[Warning] = []
+    of_fit: list[Warning] = []
+    number = None
+    try:
+        with collected_warnings() as of_selection:
+            number = _selected(table, options, parameters)
+        with collected_warnings() as of_fit:
+            return _estimator(options, number, parameters).fit(table.X)
+    finally:
+        for warning in [*(each for each in of_selection if not _is_repeated(each, number, of_fit)), *of_fit]:
+            warn(warning)
+
+
+def _is_repeated(warning: Warning, number: int | None, of_fit: Sequence[Warning]) -> bool:
+    """True for a warning of a selection that concerns a number of components whose fit gives one of the same class."""
+    concerned = str(warning).partition(": ")[0].removeprefix("n_components = ").split(", ")
+    is_of_number = concerned == ["All fits"] or str(number) in concerned
+    return is_of_number and any(type(each) is type(warning) for each in of_fit)
 
 
 def _parameters(options: argparse.Namespace) -> dict[str, Any]:

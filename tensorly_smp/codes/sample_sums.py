@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 #: Names of the sums.
-SUMS = ("weight", "entries", "cosine", "sine")
+SUMS = ("weight", "entries", "cosine", "sine", "size")
+#: Values are no farther from the bins than so many of their ranges.
+FARTHEST = 1e9
 #: Entries that are summed up at a time.
 BLOCK_ENTRIES = 2**20
 #: Rounding that samples may have gone through, in shares of a value: that of single precision, sixteen times.
@@ -16,12 +18,14 @@ ROUNDING = 1e-6
 ROUNDING_OF_SUMS = 1e-9
 
 
-def sample_sums(values: np.ndarray, weights: np.ndarray | None, edges: Sequence[np.ndarray]) -> np.ndarray:
+def sample_sums(
+    values: np.ndarray, weights: np.ndarray | None, edges: Sequence[np.ndarray], sizes: np.ndarray | None = None
+) -> np.ndarray:
     """Sums over samples that other samples have not.
 
     With z the position of a value between the first edge and the last, and q the sum of z over the variables, each
     with a factor of its own, these are the sums of weights, of observed entries, and of the cosine and the sine of q:
-    the empirical characteristic function of the samples at one point.
+    the empirical characteristic function of the samples at one point. The last one says how far rounding can move q.
 
     Parameters
     ----------
@@ -30,10 +34,12 @@ def sample_sums(values: np.ndarray, weights: np.ndarray | None, edges: Sequence[
     weights : ndarray (n_samples,) or None
     edges : sequence of ndarray (n_variables,)
         Bin edges.
+    sizes : ndarray (n_samples, n_variables), optional
+        Absolute values that rounding is a share of, if these are not those of `values`.
 
     Returns
     -------
-    ndarray (4,)
+    ndarray (5,)
         In the order of `SUMS`. Those of parts add up to those of all.
 
     Examples
@@ -52,29 +58,28 @@ def sample_sums(values: np.ndarray, weights: np.ndarray | None, edges: Sequence[
         block = values[start : start + step]
         own = np.ones(len(block)) if weights is None else weights[start : start + step]
         present = ~np.isnan(block)
-        # Halves, since the difference of two floats need not be one.
-        angle = np.where(present, (block / 2 - low) / span - 0.5, 0.0) @ factors
-        found += own.sum(), own @ present.sum(axis=1), own @ np.cos(angle), own @ np.sin(angle)
+        own_sizes = np.abs(block) if sizes is None else sizes[start : start + step]
+        with np.errstate(over="ignore"):
+            # Halves, since the difference of two floats need not be one.
+            position = np.clip((block / 2 - low) / span - 0.5, -FARTHEST, FARTHEST)
+            relative = np.minimum(own_sizes / 2 / span, FARTHEST)
+        angle = np.where(present, position, 0.0) @ factors
+        size = np.sqrt((np.where(present, relative, 0.0) ** 2) @ factors**2)
+        found += own.sum(), own @ present.sum(axis=1), own @ np.cos(angle), own @ np.sin(angle), own @ size
     return found
 
 
 def difference_from_fit(
-    recorded: np.ndarray,
-    values: np.ndarray,
-    weights: np.ndarray | None,
-    edges: Sequence[np.ndarray],
-    sizes: np.ndarray | None = None,
+    recorded: np.ndarray, values: np.ndarray, weights: np.ndarray | None, edges: Sequence[np.ndarray]
 ) -> str | None:
     """Say how samples differ from those with the recorded sums, or return None.
 
     Parameters
     ----------
-    recorded : ndarray (4,)
+    recorded : ndarray (5,)
         As of :func:`sample_sums`.
     values, weights, edges
         As of :func:`sample_sums`.
-    sizes : ndarray (n_samples, n_variables), optional
-        Absolute values that rounding is a share of, if these are not those of `values`.
 
     Returns
     -------
@@ -87,13 +92,9 @@ def difference_from_fit(
         return f"the weights of samples sum to {found[0]:.6g}, in the fit to {total:.6g}"
     if abs(found[1] - recorded[1]) > ROUNDING * total:
         return f"{found[1]:.10g} entries are observed, in the fit {recorded[1]:.10g}"
-    _, span, factors = _scales(edges)
-    with np.errstate(over="ignore"):
-        relative = np.nan_to_num(np.abs(values if sizes is None else sizes)) / 2 / span * factors
-        shifts = np.sqrt((relative**2).sum(axis=1))
-    shift = shifts.sum() if weights is None else weights @ shifts
-    allowed = ROUNDING * shift + ROUNDING_OF_SUMS * total
-    if np.abs(found[2:] - recorded[2:]).max() > allowed:
+    # The size of these samples would excuse those that are far off.
+    allowed = ROUNDING * recorded[4] + ROUNDING_OF_SUMS * total
+    if np.abs(found[2:4] - recorded[2:4]).max() > allowed:
         return "their values are others than those of the fit"
     return None
 

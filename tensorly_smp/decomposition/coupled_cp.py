@@ -30,7 +30,9 @@ class CoupledSimplexCP(DecompositionMixin):
     >>> import tensorly_smp as smp
     >>> rng = np.random.default_rng(0)
     >>> tensors = [rng.random((3, 4, 5)), rng.random((3, 4, 2))]
-    >>> decomposition = smp.CoupledSimplexCP(rank=2, modes=[(0, 1, 2), (0, 1, 3)], random_state=0)
+    >>> decomposition = smp.CoupledSimplexCP(
+    ...     rank=2, modes=[(0, 1, 2), (0, 1, 3)], random_state=0
+    ... )
     >>> weights, factors = decomposition.fit_transform(tensors)
     >>> [factor.shape for factor in factors]
     [(3, 2), (4, 2), (5, 2), (2, 2)]

@@ -51,7 +51,9 @@ class SolverOptions:
     >>> import tensorly_smp as smp
     >>> tensor = np.random.default_rng(0).random((3, 4, 5))
     >>> options = smp.SolverOptions(solver="mirror", extrapolate=False)
-    >>> smp.coupled_simplex_parafac(tensor, 2, random_state=0, tol=1e-4, options=options).status.is_converged
+    >>> smp.coupled_simplex_parafac(
+    ...     tensor, 2, random_state=0, tol=1e-4, options=options
+    ... ).status.is_converged
     True
     """
 

@@ -64,7 +64,10 @@ class CoupledSolution:
     >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
     >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=5))
     >>> solution = smp.coupled_simplex_parafac(codes, rank=2, random_state=0)
-    >>> solution.status.is_converged, len(solution.trace.loss) == solution.trace.n_sweeps + 1
+    >>> (
+    ...     solution.status.is_converged,
+    ...     len(solution.trace.loss) == solution.trace.n_sweeps + 1,
+    ... )
     (True, True)
     >>> solution.to_dataset().factors.dims
     ('variable', 'bin', 'component')

@@ -138,16 +138,24 @@ def coupled_simplex_parafac(
     >>> import numpy as np
     >>> import tensorly_smp as smp
     >>> rng = np.random.default_rng(0)
-    >>> truth = smp.MixtureFactors([0.3, 0.7], [rng.dirichlet(np.ones(4), 2).T for _ in range(4)])
-    >>> solution = smp.coupled_simplex_parafac(truth.to_marginals(), rank=2, tol=1e-9, n_init=3, random_state=0)
+    >>> truth = smp.MixtureFactors(
+    ...     [0.3, 0.7], [rng.dirichlet(np.ones(4), 2).T for _ in range(4)]
+    ... )
+    >>> solution = smp.coupled_simplex_parafac(
+    ...     truth.to_marginals(), rank=2, tol=1e-9, n_init=3, random_state=0
+    ... )
     >>> bool(smp.metrics.factor_error(solution.factors, truth) < 1e-3)
     True
 
     All 19 600 triples of fifty variables, from the samples:
 
-    >>> data = smp.datasets.make_smooth_mixture("gaussian", 2000, n_variables=50, n_components=3, random_state=0)
+    >>> data = smp.datasets.make_smooth_mixture(
+    ...     "gaussian", 2000, n_variables=50, n_components=3, random_state=0
+    ... )
     >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=8))
-    >>> solution = smp.coupled_simplex_parafac(codes, rank=3, loss="frobenius", random_state=0)
+    >>> solution = smp.coupled_simplex_parafac(
+    ...     codes, rank=3, loss="frobenius", random_state=0
+    ... )
     >>> solution.start_info["histograms"]
     'implicit'
     >>> labels = solution.factors.posterior(codes).argmax(axis=1)
@@ -157,7 +165,9 @@ def coupled_simplex_parafac(
     A TensorLy user's own tensors; a solution is unpacked as a CPTensor is:
 
     >>> tensors = [rng.random((3, 3, 3)), rng.random((3, 3, 2))]
-    >>> weights, factors = smp.coupled_simplex_parafac(tensors, 2, modes=[(0, 1, 2), (0, 1, 3)], random_state=0)
+    >>> weights, factors = smp.coupled_simplex_parafac(
+    ...     tensors, 2, modes=[(0, 1, 2), (0, 1, 3)], random_state=0
+    ... )
     >>> [factor.shape for factor in factors]
     [(3, 2), (3, 2), (3, 2), (2, 2)]
     """

@@ -158,9 +158,10 @@ def dependence_warning(
     remedy = "UnmixedProductMixture, which allows for linear dependence, or " if is_linear and not are_sources else ""
     involved = dict.fromkeys(names[n] for i in order for n in chosen[tests.pairs[i]].tolist())
     return DependenceWarning(
-        f"Within components, {of} {verb} dependent: {joined(named, _SHOWN)}. The model takes them for independent, "
-        "so that components may be parts of a group, or several groups in one, and posteriors too sure. Try "
-        f"{remedy}more components, or fewer variables that say the same; check_independence(model, X) tells more.",
+        f"Within components, {of} {verb} strongly dependent: {joined(named, _SHOWN)}. The model takes them for "
+        "independent, so that components may be parts of a group, or several groups in one, and posteriors too sure. "
+        f"Try {remedy}more components, or fewer variables that say the same; check_independence(model, X) finds weaker "
+        "dependence too.",
         variables=involved,
     )
 

@@ -140,7 +140,9 @@ def gaussian_mixture(
             second = (centered * shares[:, r, None]).T @ centered
             second[np.diag_indices(n_variables)] += _PRIOR_SAMPLES * totals[r] / weights.sum()
             covariances[r] = second / max(totals[r] + _PRIOR_SAMPLES, np.finfo(float).tiny)
-            covariances[r][np.diag_indices(n_variables)] += 1e-9
+            # Weights of very different size leave values of very different size, and rounding of their squares.
+            largest = float(np.diag(covariances[r]).max())
+            covariances[r][np.diag_indices(n_variables)] += 1e-9 + 1e-12 * largest
             root = cholesky(covariances[r], lower=True)
             distance = (solve_triangular(root, centered.T, lower=True) ** 2).sum(axis=0)
             joint[:, r] = -0.5 * distance - np.log(np.diag(root)).sum()

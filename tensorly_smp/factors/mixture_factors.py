@@ -141,7 +141,9 @@ class MixtureFactors:
         Examples
         --------
         >>> import tensorly_smp as smp
-        >>> factors = smp.MixtureFactors([0.5, 0.5], [[[0.9, 0.2], [0.1, 0.8]]], smp.Binning([[0, 10, 20]], ["age"]))
+        >>> factors = smp.MixtureFactors(
+        ...     [0.5, 0.5], [[[0.9, 0.2], [0.1, 0.8]]], smp.Binning([[0, 10, 20]], ["age"])
+        ... )
         >>> factors.to_labelled_cp_tensor()[1][0]
         component    0    1
         age

@@ -27,11 +27,12 @@ from tensorly_smp.search.rivals import rival_moves
 SCREENING_PASSES, MOST_SCREENED = 10, 8
 #: Candidates that are this far below the best by then, in nats, do not go on; nor do more than so many.
 KEPT_BELOW, MOST_KEPT = 12.0, 2
-#: At the end, coordinates are chosen again, and the best fit is tried again from sharper posteriors, this many times at
-#: most, as long as the criterion rises.
-MOST_AGAIN = 2
+#: At the end, the best fit is tried again from its posteriors to this power, with coordinates chosen by these.
+SHARPER = 3
 #: Mean of the largest posteriors above which sharper ones are the same.
 CLEAR = 0.995
+#: Rivals of the best fit are looked for again, so many times at most, where one of them is better.
+MOST_AGAIN = 2
 #: Solutions that are no more than this below the best are its rivals: in nats, or in standard deviations of the
 #: difference, whichever is more (the test of Vuong 1989 at 5 %).
 RIVAL_BELOW, RIVAL_DEVIATIONS = 3.0, 1.96
@@ -314,15 +315,13 @@ class _Run:
                 return self._reached()
         top = self._best()
         if self.choices and self.n_iter_max:
-            self._choose_cells(top)
+            self._choose_cells(top, self.fits[top].posterior)
         near = [i for i in self.fits if self.fits[i].information >= self.fits[top].information - KEPT_BELOW]
         near = sorted(near, key=lambda i: -_rounded(self.fits[i].information))[:MOST_KEPT]
         if not self._follow_to_end(sorted({*near, next(iter(candidates))})) or not self.n_iter_max:
             return self._reached()
-        for improved in (self._improved_by_cells, self._improved_by_sharper):
-            for _ in range(MOST_AGAIN):
-                if self._is_stopped(self._best()) or not improved():
-                    break
+        if not self._is_stopped(self._best()):
+            self._improve_by_sharper()
         if with_rivals:
             self._look_for_rivals()
         return self._reached()
@@ -384,42 +383,26 @@ class _Run:
         self.fits[i] = fit
         self.near[i] = (fit.total_penalty, fit.mixture)
 
-    def _improved_by_cells(self) -> bool:
-        """Refit with cells chosen by the posteriors at the end; True if that fit is better.
+    def _improve_by_sharper(self) -> None:
+        """Refit from sharper posteriors, with coordinates and penalties chosen anew by these; kept if that is better.
 
-        They are not chosen again where the clusters are still those that they were chosen by.
+        At the end, posteriors have adapted to the coordinates, which therefore seem to suit them better than they do.
         """
-        if not self.choices:
-            return False
         i = self._best()
         before = self.fits[i]
-        if self._is_as_chosen(before.posterior):
-            return False
+        if before.posterior.max(axis=1).mean() > CLEAR and self._is_as_chosen(before.posterior):
+            return  # sharper ones are the same
+        sharper = before.posterior**SHARPER
+        sharper /= sharper.sum(axis=1, keepdims=True)
         samples = self.samples
         near = self.near
-        if not self._choose_cells(i):
-            return False
-        self._follow(i, before.posterior, self.n_iter_max, N_ROUNDS)
-        if self._is_better(i, before):
-            return True
-        self.samples, self.near = samples, near
-        return False
-
-    def _improved_by_sharper(self) -> bool:
-        """Refit from sharper posteriors, with penalties chosen anew; True if that fit is better."""
-        i = self._best()
-        before = self.fits[i]
-        near = self.near.pop(i, None)
-        if before.posterior.max(axis=1).mean() > CLEAR:
-            return False  # sharper ones are the same
-        sharper = before.posterior**2
-        sharper /= sharper.sum(axis=1, keepdims=True)
+        self.near = {}
+        if self.choices:
+            self._choose_cells(i, sharper)
         self._follow(i, sharper, self.n_iter_max, N_ROUNDS)
-        if self._is_better(i, before):
-            return True
-        if near is not None:
-            self.near[i] = near
-        return False
+        if not self._is_better(i, before):
+            self.samples = samples
+            self.near = near
 
     def _is_better(self, i: int, before: SmoothFit) -> bool:
         """Compare the fit of a candidate with the one before, and put that back unless the new one is better."""
@@ -429,22 +412,20 @@ class _Run:
         self.fits[i] = replace(before, status=after.status) if self._is_stopped(i) else before
         return False
 
-    def _choose_cells(self, i: int) -> bool:
-        """Put the samples on the cells that suit every variable best, given the posteriors of a candidate."""
-        self.chosen_by = self.fits[i].posterior
-        chosen, near = on_best_cells(
-            self.samples, self.choices, self.assign_to_grid, self.fits[i].posterior, self.options["criterion"]
+    def _choose_cells(self, i: int, posterior: np.ndarray) -> None:
+        """Put the samples on the cells that suit every variable best, given posteriors of a candidate."""
+        self.chosen_by = posterior
+        others = [cells for cells in self.choices if cells is not self.samples.cells]
+        self.samples, near = on_best_cells(
+            self.samples, others, self.assign_to_grid, posterior, self.options["criterion"]
         )
-        if chosen is self.samples:
-            return False
-        self.samples = chosen
         self.near = {i: near}
-        return True
 
     def _is_as_chosen(self, posterior: np.ndarray) -> bool:
-        """True if these posteriors have the clusters that the cells were last chosen by."""
+        """True if these posteriors have the clusters that the cells were last chosen by, if there is a choice."""
+        if self.chosen_by is None:
+            return True
         rank = posterior.shape[1]
-        assert self.chosen_by is not None
         table = contingency(self.chosen_by.argmax(axis=1), posterior.argmax(axis=1), rank, self.weights)
         return adjusted_rand(table) >= SAME_CLUSTERS
 

@@ -144,7 +144,9 @@ def gevd_start(
     >>> import numpy as np
     >>> import tensorly_smp as smp
     >>> rng = np.random.default_rng(0)
-    >>> truth = smp.MixtureFactors([0.2, 0.3, 0.5], [rng.dirichlet(np.ones(4), 3).T for _ in range(5)])
+    >>> truth = smp.MixtureFactors(
+    ...     [0.2, 0.3, 0.5], [rng.dirichlet(np.ones(4), 3).T for _ in range(5)]
+    ... )
     >>> start = smp.gevd_start(truth.to_marginals(), rank=3, random_state=0)
     >>> bool(smp.metrics.factor_error(start, truth) < 1e-8)
     True

@@ -19,6 +19,8 @@ from tensorly_smp.splines.penalties import FEW_PENALTIES, PENALTIES, choose_pena
 #: Weight, in samples, of a pseudo-sample that every density gets from the overall distribution of its variable: a
 #: component of a few equal values stays a density, and an empty one has some.
 PRIOR_SAMPLES = 0.01
+#: Where grids are compared, densities are followed until a Newton step promises less than this, in nats per sample.
+REFITTED_TO = 1e-6
 _LEAST_WEIGHT = 1e-12
 
 
@@ -162,11 +164,15 @@ class CellStatistics:
         the mixture with them.
         """
         penalty, mixture = self.choose(expected, criterion, candidates=FEW_PENALTIES)
+        shares, totals = self.shares(expected.counts)
+        rho = penalty / totals
+        # The penalties lie between those compared: the densities must be theirs, or grids differ by chance.
+        columns = fit_log_splines(self.cells.basis, shares, rho, mixture.columns, tol=REFITTED_TO)
+        mixture = self._mixture(expected, columns)
         n_smooth = len(self.cells.smooth)
         first = self.cells.first_bin
         logs = self.log_tables(mixture)[:first] - self.cells.log_widths[:first, None]
         likelihood = (expected.counts[:first] * logs).reshape(n_smooth, -1).sum(axis=1)
-        rho = penalty / self.shares(expected.counts)[1]
         effective_df = effective_parameters(self.cells.basis, mixture.columns, rho).reshape(n_smooth, -1).sum(axis=1)
         return np.asarray(likelihood - effective_df), penalty, mixture
 

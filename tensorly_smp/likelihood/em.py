@@ -200,14 +200,20 @@ def refine_em(
     --------
     >>> import tensorly_smp as smp
     >>> from tensorly_smp.likelihood.em import refine_em
-    >>> X, labels, truth = smp.datasets.make_smooth_mixture("laplace", 1000, n_components=3, random_state=0)
+    >>> X, labels, truth = smp.datasets.make_smooth_mixture(
+    ...     "laplace", 1000, n_components=3, random_state=0
+    ... )
     >>> codes = smp.encode_samples(X, smp.choose_binning(X, n_bins=15))
     >>> marginals = smp.count_marginals(codes)
-    >>> start = smp.coupled_simplex_parafac(marginals, rank=3, loss="frobenius", random_state=0).factors
+    >>> start = smp.coupled_simplex_parafac(
+    ...     marginals, rank=3, loss="frobenius", random_state=0
+    ... ).factors
     >>> solution = refine_em(start, codes, smoothing=0.1)
     >>> solution.status.name
     'CONVERGED'
-    >>> before, after = (f.posterior(codes).argmax(axis=1) for f in (start, solution.factors))
+    >>> before, after = (
+    ...     f.posterior(codes).argmax(axis=1) for f in (start, solution.factors)
+    ... )
     >>> accuracy = smp.metrics.clustering_accuracy
     >>> bool(accuracy(labels, after) > accuracy(labels, before) > 0.95)
     True

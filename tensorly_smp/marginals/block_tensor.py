@@ -55,7 +55,9 @@ def block_tensor(
     >>> import numpy as np
     >>> import tensorly_smp as smp
     >>> X = np.random.default_rng(0).normal(size=(100, 5))
-    >>> marginals = smp.count_marginals(smp.encode_samples(X, smp.choose_binning(X, n_bins=4)))
+    >>> marginals = smp.count_marginals(
+    ...     smp.encode_samples(X, smp.choose_binning(X, n_bins=4))
+    ... )
     >>> Y = smp.block_tensor(marginals)
     >>> Y.shape
     (8, 8, 4)

@@ -99,7 +99,9 @@ class Marginals:
         --------
         >>> import numpy as np
         >>> import tensorly_smp as smp
-        >>> smp.Marginals.from_tensors([np.ones((2, 3, 4)), np.ones((5, 3, 2))], modes=[(0, 1, 2), (3, 1, 0)])
+        >>> smp.Marginals.from_tensors(
+        ...     [np.ones((2, 3, 4)), np.ones((5, 3, 2))], modes=[(0, 1, 2), (3, 1, 0)]
+        ... )
         Marginals(2 triples of 4 variables, 2 to 5 bins, 0 samples)
         """
         arrays, mode_array, n_bins, _ = read_tensors(tensors, modes)
@@ -233,7 +235,9 @@ def count_marginals(
     >>> import tensorly_smp as smp
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 4))
-    >>> marginals = smp.count_marginals(smp.encode_samples(X, smp.choose_binning(X, n_bins=5)))
+    >>> marginals = smp.count_marginals(
+    ...     smp.encode_samples(X, smp.choose_binning(X, n_bins=5))
+    ... )
     >>> marginals
     Marginals(4 triples of 4 variables, 5 bins, 500 samples)
     >>> float(marginals.histogram(0).sum())

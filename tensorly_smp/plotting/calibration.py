@@ -59,7 +59,7 @@ def plot_calibration(
     -------
     Axes
         A black curve of all classes together, and a thin one of each class in the color of its component. Bins of fewer
-        than five predictions are hollow points beside the curve, since their share says little.
+        than five predictions are hollow points, since their share says little; curves join neighboring bins of more.
 
     Raises
     ------
@@ -121,7 +121,9 @@ def _draw_curve(
     x = np.bincount(bins, predicted, n_bins)[used] / counts[used]
     y = np.bincount(bins, right, n_bins)[used] / counts[used]
     full = counts[used] >= FEW_PREDICTIONS
-    ax.plot(x[full], y[full], label=label, zorder=3, **style)
+    # A line joins neighboring bins only: it would pass over the bins in between as if nothing were known of them.
+    breaks = np.flatnonzero(np.diff(np.flatnonzero(used)[full]) > 1) + 1
+    ax.plot(np.insert(x[full], breaks, np.nan), np.insert(y[full], breaks, np.nan), label=label, zorder=3, **style)
     hollow = style | {"linestyle": "none", "markerfacecolor": "white"}
     if not full.all():
         ax.plot(x[~full], y[~full], label="_few", zorder=2, **hollow)

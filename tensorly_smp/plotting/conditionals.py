@@ -11,10 +11,11 @@ import xarray as xr
 from tensorly_smp._support.checks import is_real
 from tensorly_smp._support.representations import shown as short
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.plotting.marginal import axis_of, draw_variable, note_left_out
-from tensorly_smp.plotting.names import axis_names, density_name
+from tensorly_smp.plotting.marginal import N_POINTS, axis_of, density_title, draw_variable, note_left_out
+from tensorly_smp.plotting.names import axis_names
 from tensorly_smp.plotting.scales import AxisScale
 from tensorly_smp.plotting.style import (
+    COLUMNS,
     PER_PAGE,
     characters,
     component_legend,
@@ -24,12 +25,20 @@ from tensorly_smp.plotting.style import (
     page_title,
     panels,
     plain_frame,
+    room_for,
+    room_for_legend,
     weight_text,
 )
 from tensorly_smp.plotting.subject import Subject, read_subject
 
 #: Characters of a line of a name below its panel, at most.
 NAME_WIDTH = 28
+#: Width and height of a panel with a name of two lines, in inches.
+PANEL = (3.1, 2.5)
+#: Of the highest density of a variable, what counts as zero between the points of a band.
+LEAST_OF_PEAK = 1e-9
+#: Entries of the legend beside the components.
+OTHERS = ("mixture", "data")
 
 
 def plot_conditionals(
@@ -113,14 +122,10 @@ def plot_conditionals(
     bands = None if bootstrap is None else read_bands(subject, bootstrap, level)
     per_page = count_axes(axes, PER_PAGE)
     shown, n_pages = page_of(positions, page, per_page)
-    places = panels(axes, len(shown), figsize=figsize)
-    names = axis_names(subject.names, units, NAME_WIDTH if axes is None else characters(places, NAME_WIDTH))
+    places, names = _panels(subject, shown, units, axes, figsize)
     components = list(range(subject.rank))
     scales = {n: None if subject.discrete[n] else axis_of(subject, n)[1] for n in shown}
-    titles = {
-        n: f"density of\nthe {scale.name}" if (scale := scales[n]) else density_name(subject.discrete[n], units[n])
-        for n in shown
-    }
+    titles = {n: density_title(subject, n, scales[n], units[n]) for n in shown}
     differ = len(set(titles.values())) > 1
     columns = places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
     for place, (ax, n) in enumerate(zip(places, shown, strict=True)):
@@ -137,6 +142,21 @@ def plot_conditionals(
     if axes is None:
         page_title(places[0].figure, page * per_page, len(shown), len(positions), page, n_pages)
     return places
+
+
+def _panels(
+    subject: Subject, shown: list[int], units: tuple[str, ...], axes: Any, figsize: tuple[float, float] | None
+) -> tuple[np.ndarray, list[str]]:
+    """Axes (n_shown,) of the variables, and the names of all variables, in lines that fit below them."""
+    if axes is not None:
+        places = panels(axes, len(shown))
+        return places, axis_names(subject.names, units, characters(places, NAME_WIDTH))
+    names = axis_names(subject.names, units, NAME_WIDTH)
+    n_columns = COLUMNS.get(len(shown), 4)
+    below = room_for([names[n] for n in shown], n_columns)
+    labels = [*_component_names(subject.weights).values(), *OTHERS]
+    more = below + room_for_legend(labels, max(PANEL[0] * n_columns, 5.0))
+    return panels(None, len(shown), PANEL, figsize=figsize, more=more), names
 
 
 def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -161,15 +181,34 @@ def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, scale: Ax
     """Shade the intervals of one variable; the panel grows with them, by half at most."""
     points = bands[0][n]
     low, high = bands[1][:, n]
-    if scale is not None:
-        low, high = (each * scale.slope(points)[:, None] for each in (low, high))
-    limits = ax.get_xlim()
+    start, end = ax.get_xlim()
     bottom, top = ax.get_ylim()
+    if scale is not None and scale.is_log:  # splines have a tail below zero, which the axis has not
+        low = low[points > 0]
+        high = high[points > 0]
+        points = points[points > 0]
+    fine = np.linspace(start, end, N_POINTS) if scale is None else scale.spaced(start, end, N_POINTS)
+    fine = np.union1d(points, fine[(fine >= points[0]) & (fine <= points[-1])])
+    low = _between(fine, points, low, scale)
+    high = _between(fine, points, high, scale)
+    points = fine
     for r in range(low.shape[1]):
         color = component_style(r)["color"]
         ax.fill_between(points, low[:, r], high[:, r], color=color, alpha=0.22, linewidth=0.0, zorder=1.5)
-    ax.set_xlim(*limits)
-    ax.set_ylim(bottom, min(max(top, 1.03 * float(high.max())), 1.5 * top))
+    ax.set_xlim(start, end)
+    ax.set_ylim(bottom, min(max(top, 1.03 * float(high.max(initial=0.0))), 1.5 * top))
+
+
+def _between(fine: np.ndarray, points: np.ndarray, density: np.ndarray, scale: AxisScale | None) -> np.ndarray:
+    """Heights (n_fine, rank) on the axis from densities (n_points, rank): logarithms between points are linear.
+
+    Straight lines between the densities themselves would lie far above a tail, where points are few.
+    """
+    place = (lambda x: x) if scale is None else scale.forward
+    least = max(LEAST_OF_PEAK * float(density.max(initial=0.0)), np.finfo(np.float64).tiny)
+    logs = np.log(np.maximum(density, least)).T
+    found = np.exp([np.interp(place(fine), place(points), each) for each in logs]).T
+    return found if scale is None else found * scale.slope(fine)[:, None]
 
 
 def _legend_entries(places: np.ndarray, weights: np.ndarray) -> tuple[list[Any], list[str]]:
@@ -178,7 +217,12 @@ def _legend_entries(places: np.ndarray, weights: np.ndarray) -> tuple[list[Any],
     for ax in places:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    names = {f"component {r}": f"{r} ({weight_text(weight)})" for r, weight in enumerate(weights)}
-    rest = {label: label for label in ("mixture", "data")}
+    names = _component_names(weights)
+    rest = {label: label for label in OTHERS}
     entries = [(found[label], text) for label, text in (names | rest).items() if label in found]
     return [handle for handle, _ in entries], [text for _, text in entries]
+
+
+def _component_names(weights: np.ndarray) -> dict[str, str]:
+    """Labels of the components in a panel, and their names in the legend."""
+    return {f"component {r}": f"{r} ({weight_text(weight)})" for r, weight in enumerate(weights)}

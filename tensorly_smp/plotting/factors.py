@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from tensorly_smp.plotting.subject import Subject, read_subject
 ROWS = 30
 #: Panels side by side at most.
 MOST_COLUMNS = 5
+#: Length of the bar of colors at most, in inches.
+LONGEST_BAR = 6.0
 #: Characters of a name beside its row.
 NAME_WIDTH = 28
 
@@ -73,7 +76,7 @@ def plot_factors(
     positions = subject.positions(variables)
     shown, n_pages = page_of(positions, page, ROWS)
     table = _table(subject, shown)
-    n_columns = min(subject.rank, MOST_COLUMNS)
+    n_columns = ceil(subject.rank / ceil(subject.rank / MOST_COLUMNS))  # rows of about equally many
     names = short_names(subject.names, NAME_WIDTH)
     # Names and the scale beside them take about two inches of a row.
     places = panels(
@@ -96,7 +99,8 @@ def plot_factors(
         for row in range(1, len(shown)):
             ax.axhline(row - 0.5, color="white", linewidth=0.8)
     figure = places[0].figure
-    figure.colorbar(image, ax=places.tolist(), label="probability", shrink=0.9, aspect=30)
+    shrink = min(0.9, LONGEST_BAR / figure.get_figheight())
+    figure.colorbar(image, ax=places.tolist(), label="probability", shrink=shrink, aspect=30)
     if axes is None:
         page_title(figure, page * ROWS, len(shown), len(positions), page, n_pages)
     return places

@@ -32,8 +32,8 @@ LIGHT_BLUE = "#9ecae1"
 POOR_CONDITION = 30.0
 #: More components than this, and the numbers of parallel variables are not written into their cells.
 MOST_WRITTEN = 12
-#: Height of all of these numbers on top of each other: half of that of the map.
-WRITTEN_INCHES = 0.9
+#: Height of all of these numbers on top of each other: two thirds of that of the map.
+WRITTEN_INCHES = 1.1
 
 
 def plot_identifiability(report: Any, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
@@ -88,7 +88,8 @@ def plot_identifiability(report: Any, axes: Any = None, figsize: tuple[float, fl
         draw(ax, dataset)
     plain_frame(places)
     if axes is None:
-        places[0].figure.suptitle(f"{dataset.attrs['rank']} components: {dataset.attrs['verdict']}", fontsize="medium")
+        components = "1 component" if dataset.attrs["rank"] == 1 else f"{dataset.attrs['rank']} components"
+        places[0].figure.suptitle(f"{components}: {dataset.attrs['verdict']}", fontsize="medium")
     return places
 
 
@@ -112,16 +113,18 @@ def _read_report(report: Any) -> xr.Dataset:
 def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
     """Highest rank by every criterion."""
     rank = int(dataset.attrs["rank"])
-    names = [str(name) for name in dataset["criterion"].values]
+    order = np.argsort([str(name).startswith("paper") for name in dataset["criterion"].values], kind="stable")
+    names = [str(name) for name in dataset["criterion"].values[order]]  # the paper's own figures last
     is_proved = dataset.attrs["verdict"] in PROVED
-    highest = dataset["max_rank"].values.astype(float)
+    highest = dataset["max_rank"].values[order].astype(float)
     at = np.arange(len(names))[::-1]
     for place, name, most in zip(at, names, highest, strict=True):
         short = LIGHT_BLUE if is_proved else ORANGE
         color = "0.75" if name.startswith("paper") else (BLUE if most >= rank else short)
         ax.barh(place, most, 0.65, color=color, zorder=2)
         ax.annotate(f"{most:.0f}" if most < 1e5 else f"{most:.0e}", (max(most, 1.0), place), (3, 0),
-                    textcoords="offset points", va="center", fontsize="small")  # fmt: skip
+                    textcoords="offset points", va="center", fontsize="small", zorder=4,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
     ax.axvline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3, label="components")
     ax.annotate(
         f"components: {rank}",
@@ -162,7 +165,8 @@ def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
     ax.axhline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3)
     sizes = [int((dataset[sets].values == s).sum()) for s in range(3)] if sets in dataset else []
     gap = "\n" if max(sizes, default=0) > 9 else " "  # names of neighbors would touch
-    names = [f"set {s + 1}\n({size}{gap}variable{'' if size == 1 else 's'})" for s, size in enumerate(sizes)]
+    kind = "group" if is_joint else "set"  # as the report calls them
+    names = [f"{kind} {s + 1}\n({size}{gap}variable{'' if size == 1 else 's'})" for s, size in enumerate(sizes)]
     ax.set_xticks(at, names, fontsize="small")
     ax.set_xlabel(_concern(dataset[conditions].values, is_proved), fontsize="small")
     ax.set_ylabel(f"of the {'multiplied' if is_joint else 'stacked'} factors")
@@ -175,7 +179,7 @@ def _concern(conditions: np.ndarray, is_proved: bool) -> str:
     """Meaning of condition numbers (3,) that are too large, in at most two lines."""
     lines = []
     if np.isinf(conditions).any():
-        reason = "the other sets make up for it" if is_proved else "fewer independent ones than components"
+        reason = "the others make up for it" if is_proved else "fewer independent ones than components"
         lines.append(f"dependent columns: {reason}")
     if (np.isfinite(conditions) & (conditions > POOR_CONDITION)).any():
         lines.append(f"condition above {POOR_CONDITION:g}: sensitive to noise")
@@ -196,7 +200,7 @@ def _draw_jacobian(ax: Axes, dataset: xr.Dataset) -> None:
     free = max(int(dataset.attrs.get("n_free_directions", 0)), 0)
     kept = len(values) - free
     positive = values > 0
-    ax.plot(order[:kept], values[:kept], color=BLUE, linewidth=1.8, label=f"{kept} directions that are seen")
+    ax.plot(order[:kept], values[:kept], color=BLUE, linewidth=1.8, label=f"{kept} determined directions")
     if free:
         floor = values[positive].min() if positive.any() else 1.0
         shown = np.maximum(values[kept:], floor)
@@ -205,7 +209,7 @@ def _draw_jacobian(ax: Axes, dataset: xr.Dataset) -> None:
         log_ticks(ax.yaxis, values)
     ax.set_xlabel("parameter direction")
     ax.set_ylabel("singular value\nof the Jacobian")
-    ax.legend(frameon=False, fontsize="small", loc="lower left")
+    ax.legend(frameon=False, fontsize="small", loc="center left" if free else "lower left")
     integer_ticks(ax.xaxis, 6)
 
 

@@ -21,7 +21,8 @@ def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float,
     """Draw a report on independence as a heat map, variable by variable.
 
     Below the diagonal is the rank correlation in the component where the two variables depend on each other most, above
-    it the strength there, which also sees dependence that bends. Pairs that are called dependent are marked by a frame.
+    it the strength there, which also sees dependence that bends. Pairs that are called dependent have a frame; the
+    others are pale, since small components show some strength by chance.
 
     Parameters
     ----------
@@ -47,7 +48,9 @@ def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float,
     --------
     >>> import tensorly_smp as smp
     >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0).X
-    >>> report = smp.check_independence(smp.SmoothProductMixture(2, random_state=0).fit(X), X, random_state=0)
+    >>> report = smp.check_independence(
+    ...     smp.SmoothProductMixture(2, random_state=0).fit(X), X, random_state=0
+    ... )
     >>> ax = smp.plotting.plot_independence(report)
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['x0', 'x1', 'x2', 'x3']
@@ -62,8 +65,10 @@ def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float,
     np.fill_diagonal(shown, np.nan)
     ax = single_axes(ax, variable_map_size(n) if figsize is None else figsize)
     names = short_names([str(name) for name in dataset["variable"].values], 16)
-    heat_map_of_variables(ax, shown, names, names, MOST_WRITTEN, "below: rank correlation; above: strength")
-    for j, k in np.argwhere(dataset["is_dependent"].values > 0).tolist():
+    is_dependent = dataset["is_dependent"].values > 0
+    label = "below: rank correlation; above: strength"
+    heat_map_of_variables(ax, shown, names, names, MOST_WRITTEN, label, is_pale=~is_dependent)
+    for j, k in np.argwhere(is_dependent).tolist():
         ax.add_patch(_frame(k, j))
     what = "sources" if dataset.attrs.get("are_sources") else "variables"
     pairs = f"{dataset.attrs['n_dependent']} of {n * (n - 1) // 2} pairs of {what}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorly_smp.densities.quantiles import mixture_quantile
+from tensorly_smp.plotting.names import density_name
 from tensorly_smp.plotting.scales import AxisScale, draw_on, scale_of, scaled_limits
 from tensorly_smp.plotting.style import DATA_COLOR, component_style, few_ticks, integer_ticks
 from tensorly_smp.plotting.subject import Subject
@@ -211,6 +212,13 @@ def draw_variable(
         column = None if values is None else values[:, n]
         return _draw_levels(ax, levels, column, components, subject.weights, with_mixture)
     return _draw_curves(ax, subject, n, None if values is None else values[:, n], components, with_mixture)
+
+
+def density_title(subject: Subject, n: int, scale: AxisScale | None, unit: str) -> str:
+    """Name of the axis of the densities of one variable, whose own axis has this scale and this unit."""
+    if scale is not None:
+        return f"density of\nthe {scale.name}"
+    return density_name(bool(subject.discrete[n]), unit)
 
 
 def note_left_out(ax: Axes, subject: Subject, n: int, values: np.ndarray | None) -> None:

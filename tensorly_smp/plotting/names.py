@@ -15,8 +15,10 @@ LEAST = 12
 #: Names without spaces are broken after one of these, if they have one.
 MARKS = "_-./:,;…"
 #: Characters of a unit beside the name of a density, and of one on a line of its own, at most.
-SHORT = 6
+SHORT = 4
 MOST_IN_DENSITY = 15
+#: A shortened name ends between words unless that leaves less than this share of it.
+MOST_KEPT = 0.6
 
 
 def axis_names(names: Sequence[Any], units: Sequence[str], width: int = 32) -> list[str]:
@@ -55,15 +57,18 @@ def short_names(names: Sequence[Any], width: int) -> list[str]:
 def _fitting(names: Sequence[Any], width: int) -> list[str]:
     """Names of at most `width` characters, different if they were.
 
-    Of longer ones the middle is left out; if some are the same then, what all have in common at both ends. Those that
-    still are get the position of their variable, and the others stay.
+    A longer name loses its middle, between words where that costs little. Names that are the same then show the part in
+    which they differ instead. Those that still are get the position of their variable, and the others stay.
     """
     whole = [re.sub(r"\s+", " ", str(name)).strip() or repr(name) for name in names]
     short = [_cut(name, width) for name in whole]
     if repeated_names(short):
-        start = _n_common(whole)
-        end = _n_common([name[::-1] for name in whole])
-        short = [_window(name, start, len(name) - end, width) for name in whole]
+        counts = Counter(short)
+        alike = {shown: [each for each, cut in zip(whole, short, strict=True) if cut == shown] for shown in counts}
+        short = [
+            _window(name, alike[shown], width) if counts[shown] > 1 else shown
+            for name, shown in zip(whole, short, strict=True)
+        ]
     counts = Counter(short)
     return [
         _numbered(name, n, width) if counts[shown] > 1 else shown
@@ -88,13 +93,32 @@ def _cut(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     tail = (width - 1) // 2
-    return f"{text[: width - 1 - tail].rstrip()}…{text[len(text) - tail :].lstrip()}"
+    return f"{_whole_words(text, width - 1 - tail)}…{_whole_words(text[::-1], tail)[::-1]}"
 
 
-def _window(text: str, start: int, end: int, width: int) -> str:
-    """Part of the text of so many characters, with those from start to end in its middle."""
+def _whole_words(text: str, width: int) -> str:
+    """The first characters of a text, without the beginning of a word at their end if that is short."""
+    kept = text[:width]
+    if text[width : width + 1] in ("", " "):
+        return kept.rstrip()
+    last = kept.rfind(" ")
+    return kept[:last].rstrip() if last >= MOST_KEPT * width else kept.rstrip()
+
+
+def _window(text: str, alike: Sequence[str], width: int) -> str:
+    """Part of a text of at most so many characters, with what tells it from those that are alike in its middle."""
     if len(text) <= width:
         return text
+    start = _n_common(alike)
+    end = len(text) - _n_common([each[::-1] for each in alike])
+    # Whole words around it, as many as there is room for.
+    while start > 0 and (further := text.rfind(" ", 0, start - 1) + 1) < start and end - further <= width - 2:
+        start = further
+    while end < len(text) and end + 1 <= (further := (text + " ").find(" ", end + 1)) <= start + width - 2:
+        end = further
+    if 0 < end - start <= width - 2:
+        shown = text[start:end].strip()
+        return ("…" if start > 0 else "") + shown + ("…" if end < len(text) else "")
     first = min(max((start + end - width) // 2, 0), len(text) - width)
     shown = text[first : first + width]
     if first > 0:

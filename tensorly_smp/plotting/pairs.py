@@ -20,6 +20,7 @@ from tensorly_smp.plotting.style import (
     component_style,
     panels,
     plain_frame,
+    room_for,
     weight_text,
 )
 from tensorly_smp.plotting.subject import Subject, read_subject
@@ -102,9 +103,11 @@ def plot_pairs(
     positions = _positions(subject, variables)
     values = subject.values(X)
     side = len(positions)
-    places = panels(axes, side * side, (2.3, 2.1), side, figsize=figsize).reshape(side, side)
-    width = NAME_WIDTH if axes is None else characters(places.ravel(), NAME_WIDTH)
-    names = axis_names(subject.names, subject.units(X), width)
+    names = axis_names(subject.names, subject.units(X), NAME_WIDTH)
+    more = room_for([names[n] for n in positions], side)
+    places = panels(axes, side * side, (2.3, 2.1), side, figsize, more).reshape(side, side)
+    if axes is not None:
+        names = axis_names(subject.names, subject.units(X), characters(places.ravel(), NAME_WIDTH))
     labels = None if values is None else np.asarray(subject.density.posterior(values)).argmax(axis=1)
     levels = {n: levels_of(subject, n, values) for n in positions}
     axes_of = {

@@ -9,9 +9,9 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset, telling_variables, why_none
-from tensorly_smp.plotting.marginal import axis_of, draw_variable, note_left_out
-from tensorly_smp.plotting.names import axis_names, density_name
-from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, weight_text
+from tensorly_smp.plotting.marginal import axis_of, density_title, draw_variable, note_left_out
+from tensorly_smp.plotting.names import axis_names
+from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, room_for, weight_text
 from tensorly_smp.plotting.subject import Subject, read_subject
 
 #: Variables that are shown unless some are named, and at most.
@@ -66,7 +66,9 @@ def plot_rivals(
     >>> import warnings
     >>> import numpy as np
     >>> import tensorly_smp as smp
-    >>> centers = np.array([[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])  # two differ in one variable
+    >>> centers = np.array(
+    ...     [[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]]
+    ... )  # two differ in one variable
     >>> X = np.random.default_rng(0).normal(size=(600, 5)) + centers[np.arange(600) % 3]
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", smp.exceptions.RivalSolutionsWarning)
@@ -91,8 +93,11 @@ def plot_rivals(
     units = subject.units(X)
     subject.density, other.density  # noqa: B018  # errors before there is a figure
     n_shown = len(positions)
-    places = panels(axes, 2 * n_shown, (2.6, 2.2), n_shown, figsize).reshape(2, n_shown)
-    names = axis_names(subject.names, units, NAME_WIDTH if axes is None else characters(places.ravel(), NAME_WIDTH))
+    names = axis_names(subject.names, units, NAME_WIDTH)
+    more = room_for([names[n] for n in positions], n_shown)
+    places = panels(axes, 2 * n_shown, (2.6, 2.2), n_shown, figsize, more).reshape(2, n_shown)
+    if axes is not None:
+        names = axis_names(subject.names, units, characters(places.ravel(), NAME_WIDTH))
     handles: list[Any] = []
     below = -float(subject.dataset["rival_criterion"].values[int(rival)])
     titles = ("this solution", f"rival {int(rival)}, {abs(below):.1f} nats {'below' if below >= 0 else 'above'}")
@@ -102,16 +107,23 @@ def plot_rivals(
             note_left_out(ax, each, n, values)
             if row:
                 ax.set_xlabel(names[n])
-        first = positions[0]
-        scale = None if subject.discrete[first] else axis_of(each, first)[1]
-        unit = density_name(subject.discrete[first], units[first]) if scale is None else f"density of the {scale.name}"
-        places[row, 0].set_ylabel(f"{title}\n{unit}")
+        _name_densities(places[row], each, positions, units)
+        places[row, 0].set_title(title, loc="left", fontsize="medium")
     _share_limits(places)
     plain_frame(places.ravel())
     pairs = zip(subject.weights, other.weights, strict=True)
     labels = [f"{r} ({weight_text(first)}, {weight_text(second)})" for r, (first, second) in enumerate(pairs)]
     component_legend(places[0, 0], handles, labels, "component (weight here, weight in the rival)", axes is None)
     return places
+
+
+def _name_densities(places: np.ndarray, subject: Subject, positions: list[int], units: tuple[str, ...]) -> None:
+    """Name the axes of the densities: the first, or all where they differ."""
+    scales = {n: None if subject.discrete[n] else axis_of(subject, n)[1] for n in positions}
+    titles = [density_title(subject, n, scales[n], units[n]) for n in positions]
+    for place, (ax, title) in enumerate(zip(places, titles, strict=True)):
+        if place == 0 or len(set(titles)) > 1:
+            ax.set_ylabel(title)
 
 
 def _share_limits(places: np.ndarray) -> None:

@@ -88,7 +88,7 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None, figsize: tuple[f
         transform = ax.get_xaxis_transform()  # whatever the values are
         ax.plot(failed, top, color="black", marker="x", linestyle="none", transform=transform, label="failed")
     ax.set_yscale("symlog", linthresh=LINEAR_BELOW)
-    ax.set_ylim(bottom=min(-0.1 * LINEAR_BELOW, 1.1 * lowest))
+    ax.set_ylim(min(-0.1 * LINEAR_BELOW, 1.1 * lowest), max(ax.get_ylim()[1], LINEAR_BELOW))
     ax.axhline(0.0, color=GRAY, linewidth=0.6, zorder=0)
     ax.set_xlabel("number of components")
     ax.set_ylabel(f"criterion above its least value\n(linear up to {LINEAR_BELOW:g}, logarithmic above)")

@@ -103,7 +103,8 @@ def _draw_samples(dataset: xr.Dataset, ax: Axes, n_components: int | None) -> Ax
     ax.plot(order[above], found[above], color=BLUE, marker="o", linestyle="none")
     ax.plot(order[1:], shuffled[1:], color=GRAY, marker=".", linewidth=0.8, label="shuffled samples")
     n_above = int(dataset.attrs["n_above_noise"])
-    ax.axhline(level, color=GRAY, linestyle="--", linewidth=0.8, label=f"noise; {n_above} above, with the first")
+    label = f"noise level; {n_above} are above it, the first among them"
+    ax.axhline(level, color=GRAY, linestyle="--", linewidth=0.8, label=label)
     log_ticks(ax.yaxis, np.concatenate([found[1:], shuffled[1:]]))
     ax.set_title("As many stand out of the noise\nas components can be seen", fontsize="small")
     _finish(ax, n_components)

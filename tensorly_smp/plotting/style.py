@@ -33,6 +33,9 @@ FRAME: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none
 MOST_OF_PANEL = 0.5
 #: Of a line in an inch, about.
 CHARACTERS = 12
+#: Height of a line of a label, and of a row of a legend, in inches.
+LINE = 0.17
+LEGEND_ROW = 0.2
 #: Columns of panels, by their number; more than this have four.
 COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}
 #: Around every panel, in inches.
@@ -40,6 +43,8 @@ PADDING = 0.07
 #: Sides of a figure in inches.
 SMALLEST = 1.0
 LARGEST = 200.0
+#: Opacity of cells of a heat map that mean little.
+PALE = 0.35
 #: Panels of a new figure at most; more go to further pages.
 PER_PAGE = 12
 
@@ -92,6 +97,7 @@ def panels(
     size: tuple[float, float] = (3.1, 2.5),
     n_columns: int | None = None,
     figsize: tuple[float, float] | None = None,
+    more: float = 0.0,
 ) -> np.ndarray:
     """Axes (n_panels,): the first of those given, the others switched off; or those of a new figure.
 
@@ -106,13 +112,15 @@ def panels(
         By default those of COLUMNS.
     figsize : (float, float), optional
         Width and height of a new figure, by default as the panels have them.
+    more : float, default 0
+        Height of a new figure beside that of its panels, in inches: for long labels, and the rows of a legend.
     """
     plt = pyplot()
     if axes is None:
         n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
         n_rows = ceil(n_panels / n_columns)
         if figsize is None:
-            figsize = (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2))
+            figsize = (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2) + more)
         figsize = _checked_size(figsize)
         figure = plt.figure(figsize=figsize, layout="constrained")
         # Labels of neighbors would touch.
@@ -126,6 +134,17 @@ def panels(
     for ax in received[n_panels:]:
         ax.set_axis_off()
     return received[:n_panels]
+
+
+def room_for(names: Sequence[str], n_columns: int, usual: int = 2) -> float:
+    """Height in inches for the lines of these names below rows of panels, beyond the usual number of lines."""
+    rows = [names[start : start + n_columns] for start in range(0, len(names), n_columns)]
+    return LINE * sum(max(0, *(name.count("\n") + 1 - usual for name in row)) for row in rows)
+
+
+def room_for_legend(labels: Sequence[str], width: float) -> float:
+    """Height in inches for the rows of a legend below a figure of this width, beyond the first."""
+    return LEGEND_ROW * (ceil(len(labels) / _n_across(labels, width)) - 1)
 
 
 def count_axes(axes: Any, default: int) -> int:
@@ -154,7 +173,7 @@ def page_title(figure: Figure, first: int, n_shown: int, n_all: int, page: int, 
     """Say which variables are shown, if not all of them."""
     if n_pages > 1:
         figure.suptitle(
-            f"variables {first + 1} to {first + n_shown} of {n_all} (page {page} of 0 to {n_pages - 1})",
+            f"variables {first + 1} to {first + n_shown} of {n_all} (page={page}, the last is {n_pages - 1})",
             fontsize="medium",
         )
 
@@ -177,13 +196,18 @@ def component_legend(
     """
     options: dict[str, Any] = {"title": title, "fontsize": "small", "title_fontsize": "small"}
     if not is_new:
+        if not place:
+            _root(ax).draw_without_rendering()  # layout engines place panels only now
+        if not place and _lines_above(ax, labels) > _most_lines(ax):
+            # Components alone, without their weights.
+            entries = [(handle, label.split(" (")[0]) for handle, label in zip(handles, labels, strict=True)]
+            handles, labels = zip(*[entry for entry in entries if entry[1].isdigit()] or entries, strict=True)
+            options["title"] = title.split(" (")[0]
         place = place or {"loc": "upper center", "ncols": _room_above(ax, labels)}
         legend = ax.legend(handles, labels, **options, **FRAME, **place, handlelength=1.3, columnspacing=1.0)
         legend.set_in_layout(False)
         return
-    width = _root(ax).get_figwidth()
-    most = max(1, int(width * 11 / (max(map(len, labels)) + 5)))  # about eleven characters an inch
-    n_rows = ceil(len(labels) / most)
+    n_rows = ceil(len(labels) / _n_across(labels, _root(ax).get_figwidth()))
     n_columns = ceil(len(labels) / n_rows)
     # matplotlib fills column after column, and gives what is left over to the first ones.
     rows = [range(start, min(start + n_columns, len(labels))) for start in range(0, len(labels), n_columns)]
@@ -193,14 +217,32 @@ def component_legend(
     _root(ax).legend(handles, labels, loc="outside lower center", ncols=n_columns, frameon=False, **options)
 
 
+def _n_across(labels: Sequence[str], width: float) -> int:
+    """Entries of a legend beside each other, at most, in a figure of this width in inches."""
+    return max(1, int(width * 11 / (max(map(len, labels)) + 5)))  # about eleven characters an inch
+
+
+def _columns_above(ax: Axes, labels: Sequence[str]) -> int:
+    """Columns of a legend in the width of a panel, of about fifteen characters an inch."""
+    width = ax.get_window_extent().width / _root(ax).dpi
+    return int(np.clip(15 * width / (max(map(len, labels)) + 4), 1, len(labels)))
+
+
+def _lines_above(ax: Axes, labels: Sequence[str]) -> int:
+    """Lines of a legend in a panel, its title among them."""
+    return 1 + ceil(len(labels) / _columns_above(ax, labels))
+
+
+def _most_lines(ax: Axes) -> float:
+    """Lines of a legend for which a panel has room."""
+    return (MOST_OF_PANEL * ax.get_window_extent().height / _root(ax).dpi - 0.1) / LINE
+
+
 def _room_above(ax: Axes, labels: Sequence[str]) -> int:
     """Raise the upper limit to have room for a legend with these labels, and return its number of columns."""
-    box = ax.get_window_extent()
-    width = box.width / _root(ax).dpi
-    height = box.height / _root(ax).dpi
-    n_columns = int(np.clip(15 * width / (max(map(len, labels)) + 4), 1, len(labels)))  # about 15 characters an inch
-    lines = 1 + ceil(len(labels) / n_columns)
-    share = min((0.17 * lines + 0.1) / height, MOST_OF_PANEL)
+    height = ax.get_window_extent().height / _root(ax).dpi
+    n_columns = _columns_above(ax, labels)
+    share = min((LINE * _lines_above(ax, labels) + 0.1) / height, MOST_OF_PANEL)
     low, high = ax.get_ylim()
     ax.set_ylim(low, low + (high - low) / (1.0 - share))
     return n_columns
@@ -272,10 +314,20 @@ def _as_array(axes: Sequence[Any]) -> np.ndarray:
 
 
 def heat_map_of_variables(
-    ax: Axes, values: np.ndarray, rows: Sequence[str], columns: Sequence[str], most_written: int, label: str
+    ax: Axes,
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    most_written: int,
+    label: str,
+    is_pale: np.ndarray | None = None,
 ) -> None:
-    """Draw numbers from -1 to 1 (n_rows, n_columns) as colors, written out unless there are many; NaN is blank."""
-    image = ax.imshow(values, cmap="RdBu_r", vmin=-1.0, vmax=1.0, aspect="auto")
+    """Draw numbers from -1 to 1 (n_rows, n_columns) as colors, written out unless there are many; NaN is blank.
+
+    Cells where `is_pale` (n_rows, n_columns) is true have a weaker color.
+    """
+    pale = np.zeros(values.shape, dtype=bool) if is_pale is None else is_pale
+    image = ax.imshow(values, cmap="RdBu_r", vmin=-1.0, vmax=1.0, aspect="auto", alpha=np.where(pale, PALE, 1.0))
     ax.set_xticks(np.arange(len(columns)), columns, rotation=45, ha="right", rotation_mode="anchor")
     ax.set_yticks(np.arange(len(rows)), rows)
     _root(ax).colorbar(image, ax=ax, label=label)
@@ -283,7 +335,7 @@ def heat_map_of_variables(
         return
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            color = "white" if abs(value) > 0.6 else "black"
+            color = "white" if abs(value) > 0.6 and not pale[row, column] else "black"
             ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=color)
 
 

@@ -177,7 +177,8 @@ def _draw_points(ax: Axes, values: np.ndarray, best: int, filled: np.ndarray, na
             linestyle="none", label="chosen", zorder=4,
         )  # fmt: skip
     ax.set_xlabel("start")
-    ax.set_xlim(-0.5, len(values) - 0.5)
+    margin = max(0.5, 0.04 * len(values))  # for the whole ring around the last
+    ax.set_xlim(-margin, len(values) - 1.0 + margin)
     integer_ticks(ax.xaxis)
     _scale(ax, values)
 
@@ -206,7 +207,12 @@ def _scale(ax: Axes, values: np.ndarray) -> None:
 def _loss_label(dataset: xr.Dataset) -> str:
     """Name of the loss for an axis."""
     name = str(dataset.attrs.get("loss_name", ""))
-    labels = {"kl": "KL loss", "frobenius": "Frobenius loss", "search": "negative objective\nof the search (nats)"}
+    labels = {
+        "kl": "KL loss",
+        "frobenius": "Frobenius loss",
+        "search": "negative objective\nof the search (nats)",
+        "given": "negative log-likelihood\nof the bins per sample (nats)",
+    }
     return labels.get(name, f"{name} loss" if name else "loss")
 
 

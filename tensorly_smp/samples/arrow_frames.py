@@ -52,6 +52,31 @@ def column_values(X: Any, position: int) -> np.ndarray:
     return np.asarray(column.to_numpy(**options))
 
 
+def without_index(X: Any) -> tuple[Any, Any]:
+    """A frame without the columns that hold the index of a pandas DataFrame, and a frame of these, or None.
+
+    Parameters
+    ----------
+    X : DataFrame of polars, table or record batch of pyarrow
+        Tables of pyarrow that were made of pandas say so. An index of text without a name is a column called
+        "__index_level_0__"; a RangeIndex is no column, but is known to the second frame, which has none then.
+    """
+    described = getattr(getattr(X, "schema", None), "pandas_metadata", None) or {}
+    of_index = described.get("index_columns")
+    if not of_index:
+        return X, None
+    names = column_names(X)
+    found = [n for n, name in enumerate(names) if name in of_index]
+    return X.select([n for n in range(len(names)) if n not in found]), X.select(found)
+
+
+def with_index(frame: Any, index: Any) -> Any:
+    """A table of pyarrow with the columns of an index, so that pandas makes an index of them again."""
+    for n, name in enumerate(index.schema.names):
+        frame = frame.append_column(name, index.column(n))
+    return frame.replace_schema_metadata(index.schema.metadata)
+
+
 def made_frame(kind: str, names: list[str], values: np.ndarray) -> Any:
     """A frame with these columns, from an array (n_samples, n_columns)."""
     library = _library(kind)

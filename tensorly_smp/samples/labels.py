@@ -17,7 +17,7 @@ import xarray as xr
 from tensorly_smp._support.checks import is_among, is_integer
 from tensorly_smp._support.representations import listed, short_repr, shown
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.samples.arrow_frames import ARROW, POLARS, made_column, made_frame
+from tensorly_smp.samples.arrow_frames import ARROW, POLARS, made_column, made_frame, with_index
 
 #: Name of the sample dimension where results need one of their own.
 SAMPLE_DIM = "sample"
@@ -136,10 +136,11 @@ class FrameLabels(SampleLabels):
 
 @dataclass(frozen=True, eq=False)
 class OtherFrameLabels(SampleLabels):
-    """Labels of a DataFrame of polars or of a table of pyarrow: names of columns only."""
+    """Labels of a DataFrame of polars or a table of pyarrow: names of columns, and the index of a DataFrame in it."""
 
     columns: tuple[str, ...]
     kind: str
+    index: Any = None
 
     __repr__ = short_repr
 
@@ -159,7 +160,8 @@ class OtherFrameLabels(SampleLabels):
 
     def wrap_variables(self, values: np.ndarray) -> Any:
         """One value per sample and variable, as a frame like the input."""
-        return made_frame(self.container, list(self.columns), self._in_input_order(values))
+        frame = made_frame(self.container, list(self.columns), self._in_input_order(values))
+        return frame if self.index is None else with_index(frame, self.index)
 
 
 @dataclass(frozen=True, eq=False)

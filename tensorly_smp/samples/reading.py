@@ -16,7 +16,7 @@ import xarray as xr
 from tensorly_smp._support.checks import is_among, unmasked_rows
 from tensorly_smp._support.representations import reason, short_repr, shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.samples.arrow_frames import column_names, column_values, frame_kind
+from tensorly_smp.samples.arrow_frames import column_names, column_values, frame_kind, without_index
 from tensorly_smp.samples.labels import (
     COMPONENT_DIM,
     SAMPLE_DIM,
@@ -73,7 +73,8 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     Parameters
     ----------
     X : array_like, masked array, DataFrame, DataArray or Dataset (n_samples, n_variables)
-        A DataFrame of pandas or polars, or a table of pyarrow. A DataArray has two dimensions in any order; a Dataset
+        A DataFrame of pandas or polars, or a table of pyarrow, of which columns that hold the index of a pandas
+        DataFrame are no variables. A DataArray has two dimensions in any order; a Dataset
         has one-dimensional variables on one shared dimension. Lazy (dask) arrays are computed.
     variables : sequence of hashable, optional
         Names that the columns shall have, for instance those of a fitted binning. Labelled columns are matched by
@@ -146,11 +147,12 @@ def _read_frame(X: pd.DataFrame) -> tuple[np.ndarray, tuple[Hashable, ...], Samp
 
 
 def _read_other_frame(X: Any, kind: str) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
+    X, index = without_index(X)
     names = column_names(X)
     check_shape(X.shape)
     _refuse_repeated(names)
     values = _columns(lambda n: _to_float(column_values(X, n)[:, np.newaxis], names[n : n + 1])[:, 0], len(X), names)
-    return values, names, OtherFrameLabels(len(X), tuple(range(len(names))), names, kind)
+    return values, names, OtherFrameLabels(len(X), tuple(range(len(names))), names, kind, index)
 
 
 def _columns(read: Callable[[int], np.ndarray], n_samples: int, names: Sequence[Hashable]) -> np.ndarray:

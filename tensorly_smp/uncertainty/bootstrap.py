@@ -14,7 +14,7 @@ from tensorly_smp._support.checks import checked_entries, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState, spawn_generators
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
-from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, SizeLimitError
 from tensorly_smp.factors.empty import EMPTY_WEIGHT
@@ -174,8 +174,8 @@ def _check_total(total: float, n_variables: int, is_parametric: bool) -> None:
 def points_of(density: MixtureDensity, n_points: int) -> np.ndarray:
     """Points (n_variables, n_points) at which densities are kept; of a discrete variable its values, NaN after these.
 
-    Half of them are equally spaced from the first to the last quantile of any component, the others are quantiles of
-    the mixture, so that they are dense where the density is.
+    Half of them are equally spaced from the first to the last quantile of any component, in the coordinate of its
+    splines if it has one; the others are quantiles of the mixture. So they are dense where the density is.
     """
     grid = np.full((density.n_variables, n_points), np.nan)
     kept = np.flatnonzero(density.weights >= EMPTY_WEIGHT)
@@ -188,9 +188,21 @@ def points_of(density: MixtureDensity, n_points: int) -> np.ndarray:
             grid[n, : len(chosen)] = chosen
             continue
         ends = np.stack([each.quantile(np.array([TAIL, 1.0 - TAIL]), int(r)) for r in kept])
-        even = np.linspace(ends[:, 0].min(), ends[:, 1].max(), n_even)
+        even = _spaced(each, float(ends[:, 0].min()), float(ends[:, 1].max()), n_even)
         grid[n] = np.sort(np.concatenate([even, density.quantile_1d(shares, name)]))
     return grid
+
+
+def _spaced(conditionals: ConditionalDensities, low: float, high: float, n_points: int) -> np.ndarray:
+    """Points from low to high, equally spaced by the cells that the densities are tabulated on, where there are any."""
+    if not isinstance(conditionals, GridConditionals):
+        return np.linspace(low, high, n_points)
+    knots = conditionals.origin + conditionals.unit * conditionals.knots
+    numbers = np.arange(len(knots))
+    start, end = np.interp([low, high], knots, numbers).tolist()
+    points = np.interp(np.linspace(start, end, n_points), numbers, knots)
+    points[[0, -1]] = low, high  # in the tails beyond the cells, if they reach so far
+    return points
 
 
 def _matched(fit: Refitted, posterior: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> _Found:

@@ -106,6 +106,8 @@ def _ranges(values: np.ndarray) -> np.ndarray:
 def _check_mixed(samples: Samples, mixed: tuple[int, ...]) -> None:
     """Refuse too few variables to mix, and incomplete ones."""
     n_samples, n_variables = samples.values.shape
+    if empty := [samples.variables[n] for n in np.flatnonzero(np.isnan(samples.values).all(axis=0))]:
+        raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
     if len(mixed) < 2:
         raise InvalidInputError(
             f"Of {n_variables} variables, with n_samples = {n_samples}, {len(mixed)} are neither constant nor "
@@ -129,6 +131,11 @@ def _check_values(samples: Samples, counted: np.ndarray, ranges: np.ndarray, mix
         raise InvalidInputError(
             f"Variable(s) {list_names(extreme)} have values of {LARGEST:g} or more, or a range of {1 / LARGEST:g} or "
             "less, whose squares are out of the range of floats; rescale them."
+        )
+    if len(counted) <= len(mixed):
+        raise InvalidInputError(
+            f"{len(counted)} sample(s) with a weight, of {len(mixed)} variables to unmix; expected more samples than "
+            "variables, since fewer determine no matrix. Leave variables out, or use SmoothProductMixture."
         )
     if involved := [names[mixed[i]] for i in copies(counted[:, mixed])]:
         raise InvalidInputError(

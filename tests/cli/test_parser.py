@@ -94,6 +94,32 @@ def test_fit_chooses_the_number_of_components(capsys):
     assert re.search(r"^components  2, with weights", out, re.MULTILINE)
 
 
+def test_what_a_selection_and_its_fit_warn_of_is_said_once(capsys):
+    table = FRAME[NAMES].fillna(0).assign(always=7)
+    table.to_csv("constant.csv", index=False)
+    _, _, err = run(capsys, "fit", "constant.csv", "--select", "1:2", *FIT[2:])
+    assert err.count("'always' take a single value") == 1
+    _, _, alone = run(capsys, "fit", "constant.csv", *FIT)
+    assert err == alone
+    groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(600) % 3]
+    X = np.random.default_rng(0).normal(size=(600, 5)) + groups
+    pd.DataFrame(X).add_prefix("v").to_csv("rivals.csv", index=False)
+    status, _, err = run(capsys, "fit", "rivals.csv", "--select", "3:4", "--seed", 0)
+    assert (status, err.count("model.plot.rivals")) == (1, 1)
+
+
+def test_warnings_of_a_selection_come_even_if_the_fit_fails(capsys, monkeypatch):
+    FRAME[NAMES].assign(always=7).to_csv("constant.csv", index=False)
+
+    def fail(*_):
+        raise smp.exceptions.InvalidInputError("no fit")
+
+    monkeypatch.setattr(smp.SmoothProductMixture, "fit", fail)
+    status, _, err = run(capsys, "fit", "constant.csv", "--select", "1:2")
+    assert status == 2
+    assert err.count("'always'") == 1
+
+
 def test_fit_to_zarr(capsys, fitted):
     pytest.importorskip("zarr")
     assert run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.zarr")[0] == 0
@@ -352,7 +378,9 @@ def test_fit_says_that_variables_depend_on_each_other(capsys, dependent):
     status, out, err = run(capsys, "fit", "dependent.csv", *DEPENDENT, "--out", "fit.nc")
     assert status == 0
     assert "unmixing" not in out
-    assert re.fullmatch("warning: Within components, . of 6 pairs of variables are dependent: 'length' and .*\n", err)
+    assert re.fullmatch(
+        "warning: Within components, . of 6 pairs of variables are strongly dependent: 'length' and .*\n", err
+    )
     ways = DEPENDENT[2:]
     status, out, err = run(capsys, "independence", "fit.nc", "dependent.csv", *ways, "--out", "pairs.csv")
     report = smp.check_independence(smp.load("fit.nc"), dependent, random_state=0)

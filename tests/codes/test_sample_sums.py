@@ -17,18 +17,21 @@ EDGES = [np.linspace(np.nanmin(column), np.nanmax(column), 5 + n) for n, column 
 
 
 def one_by_one(values, weights, edges):
-    total, entries, wave = 0.0, 0.0, 0.0
+    total, entries, wave, size = 0.0, 0.0, 0.0, 0.0
     for row, weight in zip(values, weights, strict=True):
-        angle = 0.0
+        angle, square = 0.0, 0.0
         for n, x in enumerate(row):
             if not math.isnan(x):
                 place = (x - edges[n][0]) / (edges[n][-1] - edges[n][0])
                 factor = 0.5 + math.fmod((n + 1) * (math.sqrt(5) - 1) / 2, 1.0)
-                angle += 2 * math.pi * factor / math.sqrt(len(row)) * (place - 0.5)
+                factor *= 2 * math.pi / math.sqrt(len(row))
+                angle += factor * (place - 0.5)
+                square += (factor * x / (edges[n][-1] - edges[n][0])) ** 2
                 entries += weight
         total += weight
         wave += weight * cmath.exp(1j * angle)
-    return [total, entries, wave.real, wave.imag]
+        size += weight * math.sqrt(square)
+    return [total, entries, wave.real, wave.imag, size]
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
@@ -47,6 +50,9 @@ def test_values_as_large_as_floats_have_sums():
     recorded = sample_sums(values, None, edges)
     np.testing.assert_allclose(recorded, one_by_one(values / 1e300, np.ones(2), [each / 1e300 for each in edges]))
     assert difference_from_fit(recorded, values, None, edges) is None
+    narrow = [np.array([0.0, 1e-300])] * 2  # bins of most of the values leave the others beyond
+    assert np.isfinite(sample_sums(values, None, narrow)).all()
+    assert np.isfinite(sample_sums(values, None, edges, np.array([[1e308, 1e308], [1e308, np.nan]]))).all()
 
 
 @pytest.mark.parametrize("n_variables", [3, 1000])
@@ -60,5 +66,6 @@ def test_single_precision_is_no_difference_but_another_row_is(n_variables):
     other[0] += 1.0
     assert "values are others" in difference_from_fit(recorded, other, None, edges)
     assert "weights of samples sum to 4000" in difference_from_fit(recorded, values, np.full(2000, 2.0), edges)
+    assert "values are others" in difference_from_fit(recorded, values + 1e6, None, edges)
     other[0, 0] = np.nan
     assert "entries are observed" in difference_from_fit(recorded, other, None, edges)

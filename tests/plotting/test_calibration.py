@@ -16,7 +16,8 @@ from tensorly_smp.plotting.style import component_style
 
 def pooled(ax):
     (line,) = [line for line in ax.get_lines() if line.get_label() == "all classes"]
-    return line.get_data()
+    x, y = line.get_data()
+    return x[~np.isnan(x)], y[~np.isnan(y)]  # NaN where the line breaks off
 
 
 def calibrated(n_samples, seed=0):
@@ -108,6 +109,14 @@ def test_axes_names_and_legend():
         len(plot_calibration(many, np.arange(400) % 20).get_lines())
         == len(plot_calibration(many, np.zeros(400)).get_lines()) - 1
     )
+
+
+def test_a_line_joins_neighboring_bins_only():
+    probabilities = np.repeat([0.95, 0.85, 0.55, 0.45, 0.15, 0.05], 20)
+    probabilities = np.stack([probabilities, 1.0 - probabilities], axis=1)
+    ax = plot_calibration(probabilities, np.arange(120) % 2)
+    (line,) = [line for line in ax.get_lines() if line.get_label() == "all classes"]
+    np.testing.assert_allclose(line.get_xdata(), [0.05, 0.15, np.nan, 0.45, 0.55, np.nan, 0.85, 0.95])
 
 
 def test_bad_input():

@@ -84,7 +84,8 @@ def test_data_behind_are_all_of_the_data(model, data):
 
 def test_discrete_variables_are_bars_of_probability(mixed, mixed_model):
     axes = plot_conditionals(mixed_model, mixed)
-    assert [ax.get_ylabel() for ax in axes] == ["probability", "probability", "density (per years)", "density (per k€)"]
+    densities = ["density\n(per years)", "density (per k€)"]
+    assert [ax.get_ylabel() for ax in axes] == ["probability", "probability", *densities]
     for ax, name in zip(axes[:2], ["children", "smoker"], strict=True):
         bars = {each.get_label(): each for each in ax.containers if isinstance(each, BarContainer)}
         assert set(bars) == {"component 0", "component 1", "data"}
@@ -142,7 +143,7 @@ def test_thirty_variables_with_long_names_go_to_pages_without_overlap(factors):
         axes = plot_conditionals(density, page=page)
         figure = axes[0].figure
         seen += [ax.get_xlabel() for ax in axes]
-        assert f"page {page} of 0 to 2" in figure.get_suptitle()
+        assert f"page={page}, the last is 2" in figure.get_suptitle()
     assert [int(text.replace("\n", " ").split("category ")[1][:2]) for text in seen] == list(range(len(names)))
     figure = plot_conditionals(density, page=1)[0].figure
     figure.canvas.draw()
@@ -244,6 +245,54 @@ def test_a_legend_in_given_axes_is_above_the_curves(model, data):
     ax = axes[0, 0]
     bottom = ax.transData.inverted().transform(ax.get_legend().get_window_extent().p0)[1]
     assert bottom > max(line.get_ydata().max() for line in ax.get_lines())
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    """Twelve components; names and units of five lines."""
+    rng = np.random.default_rng(0)
+    names = tuple(f"mean annual income after taxes and transfers of household {n}" for n in range(4))
+    binning = smp.Binning((np.linspace(0.0, 1.0, 16),) * 4, names)
+    factors = tuple(rng.dirichlet(np.ones(15), 12).T for _ in names)
+    return smp.reconstruct_density(smp.MixtureFactors(np.full(12, 1 / 12), factors, binning), method="histogram")
+
+
+def test_many_components_and_long_units_make_a_figure_higher(crowded):
+    X = pd.DataFrame(crowded.sample(50, random_state=0)[0], columns=crowded.variables)
+    X.attrs["units"] = "constant euros of the year 2015 per household and year"
+    for variables in (None, crowded.variables[0]):
+        axes = plot_conditionals(crowded, X, variables)
+        figure = axes[0].figure
+        figure.canvas.draw()
+        for ax in axes:
+            assert ax.yaxis.label.get_window_extent().height < ax.get_window_extent().height
+            assert ax.get_window_extent().height > figure.dpi  # an inch
+        boxes = [figure.get_tightbbox().x0, figure.get_tightbbox().y0]
+        assert min(boxes) >= 0.0
+
+
+def test_a_legend_of_many_components_stays_in_the_given_axes(crowded):
+    _, axes = plt.subplots(2, 2, figsize=(6, 5), layout="constrained")
+    legend = plot_conditionals(crowded, axes=axes)[0].get_legend()
+    axes[0, 0].figure.canvas.draw()
+    assert legend.get_window_extent().y0 > axes[0, 0].get_window_extent().y0
+    assert [text.get_text() for text in legend.get_texts()] == [str(r) for r in range(12)]
+
+
+def test_bands_follow_the_curve_on_a_logarithmic_axis():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 600)
+    X = np.exp(np.array([6.0, 11.0])[labels][:, None] + 0.5 * rng.normal(size=(600, 3)))
+    model = smp.SmoothProductMixture(2, random_state=0).fit(X)
+    ax = plot_conditionals(model, variables="x0", bootstrap=model.bootstrap(X, 3, random_state=0))[0]
+    assert ax.get_xscale() == "log"
+    peak = ax.get_ylim()[1]
+    for r, band in enumerate(ax.collections):
+        x, y = band.get_paths()[0].vertices.T
+        curve = curves(ax)[f"component {r}"]
+        assert (x > 0).all()
+        assert np.abs(y - np.interp(x, *curve.get_data())).max() < 0.35 * peak  # the tails too, where points are few
+        assert np.abs(y - np.interp(x, *curve.get_data()))[x < 100.0].max(initial=0.0) < 0.05 * peak
 
 
 def test_only_narrow_components_far_from_all_others_are_cut():

@@ -54,7 +54,7 @@ def test_what_does_not_stand_against_the_verdict_is_not_orange():
     assert report.is_generically_unique
     assert [text.get_text() for text in ax.texts][2] == "dependent\ncolumns"
     assert ORANGE not in {text.get_color() for text in ax.texts}
-    assert ax.get_xlabel().startswith("dependent columns: the other sets make up for it")
+    assert ax.get_xlabel().startswith("dependent columns: the others make up for it")
 
 
 def test_free_directions_are_marked(bad):
@@ -127,3 +127,11 @@ def test_bad_input(model, bad):
         plot_identifiability(
             bad.to_dataset().drop_vars("k_rank").assign_attrs(rank=3).drop_attrs().assign_attrs(rank=3)
         )
+
+
+def test_groups_of_whole_samples_are_groups_and_the_paper_is_last():
+    ax, stacks = plot_identifiability(smp.check_identifiability(9, 2, 1, known="samples"))[:2]
+    assert [label.get_text() for label in ax.get_yticklabels()][-2:] == ["paper: algebra", "paper: generic"]
+    assert ax.figure.get_suptitle().startswith("1 component: ")
+    if stacks.get_xticklabels():
+        assert all(label.get_text().startswith("group") for label in stacks.get_xticklabels())

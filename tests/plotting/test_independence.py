@@ -42,6 +42,15 @@ def test_numbers_of_the_report(report):
     assert ax.get_title().startswith(f"{report.n_dependent} of 6 pairs of variables")
 
 
+def test_pairs_that_are_not_dependent_are_pale(report):
+    dataset = report.to_dataset()
+    dataset.is_dependent[0, 3] = dataset.is_dependent[3, 0] = 0
+    opacity = np.asarray(plot_independence(dataset).images[0].get_alpha())
+    is_dependent = dataset.is_dependent.values > 0
+    assert (opacity[is_dependent] == 1.0).all()
+    assert (opacity[~is_dependent] < 0.5).all()
+
+
 def test_report_or_its_dataset(report):
     first, second = plot_independence(report), plot_independence(report.to_dataset())
     np.testing.assert_array_equal(first.images[0].get_array(), second.images[0].get_array())

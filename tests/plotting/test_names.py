@@ -46,6 +46,14 @@ def test_long_names_are_broken_where_a_reader_would():
     assert axis_names(["A" * 30], [""], 20) == ["A" * 20 + "\n" + "A" * 10]
 
 
+def test_shortened_names_end_between_words():
+    assert short_names(["mean annual household income after taxes and transfers"], 28) == ["mean annual…and transfers"]
+    parts = [f"length of the {part} from the tip to the base" for part in ("bill", "wing", "claw")]
+    # A name unlike the others does not hide in what they differ.
+    assert short_names([*parts, "sex"], 20) == [*(f"length of the {part}…" for part in ("bill", "wing", "claw")), "sex"]
+    assert short_names(parts, 16) == [f"…of the {part}…" for part in ("bill", "wing", "claw")]
+
+
 def test_density_names_have_the_unit():
     assert density_name(True, "kg") == "probability"
     assert density_name(False, "") == "density"

@@ -89,7 +89,7 @@ def test_singular_values_without_the_first():
     drawn = lines(ax)
     np.testing.assert_array_equal(drawn["singular values"].get_ydata(), [0.9, 0.1, 0.05])
     np.testing.assert_array_equal(drawn["shuffled samples"].get_xdata(), [2, 3, 4])
-    assert drawn["noise; 2 above, with the first"].get_ydata()[0] == 0.2
+    assert drawn["noise level; 2 are above it, the first among them"].get_ydata()[0] == 0.2
     assert drawn["number of components: 2"].get_xdata() == [2, 2]
     filled = [line for line in ax.get_lines() if line.get_linestyle() == "None"]
     assert [line.get_xdata().tolist() for line in filled] == [[2]]

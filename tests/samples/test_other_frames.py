@@ -134,6 +134,33 @@ def test_a_column_without_a_name(name, tmp_path):
     assert model.impute(frame).columns.equals(frame.columns)
 
 
+INDEXES = {
+    "text": pd.Index([f"patient {m}" for m in range(400)]),
+    "numbers": pd.Index(np.arange(400)[::-1] * 3.5, name="number"),
+    "dates": pd.date_range("2020-01-01", periods=400, name="day"),
+    "levels": pd.MultiIndex.from_product([list("uv"), range(200)]),
+    "none": pd.RangeIndex(0, 800, 2),
+}
+
+
+@pytest.mark.parametrize("kind", INDEXES)
+def test_an_index_of_pandas_in_a_table_of_arrow_is_no_variable(kind):
+    pyarrow = pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(DATA.X, INDEXES[kind], NAMES)
+    frame.iloc[::7, 1] = np.nan
+    table = pyarrow.Table.from_pandas(frame)
+    model = fit(table)
+    assert model.binning_.variables == tuple(NAMES)
+    expected = fit(frame)
+    np.testing.assert_array_equal(model.predict(table), expected.predict(frame))
+    pd.testing.assert_frame_equal(model.impute(table).to_pandas(), expected.impute(frame), check_freq=False)
+    batch = pyarrow.RecordBatch.from_pandas(frame)
+    np.testing.assert_array_equal(model.predict_proba(batch).to_pandas(), expected.predict_proba(frame))
+    np.testing.assert_array_equal(
+        model.predict(table.drop_columns(["a"]).append_column("a", table["a"])), model.labels_
+    )
+
+
 # Labels of xarray
 
 

@@ -310,6 +310,7 @@ OTHER_SAMPLES = {
     "columns in another order": lambda: X[:, ::-1],
     "another unit": lambda: X * [1, 1, 1, 1, 1.01],
     "moved": lambda: X + 0.01 * np.eye(5)[0],
+    "moved far": lambda: X + 1e6,
     "one row twice": lambda: np.concatenate([X[1:2], X[1:]]),
     "an entry missing": lambda: np.where(np.arange(3000).reshape(600, 5) == 7, np.nan, X),
 }
@@ -366,6 +367,15 @@ def test_points_are_dense_where_the_density_is(models):
         assert np.diff(below).max() < 0.1
 
 
+def test_points_follow_the_coordinate_of_the_splines():
+    rng = np.random.default_rng(0)
+    X = np.exp(2.0 * rng.normal(size=(500, 3)))
+    density = smp.SmoothProductMixture(1, random_state=0).fit(X).density_
+    grid = points_of(density, 40)[0]
+    below = density.cdf_1d(grid, "x0")
+    assert np.sum(below > 0.97) < 15  # of points that are equally spaced, half are beyond
+
+
 def test_a_loaded_model_has_the_same(models, replicates, tmp_path):
     pytest.importorskip("h5netcdf")
     models["smooth"].save(tmp_path / "model.nc")
@@ -383,6 +393,8 @@ def test_of_unmixed_models_they_are_of_the_sources():
     model.bootstrap(linked[::-1].astype(np.float32), 1)
     with pytest.raises(InvalidInputError, match="not that of the fit"):
         model.bootstrap(np.random.default_rng(0).permuted(linked, axis=0), 1)
+    with pytest.raises(InvalidInputError, match="not that of the fit"):
+        model.bootstrap(linked + 1e6, 1)
     chunks = pytest.importorskip("dask.array").from_array(linked, chunks=200)
     with pytest.raises(InvalidInputError, match=r"in chunks.*compute"):
         model.bootstrap(chunks)
