@@ -170,7 +170,7 @@ def test_weights_are_counts(frame):
 
 
 def test_arrays_and_data_arrays(data):
-    X = data.X[:300] @ MIXING.T
+    X = data.X[:500] @ MIXING.T
     of_array = fit(X, tol=0.1)
     labelled = xr.DataArray(X.T, dims=("variable", "sample"), coords={"variable": list("pqrs")})
     of_labelled = fit(labelled, tol=0.1)

@@ -347,7 +347,8 @@ def polished(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: flo
     found = alternate(samples, candidate, n_steps, tol)
     other = alternate(samples, diagonalized(samples, found), MORE_STEPS, tol)
     if other.criterion > found.criterion + tol:
-        found = alternate(samples, replace(other, trace=(*found.trace, *other.trace)), n_steps, tol)
+        begun = replace(other, name=found.name, trace=(*found.trace, *other.trace))
+        found = alternate(samples, begun, n_steps, tol)
     return found
 
 
