@@ -96,18 +96,18 @@ class Problem:
 
 def read_problem(
     subject: Any,
-    n_variables: Any,
-    n_bins: Any,
-    rank: Any,
-    known: Any,
-    partition: Any,
-    triples: Any,
-    patterns: Any,
+    sizes: tuple[Any, Any, Any],
+    given: tuple[Any, Any, Any, Any],
     parallel_cosine: Any,
     max_parameters: Any,
     random_state: RandomState,
 ) -> Problem:
-    """Problem from the arguments of check_identifiability, checked."""
+    """Problem from the arguments of check_identifiability, checked.
+
+    Of these are `sizes` the numbers of variables, bins and components, and `given` known, partition, triples, patterns.
+    """
+    n_variables, n_bins, rank = sizes
+    known, partition, triples, patterns = given
     if is_integer(subject):
         if n_variables is not None:
             raise InvalidInputError(f"n_variables is given twice, as {shown(subject)} and as {shown(n_variables)}.")

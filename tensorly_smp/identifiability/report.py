@@ -404,19 +404,8 @@ def check_identifiability(
     >>> smp.check_identifiability(9, 2, 14, known="samples").verdict
     'unique for almost every model'
     """
-    problem = read_problem(
-        subject,
-        n_variables,
-        n_bins,
-        rank,
-        known,
-        partition,
-        triples,
-        patterns,
-        parallel_cosine,
-        max_parameters,
-        random_state,
-    )
+    given = known, partition, triples, patterns
+    problem = read_problem(subject, (n_variables, n_bins, rank), given, parallel_cosine, max_parameters, random_state)
     return _assemble(problem, apply_criteria(problem))
 
 
