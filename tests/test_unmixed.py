@@ -337,7 +337,7 @@ def test_saved_models_come_back(model, frame, tmp_path, suffix):
 def test_parameters_of_the_mixture_are_saved(frame, tmp_path):
     pytest.importorskip("h5netcdf")
     mixture = smp.SmoothProductMixture(penalty="aic", n_bins=8)
-    smp.UnmixedProductMixture(2, mixture=mixture, tol=0.1, random_state=0).fit(frame.iloc[:300]).save(
+    smp.UnmixedProductMixture(2, mixture=mixture, tol=0.1, random_state=0).fit(frame.iloc[:600]).save(
         tmp_path / "model.nc"
     )
     again = smp.load(tmp_path / "model.nc")

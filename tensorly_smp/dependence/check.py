@@ -48,7 +48,9 @@ def pair_tests(
     n_variables = values.shape[1]
     most = max(MOST_ENTRIES // (rank * n_variables), _LEAST_ROWS)
     if len(values) > most:  # of very many variables
-        values, weights = values[at_most(len(values), most)], weights[at_most(len(values), most)]
+        rows = at_most(len(values), most)
+        values = values[rows]
+        weights = weights[rows]
     posterior = density.posterior(values)
     scores = PairScores.of(values, posterior, weights)
     tests = judge_pairs(scores)
@@ -141,17 +143,10 @@ def dependence_warning(
     if not gross.any():
         return None
     order = [i for i in np.argsort(-strength, kind="stable").tolist() if gross[i]]
-    named = []
-    is_linear = False
-    for i in order:
-        j, k = chosen[tests.pairs[i]].tolist()
-        r = int(np.nanargmax(tests.strength[i]))
-        correlation = float(tests.correlation[i, r])
-        size = float(tests.strength[i, r])
-        has_direction = abs(correlation) >= 0.5 * size
-        is_linear |= has_direction and j not in discrete and k not in discrete
-        how = f"rank correlation {correlation:.2f}" if has_direction else f"strength {size:.2f}, not monotone,"
-        named.append(f"{names[j]!r} and {names[k]!r} ({how} in component {r})")
+    described = [_described(tests, i, [names[n] for n in chosen[tests.pairs[i]]]) for i in order]
+    named = [text for text, _ in described]
+    are_smooth = [not np.isin(chosen[tests.pairs[i]], discrete).any() for i in order]
+    is_linear = any(smooth and has_direction for smooth, (_, has_direction) in zip(are_smooth, described, strict=True))
     what = "sources" if are_sources else "variables"
     of = f"{len(order)} of {len(tests.pairs)} pairs of {what}{' looked at' if len(chosen) < n_variables else ''}"
     verb = "is" if len(order) == 1 else "are"
@@ -164,6 +159,16 @@ def dependence_warning(
         "dependence too.",
         variables=involved,
     )
+
+
+def _described(tests: PairTests, i: int, names: Sequence[Hashable]) -> tuple[str, bool]:
+    """A pair in words, where it depends most, and whether that dependence has a direction."""
+    r = int(np.nanargmax(tests.strength[i]))
+    correlation = float(tests.correlation[i, r])
+    size = float(tests.strength[i, r])
+    has_direction = abs(correlation) >= 0.5 * size
+    how = f"rank correlation {correlation:.2f}" if has_direction else f"strength {size:.2f}, not monotone,"
+    return f"{names[0]!r} and {names[1]!r} ({how} in component {r})", has_direction
 
 
 def some_samples(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -116,13 +116,12 @@ def plot_pairs(
     }
     limits = {n: axis[0] for n, axis in axes_of.items()}
     scales = {n: axis[1] for n, axis in axes_of.items()}
+    for ax in places[np.triu_indices(side, 1)]:
+        ax.set_visible(False)
     handles: list[Any] = []
     for row, k in enumerate(positions):
-        for column, j in enumerate(positions):
+        for column, j in enumerate(positions[: row + 1]):
             ax = places[row, column]
-            if column > row:
-                ax.set_visible(False)
-                continue
             if column == row:
                 handles = draw_variable(ax, subject, k, values, list(range(subject.rank)), with_mixture=False)
                 ax.set_yticks([])
