@@ -232,7 +232,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         ...     [[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]]
         ... )  # two differ in one variable
         >>> groups = np.arange(600) % 3
-        >>> X = np.random.default_rng(0).normal(size=(600, 5)) + centers[groups]
+        >>> X = np.random.default_rng(2).normal(size=(600, 5)) + centers[groups]
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("ignore", smp.exceptions.RivalSolutionsWarning)
         ...     model = smp.SmoothProductMixture(3, random_state=0).fit(X)
