@@ -109,8 +109,9 @@ def test_fit_predict():
 
 
 def test_not_converging_warns_and_still_fits():
+    overlapping = smp.datasets.make_smooth_mixture("laplace", 500, 4, 3, random_state=0).X
     with pytest.warns(ConvergenceWarning):
-        fitted = estimator(max_iter=2, tol=0.0, n_init=1).fit(X)
+        fitted = estimator(n_components=3, max_iter=2, tol=0.0, n_init=1).fit(overlapping)
     assert not fitted.converged_
     assert fitted.n_iter_ == 2
     assert fitted.result_.attrs["status"] == "max_sweeps"

@@ -28,7 +28,7 @@ SCREENING_PASSES, MOST_SCREENED = 10, 8
 #: Candidates that are this far below the best by then, in nats, do not go on; nor do more than so many.
 KEPT_BELOW, MOST_KEPT = 12.0, 2
 #: At the end, the best fit is tried again from its posteriors to this power, with coordinates chosen by these.
-SHARPER = 3
+SHARPER = 5
 #: Mean of the largest posteriors above which sharper ones are the same.
 CLEAR = 0.995
 #: Rivals of the best fit are looked for again, so many times at most, where one of them is better.

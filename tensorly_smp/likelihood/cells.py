@@ -231,9 +231,8 @@ def choose_cells(
             chosen.append(n)
             categories.append(values_of_bins(observed.distinct, np.asarray(edges[n])))
             continue
-        transform = _needed_transform(exact, rank, *exact.interval(bounds[n]))
-        lines[n] = _Line.of(exact, bounds[n], transform)
-        needed = max(needed, _knots_needed(exact, rank, lines[n].low, lines[n].high, transform))
+        lines[n], n_knots = _needed_line(exact, rank, bounds[n])
+        needed = max(needed, n_knots)
     cells = Cells(
         basis=spline_basis(next((size for size in BASIS_NUMBERS if size - 3 >= needed), BASIS_NUMBERS[-1])),
         low=np.zeros(n_variables),
@@ -278,8 +277,10 @@ def curved_cells(
     lines = [[_Line()] * values.shape[1] for _ in SCALES]
     for n in cells.smooth:
         observed = Observed.of(values[:, n], sample_weight, rounding=0.0)
+        apart = observed.without_atoms(rank)
+        narrowest = apart.narrowest(rank)
         for line, scale in zip(lines, SCALES, strict=True):
-            line[n] = _Line.of(observed, bounds[n], _arcsinh_around(observed.without_atoms(rank), rank, scale))
+            line[n] = _Line.of(observed, bounds[n], _arcsinh(apart, narrowest, scale))
     return tuple(_on_lines(cells, line) for line in lines)
 
 
@@ -338,27 +339,33 @@ def _on_lines(cells: Cells, lines: Sequence[_Line]) -> Cells:
     return replace(cells, resolution=np.where(steps > 0.5 * width, steps, 0.0))
 
 
-def _needed_transform(observed: Observed, rank: int, low: float, high: float) -> ArcsinhTransform:
-    """The variable itself, unless even the largest basis is too coarse for its narrowest component.
+def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[_Line, float]:
+    """Cells of the variable itself, unless even the largest basis is too coarse for its narrowest component.
 
     Then that is what the scale goes by, if it helps: of two components, narrow and far apart, one would gain and the
-    other lose. A value that many samples share would look like a component without a width.
+    other lose. A value that many samples share would look like a component without a width. Returned with the number of
+    knots that are needed.
     """
     enough = BASIS_NUMBERS[-1] - 3
-    if _knots_needed(observed, rank, low, high) <= enough:
-        return LINEAR
+    line = _Line.of(observed, bounds, LINEAR)
+    n_knots = _knots_needed(observed, rank, line.low, line.high)
+    if n_knots <= enough:
+        return line, n_knots
     apart = observed.without_atoms(rank)
-    needed = _knots_needed(apart, rank, low, high)
-    curved = _arcsinh_around(apart, rank)
-    return curved if enough < needed and _knots_needed(apart, rank, low, high, curved) < needed else LINEAR
+    needed = _knots_needed(apart, rank, line.low, line.high)
+    curved = _arcsinh(apart, apart.narrowest(rank))
+    if needed <= enough or _knots_needed(apart, rank, line.low, line.high, curved) >= needed:
+        return line, n_knots
+    line = _Line.of(observed, bounds, curved)
+    return line, _knots_needed(observed, rank, line.low, line.high, curved)
 
 
-def _arcsinh_around(observed: Observed, rank: int, times: float = 1.0) -> ArcsinhTransform:
-    """Transform whose center and scale are those of the narrowest component.
+def _arcsinh(observed: Observed, around: tuple[float, float], times: float = 1.0) -> ArcsinhTransform:
+    """Transform whose center and scale are those of an interval, as of the narrowest component.
 
     Of values that are nearly all the same, and of those whose range is next to that of all floats, the variable itself.
     """
-    first, last = observed.narrowest(rank)
+    first, last = around
     if observed.distinct[-1] / 8 - observed.distinct[0] / 8 > np.finfo(np.float64).max / 64:
         return LINEAR
     scale = times * max(last - first, observed.step)

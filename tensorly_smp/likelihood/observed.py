@@ -233,6 +233,8 @@ class Observed:
         lengths = ends - starts
         # Of several, the one nearest to the middle, so that it is the same of mirrored values.
         ties = np.flatnonzero(lengths <= lengths.min() * (1.0 + 1e-9))
+        if len(ties) == 1:
+            return float(starts[ties[0]]), float(ends[ties[0]])
         low, high = _central(self.distinct, self.counts, 0.25)
         nearest = ties[np.argmin(np.abs(0.5 * starts[ties] + 0.5 * ends[ties] - (0.5 * low + 0.5 * high)))]
         return float(starts[nearest]), float(ends[nearest])
