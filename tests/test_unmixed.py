@@ -169,6 +169,7 @@ def test_weights_are_counts(frame):
     assert np.abs(np.abs(weighted.unmixing_.values) - np.abs(repeated.unmixing_.values)).max() < 0.2
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # the tolerance is coarse
 def test_arrays_and_data_arrays(data):
     X = data.X[:300] @ MIXING.T
     of_array = fit(X, tol=0.1)
