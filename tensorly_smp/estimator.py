@@ -30,9 +30,8 @@ from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.spline_dataset import fine_probabilities
-from tensorly_smp.dependence.check import dependence_warning, quick_rows
+from tensorly_smp.dependence.check import dependence_warning
 from tensorly_smp.exceptions import (
-    DependenceWarning,
     IdentifiabilityWarning,
     InvalidInputError,
     InvalidTypeError,
@@ -326,7 +325,8 @@ class SmoothProductMixture(FittedMixture):
             warn(" ".join(issues), IdentifiabilityWarning)
         if rivals := rivals_warning(dataset, binning.variables):
             warn(rivals)
-        if dependent := self._dependence_warning(data, posterior, variables.discrete):
+        some = data.subsample.values, self.density_ if posterior is None else posterior, data.subsample_weights
+        if dependent := dependence_warning(*some, variables.discrete, binning.variables):
             warn(dependent)
         return self
 
@@ -642,21 +642,6 @@ class SmoothProductMixture(FittedMixture):
             random_state=self.random_state,
             callback=self.callback,
             verbose=verbose,
-        )
-
-    def _dependence_warning(
-        self, data: ReadSamples | ReadChunks, posterior: np.ndarray | None, discrete: Sequence[int]
-    ) -> DependenceWarning | None:
-        """Quick check of the subsample for dependence within components, from its posteriors if they are known."""
-        values = data.subsample.values
-        weights = data.subsample_weights
-        rows = quick_rows(len(values), values.shape[1], self.n_components)
-        return dependence_warning(
-            values[rows],
-            self.density_.posterior(values[rows]) if posterior is None else posterior[rows],
-            None if weights is None else weights[rows],
-            discrete,
-            self.binning_.variables,
         )
 
     def _density_name(self) -> str:

@@ -169,13 +169,11 @@ def test_weights_are_counts(frame):
     assert np.abs(np.abs(weighted.unmixing_.values) - np.abs(repeated.unmixing_.values)).max() < 0.2
 
 
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")  # the tolerance is coarse
 def test_arrays_and_data_arrays(data):
-    X = data.X[:300] @ MIXING.T
-    coarse = smp.UnmixedProductMixture(2, tol=0.1, random_state=0)
-    of_array = clone(coarse).fit(X)
+    X = data.X[:500] @ MIXING.T
+    of_array = fit(X, tol=0.1)
     labelled = xr.DataArray(X.T, dims=("variable", "sample"), coords={"variable": list("pqrs")})
-    of_labelled = clone(coarse).fit(labelled)
+    of_labelled = fit(labelled, tol=0.1)
     np.testing.assert_array_equal(of_array.unmixing_.values, of_labelled.unmixing_.values)
     assert of_labelled.unmix(labelled).dims == ("variable", "sample")
     assert of_labelled.predict(labelled).dims == ("sample",)

@@ -9,7 +9,8 @@ import numpy as np
 
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import joined
-from tensorly_smp.codes.thinning import thinned
+from tensorly_smp.codes.thinning import at_most, thinned
+from tensorly_smp.densities.mixture_density import SampleDensity
 from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
 from tensorly_smp.exceptions import DependenceWarning
 
@@ -47,9 +48,7 @@ def pair_tests(
     n_variables = values.shape[1]
     most = max(MOST_ENTRIES // (rank * n_variables), _LEAST_ROWS)
     if len(values) > most:  # of very many variables
-        rows = np.arange(most) * len(values) // most
-        values = values[rows]
-        weights = weights[rows]
+        values, weights = values[at_most(len(values), most)], weights[at_most(len(values), most)]
     posterior = density.posterior(values)
     scores = PairScores.of(values, posterior, weights)
     tests = judge_pairs(scores)
@@ -89,12 +88,12 @@ def quick_rows(n_samples: int, n_variables: int, rank: int) -> np.ndarray:
     """
     affordable = QUICK_ENTRIES // (min(n_variables, QUICK_VARIABLES) * rank)
     most = int(np.clip(affordable, _LEAST_ROWS, QUICK_ROWS))
-    return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
+    return at_most(n_samples, most)
 
 
 def dependence_warning(
     values: np.ndarray,
-    posterior: np.ndarray,
+    posterior: np.ndarray | SampleDensity,
     weights: np.ndarray | None,
     discrete: Sequence[int],
     names: Sequence[Hashable],
@@ -107,7 +106,7 @@ def dependence_warning(
     ----------
     values : ndarray (n_samples, n_variables)
         Samples of the fit, NaN = missing; only the rows of :func:`quick_rows` are looked at.
-    posterior : ndarray (n_samples, rank)
+    posterior : ndarray (n_samples, rank), or the density that gives it
     weights : ndarray (n_samples,) or None
     discrete : sequence of int
         Positions of the discrete variables, which no linear map can unmix.
@@ -125,13 +124,15 @@ def dependence_warning(
     chosen = np.arange(n_variables)
     if n_variables > QUICK_VARIABLES:
         chosen = np.sort(as_generator(random_state).choice(n_variables, QUICK_VARIABLES, replace=False))
-    rows = quick_rows(len(values), n_variables, posterior.shape[1])
+    rank = posterior.shape[1] if isinstance(posterior, np.ndarray) else len(posterior.weights)
+    rows = quick_rows(len(values), n_variables, rank)
     used = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)[rows]
     if not used.sum() > 0.0:
         return None
     # A weight of ten is ten samples to the fit; as evidence it counts for no more than one.
     used = used * (used.sum() / (used @ used))
-    scores = PairScores.of(values[np.ix_(rows, chosen)], posterior[rows], used)
+    some = posterior[rows] if isinstance(posterior, np.ndarray) else posterior.posterior(values[rows])
+    scores = PairScores.of(values[np.ix_(rows, chosen)], some, used)
     tests = judge_pairs(scores)
     sizes = np.where(np.isnan(tests.strength), 0.0, scores.sizes)
     shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), np.finfo(float).tiny)

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.plotting.marginal import (
-    Levels,
-    axis_of,
-    draw_variable,
-    level_ticks,
-    levels_of,
-    note_left_out,
-    span,
-)
+from tensorly_smp.plotting.marginal import Levels, axis_of, draw_variable, level_ticks, levels_of, note_left_out, span
 from tensorly_smp.plotting.names import axis_names
 from tensorly_smp.plotting.scales import AxisScale, draw_on
 from tensorly_smp.plotting.style import (
