@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp._support.checks import checked_integer, checked_tolerance, warn
 from tensorly_smp._support.progress import checked_verbose, logger
 from tensorly_smp._support.randomness import RandomState, spawn_generators
+from tensorly_smp.codes.sample_sums import sample_sums
 from tensorly_smp.dependence.check import dependence_warning
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.estimator import SmoothProductMixture
@@ -258,9 +259,12 @@ class UnmixedProductMixture(FittedMixture):
         the sources, under the names of the variables that they are nearest to.
         """
         values, weights = self._in_memory(X, sample_weight)
+        sources = self._unmixed_density.to_sources(values)
+        matrix = self.result_["unmixing"].transpose("source", "variable").values
         return self.mixture_._replicates(
-            self._unmixed_density.to_sources(values),
+            sources,
             weights,
+            sample_sums(sources, weights, self.binning_.edges, values, matrix),
             n_replicates,
             method=method,
             n_points=n_points,

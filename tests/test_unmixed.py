@@ -334,6 +334,7 @@ def test_saved_models_come_back(model, frame, tmp_path, suffix):
     xr.testing.assert_identical(again.result_, model.result_)
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")  # the tolerance is coarse
 def test_parameters_of_the_mixture_are_saved(frame, tmp_path):
     pytest.importorskip("h5netcdf")
     mixture = smp.SmoothProductMixture(penalty="aic", n_bins=8)

@@ -274,7 +274,8 @@ def diagonalized(samples: MixedSamples, candidate: Candidate) -> Candidate:
         covariances.append((1.0 - some) * covariance + some * np.diag(np.diag(covariance) + 1e-12))
         totals.append(total)
     found = joint_diagonalizer(np.stack(covariances), np.array(totals) / sum(totals))
-    return Candidate(f"{candidate.name}, diagonalized", found @ candidate.unmixing, candidate.posterior)
+    name = f"{candidate.name.removesuffix(', diagonalized')}, diagonalized"
+    return Candidate(name, found @ candidate.unmixing, candidate.posterior)
 
 
 def search_unmixing(

@@ -443,6 +443,27 @@ def test_save_refuses_by_name_what_load_would_not_read(any_path, name):
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("refine", "best"), ("penalty_criterion", "?"), ("n_samples", "many"), ("n_samples", 0)],
+        *[("max_iter", -5), ("max_iter", 2.5), ("tol", "abc"), ("tol", -1.0)],
+    ],
+)
+def test_what_a_bootstrap_could_not_use_is_refused(tmp_path, name, value):
+    pytest.importorskip("h5netcdf")
+    model = fit()
+    model.result_.attrs[name] = value
+    with pytest.raises(InvalidInputError, match=f"could not be loaded again: .*{name} is"):
+        model.save(tmp_path / "model.nc")
+
+
+def test_an_empty_path_is_refused(model):
+    for call in (model.save, smp.load):
+        with pytest.raises(InvalidInputError, match="path is empty"):
+            call("")
+
+
+@pytest.mark.parametrize(
     "value", ["Oslo", "", "å", 3, 2.5, True, [1, 2], (1.0, 2.0), np.arange(3), np.float32(1)], ids=str
 )
 def test_attributes_that_were_added_are_kept(any_path, value):
