@@ -118,7 +118,6 @@ def plot_pairs(
     scales = {n: axis[1] for n, axis in axes_of.items()}
     for ax in places[np.triu_indices(side, 1)]:
         ax.set_visible(False)
-    handles: list[Any] = []
     for row, k in enumerate(positions):
         for column, j in enumerate(positions[: row + 1]):
             ax = places[row, column]
