@@ -41,7 +41,7 @@ from tensorly_smp.densities.spline_dataset import spline_density
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
 from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.fitting.fit_samples import in_memory
-from tensorly_smp.fitting.starts import SearchedSamples, search
+from tensorly_smp.fitting.starts import SearchSamples, search
 from tensorly_smp.likelihood.expectation import expectation
 
 N_VARIABLES, RANK, N_SAMPLES, N_BINS = 10, 10, 10_000, 15
@@ -128,7 +128,7 @@ def stages(repeats: int, n_samples: int) -> Iterator[Line]:
     samples = in_memory(X, smp.choose_binning(X, n_bins=N_BINS), None)
     works: dict[str, Work] = {
         "bins and codes": lambda: smp.encode_samples(X, smp.choose_binning(X, n_bins=N_BINS)),
-        "search": lambda: search(SearchedSamples(samples.values, None, (), RANK), RANK, "auto", 0, None, 0),
+        "search": lambda: search(SearchSamples(samples.values, None, (), RANK), RANK, "auto", 0, None, 0),
         "densities": lambda: spline_density(model.result_, model.factors_),
         "whole": lambda: default_fit(X),
     }

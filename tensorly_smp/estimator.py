@@ -541,7 +541,7 @@ class SmoothProductMixture(FittedMixture):
         >>> bool((low < model.weights_).all() and (model.weights_ < high).all())
         True
         """
-        values, weights = self._in_memory(X, sample_weight)
+        values, weights = self._read_in_memory(X, sample_weight)
         return self._replicates(
             values,
             weights,

@@ -279,7 +279,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         here = present_dim(X, self.sample_dim)
         return read_samples(X, self.binning_.variables, here)
 
-    def _in_memory(self, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read_in_memory(self, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Samples in the order of the fit's variables, and their weights, for a bootstrap; chunks are refused."""
         check_is_fitted(self)
         if is_chunked(X):

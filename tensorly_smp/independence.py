@@ -65,9 +65,8 @@ def check_independence(
     sum_m p_mr g_a g_b has mean zero under independence: with a = b = 1 it is a rank correlation, the others see
     dependence that bends, such as a circle. Scores of one component, and their sums over all, are tested together by
     a quadratic form, the rank correlations also by themselves, and the p-values of a pair are combined (Liu and Xie
-    2020). That weights, densities and
-    so posteriors were fitted is taken into account to first order by taking off what their own scores explain, with
-    moments from draws of the model, so that no fit is repeated.
+    2020). That weights and densities, and so the posteriors, were fitted is taken into account to first order by taking
+    off what their own scores explain, with moments from draws of the model, so that no fit is repeated.
 
     A fit that merges two groups, or splits one, has dependent components too: the report is about the fitted model, not
     about the groups that there may be. The test knows of pairs only, and of low degrees.

@@ -43,7 +43,7 @@ from tensorly_smp.exceptions import (
     TensorlySmpError,
 )
 from tensorly_smp.fitting.fit_samples import ReadSamples
-from tensorly_smp.fitting.starts import Searched, SearchedSamples, search_each
+from tensorly_smp.fitting.starts import Searched, SearchSamples, search_each
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.identifiability.issues import n_parameters
 from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
@@ -446,7 +446,7 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
         model._check_parameters()
         data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None)
         variables = Variables.of(data.subsample, model.support, model.discrete, data.subsample_weights)
-        samples = SearchedSamples(data.subsample.values, data.subsample_weights, variables.discrete, max(ranks))
+        samples = SearchSamples(data.subsample.values, data.subsample_weights, variables.discrete, max(ranks))
         with one_blas_thread():
             return search_each(samples, ranks, model.n_init, job.seed)
     except (TensorlySmpError, ValueError):

@@ -259,7 +259,7 @@ class UnmixedProductMixture(FittedMixture):
         How far samples move the matrix is not in them. X are the samples of the fit, as variables; the Dataset is of
         the sources, under the names of the variables that they are nearest to.
         """
-        values, weights = self._in_memory(X, sample_weight)
+        values, weights = self._read_in_memory(X, sample_weight)
         sources = self._unmixed_density.to_sources(values)
         matrix = self.result_["unmixing"].transpose("source", "variable").values
         return self.mixture_._replicates(

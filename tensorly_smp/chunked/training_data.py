@@ -1,4 +1,4 @@
-"""Chunked samples as the estimator takes them in."""
+"""The door through which the estimator reads samples, in memory or in chunks; and its form for chunks."""
 
 from __future__ import annotations
 

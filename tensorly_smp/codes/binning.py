@@ -317,7 +317,7 @@ def binning_of_values(
             if is_stretched or are_crowded(observed, spaced, own):
                 stretched.append(name)
     if stretched:
-        found.append(_stretched_warning(stretched))
+        found.append(_outlier_warning(stretched))
     if constant:
         found.append(_constant_warning(constant, values, names))
     binning = Binning(tuple(edges), tuple(names), strategy, frozenset(constant))
@@ -331,7 +331,7 @@ def binning_of_values(
     return binning, found
 
 
-def _stretched_warning(stretched: Sequence[Hashable]) -> OutlierWarning:
+def _outlier_warning(stretched: Sequence[Hashable]) -> OutlierWarning:
     """A warning of variables whose uniform bins are too wide for nearly all values."""
     return OutlierWarning(
         f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "

@@ -1,1 +1,1 @@
-"""Factors to continuous densities."""
+"""Factors, or log-splines of every component, go in; continuous densities come out."""

@@ -1,4 +1,7 @@
-"""Check of a fitted model for dependence within components: thoroughly, and in a few milliseconds inside a fit."""
+"""Tests of a fitted model for dependence within components: all pairs against draws, or quickly, inside a fit.
+
+The statistics and p-values of a pair are in :mod:`tensorly_smp.dependence.pairs`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def pair_tests(
     Parameters
     ----------
     density : MixtureDensity
-        With samples of it, and posteriors.
+        For the posteriors, and to draw from.
     values : ndarray (n_samples, n_variables)
         NaN = missing.
     weights : ndarray (n_samples,)

@@ -1,1 +1,1 @@
-"""Histograms to the factors that they share."""
+"""Histograms, and weights and factors to start from, go in; the weights and factors that they share come out."""

@@ -1,4 +1,6 @@
-"""Parts of a sweep: the loss with the weights' step, and the step of one factor.
+"""Parts of a sweep: the loss with the improved weights, and the improved factor of one variable.
+
+How a block is improved, step size and line search included, is for the solvers in :mod:`tensorly_smp.factors.updates`.
 
 Blocks are solved as they are, or, on JAX, in compiled functions: one for the weights and one for the factors, which all
 variables share whose unfoldings have the same shape. A whole sweep as one function, for ten variables of 15 bins, takes
@@ -23,7 +25,7 @@ AnyLoss = TypeVar("AnyLoss", bound=Loss)
 
 
 class Steps(ABC, Generic[AnyLoss]):
-    """The steps of one start alone, which remember where it is: a solver at work on a loss."""
+    """A solver at work on the blocks of a loss; of one start alone, for it keeps what the solver remembers of each."""
 
     def __init__(self, loss: AnyLoss, solver: BlockSolver) -> None:
         self.loss = loss

@@ -1,4 +1,4 @@
-"""Block solvers by name: each lowers the value of one block and stays on the simplex."""
+"""Block solvers by name: each lowers the value of one block and stays on the simplex; line searches are here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Multiplicative:
 
 
 class _Point(NamedTuple):
-    """State of mirror descent: x, the block's value there, the last accepted step, and their number."""
+    """State of mirror descent: x, its value, the last accepted step size, steps so far, whether the last moved x."""
 
     x: Tensor
     value: Tensor

@@ -51,10 +51,10 @@ class Discretization:
     ) -> Binning:
         """Bins on which a refinement starts.
 
-        The refinement has cells of its own, far values and all. Here such values must not leave a few bins to the
-        others: uniform bins span the central values then, and where nearly all values would share a few bins all the
-        same, bins are quantiles. And discrete values must not share a bin. Unless bins must be uniform, for densities
-        that are made of them.
+        The refinement has cells of its own, which reach to far values. Bins of a start need not: with far values,
+        uniform bins span the central ones only, and where nearly all values would share a few bins even so, bins are
+        quantiles. The values of a discrete variable get a bin each, unless they are too many. Where bins must be
+        uniform, because densities are made of them, they are.
         """
         if isinstance(self.binning, Binning):
             return self.binning

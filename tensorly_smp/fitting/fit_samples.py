@@ -1,4 +1,4 @@
-"""Interface between the likelihood and the samples of a fit, wherever they are, and its form for samples in memory."""
+"""Samples of a fit: what the stages ask of them, wherever they are, and those that are in memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ EM_SMOOTHING = 0.1
 
 
 class FitSamples(Protocol):
-    """Samples of a fit, in bins that have been chosen. What a posterior is, is theirs alone to know."""
+    """Samples of a fit, in bins that have been chosen: in memory, or in chunks.
+
+    In memory a posterior is an array; in chunks it is kept nowhere, and what stands for it are its counts.
+    """
 
     @property
     def binning(self) -> Binning:
@@ -133,14 +136,14 @@ class ReadSamples:
 
 @dataclass(frozen=True, eq=False)
 class SamplesInMemory:
-    """The samples themselves.
+    """Samples of a fit that are in memory, in bins that have been chosen.
 
     Attributes
     ----------
     values : ndarray (n_samples, n_variables)
         NaN = missing.
     codes : Codes
-        The same samples.
+        Their bins.
     weights : ndarray (n_samples,) or None
     some : SamplesInMemory, optional
         Those that cells are chosen by and starts compared on, if these are not all.

@@ -1,4 +1,8 @@
-"""Last stage of a fit: from the starts to the result, by EM, by smoothed EM, or by the decomposition alone."""
+"""Last stage of a fit: from samples in bins to the result.
+
+Starts are found (:mod:`tensorly_smp.fitting.starts`) and refined: by smoothed EM, by the decomposition and EM on the
+bins, or by the decomposition alone.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,19 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitting.coupled_stage import MOST_VARIABLES_FOR_STARTS, Decomposition
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, SamplesInMemory
-from tensorly_smp.fitting.multistart import OTHER_CLUSTERS, RefinedCandidates, Rival, is_as_near, refine_candidates
-from tensorly_smp.fitting.multistart import Callback as PassCallback
+from tensorly_smp.fitting.multistart import (
+    OTHER_CLUSTERS,
+    PassCallback,
+    RefinedCandidates,
+    Rival,
+    is_as_near,
+    refine_candidates,
+)
 from tensorly_smp.fitting.other_starts import End, labels_of, near_starts, other_starts
 from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace
 from tensorly_smp.fitting.starts import (
     Searched,
-    SearchedSamples,
+    SearchSamples,
     Starts,
     binned_factors,
     decomposed_starts,
@@ -65,7 +75,7 @@ class FitResult:
 
 @dataclass(frozen=True)
 class Refinement:
-    """Settings by which starts are found and refined; all as the parameters of the estimator.
+    """Finds the starts of a fit and refines them; settings are those of the estimator.
 
     `searched` is the result of a search of the same samples, in place of a new one.
     """
@@ -82,7 +92,7 @@ class Refinement:
         return FitResult(self._on_bins(samples, variables))
 
     def _on_bins(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
-        """The Dataset after the coupled decomposition, and EM on the bins unless that is all."""
+        """The Dataset after the coupled decomposition, followed by EM on the bins unless ``refine=None``."""
         starts = self._searched(samples, variables) if self._is_searched else None
         solution = self._decomposed(samples, starts)
         stopped = stopped_status(solution)
@@ -158,7 +168,7 @@ class Refinement:
         options = self.decomposition
         found = self.searched
         if found is None:
-            searched = SearchedSamples(
+            searched = SearchSamples(
                 samples.subsample.values, samples.subsample.weights, variables.discrete, options.rank
             )
             found = search(
@@ -236,7 +246,7 @@ class Refinement:
                 n_iter_max=n_iter_max,
                 tol=10.0 * options.tol,
                 n_jobs=options.n_jobs,
-                callback=None if options.callback is None else _on_bins(options.callback, samples),
+                callback=None if options.callback is None else _binned_callback(options.callback, samples),
                 verbose=options.verbose,
             )
 
@@ -257,7 +267,7 @@ class Refinement:
             return best, fit, rivals
         of_all = {i: self._of_all(samples, rival.fit) for i, rival in rivals.items()}
         fits = {best: fit} | {i: each for i, each in of_all.items() if each.status is not StopReason.INTERRUPTED}
-        order = sorted(fits, key=lambda i: (-fits[i].information, i != best))
+        order = sorted(fits, key=lambda i: (-fits[i].akaike, i != best))
         first = order[0]
         top = fits[first]
         subsample = samples.subsample
@@ -269,7 +279,7 @@ class Refinement:
         for i in list(logs)[1:]:
             deviation = deviation_of_difference(logs[first], logs[i], subsample.weights)
             deviation *= (top.total_weight / total) ** 0.5  # of all samples
-            if is_as_near(top.information - fits[i].information, deviation):
+            if is_as_near(top.akaike - fits[i].akaike, deviation):
                 near[i] = Rival(fits[i], deviation)
         return first, top, near
 
@@ -317,7 +327,7 @@ def _smooth_result(
         Solution(
             dataset=with_smooth_fit(plain, rival.fit, bounds)[0],
             labels=_clusters(subsample, rival.fit),
-            criterion=rival.fit.information - fit.information,
+            criterion=rival.fit.akaike - fit.akaike,
             deviation=rival.deviation,
             candidate=i,
         )
@@ -356,7 +366,7 @@ def _log_densities(samples: SamplesInMemory, fit: SmoothFit) -> np.ndarray:
     return samples.assign_to_grid(fit.cells).log_densities(fit.mixture)
 
 
-def _on_bins(callback: Callback, samples: FitSamples) -> PassCallback:
+def _binned_callback(callback: Callback, samples: FitSamples) -> PassCallback:
     """The caller's callback, given histograms on the bins under the posteriors of a pass."""
     subsample = samples.subsample
     total = len(subsample.values) if subsample.weights is None else float(subsample.weights.sum())

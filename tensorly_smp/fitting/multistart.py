@@ -23,28 +23,29 @@ from tensorly_smp.likelihood.nonnested import deviation_of_difference
 from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
 from tensorly_smp.search.rivals import rival_moves
 
-#: Passes after which candidates are compared, and candidates of a start that are: the first ones.
+#: Passes of EM after which candidates are compared, and how many of a start take part: its first ones.
 SCREENING_PASSES, MOST_SCREENED = 6, 8
-#: At the end, the best fit is tried again from its posteriors to this power, with coordinates chosen by these.
+#: At the end, the best fit is tried again from its posteriors raised to this power, by which the coordinates are then
+#: chosen as well.
 SHARPER = 5
-#: Mean of the largest posteriors above which sharper ones are the same.
+#: If the largest posterior of a sample is above this on average, sharper ones would be the same.
 CLEAR = 0.995
-#: Rivals of the best fit are looked for again, so many times at most, where one of them is better.
+#: Most times that rivals are looked for; again only if one of them turned out better than the best fit.
 MOST_AGAIN = 2
 #: Solutions that are no more than this below the best are its rivals: in nats, or in standard deviations of the
 #: difference, whichever is more (the test of Vuong 1989 at 5 %).
 RIVAL_BELOW, RIVAL_DEVIATIONS = 3.0, 1.96
-#: At most so many, if their clusters agree less than this (adjusted Rand index) with those of the best and of
-#: each other.
+#: Most rivals that are kept, and the agreement (adjusted Rand index) below which their clusters count as others than
+#: those of the best and of each other.
 MOST_RIVALS, OTHER_CLUSTERS = 5, 0.9
-#: Candidates with other clusters that are no more than so many nats farther below the best after the first passes are
-#: followed to their end, at most so many at a time.
+#: Nats that a candidate with other clusters may still gain on the best after the first passes: those that would then be
+#: rivals are followed to their end, at most so many at a time.
 NEAR_RIVAL, MOST_FOLLOWED = 8.0, 4
-#: Farther below the best than this, in nats, none is looked at.
+#: Candidates that are farther below the best than this, in nats, are not looked at.
 HOPELESS = 100.0
 
 #: Called before every pass with the posteriors and the penalized log-likelihood; returning True stops.
-Callback = Callable[[np.ndarray, float], bool | None]
+PassCallback = Callable[[np.ndarray, float], bool | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class RefinedCandidates:
     best : int
         Its position.
     criteria : ndarray (n_candidates,)
-        Log-likelihood less the effective number of parameters, in nats, as far as a candidate was followed.
+        `SmoothFit.akaike` of every candidate, as far as it was followed; NaN for those that were not.
     agreement : ndarray (n_candidates,)
         Adjusted Rand index of the clusters with those of the best.
     origins : list of str
@@ -100,10 +101,10 @@ def refine_candidates(
     n_iter_max: int = 1000,
     tol: float = 1e-6,
     n_jobs: int | None = None,
-    callback: Callback | None = None,
+    callback: PassCallback | None = None,
     verbose: int = 0,
 ) -> RefinedCandidates:
-    """Smoothed EM from several candidates; the best by Akaike's criterion.
+    """Smoothed EM from several candidates, of which the one with the highest `SmoothFit.akaike` wins.
 
     The first candidates of a start are followed for a few passes; the very first of them, and the best by then, are
     followed to their end. The better of the two is tried again from sharper posteriors. Then its rivals are looked for:
@@ -121,8 +122,8 @@ def refine_candidates(
     cells : Cells
         Of the smooth densities.
     others : sequence of Cells
-        Of these every variable gets those that suit it better, if any do, by the same criterion and the posteriors of
-        the best candidate after a few passes, and once more at the end by sharper ones.
+        Alternatives to `cells`: every variable gets the ones that suit it best by Akaike's criterion, given the
+        posteriors of the best candidate after a few passes, and once more at the end, given sharper ones.
     criterion, n_iter_max, tol
         As for :func:`tensorly_smp.likelihood.smooth_em.smooth_em`.
     n_jobs : int, optional
@@ -154,7 +155,7 @@ def refine_candidates(
         run = _Run(first, others, samples, options | dict(callback=call), n_iter_max)
         # Who gives a start wants the solution there.
         reached = run.follow_all(own, with_rivals=any(candidates[i].origin != "given" for i in own))
-        bar.advance(criterion=reached.best.information)
+        bar.advance(criterion=reached.best.akaike)
         return reached
 
     with (
@@ -179,7 +180,7 @@ def refine_candidates(
     ends = [start if each is None else each.posterior for start, each in zip(starts, fits, strict=True)]
     clusters = [posterior.argmax(axis=1) for posterior in ends]
     tables = [contingency(clusters[best], each, fit.mixture.rank, samples.weights) for each in clusters]
-    criteria = np.array([np.nan if each is None else each.information for each in fits])
+    criteria = np.array([np.nan if each is None else each.akaike for each in fits])
     is_stopped = is_interrupted or fit.status is StopReason.CALLBACK
     rivals = {} if is_stopped else _rivals({i: end for i in followed if (end := fits[i])}, best, samples)
     return RefinedCandidates(
@@ -220,7 +221,7 @@ def _rivals(fits: dict[int, SmoothFit], best: int, samples: SamplesInMemory) -> 
     others = {i: fits[i] for i in fits if i != best}
     found: dict[int, Rival] = {}
     for i in _with_other_clusters(others, fits[best], samples.weights):
-        below = fits[best].information - others[i].information
+        below = fits[best].akaike - others[i].akaike
         if below > HOPELESS:
             break
         rival = Rival(others[i], _deviation(others[i], fits[best], on_cells))
@@ -235,7 +236,7 @@ def is_as_near(below: float, deviation: float) -> bool:
     Parameters
     ----------
     below : float
-        What the criterion of one is below that of the other, in nats.
+        How far the criterion of one is below that of the other, in nats.
     deviation : float
         Standard deviation of the difference.
     """
@@ -258,7 +259,7 @@ def _with_other_clusters(fits: dict[int, SmoothFit], best: SmoothFit, weights: n
 
 
 def _ranked(fit: SmoothFit | None) -> float:
-    return -np.inf if fit is None else _rounded(fit.information)
+    return -np.inf if fit is None else _rounded(fit.akaike)
 
 
 def _rounded(value: float) -> float:
@@ -281,7 +282,10 @@ class _Reached:
 
 
 class _Run:
-    """The candidates of one start on their way."""
+    """Smoothed EM of the candidates of one start: which are followed, how far, and on which cells.
+
+    `warm_starts` has the penalties and the mixture that the next fit of a candidate begins near.
+    """
 
     def __init__(
         self,
@@ -300,7 +304,7 @@ class _Run:
         self.n_iter_max = n_iter_max
         self.fits: dict[int, SmoothFit] = {}
         self.followed: set[int] = set()
-        self.near: dict[int, tuple[np.ndarray, SmoothMixture]] = {}
+        self.warm_starts: dict[int, tuple[np.ndarray, SmoothMixture]] = {}
         self.chosen_by: np.ndarray | None = None
         self.first_move = 0
 
@@ -357,7 +361,7 @@ class _Run:
         waiting = {i: each for i, each in self.fits.items() if i not in self.followed and i != best}
         chosen = [] if best in self.followed else [best]
         for i in _with_other_clusters(waiting, self.fits[best], self.weights):
-            below = self.fits[best].information - waiting[i].information - NEAR_RIVAL
+            below = self.fits[best].akaike - waiting[i].akaike - NEAR_RIVAL
             if below > HOPELESS or len(chosen) >= MOST_FOLLOWED:
                 break
             if is_as_near(below, _deviation(waiting[i], self.fits[best], self._on_cells)):
@@ -371,13 +375,13 @@ class _Run:
         fit = smooth_em(
             self.samples,
             posterior,
-            near=self.near.get(i),
+            near=self.warm_starts.get(i),
             n_rounds=n_rounds,
             n_iter_max=n_passes,
             **self.options,
         )
         self.fits[i] = fit
-        self.near[i] = (fit.total_penalty, fit.mixture)
+        self.warm_starts[i] = (fit.total_penalty, fit.mixture)
 
     def _improve_by_sharper(self) -> None:
         """Refit from sharper posteriors, with coordinates and penalties chosen anew by these; kept if that is better.
@@ -391,19 +395,19 @@ class _Run:
         sharper = before.posterior**SHARPER
         sharper /= sharper.sum(axis=1, keepdims=True)
         samples = self.samples
-        near = self.near
-        self.near = {}
+        warm_starts = self.warm_starts
+        self.warm_starts = {}
         if self.choices:
             self._choose_cells(i, sharper)
         self._follow(i, sharper, self.n_iter_max, N_ROUNDS)
         if not self._is_better(i, before):
             self.samples = samples
-            self.near = near
+            self.warm_starts = warm_starts
 
     def _is_better(self, i: int, before: SmoothFit) -> bool:
         """Compare the fit of a candidate with the one before, and put that back unless the new one is better."""
         after = self.fits[i]
-        if not self._is_stopped(i) and after.information > before.information:
+        if not self._is_stopped(i) and after.akaike > before.akaike:
             return True
         self.fits[i] = replace(before, status=after.status) if self._is_stopped(i) else before
         return False
@@ -415,7 +419,7 @@ class _Run:
         self.samples, near = on_best_cells(
             self.samples, others, self.assign_to_grid, posterior, self.options["criterion"]
         )
-        self.near = {i: near}
+        self.warm_starts = {i: near}
 
     def _is_as_chosen(self, posterior: np.ndarray) -> bool:
         """True if these posteriors have the clusters that the cells were last chosen by, if there is a choice."""
@@ -426,7 +430,7 @@ class _Run:
         return adjusted_rand(table) >= SAME_CLUSTERS
 
     def _best(self) -> int:
-        return max(self.fits, key=lambda i: _rounded(self.fits[i].information))
+        return max(self.fits, key=lambda i: _rounded(self.fits[i].akaike))
 
     def _is_stopped(self, i: int) -> bool:
         return self.fits[i].status in (StopReason.INTERRUPTED, StopReason.CALLBACK)

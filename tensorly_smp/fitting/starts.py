@@ -38,10 +38,10 @@ class Candidate:
     ----------
     posterior : ndarray (n_samples, rank)
     origin : str
-        "search", "split" and "merge" (of a search for another number of components), "move" (of another solution),
-        "gevd", "random" or "given".
+        "search", "split" and "merge" (of a search for another number of components), "gevd", "random" or "given".
     start : int
-        The start that it is a result of; the first candidate of every start is its best one.
+        The search that it is a result of; 0 for all candidates of a coupled decomposition, whichever of its starts they
+        come from. Candidates of one start are compared with each other; the first of them is its best one.
     """
 
     posterior: np.ndarray
@@ -107,8 +107,8 @@ class Searched:
     best: int
 
 
-class SearchedSamples:
-    """Samples as a search sees them: in canonical order, thinned, on all levels of the coarse model.
+class SearchSamples:
+    """Samples of a search: in canonical order, thinned, on all levels of the coarse model.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class SearchedSamples:
 
 
 def search(
-    samples: SearchedSamples,
+    samples: SearchSamples,
     rank: int,
     n_init: int | str,
     random_state: RandomState,
@@ -178,7 +178,7 @@ def search(
 
     Parameters
     ----------
-    samples : SearchedSamples
+    samples : SearchSamples
     rank : int
     n_init : int or "auto"
         Number of searches.
@@ -224,7 +224,7 @@ def _n_searches(n_init: int | str) -> int:
 
 
 def search_each(
-    samples: SearchedSamples, ranks: Sequence[int], n_init: int | str, random_state: RandomState
+    samples: SearchSamples, ranks: Sequence[int], n_init: int | str, random_state: RandomState
 ) -> dict[int, Searched]:
     """Searches for several numbers of components, in increasing order, each helped by its neighbors; see `walk`."""
     n_searches = _n_searches(n_init)

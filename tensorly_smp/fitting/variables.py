@@ -35,7 +35,7 @@ class Variables:
 
     @classmethod
     def of(cls, samples: Samples, support: Any, discrete: Any, sample_weight: np.ndarray | None) -> Variables:
-        """Read the estimator's parameters of these names; where none is named discrete, those that look discrete are.
+        """Read the estimator's parameters `support` and `discrete`; if the latter is None, the samples tell.
 
         Raises
         ------

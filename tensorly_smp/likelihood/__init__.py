@@ -1,1 +1,1 @@
-"""The coupled factors as a start for the likelihood of the samples."""
+"""Whole samples and posteriors, or factors, go in; weights and densities of higher likelihood, by EM, come out."""

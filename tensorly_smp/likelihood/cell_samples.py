@@ -156,12 +156,12 @@ class CellStatistics:
         filled = [np.count_nonzero(part) for part in self.cells.split(self.prior[self.cells.first_bin :])]
         return float(smooth) + mixture.rank * sum(number - 1 for number in filled) + mixture.rank - 1
 
-    def information(self, expected: Expectation, criterion: str) -> tuple[np.ndarray, np.ndarray, SmoothMixture]:
-        """Information criterion (n_smooth,) of the cells of every smooth variable, by the posteriors of an E-step.
+    def akaike_by_variable(self, expected: Expectation, criterion: str) -> tuple[np.ndarray, np.ndarray, SmoothMixture]:
+        """Akaike's criterion (n_smooth,) of the cells of every smooth variable, by the posteriors of an E-step.
 
-        Log-likelihood of its entries less the effective number of parameters (Akaike), in nats, with the best of a few
-        penalties. In the unit of the variable, so that other cells compare. Then these penalties, not per sample, and
-        the mixture with them.
+        It is the log-likelihood of the variable's entries less the effective number of parameters, in nats, with the
+        best of a few penalties; in the unit of the variable, so that it compares with that of other cells. Returned
+        with it are these penalties, not per sample, and the mixture under them.
         """
         penalty, mixture = self.choose(expected, criterion, candidates=FEW_PENALTIES)
         shares, totals = self.shares(expected.counts)
@@ -203,7 +203,7 @@ def on_best_cells(
     ----------
     on_grid : CellStatistics
     others : sequence of Cells
-        To be compared with those of `on_grid`, see :meth:`CellStatistics.information`.
+        To be compared with those of `on_grid`, see :meth:`CellStatistics.akaike_by_variable`.
     assign_to_grid : callable
         Of cells, returns the samples on them.
     posterior : ndarray (n_samples, rank)
@@ -217,10 +217,10 @@ def on_best_cells(
     near : tuple
         The penalties that were found there, not per sample, and the mixture with them.
     """
-    found = [on_grid.information(on_grid.counts_from_posterior(posterior), criterion)]
+    found = [on_grid.akaike_by_variable(on_grid.counts_from_posterior(posterior), criterion)]
     for cells in others:
         other = assign_to_grid(cells)  # one at a time is kept
-        found.append(other.information(other.counts_from_posterior(posterior), criterion))
+        found.append(other.akaike_by_variable(other.counts_from_posterior(posterior), criterion))
     values, penalties, mixtures = zip(*found, strict=True)
     best = np.argmax(values, axis=0)
     if not best.any():

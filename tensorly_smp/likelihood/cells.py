@@ -340,11 +340,12 @@ def _on_lines(cells: Cells, lines: Sequence[_Line]) -> Cells:
 
 
 def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[_Line, float]:
-    """Cells of the variable itself, unless even the largest basis is too coarse for its narrowest component.
+    """Ends and transform of the cells of one variable, and the number of knots that they need.
 
-    Then that is what the scale goes by, if it helps: of two components, narrow and far apart, one would gain and the
-    other lose. A value that many samples share would look like a component without a width. Returned with the number of
-    knots that are needed.
+    The variable itself, unless even the largest basis is too coarse for its narrowest component. Then an arsinh whose
+    scale is the width of that component, if fewer knots are enough under it: of two narrow components that are far
+    apart, one would gain and the other lose. Values that many samples share are left out of this, because they would
+    look like a component without a width.
     """
     enough = BASIS_NUMBERS[-1] - 3
     line = _Line.of(observed, bounds, LINEAR)

@@ -2,7 +2,8 @@
 
 The tables of all variables are stacked into one matrix (n_rows, rank), one row per bin, or per cell of a finer grid, of
 a variable. ``hot`` (n_samples, n_rows), as of :func:`tensorly_smp.codes.one_hot.one_hot`, picks the row of every
-observed entry; a missing entry picks none, which integrates it out.
+observed entry; a missing entry picks none, which integrates it out. An entry may also be spread over several rows of
+its variable, by shares that sum to one, as of :meth:`tensorly_smp.likelihood.cells.Cells.membership`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def log_joint(hot: csr_array, log_weights: np.ndarray, log_tables: np.ndarray) -
     Parameters
     ----------
     hot : csr_array (n_samples, n_rows)
-        Ones at the rows that the entries of a sample are in.
+        Ones at the rows that the entries of a sample are in, or shares of an entry that sum to one.
     log_weights : ndarray (rank,)
     log_tables : ndarray (n_rows, rank)
         Finite: see :func:`log_floored`.
@@ -89,8 +90,8 @@ def expectation(
     Parameters
     ----------
     hot : csr_array (n_samples, n_rows)
-        Ones at the rows that the entries of a sample are in. A sample without entries has the weights for posterior
-        and adds nothing to the log-likelihood.
+        As for :func:`log_joint`. A sample without entries has the weights for posterior and adds nothing to the
+        log-likelihood.
     log_weights : ndarray (rank,)
         Exponentials sum to one.
     log_tables : ndarray (n_rows, rank)

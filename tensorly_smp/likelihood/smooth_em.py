@@ -70,8 +70,8 @@ class SmoothFit:
         return len(self.trace) - len(np.unique(self.rounds))
 
     @property
-    def information(self) -> float:
-        """Log-likelihood less the effective number of parameters (Akaike), in nats; higher is better."""
+    def akaike(self) -> float:
+        """Akaike's criterion as log-likelihood less the effective number of parameters, in nats; higher is better."""
         return self.log_likelihood - self.n_parameters
 
 

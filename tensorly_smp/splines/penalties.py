@@ -21,8 +21,8 @@ from tensorly_smp.splines.spline_basis import DIFFERENCES, SplineBasis
 PENALTIES = 10.0 ** np.arange(-7, 6)
 #: Every other one, where it is cells or starts that are compared.
 FEW_PENALTIES = PENALTIES[::2]
-#: A penalty under which a cubic term of the logarithm has this much of a parameter is as good as any larger one, and
-#: these are hard on the arithmetic.
+#: Effective number of parameters of a cubic term of the logarithm at the largest penalty that is tried: a larger one
+#: would change nothing, and lose digits.
 LEAST_FREEDOM = 0.01
 #: Smaller penalties are not tried once the criterion is this far, in nats, below its best. (In 3200 densities of the
 #: paper's cases, 200 to 20 000 samples, it never fell by 2 and rose again above the best.)
@@ -59,11 +59,11 @@ def choose_penalties(
     ----------
     basis : SplineBasis
     shares : ndarray (n_cells, n_densities)
-        Of the samples in every cell; columns sum to one.
+        Share of the samples in every cell; columns sum to one.
     totals : ndarray (n_densities,)
         Number of samples behind the shares (sums of posterior probabilities).
     candidates : ndarray (n_candidates,) or (n_candidates, n_densities), optional
-        Penalties rho, increasing; `PENALTIES` by default. Of those beyond :func:`largest_penalties` none is tried.
+        Penalties rho, increasing; `PENALTIES` by default. Those beyond :func:`largest_penalties` are lowered to it.
     criterion : {"reml", "aic", "bic"}
         "reml": the marginal likelihood of the penalty, the coefficients integrated out with Laplace's approximation
         (Wood, Pya and Säfken 2016): near the better of the others in all cases below, which one that is varies. "aic"

@@ -24,6 +24,7 @@ from tensorly_smp.storage.files import (
 )
 from tensorly_smp.storage.probes import probe_netcdf, probe_zarr
 
+#: A model is written as a zarr store if its path ends so, else as netCDF; a folder is read as a zarr store.
 ZARR_SUFFIX = ".zarr"
 
 

@@ -1,1 +1,1 @@
-"""A fitted model and its samples go in; replicates of its weights, means and densities, by the bootstrap, come out."""
+"""A fitted model and its samples, in memory, go in; bootstrap replicates of weights, means and densities come out."""

@@ -7,7 +7,7 @@ import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.fit_samples import in_memory
 from tensorly_smp.fitting.multistart import refine_candidates
-from tensorly_smp.fitting.starts import Candidate, SearchedSamples, binned_factors, search, searched_starts
+from tensorly_smp.fitting.starts import Candidate, SearchSamples, binned_factors, search, searched_starts
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 
 RANK = 3
@@ -20,7 +20,7 @@ def problem(n_samples=600, kind="gaussian"):
 
 
 def searched(samples, n_init):
-    found = search(SearchedSamples(samples.values, samples.weights, (), RANK), RANK, n_init, 0, None, 0)
+    found = search(SearchSamples(samples.values, samples.weights, (), RANK), RANK, n_init, 0, None, 0)
     return searched_starts(samples, found)
 
 
@@ -34,7 +34,7 @@ def test_the_candidate_with_the_highest_criterion_is_kept():
     candidates = [Candidate(blurred(labels, share), "given", 0) for share in (0.2, 1.0, 0.3)]
     found = refine_candidates(samples, candidates, cells)
     assert found.criteria.shape == found.agreement.shape == (3,)
-    assert found.criteria[found.best] == found.fit.information == np.nanmax(found.criteria)
+    assert found.criteria[found.best] == found.fit.akaike == np.nanmax(found.criteria)
     assert found.agreement[found.best] == 1.0
     assert smp.metrics.clustering_accuracy(labels, found.fit.posterior.argmax(axis=1)) > 0.98
 
@@ -44,7 +44,7 @@ def test_more_starts_never_end_lower(kind):
     samples, labels, cells = problem(300, kind)
     others = curved_cells(cells, samples.values, RANK)
     candidates = [Candidate(blurred(labels, 0.5, seed), "search", seed) for seed in range(3)]
-    ends = [refine_candidates(samples, candidates[: n + 1], cells, others).fit.information for n in range(3)]
+    ends = [refine_candidates(samples, candidates[: n + 1], cells, others).fit.akaike for n in range(3)]
     assert ends == sorted(ends)
 
 
@@ -53,7 +53,7 @@ def test_coordinates_at_the_end_are_kept_only_where_they_are_better():
     others = curved_cells(cells, samples.values, RANK)
     candidate = Candidate(blurred(labels, 1.0), "given", 0)
     plain, chosen = (refine_candidates(samples, [candidate], cells, each) for each in ((), others))
-    assert chosen.fit.information > plain.fit.information
+    assert chosen.fit.akaike > plain.fit.akaike
     assert not all(transform.is_linear for transform in chosen.fit.cells.transforms)
 
 

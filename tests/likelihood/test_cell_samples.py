@@ -30,7 +30,7 @@ def test_information_is_likelihood_less_effective_parameters(two_components):
     values, posterior, cells = two_components
     laid = CellSamples.assign_to_grid(values, cells)
     expected = laid.counts_from_posterior(posterior)
-    found, _, _ = laid.information(expected, "aic")
+    found, _, _ = laid.akaike_by_variable(expected, "aic")
     penalty, mixture = laid.choose(expected, "aic")
     rho = penalty / laid.shares(expected.counts)[1]
     table = laid.log_tables(mixture)
