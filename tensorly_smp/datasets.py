@@ -15,7 +15,7 @@ from tensorly_smp._support.checks import checked_entries, checked_flag, checked_
 from tensorly_smp._support.randomness import RandomState, as_generator, spawn_generators
 from tensorly_smp._support.representations import short_repr, shown
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.densities.arguments import is_all, real_numbers
+from tensorly_smp.densities.arguments import component_number, is_all, real_numbers
 from tensorly_smp.densities.products import mix_cdf
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors, joint_to_posterior
@@ -308,10 +308,15 @@ class TrueMixture:
             return np.asarray(values @ self.weights)
         if is_all(component):
             return values
-        return values[..., _position(component, "component", self.rank)]
+        return values[..., component_number(component, self.rank)]
 
     def _variable(self, variable: int) -> int:
-        return _position(variable, "variable", self.n_variables)
+        if not is_integer(variable):
+            raise InvalidTypeError(f"variable is {shown(variable)}; expected an integer position.")
+        if not 0 <= variable < self.n_variables:
+            last = self.n_variables - 1
+            raise InvalidInputError(f"variable is {shown(variable)}; expected a position from 0 to {last}.")
+        return int(variable)
 
 
 def _finite_array(values: ArrayLike, name: str, n_axes: int) -> np.ndarray:
@@ -338,14 +343,6 @@ def _points(x: ArrayLike) -> np.ndarray:
     if np.isnan(points).any():
         raise InvalidInputError("x has NaN; expected numbers.")
     return points
-
-
-def _position(value: Any, name: str, size: int) -> int:
-    if not is_integer(value):
-        raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer position.")
-    if not 0 <= value < size:
-        raise InvalidInputError(f"{name} is {shown(value)}; expected a position from 0 to {size - 1}.")
-    return int(value)
 
 
 __all__ = ["SmoothMixtureSample", "TrueMixture", "make_smooth_mixture"]
@@ -459,14 +456,11 @@ def make_smooth_mixture(
     n_components = checked_integer(n_components, "n_components", 1)
     checked_entries(checked_integer(n_samples, "n_samples", 1), n_variables, "The samples")
     truth_rng, sample_rng, missing_rng = spawn_generators(random_state, 3)
-    mixture = _draw_mixture(
-        kind,
-        n_variables,
-        n_components,
-        truth_rng,
-    )
+    mixture = _draw_mixture(kind, n_variables, n_components, truth_rng)
     X, labels = mixture.sample(n_samples, sample_rng)
-    if _share(missing, "missing"):
+    if not is_real(missing) or not 0 <= missing < 1:
+        raise InvalidInputError(f"missing is {shown(missing)}; expected a share from 0 up to but not including 1.")
+    if missing:
         X[_missing_pattern(X.shape, missing, missing_rng)] = np.nan
     return SmoothMixtureSample(X, labels, mixture)
 
@@ -496,9 +490,3 @@ def _missing_pattern(shape: tuple[int, int], missing: float, rng: np.random.Gene
     empty = np.flatnonzero(removed.all(axis=1))
     removed[empty, kept_anyway[empty]] = False
     return removed
-
-
-def _share(value: Any, name: str) -> float:
-    if not is_real(value) or not 0 <= value < 1:
-        raise InvalidInputError(f"{name} is {shown(value)}; expected a share from 0 up to but not including 1.")
-    return float(value)

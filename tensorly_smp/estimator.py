@@ -25,14 +25,13 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.chunked.training_data import ReadChunks, read_training_data
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.sample_sums import difference_from_fit
+from tensorly_smp.codes.sample_sums import difference_of_samples, sample_sums
 from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.spline_dataset import fine_probabilities
-from tensorly_smp.dependence.check import dependence_warning, quick_rows
+from tensorly_smp.dependence.check import dependence_warning
 from tensorly_smp.exceptions import (
-    DependenceWarning,
     IdentifiabilityWarning,
     InvalidInputError,
     InvalidTypeError,
@@ -326,7 +325,8 @@ class SmoothProductMixture(FittedMixture):
             warn(" ".join(issues), IdentifiabilityWarning)
         if rivals := rivals_warning(dataset, binning.variables):
             warn(rivals)
-        if dependent := self._dependence_warning(data, posterior, variables.discrete):
+        some = data.subsample.values, self.density_ if posterior is None else posterior, data.subsample_weights
+        if dependent := dependence_warning(*some, variables.discrete, binning.variables):
             warn(dependent)
         return self
 
@@ -545,6 +545,7 @@ class SmoothProductMixture(FittedMixture):
         return self._replicates(
             values,
             weights,
+            sample_sums(values, weights, self.binning_.edges),
             n_replicates,
             method=method,
             n_points=n_points,
@@ -556,6 +557,7 @@ class SmoothProductMixture(FittedMixture):
         self,
         values: np.ndarray,
         weights: np.ndarray | None,
+        sums: np.ndarray,
         n_replicates: int,
         *,
         method: str,
@@ -563,12 +565,12 @@ class SmoothProductMixture(FittedMixture):
         n_jobs: int | None,
         random_state: RandomState,
     ) -> xr.Dataset:
-        """Replicates of the fit to `values` (n_samples, n_variables)."""
+        """Replicates of the fit to `values` (n_samples, n_variables), which have these `sums`."""
         if not is_one_of(method, ("rows", "parametric")):
             raise InvalidInputError(f'method is {shown(method)}; expected "rows" or "parametric".')
         n_replicates = checked_integer(n_replicates, "n_replicates", 1)
         n_points = checked_integer(n_points, "n_points", 2)
-        self._require_samples_of_fit(values, weights)
+        self._require_samples_of_fit(len(values), sums)
         dataset = run_bootstrap(
             self._refit(values),
             self.density_,
@@ -614,16 +616,13 @@ class SmoothProductMixture(FittedMixture):
         """Parameters that a replicate of the fit needs, by the names of attributes of the Dataset."""
         return dict(max_iter=int(self.max_iter), tol=float(self.tol), penalty_criterion=self.penalty)
 
-    def _require_samples_of_fit(self, values: np.ndarray, weights: np.ndarray | None) -> None:
-        """Refuse samples or weights that are not those of the fit."""
-        if len(values) != (n_fitted := int(self.result_.attrs["n_samples"])):
-            raise InvalidInputError(
-                f"X has {len(values)} samples; expected the {n_fitted} that the model was fitted to."
-            )
+    def _require_samples_of_fit(self, n_samples: int, sums: np.ndarray) -> None:
+        """Refuse samples or weights that are not those of the fit, by their :func:`sample_sums`."""
+        if n_samples != (n_fitted := int(self.result_.attrs["n_samples"])):
+            raise InvalidInputError(f"X has {n_samples} samples; expected the {n_fitted} that the model was fitted to.")
         if "sample_sums" not in self.result_:  # a stream, or a file of before there were any
             return
-        recorded = self.result_["sample_sums"].values
-        if difference := difference_from_fit(recorded, values, weights, self.binning_.edges):
+        if difference := difference_of_samples(sums, self.result_["sample_sums"].values):
             raise InvalidInputError(
                 f"X, or sample_weight, is not that of the fit: {difference}. Expected the samples, and the weights, "
                 "that the model was fitted to; for others, fit a model to them."
@@ -643,21 +642,6 @@ class SmoothProductMixture(FittedMixture):
             random_state=self.random_state,
             callback=self.callback,
             verbose=verbose,
-        )
-
-    def _dependence_warning(
-        self, data: ReadSamples | ReadChunks, posterior: np.ndarray | None, discrete: Sequence[int]
-    ) -> DependenceWarning | None:
-        """Quick check of the subsample for dependence within components, from its posteriors if they are known."""
-        values = data.subsample.values
-        weights = data.subsample_weights
-        rows = quick_rows(len(values), values.shape[1], self.n_components)
-        return dependence_warning(
-            values[rows],
-            self.density_.posterior(values[rows]) if posterior is None else posterior[rows],
-            None if weights is None else weights[rows],
-            discrete,
-            self.binning_.variables,
         )
 
     def _density_name(self) -> str:

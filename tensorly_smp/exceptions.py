@@ -62,7 +62,7 @@ class InvalidInputError(TensorlySmpError, ValueError):
     >>> smp.default_partition(2)
     Traceback (most recent call last):
         ...
-    tensorly_smp.exceptions.InvalidInputError: n_variables is 2; three disjoint ...
+    tensorly_smp.exceptions.InvalidInputError: n_variables is 2; expected at least 3.
     """
 
 

@@ -16,13 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp._support.checks import checked_integer, checked_tolerance, warn
 from tensorly_smp._support.progress import checked_verbose, logger
 from tensorly_smp._support.randomness import RandomState, spawn_generators
-from tensorly_smp.dependence.check import dependence_warning, quick_rows
+from tensorly_smp.codes.sample_sums import sample_sums
+from tensorly_smp.dependence.check import dependence_warning
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.fitted import FittedMixture
+from tensorly_smp.samples.labels import labelled
 from tensorly_smp.samples.units import with_units
-from tensorly_smp.unmixing.dataset import ESTIMATOR, square_matrix, with_unmixing, without_unmixing
+from tensorly_smp.unmixing.dataset import ESTIMATOR, with_unmixing, without_unmixing
 from tensorly_smp.unmixing.fit import UnmixingFit, source_frame
 from tensorly_smp.unmixing.reading import SamplesToUnmix
 
@@ -203,7 +205,10 @@ class UnmixedProductMixture(FittedMixture):
         self._set_fitted(with_units(dataset, X, data.samples.variables), data.samples.variables)
         self.mixture_ = final.model
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
-        if dependent := self._dependence_warning(data):
+        density = self._unmixed_density
+        sources = density.to_sources(data.samples.values)
+        of_sources = density.sources, data.weights, data.discrete, density.variables
+        if dependent := dependence_warning(sources, *of_sources, are_sources=True):
             warn(dependent)
         logger.info(
             "Unmixing: %d of %d variables, start %r, %d alternations; %.2f s",
@@ -254,9 +259,12 @@ class UnmixedProductMixture(FittedMixture):
         the sources, under the names of the variables that they are nearest to.
         """
         values, weights = self._in_memory(X, sample_weight)
+        sources = self._unmixed_density.to_sources(values)
+        matrix = self.result_["unmixing"].transpose("source", "variable").values
         return self.mixture_._replicates(
-            self._unmixed_density.to_sources(values),
+            sources,
             weights,
+            sample_sums(sources, weights, self.binning_.edges, values, matrix),
             n_replicates,
             method=method,
             n_points=n_points,
@@ -286,8 +294,10 @@ class UnmixedProductMixture(FittedMixture):
             raise InvalidInputError("The unmixing matrix of the Dataset is out of shape or range.")
         names = [variables[n] for n in mixed]
         block = np.ix_(mixed, mixed)
-        self.unmixing_ = square_matrix(matrix[block], ("source", "variable"), names)
-        self.mixing_ = square_matrix(np.linalg.inv(matrix[block]), ("variable", "source"), names)
+        sides = {"source": names, "variable": names}
+        self.unmixing_ = labelled(matrix[block], sides, "dataarray", "source_variable")
+        sides = {"variable": names, "source": names}
+        self.mixing_ = labelled(np.linalg.inv(matrix[block]), sides, "dataarray", "variable_source")
         self.is_product_ = bool(dataset.attrs["is_product"])
         # In the place of that of the sources, with the same methods.
         self.density_ = UnmixedDensity(  # type: ignore[assignment]
@@ -302,15 +312,6 @@ class UnmixedProductMixture(FittedMixture):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
         return tags
-
-    def _dependence_warning(self, data: SamplesToUnmix) -> DependenceWarning | None:
-        """Quick check of the sources for dependence; see :func:`check_independence`."""
-        density = self._unmixed_density
-        rows = quick_rows(len(data.values), density.n_variables, density.rank)
-        sources = density.to_sources(data.samples.values[rows])
-        weights = None if data.weights is None else data.weights[rows]
-        posterior = density.sources.posterior(sources)
-        return dependence_warning(sources, posterior, weights, data.discrete, density.variables, are_sources=True)
 
     @property
     def _unmixed_density(self) -> UnmixedDensity:

@@ -46,9 +46,7 @@ def close_figures():
         pyplot.close("all")
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=[pytest.mark.slow] if name == "jax" else []) for name in BACKENDS],
-)
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name == "jax" else []) for name in BACKENDS])
 def backend(request):
     """Name of the active TensorLy backend; the one before is active again afterwards."""
     pytest.importorskip(BACKENDS[request.param], exc_type=ImportError)  # also where an installation was broken off

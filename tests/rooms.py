@@ -15,3 +15,15 @@ def solved(data, rank, **settings):
     options = SolverOptions(**{name: settings.pop(name) for name in names if name in settings})
     of_problem = {name: settings.pop(name) for name in OF_PROBLEM if name in settings}
     return decompose(as_problem(data, rank=rank, options=options, **of_problem), options=options, **settings)
+
+
+def interrupting_after(n_calls):
+    """A callback that raises KeyboardInterrupt at this call."""
+    calls = []
+
+    def callback(cp_tensor, loss):
+        calls.append(loss)
+        if len(calls) == n_calls:
+            raise KeyboardInterrupt
+
+    return callback

@@ -51,10 +51,7 @@ MODELS = {
 # ---- mixture of Laplace distributions ----
 
 
-@given(
-    x=st.lists(st.integers(-5, 5), min_size=1, max_size=12),
-    data=st.data(),
-)
+@given(x=st.lists(st.integers(-5, 5), min_size=1, max_size=12), data=st.data())
 def test_weighted_median_minimizes_absolute_deviations(x, data):
     x = np.array(x, dtype=float)
     weights = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(x), max_size=len(x))), dtype=float)
@@ -220,12 +217,7 @@ def test_paper_run_resumes_and_writes_the_same_into_all_files(monkeypatch, tmp_p
             assert dataset["kl"].sel({"method": method}).item() == value
     assert (tmp_path / "summary.txt").read_text() in capsys.readouterr().out
     figures = {path.name for path in tmp_path.glob("*.png")}
-    assert figures == {
-        "fig01_toy_cdf.png",
-        "fig02_toy_pdf.png",
-        "fig06_kl_laplace.png",
-        "fig10_accuracy_laplace.png",
-    }
+    assert figures == {"fig01_toy_cdf.png", "fig02_toy_pdf.png", "fig06_kl_laplace.png", "fig10_accuracy_laplace.png"}
 
 
 def test_later_fits_replace_earlier_ones(tmp_path):

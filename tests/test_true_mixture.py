@@ -326,17 +326,3 @@ def test_distribution_function_is_at_most_one():
     weights = np.random.default_rng(0).dirichlet(np.ones(7), 30)
     for each in weights:
         assert TrueMixture(each, stats.norm(), np.zeros((1, 7, 1)), np.ones((1, 7, 1))).cdf_1d(50.0, 0) <= 1.0
-
-
-@pytest.mark.parametrize(
-    "x", ["1", np.array(["1"], dtype=object), [1j], np.array(["2020-01-01"], dtype="datetime64[D]")]
-)
-def test_points_that_are_no_numbers(x):
-    with pytest.raises(InvalidTypeError):
-        truth("gaussian").pdf_1d(x, 0)
-
-
-def test_points_that_are_masked_or_too_large():
-    for x in (np.ma.masked, [np.ma.masked, 1.0], np.ma.array([1.0], mask=[True]), 10**400):
-        with pytest.raises(InvalidInputError):
-            truth("gaussian").pdf_1d(x, 0)

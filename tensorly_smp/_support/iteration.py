@@ -35,10 +35,7 @@ class StopReason(Enum):
         "the largest number of sweeps was reached first",
         "raise n_iter_max (max_iter of the estimator), or the tolerance tol",
     )
-    SCREENED = (
-        "other starts were lower after the sweeps of the screening",
-        "to run all to their end: n_screen=None",
-    )
+    SCREENED = ("other starts were lower after the sweeps of the screening", "to run all to their end: n_screen=None")
     CALLBACK = ("the callback asked to stop", "nothing to do if that was meant")
     NONFINITE = (
         "the loss was not a finite number any more; the result is the last one that was",

@@ -55,7 +55,7 @@ class ChunkedCodes:
     @property
     def sums(self) -> np.ndarray:
         """Sums of all samples, see :func:`tensorly_smp.codes.sample_sums.sample_sums`."""
-        return np.asarray(self.parts.map(_sums_of_part).reduce(_total))
+        return np.asarray(self.parts.map(_sums_of_part).reduce(sum))
 
     @property
     def n_bins(self) -> tuple[int, ...]:
@@ -160,10 +160,6 @@ def warn_of_constant(codes: ChunkedCodes) -> None:
 
 def _sums_of_part(part: Indicators) -> np.ndarray:
     return np.zeros(len(SUMS)) if part.sums is None else part.sums
-
-
-def _total(found: list[np.ndarray]) -> np.ndarray:
-    return np.sum(found, axis=0)
 
 
 def _bin_counts(part: Indicators) -> list[np.ndarray]:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp.chunked.coupled import decompose_chunks
-from tensorly_smp.chunked.encoding import ChunkedCodes, encode_chunks
+from tensorly_smp.chunked.encoding import ChunkedCodes
 from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 from tensorly_smp.chunked.indicators import expect_parts
 from tensorly_smp.chunked.parts import Parts
-from tensorly_smp.chunked.reading import ChunkedSamples
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.thinning import evenly_spaced
 from tensorly_smp.decomposition.solution import CoupledSolution
@@ -36,11 +35,6 @@ class SamplesInChunks:
     """
 
     codes: ChunkedCodes
-
-    @classmethod
-    def encode(cls, samples: ChunkedSamples, binning: Binning) -> SamplesInChunks:
-        """The samples in bins."""
-        return cls(encode_chunks(samples, binning))
 
     @property
     def binning(self) -> Binning:

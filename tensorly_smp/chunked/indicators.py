@@ -32,7 +32,7 @@ class Indicators:
         Rows of the tables.
     weights : ndarray (n_samples,) or None
         Of the samples.
-    sums : ndarray (5,), optional
+    sums : ndarray (6,), optional
         Of the values that the rows are of, see :func:`tensorly_smp.codes.sample_sums.sample_sums`.
     """
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,6 @@ from tensorly_smp.codes.thinning import with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.labels import SampleLabels
 from tensorly_smp.samples.reading import Samples, check_shape, infer_sample_dim, read_samples, refuse_infinite
-
-if TYPE_CHECKING:
-    pass
 
 #: Chunks are put together up to this many entries: smaller ones would be all overhead.
 PART_ENTRIES = 2**21
@@ -248,10 +245,7 @@ class ChunkedSamples:
 
 
 def read_chunks(
-    X: Any,
-    sample_weight: Any = None,
-    variables: Sequence[Hashable] | None = None,
-    sample_dim: Hashable | None = None,
+    X: Any, sample_weight: Any = None, variables: Sequence[Hashable] | None = None, sample_dim: Hashable | None = None
 ) -> ChunkedSamples:
     """Read chunked samples: one pass over all of them, two where the sizes of the chunks are not known.
 
@@ -295,7 +289,9 @@ def read_chunks(
     parts = _read_parts(layout, weights, groups)
     offsets = np.cumsum([0, *(sum(sizes[i] for i in group) for group in groups)])
     survey = parts.map(_survey, n_samples, each=offsets[:-1].tolist()).reduce(merge_surveys)
-    _require_usable(survey, layout.variables)
+    refuse_infinite(survey.infinite, layout.variables)
+    if not survey.are_weights_usable or not 0 < survey.total_weight < np.inf:
+        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
     subsample = survey.subsample
     subsample_weights = survey.subsample_weights
     if n_samples > len(subsample):
@@ -312,13 +308,6 @@ def read_chunks(
         total_weight=survey.total_weight,
         largest_weight=survey.largest_weight,
     )
-
-
-def _require_usable(survey: Survey, variables: Sequence[Hashable]) -> None:
-    """Refuse infinite values and unusable weights."""
-    refuse_infinite(survey.infinite, variables)
-    if not survey.are_weights_usable or not 0 < survey.total_weight < np.inf:
-        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
 
 
 def _survey(chunk: Chunk, first: int, n_samples: int) -> Survey:
@@ -395,7 +384,8 @@ def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, .
         blocks = tuple(sample_weight.to_delayed())
     else:
         if not np.isnan(sample_weight.shape[0]):
-            _require_length(sample_weight.shape, sizes)
+            if sample_weight.shape != (sum(sizes),):
+                raise InvalidInputError(f"sample_weight has shape {sample_weight.shape}; expected ({sum(sizes)},).")
             sample_weight = sample_weight.rechunk((tuple(sizes),))
         blocks = tuple(sample_weight.to_delayed().ravel())
     if len(blocks) != len(sizes):
@@ -407,8 +397,3 @@ def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, .
 def _slices(sample_weight: Any, sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
     weights = np.asarray(checked_sample_weight(sample_weight, sum(sizes)))
     return tuple(np.split(weights, np.cumsum(sizes)[:-1]))
-
-
-def _require_length(shape: tuple[int, ...], sizes: Sequence[int]) -> None:
-    if tuple(shape) != (sum(sizes),):
-        raise InvalidInputError(f"sample_weight has shape {tuple(shape)}; expected ({sum(sizes)},).")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.chunked.encoding import count_part, encode_part
+from tensorly_smp.chunked.encoding import count_part, encode_chunks, encode_part
 from tensorly_smp.chunked.fit_samples import SamplesInChunks
 from tensorly_smp.chunked.prediction import clusters_of_parts
 from tensorly_smp.chunked.reading import ChunkedSamples, is_chunked, read_chunks
@@ -37,7 +37,7 @@ class ReadChunks(ChunkedSamples):
 
     def encode(self, binning: Binning) -> SamplesInChunks:
         """The samples in bins."""
-        return SamplesInChunks.encode(self, binning)
+        return SamplesInChunks(encode_chunks(self, binning))
 
     def count(self, binning: Binning, triples: np.ndarray) -> Marginals:
         """Marginals of these triples (n_triples, 3), to be added to those of other samples."""

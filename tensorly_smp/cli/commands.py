@@ -47,7 +47,9 @@ FEWEST_SAMPLES = 5
 def fit(options: argparse.Namespace) -> bool:
     """Learn a mixture from a table; questionable if it has not converged, or has components of next to no samples."""
     _check_outputs(options)
-    _check_unmixing(options)
+    if options.unmix and options.refine != "smooth":
+        words = f"--unmix with --refine {options.refine}; it needs the smooth densities of the default."
+        raise InvalidInputError(words)
     table = _read(options)
     parameters = _parameters(options)
     model = _fitted(table, options, parameters)
@@ -120,14 +122,6 @@ def _estimator(options: argparse.Namespace, n_components: int, parameters: dict[
     return UnmixedProductMixture(
         n_components, mixture=mixture, random_state=options.seed, verbose=int(options.progress)
     )
-
-
-def _check_unmixing(options: argparse.Namespace) -> None:
-    """Refuse what does not go with --unmix, before the table is read."""
-    if options.unmix and options.refine != "smooth":
-        raise InvalidInputError(
-            f"--unmix with --refine {options.refine}; it needs the smooth densities of the default."
-        )
 
 
 def small_components(weights: np.ndarray, n_samples: int) -> str:
@@ -314,13 +308,10 @@ def _check_targets(inputs: Sequence[Path], outputs: Mapping[str, Path | None]) -
         real = path.resolve()
         is_special = real.exists() and not real.is_file() and not real.is_dir()
         for other, what in [] if is_special else taken:
-            if _are_one(real, other) or other in real.parents:
+            is_one = real == other or (real.exists() and other.exists() and real.samefile(other))
+            if is_one or other in real.parents:
                 raise InvalidInputError(f"{option} is {path}, which would overwrite {what}; choose another name.")
         taken.append((real, f"what {option} writes"))
-
-
-def _are_one(first: Path, second: Path) -> bool:
-    return first == second or (first.exists() and second.exists() and first.samefile(second))
 
 
 def _check_model_name(path: Path) -> None:

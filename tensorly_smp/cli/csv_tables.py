@@ -101,10 +101,7 @@ class CsvTable:
 
 
 def read_table(
-    path: Path,
-    form: CsvFormat = CsvFormat(),
-    columns: Columns = Columns(),
-    variables: Sequence[Hashable] | None = None,
+    path: Path, form: CsvFormat = CsvFormat(), columns: Columns = Columns(), variables: Sequence[Hashable] | None = None
 ) -> CsvTable:
     r"""Read a table of numbers.
 

@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import (
-    MOST_BINS,
-    checked_sample_weight,
-    is_integer,
-    is_one_of,
-    is_real,
-    warn,
-)
+from tensorly_smp._support.checks import MOST_BINS, checked_sample_weight, is_integer, is_one_of, is_real, warn
 from tensorly_smp._support.representations import html_summary, joined, reason, shown
 from tensorly_smp.codes.edges import (
     are_crowded,

@@ -7,25 +7,31 @@ from collections.abc import Sequence
 import numpy as np
 
 #: Names of the sums.
-SUMS = ("weight", "entries", "cosine", "sine", "size")
+SUMS = ("weight", "entries", "cosine", "sine", "size", "double")
 #: Values are no farther from the bins than so many of their ranges.
-FARTHEST = 1e9
+FARTHEST = 1e12
 #: Entries that are summed up at a time.
 BLOCK_ENTRIES = 2**20
-#: Rounding that samples may have gone through, in shares of a value: that of single precision, sixteen times.
-ROUNDING = 1e-6
-#: Rounding of the sums themselves, in shares of the weight.
-ROUNDING_OF_SUMS = 1e-9
+#: Rounding of values, as a share of them: sixteen times that of the format, if the one or the other samples have been
+#: in single precision, or neither.
+OF_SINGLE, OF_DOUBLE = 1e-6, 4e-15
+#: Rounding of weights, which may have been in single precision, and of the sums themselves, as a share of the weight.
+OF_SUMS = 1e-7
 
 
 def sample_sums(
-    values: np.ndarray, weights: np.ndarray | None, edges: Sequence[np.ndarray], sizes: np.ndarray | None = None
+    values: np.ndarray,
+    weights: np.ndarray | None,
+    edges: Sequence[np.ndarray],
+    originals: np.ndarray | None = None,
+    matrix: np.ndarray | None = None,
 ) -> np.ndarray:
     """Sums over samples that other samples have not.
 
     With z the position of a value between the first edge and the last, and q the sum of z over the variables, each
     with a factor of its own, these are the sums of weights, of observed entries, and of the cosine and the sine of q:
-    the empirical characteristic function of the samples at one point. The last one says how far rounding can move q.
+    the empirical characteristic function of the samples at one point. The last two say how far rounding can move q, and
+    how many entries single precision would have rounded.
 
     Parameters
     ----------
@@ -34,12 +40,12 @@ def sample_sums(
     weights : ndarray (n_samples,) or None
     edges : sequence of ndarray (n_variables,)
         Bin edges.
-    sizes : ndarray (n_samples, n_variables), optional
-        Absolute values that rounding is a share of, if these are not those of `values`.
+    originals, matrix : ndarray (n_samples, n_variables), ndarray (n_variables, n_variables), optional
+        What `values` were computed from, if they are linear combinations, and by which matrix.
 
     Returns
     -------
-    ndarray (5,)
+    ndarray (6,)
         In the order of `SUMS`. Those of parts add up to those of all.
 
     Examples
@@ -55,45 +61,47 @@ def sample_sums(
     found = np.zeros(len(SUMS))
     step = max(1, BLOCK_ENTRIES // max(1, len(edges)))
     for start in range(0, len(values), step):
-        block = values[start : start + step]
-        own = np.ones(len(block)) if weights is None else weights[start : start + step]
+        rows = slice(start, start + step)
+        block = values[rows]
+        read = block if originals is None else originals[rows]
+        own = np.ones(len(block)) if weights is None else weights[rows]
         present = ~np.isnan(block)
-        own_sizes = np.abs(block) if sizes is None else sizes[start : start + step]
+        sizes = np.abs(np.nan_to_num(read))
         with np.errstate(over="ignore"):
+            if matrix is not None:
+                sizes = sizes @ np.abs(matrix).T
             # Halves, since the difference of two floats need not be one.
             position = np.clip((block / 2 - low) / span - 0.5, -FARTHEST, FARTHEST)
-            relative = np.minimum(own_sizes / 2 / span, FARTHEST)
+            relative = np.minimum(sizes / 2 / span, FARTHEST)
+            is_double = present & (read != read.astype(np.float32)) & (own > 0)[:, None]
         angle = np.where(present, position, 0.0) @ factors
         size = np.sqrt((np.where(present, relative, 0.0) ** 2) @ factors**2)
-        found += own.sum(), own @ present.sum(axis=1), own @ np.cos(angle), own @ np.sin(angle), own @ size
+        found[:2] += own.sum(), own @ present.sum(axis=1)
+        found[2:] += own @ np.cos(angle), own @ np.sin(angle), own @ size, is_double.sum()
     return found
 
 
-def difference_from_fit(
-    recorded: np.ndarray, values: np.ndarray, weights: np.ndarray | None, edges: Sequence[np.ndarray]
-) -> str | None:
-    """Say how samples differ from those with the recorded sums, or return None.
+def difference_of_samples(found: np.ndarray, recorded: np.ndarray) -> str | None:
+    """Say how samples differ from those of a fit, by the sums of both, or return None.
 
     Parameters
     ----------
-    recorded : ndarray (5,)
-        As of :func:`sample_sums`.
-    values, weights, edges
-        As of :func:`sample_sums`.
+    found, recorded : ndarray (6,)
+        As of :func:`sample_sums`, of the samples and of those of the fit.
 
     Returns
     -------
     str or None
         None also for the same samples in single precision.
     """
-    found = sample_sums(values, weights, edges)
     total = recorded[0]
-    if abs(found[0] - total) > ROUNDING * total:
+    if abs(found[0] - total) > OF_SINGLE * total:
         return f"the weights of samples sum to {found[0]:.6g}, in the fit to {total:.6g}"
-    if abs(found[1] - recorded[1]) > ROUNDING * total:
+    if abs(found[1] - recorded[1]) > OF_SINGLE * total:
         return f"{found[1]:.10g} entries are observed, in the fit {recorded[1]:.10g}"
-    # The size of these samples would excuse those that are far off.
-    allowed = ROUNDING * recorded[4] + ROUNDING_OF_SUMS * total
+    # By the size of the fit's own samples: that of others would excuse those that are far off.
+    is_rounded = found[5] != recorded[5]
+    allowed = (OF_SINGLE if is_rounded else OF_DOUBLE) * recorded[4] + OF_SUMS * total
     if np.abs(found[2:4] - recorded[2:4]).max() > allowed:
         return "their values are others than those of the fit"
     return None

@@ -32,6 +32,11 @@ def evenly_spaced(n_samples: int, n_variables: int) -> np.ndarray:
     (array([0, 1, 2]), array([0, 2, 5, 7]), 50000)
     """
     most = min(MOST_ROWS, max(LEAST_ROWS, MOST_ENTRIES // n_variables))
+    return at_most(n_samples, most)
+
+
+def at_most(n_samples: int, most: int) -> np.ndarray:
+    """Positions (n_kept,) of all samples, or of so many evenly spaced ones."""
     return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
 
 

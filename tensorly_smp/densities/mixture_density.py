@@ -16,7 +16,7 @@ from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import html_weights, shown
 from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, number, points
 from tensorly_smp.densities.grid import ConditionalDensities
-from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf, posterior
+from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import joint_to_posterior
@@ -415,7 +415,7 @@ class MixtureDensity(SampleDensity):
         row = np.full((1, self.n_variables), np.nan)
         for n, value in zip(positions, given.values(), strict=True):
             row[0, n] = number(value)
-        return self._reduced(posterior(self.conditionals, self.weights, row)[0], rest)
+        return self._reduced(joint_to_posterior(self._log_joint(row), self.weights)[0], rest)
 
     # ---- inside ----
 

@@ -44,14 +44,6 @@ def log_joint(conditionals: Sequence[ConditionalDensities], weights: np.ndarray,
     return joint
 
 
-def posterior(conditionals: Sequence[ConditionalDensities], weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Probability (n_samples, rank) of every component; the weights for a sample that no component allows.
-
-    Parameters as for :func:`log_joint`.
-    """
-    return joint_to_posterior(log_joint(conditionals, weights, values), weights)
-
-
 def mix_cdf(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Distribution function (...) of a mixture from those of its components (..., rank); never above one.
 
@@ -80,7 +72,7 @@ def impute(
     filled = np.array(values)
     missing = np.isnan(filled)
     rows = np.flatnonzero(missing.any(axis=1))
-    shares = posterior(conditionals, weights, filled[rows])
+    shares = joint_to_posterior(log_joint(conditionals, weights, filled[rows]), weights)
     components = None if rng is None else _draw_rows(shares, rng)
     for n, each in enumerate(conditionals):
         here = missing[rows, n]

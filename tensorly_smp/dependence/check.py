@@ -9,7 +9,8 @@ import numpy as np
 
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import joined
-from tensorly_smp.codes.thinning import thinned
+from tensorly_smp.codes.thinning import at_most, thinned
+from tensorly_smp.densities.mixture_density import SampleDensity
 from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
 from tensorly_smp.exceptions import DependenceWarning
 
@@ -47,7 +48,7 @@ def pair_tests(
     n_variables = values.shape[1]
     most = max(MOST_ENTRIES // (rank * n_variables), _LEAST_ROWS)
     if len(values) > most:  # of very many variables
-        rows = np.arange(most) * len(values) // most
+        rows = at_most(len(values), most)
         values = values[rows]
         weights = weights[rows]
     posterior = density.posterior(values)
@@ -89,12 +90,12 @@ def quick_rows(n_samples: int, n_variables: int, rank: int) -> np.ndarray:
     """
     affordable = QUICK_ENTRIES // (min(n_variables, QUICK_VARIABLES) * rank)
     most = int(np.clip(affordable, _LEAST_ROWS, QUICK_ROWS))
-    return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
+    return at_most(n_samples, most)
 
 
 def dependence_warning(
     values: np.ndarray,
-    posterior: np.ndarray,
+    posterior: np.ndarray | SampleDensity,
     weights: np.ndarray | None,
     discrete: Sequence[int],
     names: Sequence[Hashable],
@@ -107,7 +108,7 @@ def dependence_warning(
     ----------
     values : ndarray (n_samples, n_variables)
         Samples of the fit, NaN = missing; only the rows of :func:`quick_rows` are looked at.
-    posterior : ndarray (n_samples, rank)
+    posterior : ndarray (n_samples, rank), or the density that gives it
     weights : ndarray (n_samples,) or None
     discrete : sequence of int
         Positions of the discrete variables, which no linear map can unmix.
@@ -125,13 +126,15 @@ def dependence_warning(
     chosen = np.arange(n_variables)
     if n_variables > QUICK_VARIABLES:
         chosen = np.sort(as_generator(random_state).choice(n_variables, QUICK_VARIABLES, replace=False))
-    rows = quick_rows(len(values), n_variables, posterior.shape[1])
+    rank = posterior.shape[1] if isinstance(posterior, np.ndarray) else len(posterior.weights)
+    rows = quick_rows(len(values), n_variables, rank)
     used = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)[rows]
     if not used.sum() > 0.0:
         return None
     # A weight of ten is ten samples to the fit; as evidence it counts for no more than one.
     used = used * (used.sum() / (used @ used))
-    scores = PairScores.of(values[np.ix_(rows, chosen)], posterior[rows], used)
+    some = posterior[rows] if isinstance(posterior, np.ndarray) else posterior.posterior(values[rows])
+    scores = PairScores.of(values[np.ix_(rows, chosen)], some, used)
     tests = judge_pairs(scores)
     sizes = np.where(np.isnan(tests.strength), 0.0, scores.sizes)
     shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), np.finfo(float).tiny)
@@ -140,17 +143,10 @@ def dependence_warning(
     if not gross.any():
         return None
     order = [i for i in np.argsort(-strength, kind="stable").tolist() if gross[i]]
-    named = []
-    is_linear = False
-    for i in order:
-        j, k = chosen[tests.pairs[i]].tolist()
-        r = int(np.nanargmax(tests.strength[i]))
-        correlation = float(tests.correlation[i, r])
-        size = float(tests.strength[i, r])
-        has_direction = abs(correlation) >= 0.5 * size
-        is_linear |= has_direction and j not in discrete and k not in discrete
-        how = f"rank correlation {correlation:.2f}" if has_direction else f"strength {size:.2f}, not monotone,"
-        named.append(f"{names[j]!r} and {names[k]!r} ({how} in component {r})")
+    described = [_described(tests, i, [names[n] for n in chosen[tests.pairs[i]]]) for i in order]
+    named = [text for text, _ in described]
+    are_smooth = [not np.isin(chosen[tests.pairs[i]], discrete).any() for i in order]
+    is_linear = any(smooth and has_direction for smooth, (_, has_direction) in zip(are_smooth, described, strict=True))
     what = "sources" if are_sources else "variables"
     of = f"{len(order)} of {len(tests.pairs)} pairs of {what}{' looked at' if len(chosen) < n_variables else ''}"
     verb = "is" if len(order) == 1 else "are"
@@ -163,6 +159,16 @@ def dependence_warning(
         "dependence too.",
         variables=involved,
     )
+
+
+def _described(tests: PairTests, i: int, names: Sequence[Hashable]) -> tuple[str, bool]:
+    """A pair in words, where it depends most, and whether that dependence has a direction."""
+    r = int(np.nanargmax(tests.strength[i]))
+    correlation = float(tests.correlation[i, r])
+    size = float(tests.strength[i, r])
+    has_direction = abs(correlation) >= 0.5 * size
+    how = f"rank correlation {correlation:.2f}" if has_direction else f"strength {size:.2f}, not monotone,"
+    return f"{names[0]!r} and {names[1]!r} ({how} in component {r})", has_direction
 
 
 def some_samples(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

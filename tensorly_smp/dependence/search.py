@@ -160,11 +160,7 @@ def alternate(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: fl
         criterion = (fit.log_likelihood - fit.n_parameters) / samples.total_weight + log_det
         gained = reached - point.log_likelihood
         point = replace(
-            point,
-            posterior=fit.posterior,
-            log_likelihood=reached,
-            criterion=criterion,
-            trace=(*point.trace, reached),
+            point, posterior=fit.posterior, log_likelihood=reached, criterion=criterion, trace=(*point.trace, reached)
         )
         since = 0 if point.criterion > best.criterion + tol else since + 1
         if point.criterion > best.criterion or not len(best.log_densities):
@@ -247,14 +243,7 @@ def _moved(samples: MixedSamples, point: Candidate, fit: SourceFit) -> tuple[np.
     within = np.maximum(np.diag(within_covariance(sources, point.posterior, samples.weights)), np.finfo(float).tiny)
     shrinkage = Shrinkage(variances, _pseudo_samples(samples, point.posterior), RIDGE)
     return maximize_unmixing(
-        samples.values,
-        samples.weights,
-        point.unmixing,
-        fit.log_weights,
-        fit.densities,
-        within,
-        shrinkage,
-        fit.other,
+        samples.values, samples.weights, point.unmixing, fit.log_weights, fit.densities, within, shrinkage, fit.other
     )
 
 
@@ -285,7 +274,8 @@ def diagonalized(samples: MixedSamples, candidate: Candidate) -> Candidate:
         covariances.append((1.0 - some) * covariance + some * np.diag(np.diag(covariance) + 1e-12))
         totals.append(total)
     found = joint_diagonalizer(np.stack(covariances), np.array(totals) / sum(totals))
-    return Candidate(f"{candidate.name}, diagonalized", found @ candidate.unmixing, candidate.posterior)
+    name = f"{candidate.name.removesuffix(', diagonalized')}, diagonalized"
+    return Candidate(name, found @ candidate.unmixing, candidate.posterior)
 
 
 def search_unmixing(
@@ -358,7 +348,8 @@ def polished(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: flo
     found = alternate(samples, candidate, n_steps, tol)
     other = alternate(samples, diagonalized(samples, found), MORE_STEPS, tol)
     if other.criterion > found.criterion + tol:
-        found = alternate(samples, replace(other, trace=(*found.trace, *other.trace)), n_steps, tol)
+        begun = replace(other, name=found.name, trace=(*found.trace, *other.trace))
+        found = alternate(samples, begun, n_steps, tol)
     return found
 
 

@@ -35,7 +35,7 @@ def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
         "factors": (("variable", "bin", "component"), padded, {"long_name": "probability of the bin in the component"}),
         "n_bins": ("variable", np.array(model.n_bins), {"long_name": "number of bins"}),
     }
-    coords = {"variable": _plain_names(names), "bin": np.arange(most), "component": np.arange(model.rank)}
+    coords = {"variable": plain_coordinate(names), "bin": np.arange(most), "component": np.arange(model.rank)}
     if model.binning is not None:
         edges = padded_rows(model.binning.edges)
         data["edges"] = (("variable", "edge"), edges, {"long_name": "bin edges, in the unit of the variable"})
@@ -90,7 +90,7 @@ def padded_rows(rows: Sequence[np.ndarray]) -> np.ndarray:
     return padded
 
 
-def _plain_names(names: Sequence[Hashable]) -> np.ndarray:
+def plain_coordinate(names: Sequence[Hashable]) -> np.ndarray:
     """Names as a coordinate that files can hold: integers if all are, else strings."""
     if all(is_integer(name) for name in names):
         return np.array([int(name) for name in names])  # type: ignore[call-overload]

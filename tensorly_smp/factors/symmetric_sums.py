@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp.factors.arrays import (
-    CACHED,
-    ScatterAdd,
-    add_outer,
-    as_tensor,
-    weighted_squares,
-)
+from tensorly_smp.factors.arrays import CACHED, ScatterAdd, add_outer, as_tensor, weighted_squares
 
 #: Patterns of missing entries handled at a time where all variables are needed at once.
 PATTERN_CHUNK = 2048

@@ -24,9 +24,7 @@ from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
 from tensorly_smp.search.rivals import rival_moves
 
 #: Passes after which candidates are compared, and candidates of a start that are: the first ones.
-SCREENING_PASSES, MOST_SCREENED = 10, 8
-#: Candidates that are this far below the best by then, in nats, do not go on; nor do more than so many.
-KEPT_BELOW, MOST_KEPT = 12.0, 2
+SCREENING_PASSES, MOST_SCREENED = 6, 8
 #: At the end, the best fit is tried again from its posteriors to this power, with coordinates chosen by these.
 SHARPER = 5
 #: Mean of the largest posteriors above which sharper ones are the same.
@@ -107,9 +105,8 @@ def refine_candidates(
 ) -> RefinedCandidates:
     """Smoothed EM from several candidates; the best by Akaike's criterion.
 
-    The first candidates of a start are followed for a few passes; the very first of them, and those near the best by
-    then, are followed to their end. For the best of these the coordinates are chosen once more, and it is tried again
-    from sharper posteriors. Then its rivals are looked for: other candidates near it whose clusters differ, and models
+    The first candidates of a start are followed for a few passes; the very first of them, and the best by then, are
+    followed to their end. The better of the two is tried again from sharper posteriors. Then its rivals are looked for: other candidates near it whose clusters differ, and models
     in which a pair of components is one, for which another component is two; not beside a start that is given. Every
     start goes its own way, so that with more of them the criterion never ends lower.
 
@@ -124,7 +121,7 @@ def refine_candidates(
         Of the smooth densities.
     others : sequence of Cells
         Of these every variable gets those that suit it better, if any do, by the same criterion and the posteriors of
-        the best candidate, after a few passes and once more at the end.
+        the best candidate after a few passes, and once more at the end by sharper ones.
     criterion, n_iter_max, tol
         As for :func:`tensorly_smp.likelihood.smooth_em.smooth_em`.
     n_jobs : int, optional
@@ -316,9 +313,7 @@ class _Run:
         top = self._best()
         if self.choices and self.n_iter_max:
             self._choose_cells(top, self.fits[top].posterior)
-        near = [i for i in self.fits if self.fits[i].information >= self.fits[top].information - KEPT_BELOW]
-        near = sorted(near, key=lambda i: -_rounded(self.fits[i].information))[:MOST_KEPT]
-        if not self._follow_to_end(sorted({*near, next(iter(candidates))})) or not self.n_iter_max:
+        if not self._follow_to_end(sorted({top, next(iter(candidates))})) or not self.n_iter_max:
             return self._reached()
         if not self._is_stopped(self._best()):
             self._improve_by_sharper()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import log, prod
 from typing import Any, Literal, cast, get_args
@@ -12,14 +12,12 @@ import numpy as np
 from tensorly_smp._support.checks import checked_integer, is_integer, is_one_of
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.marginals.partition import Partition, as_partition, pencil_partition
+from tensorly_smp.marginals.partition import MOST_TABLE_BITS, Partition, as_partition, deal, pencil_partition
 
 Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"]
 #: Criteria for histograms of triples; "joint" is the one for whole samples.
 TRIPLE_CRITERIA: tuple[Criterion, ...] = ("gevd", "generic", "kruskal", "paper-gevd", "paper-generic")
 
-# Bits of the subset-sum tables: beyond, partitions come from a greedy rule.
-_TABLE_BITS = 2 * 10**8
 _MAX_BINS = 2**30
 # Variables up to which all groupings into three are tried for "joint", and candidates per group size beyond.
 _GROUPED_VARIABLES, _THIRD_SIZES = 9, 8
@@ -97,7 +95,7 @@ def max_identifiable_rank(
     >>> smp.max_identifiable_rank(9, 2, "kruskal"), smp.max_identifiable_rank(9, 2, "joint")
     (5, 16)
     """
-    sizes = _checked_sizes(n_variables, n_bins)
+    sizes = checked_sizes(n_variables, n_bins)
     criterion = _checked_criterion(criterion)
     chosen = None if partition is None else as_partition(partition, n_variables)
     if criterion in _PAPER_RULES:
@@ -135,7 +133,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     >>> best_partition(4, [3, 9, 3, 5]).effective_sizes([3, 9, 3, 5])
     (7, 9, 3)
     """
-    sizes = _checked_sizes(n_variables, n_bins)
+    sizes = checked_sizes(n_variables, n_bins)
     criterion = _checked_criterion(criterion)
     if criterion in _PAPER_RULES:
         raise InvalidInputError(
@@ -148,7 +146,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     equal = len(set(gains)) == 1
     if criterion == "gevd":
         return pencil_partition(sizes)
-    if not equal and len(gains) * (sum(gains) + 1) ** 2 <= _TABLE_BITS:
+    if not equal and len(gains) * (sum(gains) + 1) ** 2 <= MOST_TABLE_BITS:
         return _best_of_all_partitions(gains, rule)
     candidates = _greedy_partitions(gains, criterion)
     effective = np.array([candidate.effective_sizes(sizes) for candidate in candidates])
@@ -273,27 +271,33 @@ def _best_grouping(sizes: list[int]) -> Partition:
     """Best for "joint", where sizes are products of bins."""
     n_variables = len(sizes)
     order = sorted(range(n_variables), key=lambda n: (sizes[n], n))
-    candidates: list[list[list[int]]] = []
     if len(set(sizes)) > 1 and n_variables <= _GROUPED_VARIABLES:
-        for labels in product(range(3), repeat=n_variables - 1):  # the first variable is in the first group
-            groups = [[n for n, label in enumerate((0, *labels)) if label == g] for g in range(3)]
-            if all(groups):
-                candidates.append(groups)
+        found = list(all_partitions(n_variables))
     else:
         # Two groups of about as many states decide, and a third, small one; or three groups of about as many.
+        candidates: list[list[list[int]]] = []
         lengths = [log(size) for size in sizes]
         for size in range(1, min(n_variables // 3, _THIRD_SIZES) + 1):
             third = order[:size]
             rest = order[size:]
-            first, second = _deal(rest, lengths, 2)
+            first, second = deal(rest, lengths, 2)
             candidates.append([first, second, third])
             if len(first) > len(second) + 1:
                 first, second = second, first
             candidates.append([first + second[:1], second[1:], third] if len(second) > 1 else [first, second, third])
-        candidates.append(_deal(order, lengths, 3))
-    found = [Partition(*(tuple(sorted(group)) for group in groups)) for groups in candidates]
+        candidates.append(deal(order, lengths, 3))
+        found = [Partition(*(tuple(sorted(group)) for group in groups)) for groups in candidates]
     states = np.array([group_states(partition, sizes) for partition in found], dtype=object)
     return found[int(np.argmax(_kruskal_rule(states)))]
+
+
+def all_partitions(n_variables: int) -> Iterator[Partition]:
+    """Every way to share all variables out to three sets, whatever the order of the sets."""
+    for labels in product(range(3), repeat=n_variables):
+        found = list(dict.fromkeys(labels))
+        if found == [0, 1, 2]:
+            first, second, third = (tuple(n for n, label in enumerate(labels) if label == s) for s in range(3))
+            yield Partition(first, second, third)
 
 
 def _best_of_all_partitions(gains: list[int], rule: Callable[[np.ndarray], np.ndarray]) -> Partition:
@@ -325,24 +329,13 @@ def _best_of_all_partitions(gains: list[int], rule: Callable[[np.ndarray], np.nd
 def _greedy_partitions(gains: list[int], criterion: str) -> list[Partition]:
     """Candidates among which the best partition is exact for equal gains."""
     order = sorted(range(len(gains)), key=lambda n: gains[n])
-    candidates = [_deal(order, gains, 3), [*_deal(order[1:], gains, 2), order[:1]]]
+    candidates = [deal(order, gains, 3), [*deal(order[1:], gains, 2), order[:1]]]
     if criterion == "generic":
         # Sizes 2^a <= 2^b <= the third: fill the sets up to the sums 2^a - 1 and 2^b - 1, the last takes the rest.
         exponents = range(1, sum(gains).bit_length() + 1)
         for small, middle in ((a, b) for b in exponents for a in exponents if a <= b):
             candidates.append(_fill(order, gains, [2**small - 1, 2**middle - 1]))
     return [Partition(*(tuple(sorted(group)) for group in sets)) for sets in candidates if all(sets)]
-
-
-def _deal(order: list[int], gains: Sequence[float], n_sets: int) -> list[list[int]]:
-    """Largest first, each to the set with the smallest sum so far."""
-    sets: list[list[int]] = [[] for _ in range(n_sets)]
-    sums = [0.0] * n_sets
-    for n in reversed(order):
-        smallest = sums.index(min(sums))
-        sets[smallest].append(n)
-        sums[smallest] += gains[n]
-    return sets
 
 
 def _fill(order: list[int], gains: list[int], targets: list[int]) -> list[list[int]]:
@@ -359,24 +352,18 @@ def _fill(order: list[int], gains: list[int], targets: list[int]) -> list[list[i
     return [*sets, left]
 
 
-def _checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
-    n_variables = checked_integer(n_variables, "n_variables")
-    if n_variables < 3:
-        raise InvalidInputError(f"n_variables is {n_variables}; identifiability from triples needs at least 3.")
+def checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
+    """Numbers of bins of the variables, given as one number or one for each, then with their number or None."""
     try:
-        sizes = [n_bins] * int(n_variables) if is_integer(n_bins) else list(n_bins)
+        sizes = None if is_integer(n_bins) else list(n_bins)
     except TypeError:
         raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected an integer or one for each variable.") from None
+    n_variables = len(sizes) if n_variables is None and sizes is not None else n_variables
+    n_variables = checked_integer(n_variables, "n_variables", 3)
+    sizes = [n_bins] * n_variables if sizes is None else sizes
     if len(sizes) != n_variables:
         raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
-    for size in sizes:
-        if not is_integer(size):
-            raise InvalidTypeError(f"n_bins holds {shown(size)}; expected integers.")
-        if size < 2:
-            raise InvalidInputError(
-                f"n_bins holds {size}; expected at least 2. A variable with one bin tells nothing: leave it out."
-            )
-    return [int(size) for size in sizes]
+    return [checked_integer(size, "n_bins", 2) for size in sizes]
 
 
 def _checked_criterion(criterion: str) -> Criterion:

@@ -11,12 +11,7 @@ import numpy as np
 from tensorly_smp._support.representations import number_text
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.identifiability.bounds import TRIPLE_CRITERIA, Criterion, max_identifiable_rank
-from tensorly_smp.identifiability.issues import (
-    ComponentPair,
-    clip_names,
-    n_parameters,
-    nearly_parallel_pairs,
-)
+from tensorly_smp.identifiability.issues import ComponentPair, clip_names, n_parameters, nearly_parallel_pairs
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_identifiability
 from tensorly_smp.identifiability.problem import Problem
 from tensorly_smp.identifiability.references import reference
@@ -28,8 +23,6 @@ from tensorly_smp.identifiability.stacked import (
     GroupingSearch,
     PartitionSearch,
     StackedModel,
-    undetermined_variables,
-    unit_grams,
 )
 from tensorly_smp.identifiability.supports import forced_variables
 from tensorly_smp.identifiability.verdict import (
@@ -238,7 +231,7 @@ def _bounds(problem: Problem, search: PartitionSearch) -> tuple[dict[str, int], 
             max_ranks[criterion] = max_identifiable_rank(*sizes, criterion, problem.partition)
             covered[criterion] = problem.partition is None or search.model(problem.partition).is_complete
             continue
-        ranks = [(max_identifiable_rank(*sizes, criterion, p), p) for p in search.complete_partitions()]
+        ranks = [(max_identifiable_rank(*sizes, criterion, p), p) for p in search.complete_partitions]
         ranks.sort(key=lambda pair: -pair[0])
         found = next(((r, True) for r, p in ranks if not search.undetermined(p)), (ranks[0][0], False))
         max_ranks[criterion], covered[criterion] = found
@@ -293,10 +286,7 @@ def _bound_lines(
 
 
 def _special(
-    problem: Problem,
-    search: PartitionSearch,
-    grouping: GroupingSearch | None,
-    models: Sequence[StackedModel | None],
+    problem: Problem, search: PartitionSearch, grouping: GroupingSearch | None, models: Sequence[StackedModel | None]
 ) -> dict[str, str]:
     """A set of variables, for "triples" and for "joint", whose ranks are lower than those of almost every model."""
     found: dict[str, str] = {}
@@ -406,20 +396,10 @@ def _zero_lines(
     if problem.factors is None or problem.weights is None or so_far == UNIQUE or problem.fine is not None:
         return []
     forced = forced_variables(problem.weights, problem.factors, problem.known)
-    if not forced or _left_over(problem, grouping, set(forced)):
+    if not forced or (grouping or search).undetermined_beyond(set(forced)):
         return []
     names = clip_names([problem.names[n] for n in forced], _NAME_WIDTH)
     return [_proof("zeros", "Zeros of the factors", f"supports are forced by {names}", "forced supports", True)]
-
-
-def _left_over(problem: Problem, grouping: GroupingSearch | None, inside: set[int]) -> bool:
-    """True if variables do not follow from those whose factors are unique."""
-    assert problem.factors is not None
-    if grouping is not None:
-        return bool(grouping.undetermined_beyond(inside))
-    if len(inside) == len(problem.factors):
-        return False
-    return bool(undetermined_variables(inside, unit_grams(problem.factors), problem.known.triples))
 
 
 def _coverage_notes(problem: Problem, stacked: StackedModel, grouped: StackedModel | None) -> list[str]:

@@ -16,7 +16,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.empty import EMPTY_WEIGHT
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
-from tensorly_smp.identifiability.known import Known, KnownName, n_independent_cells
+from tensorly_smp.identifiability.known import Known, KnownName
 from tensorly_smp.identifiability.stacked import TOLERANCE, complete_partitions
 from tensorly_smp.marginals.triples import resolve_triples
 
@@ -173,22 +173,19 @@ def identifiability_issues(
     if not isinstance(factors, MixtureFactors):
         raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors.")
     model = factors.to_numpy()
+    names = variable_names(model)
     chosen = None
     if not isinstance(triples, str) and not is_integer(triples):
         chosen = resolve_triples(triples, model.n_variables)
     elif triples != "all" and isinstance(triples, str):
         raise InvalidInputError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
-    if known == "samples":
-        joint = Known.of_samples(model.n_variables, patterns)
-        sizes = model.n_bins if fine is None else [len(cells) for cells in fine]
-        issues = [*_joint_issues(sizes, model.rank, joint), *_link_issues(variable_names(model), joint.patterns)]
-    else:
-        links = () if chosen is None else [tuple(triple) for triple in chosen.tolist()]
-        issues = [*_size_issues(model.n_bins, model.rank, chosen), *_link_issues(variable_names(model), links)]
+    joint = known == "samples"
+    sizes = [len(cells) for cells in fine] if joint and fine is not None else model.n_bins
+    found = Known.of_samples(model.n_variables, patterns) if joint else Known.of_triples(model.n_variables, chosen)
+    issues = [*_size_issues(sizes, model.rank, found), *_link_issues(names, found.margins or ())]
     kept = model.weights >= EMPTY_WEIGHT
     numbers = np.flatnonzero(kept)
     pairs = [pair for pair in _alike(model, kept, fine) if pair.is_near_degenerate]
-    names = variable_names(model)
     issues += [describe_pair(pair, names, numbers) for pair in pairs[:_SHOWN]]
     if len(pairs) > _SHOWN:
         issues.append(f"{len(pairs) - _SHOWN} more pairs of components are nearly equal likewise.")
@@ -278,50 +275,40 @@ def variable_names(factors: MixtureFactors) -> tuple[Hashable, ...]:
     return tuple(f"x{n}" for n in range(factors.n_variables))
 
 
-def _size_issues(n_bins: Sequence[int], rank: int, triples: np.ndarray | None) -> list[str]:
+def _size_issues(sizes: Sequence[int], rank: int, known: Known) -> list[str]:
     """A sentence about sizes that determine too little, or none; counting first, since it is certain."""
-    n_variables = len(n_bins)
+    n_together = len(known.patterns[0]) if known.is_joint else known.n_variables
+    quick: Criterion = "joint" if known.is_joint else "kruskal"
+    is_usable = n_together >= 3 if known.is_joint else known.triples is None
     # Quick, and a lower bound: the smallest number of bins for every variable.
-    least = max_identifiable_rank(n_variables, min(n_bins), "kruskal")
-    if triples is None and rank <= least:
+    if is_usable and rank <= max_identifiable_rank(n_together, min(sizes), quick):
         return []
-    wanted = n_parameters(n_bins, rank)
-    found = n_independent_cells(n_bins, triples)
-    if wanted > found:
-        return [
-            f"The model has {wanted} free parameters, more than the {found} independent probabilities of the "
-            f"histograms: at least {wanted - found} directions stay free. Use fewer components or more bins."
-        ]
-    partitions: list[Any] = [None] if triples is None else complete_partitions(triples, n_variables, n_seeds=10)
-    criteria: tuple[Criterion, ...] = ("kruskal", "generic")
-    bound = max(max_identifiable_rank(n_variables, n_bins, c, p) for c in criteria for p in partitions)
-    if rank <= bound:
-        return []
-    return [
-        f"{rank} components are more than {bound}, the highest number that is known to be unique for almost every "
-        "model of these numbers of variables and bins. Use fewer components or more bins, or see check_identifiability."
-    ]
-
-
-def _joint_issues(sizes: Sequence[int], rank: int, known: Known) -> list[str]:
-    """A sentence about whole samples that determine too little, or none."""
-    largest = known.patterns[0]
-    # Quick, and a lower bound: the smallest number of bins for every variable.
-    if len(largest) >= 3 and rank <= max_identifiable_rank(len(largest), min(sizes), "joint"):
-        return []
+    of, more = ("whole samples", "variables") if known.is_joint else ("the histograms", "bins")
     wanted = n_parameters(sizes, rank)
     found = known.n_independent_cells(sizes)
     if wanted > found:
         return [
-            f"The model has {wanted} free parameters, more than the {found} independent probabilities of whole "
-            f"samples: at least {wanted - found} directions stay free. Use fewer components or more variables."
+            f"The model has {wanted} free parameters, more than the {found} independent probabilities of {of}: at "
+            f"least {wanted - found} directions stay free. Use fewer components or more {more}."
         ]
-    patterns = [[sizes[n] for n in pattern] for pattern in known.patterns[:_SHOWN] if len(pattern) >= 3]
-    bound = max((max_identifiable_rank(len(inside), inside, "joint") for inside in patterns), default=1)
+    bound = _highest_rank(sizes, known)
     if rank <= bound:
         return []
     return [
         f"{rank} components are more than {bound}, the highest number that is known to be unique for almost every "
-        "model of whole samples of these numbers of variables and bins. Use fewer components or more variables, or see "
-        "check_identifiability."
+        f"model of {'whole samples of ' * known.is_joint}these numbers of variables and bins. Use fewer components or "
+        f"more {more}, or see check_identifiability."
     ]
+
+
+def _highest_rank(sizes: Sequence[int], known: Known) -> int:
+    """Highest bound of some of what is known."""
+    if known.is_joint:
+        patterns = [[sizes[n] for n in pattern] for pattern in known.patterns[:_SHOWN] if len(pattern) >= 3]
+        return max((max_identifiable_rank(len(inside), inside, "joint") for inside in patterns), default=1)
+    n_variables = known.n_variables
+    partitions: list[Any] = [None]
+    if known.triples is not None:
+        partitions = complete_partitions(known.triples, n_variables, n_seeds=10)
+    criteria: tuple[Criterion, ...] = ("kruskal", "generic")
+    return max(max_identifiable_rank(n_variables, sizes, c, p) for c in criteria for p in partitions)

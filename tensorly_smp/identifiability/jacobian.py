@@ -24,7 +24,7 @@ from scipy.linalg import eigh
 
 from tensorly_smp._support.representations import short_repr
 from tensorly_smp.exceptions import SizeLimitError
-from tensorly_smp.identifiability.known import Known
+from tensorly_smp.identifiability.known import Known, symmetric_sums
 from tensorly_smp.identifiability.sweeps import Rows, joint_change, joint_jacobian, triples_change
 
 # Largest number of parameters: J'J is dense, 8000 x 8000 doubles are 0.5 GB.
@@ -89,10 +89,7 @@ class LocalIdentifiability:
 
 
 def local_identifiability(
-    weights: np.ndarray,
-    factors: Sequence[np.ndarray],
-    known: Known,
-    method: Literal["auto", "svd", "gram"] = "auto",
+    weights: np.ndarray, factors: Sequence[np.ndarray], known: Known, method: Literal["auto", "svd", "gram"] = "auto"
 ) -> LocalIdentifiability:
     """Rank of the Jacobian of the map from weights and factors to known distributions, at one point.
 
@@ -165,6 +162,10 @@ class ScaledJacobian:
 
     def __init__(self, weights: np.ndarray, factors: Sequence[np.ndarray], known: Known) -> None:
         self.known = known
+        # All triples, too, unless they are too many.
+        self.margins = known.margins
+        if known.margins is None and comb(len(factors), 3) <= _LISTED_TRIPLES:
+            self.margins = tuple(combinations(range(len(factors)), 3))
         self.rank = len(weights)
         self.bases = [zero_sum_basis(len(factor)) for factor in factors]
         norms = [np.linalg.norm(factor, axis=0) for factor in factors]
@@ -207,14 +208,10 @@ class ScaledJacobian:
 
     def operations(self) -> float:
         """Multiplications that the matrix itself takes, roughly."""
-        margins = self.known.margins
-        n_variables = len(self.bases)
-        if margins is None:
-            if comb(n_variables, 3) > _LISTED_TRIPLES:
-                return float("inf")
-            margins = tuple(combinations(range(n_variables), 3))
+        if self.margins is None:
+            return float("inf")
         total = 0.0
-        for margin in margins:
+        for margin in self.margins:
             rows = 1
             columns = self.rank
             for n in margin:
@@ -227,7 +224,7 @@ class ScaledJacobian:
 
     def matrix(self) -> np.ndarray:
         """The Jacobian up to a rotation of its rows, ndarray (n_rows, n_parameters)."""
-        margins = self.known.margins or tuple(combinations(range(len(self.bases)), 3))
+        margins = self.margins or tuple(combinations(range(len(self.bases)), 3))
         rows = Rows(self.n_parameters)
         for margin, level in zip(margins, np.broadcast_to(self._levels, (len(margins), self.rank)), strict=True):
             joint, moved = joint_jacobian([self.factors[n] for n in margin], [self.bases[n] for n in margin])
@@ -249,12 +246,9 @@ class ScaledJacobian:
         for basis, scale, span in zip(self.bases, self.scales, self.spans[1:], strict=True):
             parts = directions[span].reshape(basis.shape[1], self.rank, n_directions)
             changes.append(np.einsum("ib,brq->irq", basis, parts / scale[:, None]))
-        margins = self.known.margins
+        margins = self.margins
         if margins is None:
-            n_variables = len(self.bases)
-            if comb(n_variables, 3) > _LISTED_TRIPLES:
-                return triples_change(self.factors, changes, start)
-            margins = tuple(combinations(range(n_variables), 3))
+            return triples_change(self.factors, changes, start)
         rows = Rows(n_directions)
         for margin, level in zip(margins, np.broadcast_to(self._levels, (len(margins), self.rank)), strict=True):
             inside = [self.factors[n] for n in margin]
@@ -326,11 +320,10 @@ class ScaledJacobian:
         """Multiplications that :meth:`change` takes, roughly."""
         sizes = [len(basis) for basis in self.bases]
         columns = self.rank * (1 + n_directions)
-        margins = self.known.margins
-        if margins is None and comb(len(sizes), 3) > _LISTED_TRIPLES:
+        if self.margins is None:
             return sum(6.0 * size * columns**3 for size in sizes)
         total = 0.0
-        for margin in margins or combinations(range(len(sizes)), 3):
+        for margin in self.margins:
             rows = 1
             for n in margin:
                 rows *= sizes[n]
@@ -348,11 +341,7 @@ class TripleSums:
     def __init__(self, factors: Sequence[np.ndarray]) -> None:
         self.grams = np.stack([factor.T @ factor for factor in factors])
         # A running sum of non-negative terms, where Newton's identities would cancel digits.
-        self.e1, self.e2, self.e3 = (np.zeros_like(self.grams[0]) for _ in range(3))
-        for gram in self.grams:
-            self.e3 = self.e3 + gram * self.e2
-            self.e2 = self.e2 + gram * self.e1
-            self.e1 = self.e1 + gram
+        self.e1, self.e2, self.e3 = symmetric_sums(self.grams)
 
     def total(self) -> np.ndarray:
         """Products of three."""

@@ -128,7 +128,7 @@ def n_independent_cells(n_bins: Sequence[int], triples: np.ndarray | None = None
     """
     gains = [int(size) - 1 for size in n_bins]
     if triples is None:
-        return sum(symmetric_sums(gains))
+        return int(sum(symmetric_sums(gains)))
     known = [tuple(triple) for triple in triples.tolist()]
     pairs = {pair for j, k, l in known for pair in ((j, k), (j, l), (k, l))}
     singles = {n for triple in known for n in triple}
@@ -139,13 +139,15 @@ def n_independent_cells(n_bins: Sequence[int], triples: np.ndarray | None = None
     )
 
 
-def symmetric_sums(values: Iterable[int]) -> tuple[int, int, int]:
+def symmetric_sums(values: Iterable[Any]) -> tuple[Any, Any, Any]:
     """Elementary symmetric polynomials: sums of the values, of products of two, of products of three."""
-    e1 = e2 = e3 = 0
+    e1: Any = 0
+    e2: Any = 0
+    e3: Any = 0
     for value in values:
-        e3 += int(value) * e2
-        e2 += int(value) * e1
-        e1 += int(value)
+        e3 = e3 + value * e2
+        e2 = e2 + value * e1
+        e1 = e1 + value
     return e1, e2, e3
 
 

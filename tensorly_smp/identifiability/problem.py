@@ -17,6 +17,7 @@ from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.alike import AlikePair, alike_pairs, separations
+from tensorly_smp.identifiability.bounds import checked_sizes
 from tensorly_smp.identifiability.issues import n_parameters, variable_names
 from tensorly_smp.identifiability.known import KNOWN, Known
 from tensorly_smp.identifiability.rivals import describe_rivals
@@ -26,7 +27,6 @@ from tensorly_smp.marginals.triples import resolve_triples
 
 # Random factors for sizes without data: no more entries, and no more columns, than these.
 _MAX_DRAWN_ENTRIES, _MAX_DRAWN_RANK = 5_000_000, 500
-_MAX_VARIABLES = 100_000
 _MAX_SIZE = 2**31  # of the rank, and of all bins together: beyond, bounds overflow
 
 
@@ -96,18 +96,18 @@ class Problem:
 
 def read_problem(
     subject: Any,
-    n_variables: Any,
-    n_bins: Any,
-    rank: Any,
-    known: Any,
-    partition: Any,
-    triples: Any,
-    patterns: Any,
+    sizes: tuple[Any, Any, Any],
+    given: tuple[Any, Any, Any, Any],
     parallel_cosine: Any,
     max_parameters: Any,
     random_state: RandomState,
 ) -> Problem:
-    """Problem from the arguments of check_identifiability, checked."""
+    """Problem from the arguments of check_identifiability, checked.
+
+    Of these are `sizes` the numbers of variables, bins and components, and `given` known, partition, triples, patterns.
+    """
+    n_variables, n_bins, rank = sizes
+    known, partition, triples, patterns = given
     if is_integer(subject):
         if n_variables is not None:
             raise InvalidInputError(f"n_variables is given twice, as {shown(subject)} and as {shown(n_variables)}.")
@@ -277,22 +277,9 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
             "Expected a model, or n_variables, n_bins and rank. For the highest rank that sizes allow see "
             "max_identifiable_rank, for the number of bins min_bins_for_rank."
         )
-    one = is_integer(n_bins)
-    try:
-        sizes = [n_bins] if one else list(n_bins)
-    except TypeError:
-        raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected an integer or one for each variable.") from None
-    if n_variables is None:
-        if one:
-            raise InvalidInputError(f"n_bins is {n_bins} and n_variables is not given; pass n_variables too.")
-        n_variables = len(sizes)
-    n_variables = checked_integer(n_variables, "n_variables", 3)
-    if n_variables > _MAX_VARIABLES:
-        raise SizeLimitError(f"n_variables is {n_variables}; expected at most {_MAX_VARIABLES}.")
-    sizes = sizes * n_variables if one else sizes
-    if len(sizes) != n_variables:
-        raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
-    checked = tuple(checked_integer(size, "n_bins", 2) for size in sizes)
+    if n_variables is None and is_integer(n_bins):
+        raise InvalidInputError(f"n_bins is {n_bins} and n_variables is not given; pass n_variables too.")
+    checked = tuple(checked_sizes(n_variables, n_bins))
     rank = checked_integer(rank, "rank", 1)
     if max(sum(checked), rank) > _MAX_SIZE:
         raise SizeLimitError(f"{sum(checked)} bins and rank {rank}; expected at most {_MAX_SIZE} of each.")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tensorly_smp._support.checks import is_integer
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import html_summary, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
+from tensorly_smp.factors.datasets import plain_coordinate
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.alike import describe_alike
 from tensorly_smp.identifiability.criteria import Criteria, apply_criteria
@@ -235,7 +235,7 @@ class IdentifiabilityReport:
             "line": np.array([line.key for line in self.lines]),
             "set": np.arange(3),
             "criterion": np.array(list(self.max_ranks)),
-            "variable": _coordinate(self.variables),
+            "variable": plain_coordinate(self.variables),
         }
         if not self.from_sizes:
             data["n_nearly_parallel"] = (("component", "other_component"), self._pair_counts())
@@ -404,19 +404,8 @@ def check_identifiability(
     >>> smp.check_identifiability(9, 2, 14, known="samples").verdict
     'unique for almost every model'
     """
-    problem = read_problem(
-        subject,
-        n_variables,
-        n_bins,
-        rank,
-        known,
-        partition,
-        triples,
-        patterns,
-        parallel_cosine,
-        max_parameters,
-        random_state,
-    )
+    given = known, partition, triples, patterns
+    problem = read_problem(subject, (n_variables, n_bins, rank), given, parallel_cosine, max_parameters, random_state)
     return _assemble(problem, apply_criteria(problem))
 
 
@@ -503,9 +492,3 @@ def _row(cells: Sequence[str]) -> list[str]:
 
 def _wrapped(text: str, bullet: str = "") -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet)) or [bullet]
-
-
-def _coordinate(names: Sequence[Hashable]) -> np.ndarray:
-    if all(is_integer(name) for name in names):
-        return np.array(names)
-    return np.array([str(name) for name in names])

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from math import prod
 
 import numpy as np
 
-from tensorly_smp.identifiability.bounds import Criterion, best_partition, max_identifiable_rank
+from tensorly_smp.identifiability.bounds import Criterion, all_partitions, best_partition, max_identifiable_rank
 from tensorly_smp.identifiability.known import Known
 from tensorly_smp.identifiability.kruskal import KruskalRank, kruskal_rank
 from tensorly_smp.identifiability.sweeps import compressed, product_core
@@ -255,7 +256,6 @@ class PartitionSearch:
         self.triples = known.triples
         self.cosines = None if factors is None else unit_grams(factors)
         self._listed = None if known.triples is None else {tuple(triple) for triple in known.triples.tolist()}
-        self._complete: list[Partition] | None = None
 
     def model(self, partition: Partition, max_combinations: int = _TRIED_COMBINATIONS) -> StackedModel:
         """Ranks of the factors of the three sets, and the variables that they leave open."""
@@ -279,21 +279,23 @@ class PartitionSearch:
             chosen = self._most_telling(models).partition
         return self.model(chosen, _REPORTED_COMBINATIONS)
 
+    @cached_property
     def complete_partitions(self) -> list[Partition]:
         """Partitions all of whose blocks are known triples, found by growing known triples."""
-        if self._complete is None and self.triples is not None:
-            self._complete = complete_partitions(self.triples, len(self.n_bins))
-        return self._complete or []
+        return [] if self.triples is None else complete_partitions(self.triples, len(self.n_bins))
 
     def _missing(self, partition: Partition) -> int:
         return missing_blocks(partition, self._listed)
 
     def undetermined(self, partition: Partition) -> tuple[int, ...]:
         """Variables outside the partition that do not follow from those inside."""
-        inside = {n for group in partition for n in group}
-        outside = [n for n in range(len(self.n_bins)) if n not in inside]
+        return self.undetermined_beyond({n for group in partition for n in group})
+
+    def undetermined_beyond(self, inside: set[int]) -> tuple[int, ...]:
+        """Variables that do not follow from a set whose factors are unique."""
+        outside = set(range(len(self.n_bins))) - inside
         if not outside or self.cosines is None:
-            return tuple(outside)
+            return tuple(sorted(outside))
         return undetermined_variables(inside, self.cosines, self.triples)
 
     def _most_telling(self, models: Iterable[StackedModel]) -> StackedModel:
@@ -313,9 +315,9 @@ class PartitionSearch:
 
     def _candidates(self, may_search: bool) -> Iterator[Partition]:
         if self.triples is not None:
-            yield from self.complete_partitions()
-            return
-        yield from self._partitions_of(range(len(self.n_bins)), may_search)
+            yield from self.complete_partitions
+        else:
+            yield from self._partitions_of(range(len(self.n_bins)), may_search)
 
     def _partitions_of(self, variables: Sequence[int], may_search: bool) -> Iterator[Partition]:
         """Partitions of some of the variables: the best by sizes, then all or a sample."""
@@ -365,17 +367,13 @@ class GroupingSearch(PartitionSearch):
         inside = {n for group in partition for n in group}
         return int(not any(inside <= set(pattern) for pattern in self.known.patterns))
 
-    def undetermined(self, partition: Partition) -> tuple[int, ...]:
-        """Variables outside the grouping that do not follow from those inside.
+    def undetermined_beyond(self, inside: set[int]) -> tuple[int, ...]:
+        """Variables that do not follow from a set whose factors are unique.
 
         With w and the factors of a set of variables known, the joint distribution of another variable and of those of
         the set that are observed with it is linear in its factor: unique if the product of theirs has independent
         columns.
         """
-        return self.undetermined_beyond({n for group in partition for n in group})
-
-    def undetermined_beyond(self, inside: set[int]) -> tuple[int, ...]:
-        """Variables that do not follow from a set whose factors are unique."""
         inside = set(inside)
         outside = set(range(len(self.n_bins))) - inside
         while outside:
@@ -393,15 +391,6 @@ class GroupingSearch(PartitionSearch):
     def _candidates(self, may_search: bool) -> Iterator[Partition]:
         for pattern in [p for p in self.known.patterns if len(p) >= 3][:_TRIED_PATTERNS]:
             yield from self._partitions_of(pattern, may_search)
-
-
-def all_partitions(n_variables: int) -> Iterator[Partition]:
-    """Every way to share all variables out to three sets, whatever the order of the sets."""
-    for labels in product(range(3), repeat=n_variables):
-        found = list(dict.fromkeys(labels))
-        if found == [0, 1, 2]:
-            first, second, third = (tuple(n for n, label in enumerate(labels) if label == s) for s in range(3))
-            yield Partition(first, second, third)
 
 
 def complete_partitions(triples: np.ndarray, n_variables: int, n_seeds: int = 200) -> list[Partition]:

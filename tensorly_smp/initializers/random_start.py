@@ -10,10 +10,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 
 
 def random_start(
-    n_bins: Sequence[int],
-    rank: int,
-    rng: np.random.Generator,
-    univariate_marginals: Sequence[np.ndarray] | None = None,
+    n_bins: Sequence[int], rank: int, rng: np.random.Generator, univariate_marginals: Sequence[np.ndarray] | None = None
 ) -> MixtureFactors:
     """Equal weights and columns drawn from the uniform distribution on the simplex, times the overall histogram.
 

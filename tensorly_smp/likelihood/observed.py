@@ -189,7 +189,8 @@ class Observed:
     @property
     def step(self) -> float:
         """The step to which values are rounded, if they are; else 0."""
-        return float(np.diff(self.distinct).min()) if len(self.distinct) < TIED * self.total else 0.0
+        is_rounded = 1 < len(self.distinct) < TIED * self.total
+        return float(np.diff(self.distinct).min()) if is_rounded else 0.0
 
     def interval(self, support: Support, transform: ArcsinhTransform = LINEAR) -> tuple[float, float]:
         """Ends of the cells: bounds near the values, or a margin beyond these, but not out to single ones far away.

@@ -418,5 +418,5 @@ def check_constant(codes: Codes) -> None:
                 f"All samples of {listed(constant)} are in one bin: constant, or one far outlier sets the range (then "
                 "try choose_binning(..., coverage=0.99)). Such a variable does not separate components.",
                 variables=constant,
-            ),
+            )
         )

@@ -114,7 +114,7 @@ def default_partition(n_variables: int) -> Partition:
     >>> smp.default_partition(6).sets
     ((0, 1), (2, 3, 4), (5,))
     """
-    n_variables = _checked_n_variables(n_variables)
+    n_variables = checked_integer(n_variables, "n_variables", 3)
     size = (n_variables - 1) // 2
     return Partition(tuple(range(size)), tuple(range(size, n_variables - 1)), (n_variables - 1,))
 
@@ -147,11 +147,19 @@ def pencil_partition(n_bins: Sequence[int]) -> Partition:
     if len(others) * (2 * half + 1) <= MOST_TABLE_BITS:
         first = _subset_nearest(others, gains, half)
     else:
-        sets: tuple[list[int], list[int]] = ([], [])
-        for n in reversed(others):
-            min(sets, key=lambda group: sum(gains[m] for m in group)).append(n)
-        first = sets[0]
+        first = deal(others, gains, 2)[0]
     return Partition(tuple(first), tuple(sorted(set(others) - set(first))), (pencil,))
+
+
+def deal(order: list[int], gains: Sequence[float], n_sets: int) -> list[list[int]]:
+    """Largest first, each to the set with the smallest sum so far."""
+    sets: list[list[int]] = [[] for _ in range(n_sets)]
+    sums = [0.0] * n_sets
+    for n in reversed(order):
+        smallest = sums.index(min(sums))
+        sets[smallest].append(n)
+        sums[smallest] += gains[n]
+    return sets
 
 
 def _subset_nearest(items: list[int], gains: list[int], target: int) -> list[int]:
@@ -192,7 +200,7 @@ def paper_partition(n_variables: int) -> Partition:
     >>> smp.paper_partition(7).sets
     ((0, 1), (2, 3, 4, 5), (6,))
     """
-    n_variables = _checked_n_variables(n_variables)
+    n_variables = checked_integer(n_variables, "n_variables", 3)
     if n_variables < 5:
         raise InvalidInputError(
             f"The paper's partition has an empty first set for {n_variables} variables; it needs at least 5. "
@@ -258,12 +266,3 @@ def _variable_indices(group: Any, name: str) -> tuple[int, ...]:
         if index < 0:
             raise InvalidInputError(f"The {name} set holds the index {index}; expected indices from 0.")
     return tuple(int(index) for index in members)
-
-
-def _checked_n_variables(n_variables: int) -> int:
-    n_variables = checked_integer(n_variables, "n_variables")
-    if n_variables < 3:
-        raise InvalidInputError(
-            f"n_variables is {n_variables}; three disjoint non-empty sets need at least 3 variables."
-        )
-    return n_variables

@@ -10,14 +10,7 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.plotting.names import short_names
-from tensorly_smp.plotting.style import (
-    component_style,
-    integer_ticks,
-    page_of,
-    page_title,
-    panels,
-    weight_text,
-)
+from tensorly_smp.plotting.style import component_style, integer_ticks, page_of, page_title, panels, weight_text
 from tensorly_smp.plotting.subject import Subject, read_subject
 
 #: Variables of a page at most, each a row.

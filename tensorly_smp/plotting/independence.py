@@ -55,6 +55,8 @@ def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float,
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['x0', 'x1', 'x2', 'x3']
     """
+    from matplotlib.patches import Rectangle
+
     dataset = report.to_dataset() if isinstance(report, IndependenceReport) else report
     require_dataset(dataset, ("rank_correlation", "strength", "is_dependent"), ("level",), "an IndependenceReport")
     strength = np.nan_to_num(dataset["strength"].values)
@@ -69,14 +71,8 @@ def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float,
     label = "below: rank correlation; above: strength"
     heat_map_of_variables(ax, shown, names, names, MOST_WRITTEN, label, is_pale=~is_dependent)
     for j, k in np.argwhere(is_dependent).tolist():
-        ax.add_patch(_frame(k, j))
+        ax.add_patch(Rectangle((k - 0.46, j - 0.46), 0.92, 0.92, fill=False, edgecolor="black", linewidth=1.2))
     what = "sources" if dataset.attrs.get("are_sources") else "variables"
     pairs = f"{dataset.attrs['n_dependent']} of {n * (n - 1) // 2} pairs of {what}"
     ax.set_title(f"{pairs} dependent", fontsize="medium")
     return ax
-
-
-def _frame(column: int, row: int) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, fill=False, edgecolor="black", linewidth=1.2)

@@ -324,12 +324,7 @@ def n_bars_of(observed: np.ndarray) -> int:
 
 
 def _draw_levels(
-    ax: Axes,
-    levels: Levels,
-    column: np.ndarray | None,
-    components: list[int],
-    weights: np.ndarray,
-    with_mixture: bool,
+    ax: Axes, levels: Levels, column: np.ndarray | None, components: list[int], weights: np.ndarray, with_mixture: bool
 ) -> list[Any]:
     """Probabilities of the values of a discrete variable, side by side; as steps where bars would be too thin."""
     drawn: list[Any] = []

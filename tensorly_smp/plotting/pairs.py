@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.plotting.marginal import (
-    Levels,
-    axis_of,
-    draw_variable,
-    level_ticks,
-    levels_of,
-    note_left_out,
-    span,
-)
+from tensorly_smp.plotting.marginal import Levels, axis_of, draw_variable, level_ticks, levels_of, note_left_out, span
 from tensorly_smp.plotting.names import axis_names
 from tensorly_smp.plotting.scales import AxisScale, draw_on
 from tensorly_smp.plotting.style import (
@@ -124,13 +116,11 @@ def plot_pairs(
     }
     limits = {n: axis[0] for n, axis in axes_of.items()}
     scales = {n: axis[1] for n, axis in axes_of.items()}
-    handles: list[Any] = []
+    for ax in places[np.triu_indices(side, 1)]:
+        ax.set_visible(False)
     for row, k in enumerate(positions):
-        for column, j in enumerate(positions):
+        for column, j in enumerate(positions[: row + 1]):
             ax = places[row, column]
-            if column > row:
-                ax.set_visible(False)
-                continue
             if column == row:
                 handles = draw_variable(ax, subject, k, values, list(range(subject.rank)), with_mixture=False)
                 ax.set_yticks([])

@@ -137,12 +137,7 @@ def read_subject(subject: Any, expected: str = MIXTURES) -> Subject:
             )
         factors = subject.factors_
         return Subject(
-            subject.binning_.variables,
-            subject.weights_,
-            subject.result_,
-            factors,
-            subject.density_,
-            subject.sample_dim,
+            subject.binning_.variables, subject.weights_, subject.result_, factors, subject.density_, subject.sample_dim
         )
     subject = getattr(subject, "solution_", subject)  # of CoupledSimplexCP
     if isinstance(subject, CoupledSolution):

@@ -6,7 +6,7 @@ The numerical code knows bare arrays only. :func:`~tensorly_smp.samples.reading.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -314,27 +314,28 @@ def labelled_moments(values: np.ndarray, variables: Sequence[Hashable], containe
     ndarray, Series, DataFrame or DataArray
         With the variables along the first axis, and the numbers of the components along the second.
     """
-    if container == "dataframe":
-        index = pd.Index(list(variables), name="variable", tupleize_cols=False)
-        if values.ndim == 1:
-            return pd.Series(values, index=index, name=name)
-        return pd.DataFrame(values, index=index, columns=pd.RangeIndex(values.shape[1], name=COMPONENT_DIM))
-    if container == "dataarray":
-        dims = ("variable", COMPONENT_DIM)[: values.ndim]
-        coords = {"variable": _coordinate(variables), COMPONENT_DIM: np.arange(values.shape[-1])}
-        return xr.DataArray(values, {dim: coords[dim] for dim in dims}, dims, name=name)
-    return values
+    second = {COMPONENT_DIM: range(values.shape[1])} if values.ndim == 2 else {}
+    return labelled(values, {"variable": variables, **second}, container, name)
 
 
 def labelled_matrix(values: np.ndarray, variables: Sequence[Hashable], container: str, name: str) -> Any:
     """Numbers for every two variables (n_variables, n_variables), labelled as those of `labelled_moments`."""
+    return labelled(values, {"variable": variables, "other_variable": variables}, container, name)
+
+
+def labelled(values: np.ndarray, names: Mapping[str, Sequence[Hashable]], container: str, name: str) -> Any:
+    """Values with these names along their one or two dimensions; bare for other kinds of objects than these."""
     if container == "dataframe":
-        index = pd.Index(list(variables), name="variable", tupleize_cols=False)
-        return pd.DataFrame(values, index=index, columns=index.rename("other_variable"))
+        indexes: list[Any] = [
+            pd.RangeIndex(len(each), name=dim)
+            if isinstance(each, range)
+            else pd.Index(list(each), name=dim, tupleize_cols=False)
+            for dim, each in names.items()
+        ]
+        return pd.Series(values, indexes[0], name=name) if len(indexes) == 1 else pd.DataFrame(values, *indexes)
     if container == "dataarray":
-        names = _coordinate(variables)
-        dims = ("variable", "other_variable")
-        return xr.DataArray(values, {dim: names for dim in dims}, dims, name=name)
+        coords = {dim: np.array(each) if isinstance(each, range) else _coordinate(each) for dim, each in names.items()}
+        return xr.DataArray(values, coords, tuple(names), name=name)
     return values
 
 

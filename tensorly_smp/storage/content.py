@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from tensorly_smp._support.checks import is_integer, is_real
 from tensorly_smp._support.representations import listed, shown
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
 from tensorly_smp.factors.datasets import factors_from_dataset
@@ -65,6 +66,8 @@ _REQUIRED_OF_RIVALS = {
     "rival_weights": (("rival", "component"), "f"),
     "rival_factors": (("rival", "variable", "bin", "component"), "f"),
 }
+#: Values of attributes; those that were not in files of before are read without.
+_CHOICES = {"refine": ("smooth", "em", "none"), "penalty_criterion": ("reml", "aic", "bic")}
 _CONTAINERS = ("array", "dataframe", "dataarray", "polars", "pyarrow")
 
 
@@ -219,6 +222,7 @@ def _check_variables(dataset: xr.Dataset) -> None:
             raise ValueError(
                 f"{name} has dimensions {found.dims} and dtype {found.dtype}, expected {dims}, {shown(kind)}"
             )
+    _check_attributes(dataset.attrs)
     if "categories" in dataset and np.isinf(dataset["categories"]).any():
         raise ValueError("a category is infinite")
     if 0 in dataset.sizes.values():
@@ -232,6 +236,18 @@ def _check_variables(dataset: xr.Dataset) -> None:
             raise ValueError(f"triples have dimensions {triples.dims} and dtype {triples.dtype}")
         if not (np.diff(triples.values, prepend=-1, append=n_variables) > 0).all():
             raise ValueError(f"triples are not all increasing numbers below {n_variables}")
+
+
+def _check_attributes(attrs: Mapping[Any, Any]) -> None:
+    """Refuse what a bootstrap of the model could not use, or would read as something else."""
+    for name, choices in _CHOICES.items():
+        if name in attrs and attrs[name] not in choices:
+            raise ValueError(f"{name} is {shown(attrs[name])}, expected one of {list(choices)}")
+    for name, least in (("n_samples", 1), ("max_iter", 0)):
+        if name in attrs and (not is_integer(attrs[name]) or attrs[name] < least):
+            raise ValueError(f"{name} is {shown(attrs[name])}, expected an integer of at least {least}")
+    if "tol" in attrs and not (is_real(attrs["tol"]) and 0 <= attrs["tol"] < 1):
+        raise ValueError(f"tol is {shown(attrs['tol'])}, expected a number from 0 to below 1")
 
 
 def _check_rival(model: Any, k: int) -> None:

@@ -30,6 +30,8 @@ def as_path(path: Any, name: str = "path") -> Path:
         made = Path(path)
     except TypeError as error:
         raise InvalidTypeError(f"{name} is {type(path).__name__}; expected a string or a path object.") from error
+    if not str(path):
+        raise InvalidInputError(f"{name} is empty; expected the path of a file.")
     if "\0" in str(made):
         raise InvalidInputError(f"{name} contains a null character, which no file name can have.")
     return made

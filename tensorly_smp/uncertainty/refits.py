@@ -19,6 +19,7 @@ from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.logspline import background_share, smooth_conditionals
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.spline_dataset import spline_transforms, variable_bounds
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING
@@ -176,6 +177,11 @@ class BinRefit:
             factors = refined.factors
             status = refined.status
         else:
+            if (n_drawn := np.count_nonzero(weights)) < self.factors.rank:
+                raise InvalidInputError(
+                    f"A replicate has {n_drawn} different samples, too few for {self.factors.rank} components; "
+                    'expected one for each. Use method="parametric", or a model of fewer components.'
+                )
             with collected_warnings():  # those of the fit say it all
                 solution = replace(self.decomposition, init=self.factors).solution(codes, weights)
             factors = solution.factors.to_numpy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
@@ -18,14 +18,6 @@ EXTRA = (
 EXTRA_ATTRIBUTES = ("estimator", "is_product", "unmixing_start_name", "unmixing_steps", "unmixing_converged")
 #: Name of the estimator in its Dataset.
 ESTIMATOR = "UnmixedProductMixture"
-
-
-def square_matrix(matrix: np.ndarray, dims: tuple[str, str], names: Sequence[Hashable]) -> xr.DataArray:
-    """A square matrix whose rows and columns bear the same names."""
-    objects = np.empty(len(names), dtype=object)
-    objects[:] = names
-    index = list(names) if all(isinstance(name, str) for name in names) else objects
-    return xr.DataArray(matrix, {dim: index for dim in dims}, dims, name="_".join(dims))
 
 
 def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixing, mixed: Sequence[int]) -> xr.Dataset:

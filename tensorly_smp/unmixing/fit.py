@@ -178,8 +178,8 @@ class UnmixingFit:
                 final = other
         # Values as they come, not spread, are those that a bootstrap will see.
         sources = self._sources(final.matrix, are_spread=False)
-        sizes = np.abs(np.nan_to_num(self.data.samples.values)) @ np.abs(final.matrix).T
-        sums = sample_sums(sources, self.data.weights, final.model.binning_.edges, sizes)
+        edges = final.model.binning_.edges
+        sums = sample_sums(sources, self.data.weights, edges, self.data.samples.values, final.matrix)
         final.model.result_ = with_sample_sums(final.model.result_, sums)
         return final
 

@@ -152,12 +152,6 @@ def test_bar_of_the_selection(bars):
     assert ends(bars) == [("selection", 6, 6)]
 
 
-def test_bar_of_processes(bars):
-    one, two = (smp.select_n_components(X, 2, random_state=0, n_init=1, verbose=1, n_jobs=n) for n in (1, 2))
-    assert ends(bars) == [("selection", 2, 2)] * 2
-    np.testing.assert_allclose(one.bic, two.bic, rtol=1e-12)
-
-
 def test_a_bar_that_threads_move(bars):
     n_threads, n_steps = 8, 200
     together = Barrier(n_threads)

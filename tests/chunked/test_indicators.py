@@ -4,12 +4,7 @@ import pytest
 import tensorly_smp as smp
 from tensorly_smp.chunked import indicators
 from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
-from tensorly_smp.chunked.indicators import (
-    Indicators,
-    SharedIndicators,
-    expect_parts,
-    join,
-)
+from tensorly_smp.chunked.indicators import Indicators, SharedIndicators, expect_parts, join
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import read_chunks
 from tensorly_smp.codes.one_hot import one_hot

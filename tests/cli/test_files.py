@@ -99,11 +99,7 @@ def test_a_closed_standard_output(csv, folder):
     assert subprocess.run(f"{command} check none.nc >&- 2>&-", shell=True).returncode == 2
 
 
-PACKED = {
-    "gz": gzip.compress,
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-}
+PACKED = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 
 
 def zipped(names, content):

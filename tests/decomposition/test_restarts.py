@@ -8,12 +8,12 @@ import warnings
 
 import numpy as np
 import pytest
-from rooms import solved
+from rooms import interrupting_after, solved
 
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.decomposition.restarts import N_KEPT
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
-from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.losses import KLLoss
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import SweepTrace
@@ -35,17 +35,6 @@ def solve(n_init=N_INIT, **options):
 
 def arrays(solution):
     return [solution.factors.weights, *solution.factors.factors]
-
-
-def interrupting_after(n_calls):
-    calls = []
-
-    def callback(cp_tensor, loss):
-        calls.append(loss)
-        if len(calls) == n_calls:
-            raise KeyboardInterrupt
-
-    return callback
 
 
 def test_only_the_lowest_go_on():
@@ -111,31 +100,6 @@ def test_starts_that_are_given_or_random_all_run_to_their_end():
 def test_starts_that_ended_in_the_screening_are_not_called_screened():
     solution = solve(tol=0.3)
     assert set(solution.start_statuses) == {StopReason.CONVERGED}
-
-
-@pytest.mark.parametrize("loss", ["kl", "frobenius"])
-@pytest.mark.parametrize("n_jobs", [2, -1])
-def test_threads_do_not_change_a_bit(loss, n_jobs):
-    one, many = (solve(loss=loss, n_jobs=jobs) for jobs in (1, n_jobs))
-    assert (one.start_losses == many.start_losses).all()
-    assert one.start_statuses == many.start_statuses
-    assert (one.trace.loss == many.trace.loss).all()
-    assert one.start_info == many.start_info
-    for a, b in zip(arrays(one), arrays(many), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize(
-    ("n_screen", "error", "message"),
-    [
-        (0, InvalidInputError, "n_screen is 0"),
-        (2.5, InvalidTypeError, "n_screen is 2.5"),
-        (True, InvalidTypeError, "n_screen is True"),
-    ],
-)
-def test_bad_lengths_of_the_screening(n_screen, error, message):
-    with pytest.raises(error, match=message):
-        solve(n_screen=n_screen)
 
 
 # --- interrupts and callbacks
@@ -220,12 +184,6 @@ def test_callback_is_called_for_every_entry_and_where_a_start_goes_on():
     assert set(solution.trace.loss) <= set(losses)
 
 
-def test_callback_that_stops_every_start():
-    solution = solve(callback=lambda cp_tensor, loss: True)
-    assert set(solution.start_statuses) == {StopReason.CALLBACK}
-    assert solution.trace.n_sweeps == 0
-
-
 def test_callback_that_stops_after_the_screening():
     calls = []
 
@@ -239,15 +197,6 @@ def test_callback_that_stops_after_the_screening():
     assert solution.start_statuses.count(StopReason.SCREENED) == N_INIT - N_KEPT
 
 
-def test_error_in_a_callback_is_passed_on():
-    def callback(cp_tensor, loss):
-        raise ZeroDivisionError
-
-    for n_jobs in (1, 2):
-        with pytest.raises(ZeroDivisionError):
-            solve(n_jobs=n_jobs, callback=callback)
-
-
 # --- from algebra to the end
 
 
@@ -259,17 +208,3 @@ def test_algebraic_start_of_exact_histograms_is_the_truth(loss, n_init):
     solution = coupled_simplex_parafac(truth.to_marginals(), 3, loss=loss, n_init=n_init, random_state=0)
     assert solution.status is StopReason.EXACT
     assert factor_error(solution.factors, truth) < 1e-10
-
-
-def test_report_of_the_best_start_is_kept():
-    rng = np.random.default_rng(0)
-    truth = MixtureFactors(rng.dirichlet(np.full(3, 10.0)), [rng.dirichlet(np.ones(4), 3).T for _ in range(4)])
-    solution = coupled_simplex_parafac(truth.to_marginals(), 3, n_init=3, random_state=0)
-    dataset = solution.to_dataset()
-    assert dataset.attrs["gevd_partition"] == solution.start_info["gevd_partition"] == "0; 1 2; 3"
-    assert dataset.attrs["gevd_bins"].tolist() == [4] * 4
-    np.testing.assert_array_equal(dataset.attrs["gevd_singular_values"], solution.start_info["gevd_singular_values"])
-    assert dataset.attrs["gevd_complex_pair"] == 0
-    at_random = coupled_simplex_parafac(truth.to_marginals(), 3, init="random", random_state=0)
-    assert at_random.start_info == {}
-    assert not [name for name in at_random.to_dataset().attrs if name.startswith("gevd")]

@@ -3,22 +3,16 @@
 What is about numbers runs on every backend, with even shapes, which JAX compiles once.
 """
 
-import itertools
-import os
-import signal
-import threading
-import time
 import warnings
 from itertools import permutations
 
 import numpy as np
 import pytest
-import tensorly as tl
 from backend_problems import MODES as EVEN_MODES
 from backend_problems import N_BINS as EVEN_BINS
 from backend_problems import tensor
 from oracles import coupled_loss
-from rooms import solved
+from rooms import interrupting_after, solved
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp._support.iteration import StopReason
@@ -247,17 +241,6 @@ def test_callback_that_does_not_ask_to_stop(answer):
     assert (solve(callback=lambda *_: answer).trace.loss == solve().trace.loss).all()
 
 
-def interrupting_after(n_calls):
-    calls = []
-
-    def callback(cp_tensor, loss):
-        calls.append(loss)
-        if len(calls) == n_calls:
-            raise KeyboardInterrupt
-
-    return callback
-
-
 def test_interrupt_returns_the_state_so_far():
     solution = solve(callback=interrupting_after(5))
     assert solution.status is StopReason.INTERRUPTED
@@ -301,30 +284,6 @@ def test_interrupt_before_anything_is_known_is_passed_on(monkeypatch):
     monkeypatch.setattr("tensorly_smp.factors.losses.KLLoss.weight_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
         solve()
-
-
-@pytest.mark.parametrize("in_main_thread", [False, True])
-def test_interrupt_of_parallel_starts_keeps_what_they_have(in_main_thread):
-    threads = threading.active_count()
-    calls = itertools.count(1)  # one number for every call, whatever the thread: a second signal would end the tests
-
-    def callback(cp_tensor, loss):
-        number = next(calls)
-        if number > 20:
-            time.sleep(0.01)  # on a busy machine the starts could end before the main thread hears of the signal
-        if number == 20:
-            if not in_main_thread:
-                raise KeyboardInterrupt
-            os.kill(os.getpid(), signal.SIGINT)  # Python delivers it to the main thread, which waits
-
-    solution = solve(n_init=3, n_jobs=2, tol=0.0, n_iter_max=10**6, callback=callback)
-    assert StopReason.INTERRUPTED in solution.start_statuses
-    assert solution.status is not StopReason.MAX_SWEEPS
-    assert np.isfinite(solution.loss)
-    deadline = time.monotonic() + 10.0
-    while threading.active_count() > threads and time.monotonic() < deadline:
-        time.sleep(0.01)  # a thread may still be ending
-    assert threading.active_count() <= threads
 
 
 @pytest.mark.parametrize("loss", BLOCK_SOLVERS)
@@ -531,41 +490,22 @@ def test_names_and_edges_are_carried():
     ("options", "error", "message"),
     [
         ({"rank": 0}, InvalidInputError, "rank is 0"),
-        ({"rank": -1}, InvalidInputError, "rank is -1"),
-        ({"rank": 2.0}, InvalidTypeError, "rank is 2.0"),
-        ({"rank": True}, InvalidTypeError, "rank is True"),
-        ({"rank": "2"}, InvalidTypeError, "rank is '2'"),
-        ({"modes": None}, InvalidInputError, "needs modes"),
-        ({"modes": [(0, 1, 1), (0, 1, 3), (1, 2, 3)]}, InvalidInputError, "repeat a variable"),
         ({"data": np.zeros((3, 3, 3))}, InvalidInputError, r"expected \(1, 3\)"),
         ({"data": "abc"}, InvalidTypeError, "data is str"),
-        ({"data": 3}, InvalidTypeError, "data is int"),
         ({"data": []}, InvalidInputError, "modes has shape"),
         (
             {"data": make_tensors(n_bins=(3, 4, 2, 5))[:2] + make_tensors(n_bins=(3, 5, 2, 5))[2:]},
             InvalidInputError,
             "5",
         ),
-        ({"data": [-t for t in make_tensors()]}, InvalidInputError, "negative"),
-        ({"data": [np.nan * t for t in make_tensors()]}, InvalidInputError, "NaN entries"),
         ({"loss": "l1"}, InvalidInputError, "loss is 'l1'; expected one of"),
-        ({"loss": None}, InvalidInputError, "loss is None"),
         ({"solver": "projected-gradient"}, InvalidInputError, 'solver for loss="kl"'),
         ({"solver": "multiplicative", "loss": "frobenius"}, InvalidInputError, 'solver for loss="frobenius"'),
-        ({"solver": ["mirror"]}, InvalidInputError, "solver"),
         ({"weights": "counts"}, InvalidInputError, "weights is 'counts'"),
-        ({"n_init": 0}, InvalidInputError, "n_init is 0"),
-        ({"n_init": 1.5}, InvalidTypeError, "n_init is 1.5"),
-        ({"n_iter_max": -1}, InvalidInputError, "n_iter_max is -1"),
         ({"n_inner": 0}, InvalidInputError, "n_inner is 0"),
         ({"tol": -1e-3}, InvalidInputError, "tol is -0.001"),
-        ({"tol": np.nan}, InvalidInputError, "tol is nan"),
-        ({"tol": "small"}, InvalidTypeError, "tol is 'small'"),
         ({"n_jobs": 0}, InvalidInputError, "n_jobs is 0"),
-        ({"n_jobs": "two"}, InvalidTypeError, "n_jobs is 'two'"),
         ({"callback": 3}, InvalidTypeError, "callback is 3"),
-        ({"random_state": "seed"}, InvalidTypeError, "random_state"),
-        ({"random_state": -1}, InvalidInputError, "random_state"),
     ],
 )
 def test_bad_arguments_are_named(options, error, message):
@@ -581,9 +521,3 @@ def test_marginals_bring_their_modes_and_bound_the_rank():
         solve(marginals, modes=MODES)
     with pytest.raises(InvalidInputError, match=rf"21 components with {marginals.n_samples} samples"):
         solve(marginals, 21)
-
-
-def test_backend_is_left_as_it_was():
-    before = tl.get_backend()
-    solve(n_init=2, n_jobs=2)
-    assert tl.get_backend() == before

@@ -157,11 +157,7 @@ def test_no_quantile_lies_beyond_a_bound(kind, bounds):
     assert extreme.max() <= bounds[1]
 
 
-@given(
-    st.floats(-1e6, 1e6),
-    st.floats(1e-6, 1e6),
-    st.sampled_from([24, 80]),
-)
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.sampled_from([24, 80]))
 def test_a_value_at_a_bound_is_not_beyond_it(low, width, n_basis):
     # By rounding, (high - low) / unit may exceed the number of cells.
     high = low + width

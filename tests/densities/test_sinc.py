@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.densities.sinc import (
-    sinc_cdf,
-    sinc_pdf,
-    sinc_step,
-    sinc_step_derivative,
-    uniform_spacing,
-)
+from tensorly_smp.densities.sinc import sinc_cdf, sinc_pdf, sinc_step, sinc_step_derivative, uniform_spacing
 from tensorly_smp.exceptions import InvalidInputError, NonUniformBinsError
 
 EPS = np.finfo(np.float64).eps

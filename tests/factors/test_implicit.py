@@ -21,7 +21,6 @@ from tensorly_smp.exceptions import (
     ConvergenceWarning,
     EmptyComponentWarning,
     InvalidInputError,
-    InvalidTypeError,
     SparseHistogramWarning,
 )
 from tensorly_smp.factors import triple_sample
@@ -312,21 +311,6 @@ def test_a_sweep_takes_e1_and_e2_and_little_more():
     assert peak < 8 * numbers
 
 
-def test_starts_are_the_same_in_threads():
-    codes = Codes.from_array(make_codes(np.random.default_rng(1), 300, N_BINS, 0.2), n_bins=N_BINS)
-    one, two = (solve(codes, n_init=4, n_iter_max=15, n_jobs=jobs) for jobs in (1, 2))
-    assert (one.start_losses == two.start_losses).all()
-    assert all((a == b).all() for a, b in zip(arrays(one), arrays(two), strict=True))
-
-
-def test_samples_are_left_alone():
-    codes = Codes.from_array(make_codes(np.random.default_rng(1), 100, N_BINS, 0.2), n_bins=N_BINS)
-    before, weights = codes.values.copy(), np.ones(100)
-    solve(codes, sample_weight=weights, n_iter_max=2)
-    assert (codes.values == before).all()
-    assert (weights == 1).all()
-
-
 def test_which_form_it_was_is_kept_in_the_dataset():
     codes = Codes.from_array(make_codes(np.random.default_rng(1), 100, N_BINS, 0.0), n_bins=N_BINS)
     for form in ("implicit", "counted"):
@@ -435,23 +419,6 @@ def test_no_sample_with_three_entries(form):
     values[:, :2] = 0
     with pytest.raises(InvalidInputError, match="have no sample that is complete"):
         solve(Codes.from_array(values, n_bins=3), form=form)
-
-
-@pytest.mark.parametrize("form", ["implicit", "counted"])
-@pytest.mark.parametrize(
-    ("sample_weight", "error", "message"),
-    [
-        (np.ones(3), InvalidInputError, r"shape \(3,\); expected \(50,\)"),
-        (np.zeros(50), InvalidInputError, "not all zero"),
-        (-np.ones(50), InvalidInputError, "non-negative"),
-        (np.full(50, np.nan), InvalidInputError, "finite"),
-        (["a"] * 50, InvalidTypeError, "must be numbers"),
-    ],
-)
-def test_bad_sample_weights(form, sample_weight, error, message):
-    codes = Codes.from_array(make_codes(np.random.default_rng(0), 50, N_BINS, 0.0), n_bins=N_BINS)
-    with pytest.raises(error, match=message):
-        solve(codes, sample_weight=sample_weight, form=form, init="gevd")
 
 
 @pytest.mark.parametrize("form", ["implicit", "counted"])

@@ -133,7 +133,7 @@ def test_no_number_of_bins_is_enough():
         ((3, 1), InvalidInputError, "at least 2"),
         ((3, [4, 5]), InvalidInputError, "2 entries for 3"),
         ((3, 4.0), InvalidTypeError, "n_bins"),
-        ((3, [4, 4, 4.5]), InvalidTypeError, "integers"),
+        ((3, [4, 4, 4.5]), InvalidTypeError, "n_bins is 4.5"),
         ((3.0, 4), InvalidTypeError, "n_variables"),
         ((3, 4, "leurgans"), InvalidInputError, "criterion"),
         ((3, 4, "gevd", [[0], [1], [3]]), InvalidInputError, "names variable 3"),

@@ -256,17 +256,11 @@ def test_masked_entries_are_refused():
         ({"n_refinements_max": -1}, InvalidInputError),
         ({"pencil_mode": np.array([0, 1])}, InvalidTypeError),
         ({"pencil_mode": 1.0}, InvalidTypeError),
-        ({"pencil_mode": 3}, InvalidInputError),
     ],
 )
 def test_options_of_another_kind(options, error):
     with pytest.raises(error, match=next(iter(options))):
         gevd_parafac(np.ones((3, 3, 3)), 1, **options)
-
-
-def test_ragged_tensor():
-    with pytest.raises(InvalidTypeError, match="cannot be read"):
-        gevd_parafac([[[1.0], [1.0, 2.0]]], 1)
 
 
 def test_components_that_nearly_cancel_are_named():

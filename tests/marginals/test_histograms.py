@@ -203,24 +203,6 @@ def test_lost_variable_is_named():
     assert ((marginals + other).totals > 0).all()
 
 
-@pytest.mark.parametrize(
-    ("weights", "error"),
-    [
-        ([1.0, 2.0], InvalidInputError),
-        (np.ones((60, 1)), InvalidInputError),
-        ([-1.0] + [1.0] * 59, InvalidInputError),
-        ([np.nan] + [1.0] * 59, InvalidInputError),
-        ([np.inf] + [1.0] * 59, InvalidInputError),
-        ([1e308] * 60, InvalidInputError),
-        ([0.0] * 60, InvalidInputError),
-        (["one"] * 60, InvalidTypeError),
-    ],
-)
-def test_bad_weights(weights, error):
-    with pytest.raises(error, match="sample_weight"):
-        count_marginals(make_codes(np.random.default_rng(0)), sample_weight=weights)
-
-
 def test_codes_are_expected():
     with pytest.raises(InvalidTypeError, match="encode_samples"):
         count_marginals(np.zeros((5, 3), dtype=int))

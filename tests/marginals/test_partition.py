@@ -3,12 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.marginals.partition import (
-    Partition,
-    as_partition,
-    default_partition,
-    paper_partition,
-)
+from tensorly_smp.marginals.partition import Partition, as_partition, default_partition, paper_partition
 
 
 @given(st.integers(3, 40))

@@ -19,10 +19,7 @@ def lines(ax):
 
 @pytest.mark.parametrize(
     ("kind", "panels"),
-    [
-        ("plain_model", ["sweep", "start"]),
-        ("em_model", ["sweep", "start", "pass of the refinement"]),
-    ],
+    [("plain_model", ["sweep", "start"]), ("em_model", ["sweep", "start", "pass of the refinement"])],
 )
 def test_panels_are_what_the_fit_has(kind, panels, data):
     refine = {"plain_model": None, "em_model": "em"}[kind]

@@ -1,7 +1,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 import xarray as xr
 
 import tensorly_smp as smp
@@ -131,10 +130,6 @@ def test_default_names_take_labelled_columns_by_position():
         (pd.DataFrame({"a": [1.0], "b": pd.Categorical(["x"])}), "'b'.*category; the first is 'x'.*pandas.factorize"),
         (xr.DataArray([["x", "y"]], {"variable": ["a", "b"]}, ("sample", "variable")), "'a', 'b'"),
         (xr.Dataset({"a": ("t", [1.0]), "b": ("t", ["x"])}), "'b'"),
-        (scipy.sparse.eye_array(3), "sparse"),
-        ("text", "str"),
-        (None, "NoneType"),
-        ({"a": [1, 2]}, "dict"),
     ],
 )
 def test_wrong_types(X, match):
@@ -146,23 +141,15 @@ def test_wrong_types(X, match):
 @pytest.mark.parametrize(
     ("X", "match"),
     [
-        ([], "1 dimension"),
         (np.array([[1 + 1j, 2]]), "Complex data not supported: variable.s. 'x0', 'x1' hold complex128"),
         (pd.DataFrame({"a": [1.0], "b": [1j]}), "'b' hold complex128"),
         (xr.Dataset({"a": ("t", [1.0]), "b": ("t", [1j])}), "'b' hold complex128"),
         (np.empty((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\)"),
         (np.empty((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\)"),
-        (pd.DataFrame(), "0 sample"),
-        (np.zeros(3), "Reshape"),
-        (np.zeros((2, 2, 2)), "3 dimension"),
-        (pd.Series([1.0]), "1 dimension"),
-        (xr.DataArray(np.zeros(3)), "1 dimension"),
         (xr.DataArray(np.zeros((2, 2)), dims=("component", "variable")), "rename"),
-        (xr.Dataset(), "without data variables"),
         (xr.Dataset({"a": ("t", [1.0]), "b": ("u", [1.0])}), "'b'"),
         (xr.Dataset({"a": 1.0}), "'a'"),
         (xr.Dataset({"a": ("t", [])}), "0 sample"),
-        ([[1, 2], [3]], "cannot be read"),
         ([[1, np.inf]], "'x1'"),
         (np.array([[10**400]], dtype=object), "'x0'"),
         (pd.DataFrame({"a": [1.0], "b": [-np.inf]}), "'b'"),

@@ -18,6 +18,7 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
     SizeLimitError,
+    TensorlySmpWarning,
 )
 from tensorly_smp.uncertainty.bootstrap import points_of, run_bootstrap
 from tensorly_smp.uncertainty.refits import Refitted
@@ -321,6 +322,22 @@ OTHER_SAMPLES = {
 def test_other_samples_of_the_same_number_are_refused(models, kind, refine):
     with pytest.raises(InvalidInputError, match="not that of the fit"):
         models[refine].bootstrap(OTHER_SAMPLES[kind](), 1)
+
+
+def test_single_precision_may_leave_one_value_of_a_variable():
+    far = X * [1e-8, 1, 1, 1, 1] + [1e3, 0, 0, 0, 0]
+    model = fit(far)
+    assert np.isfinite(model.bootstrap(far.astype(np.float32), 1).weights).all()
+    with pytest.raises(InvalidInputError, match="not that of the fit"):
+        model.bootstrap(np.random.default_rng(0).permuted(far, axis=0), 1)
+
+
+def test_replicates_of_fewer_samples_than_components_say_so():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TensorlySmpWarning)
+        model = fit(X[:5], n_components=4, refine=None, density="histogram")
+    with pytest.raises(InvalidInputError, match="different samples, too few for 4 components"):
+        model.bootstrap(X[:5], 20, random_state=0)
 
 
 def test_so_are_other_weights(models):
