@@ -300,8 +300,8 @@ class SmoothProductMixture(FittedMixture):
         sizes = _sizes(data, binning)
         logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
         refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose), searched)
-        dataset = refinement.dataset(samples, variables)
-        dataset = dataset.assign_attrs(
+        result = refinement.result(samples, variables)
+        dataset = result.dataset.assign_attrs(
             density=density,
             refine=str(self.refine).lower(),
             n_samples=data.n_samples,
@@ -310,7 +310,7 @@ class SmoothProductMixture(FittedMixture):
         )
         dataset = with_sample_sums(dataset, samples.sums)
         dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(data.subsample.values))
-        self._set_fitted(dataset, binning.variables)
+        self._set_fitted(dataset, binning.variables, result.smooth_conditionals)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
             warn(empty)
         self.labels_, posterior = data.clusters(self.density_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +18,7 @@ from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import joined
 from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.chunked.reading import is_chunked
+from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.spline_dataset import spline_density
 from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
@@ -69,15 +70,26 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         """The unfitted estimator with the parameters that a file holds."""
         return cls(**parameters)
 
-    def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
-        """Everything that a fitted model has, from its Dataset alone, so that load repeats fit to the last bit."""
+    def _set_fitted(
+        self,
+        dataset: xr.Dataset,
+        variables: Sequence[Hashable],
+        smooth_conditionals: Mapping[int, ConditionalDensities] | None = None,
+    ) -> None:
+        """Everything that a fitted model has, from its Dataset alone, so that load repeats fit to the last bit.
+
+        Smooth densities that have been tabulated from the Dataset already need not be again.
+        """
         factors = factors_from_dataset(dataset, variables)
         if factors.binning is None:
             raise InvalidInputError("The Dataset has no bin edges, so it is not of a fitted model.")
         # Not self.density: the parameters of a fitted model may have been set to something else since.
         method = dataset.attrs["density"]
         is_spline = method == "logspline"
-        density = spline_density(dataset, factors) if is_spline else reconstruct_density(factors, method=method)
+        if is_spline:
+            density = spline_density(dataset, factors, smooth_conditionals)
+        else:
+            density = reconstruct_density(factors, method=method)
         self.density_ = replace(density, container=str(dataset.attrs["container"]))
         self.result_ = dataset
         self._fitted_names = frozenset((*dataset.variables, *dataset.dims))  # nothing else is saved

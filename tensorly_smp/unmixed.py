@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from tensorly_smp._support.checks import checked_integer, checked_tolerance, war
 from tensorly_smp._support.progress import checked_verbose, logger
 from tensorly_smp._support.randomness import RandomState, spawn_generators
 from tensorly_smp.codes.sample_sums import sample_sums
+from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.dependence.check import dependence_warning
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.estimator import SmoothProductMixture
@@ -286,8 +287,13 @@ class UnmixedProductMixture(FittedMixture):
         n = len(self.unmixing_)
         return super().n_parameters_ + (0 if self.is_product_ else n * (n - 1))
 
-    def _set_fitted(self, dataset: xr.Dataset, variables: Sequence[Hashable]) -> None:
-        super()._set_fitted(dataset, variables)
+    def _set_fitted(
+        self,
+        dataset: xr.Dataset,
+        variables: Sequence[Hashable],
+        smooth_conditionals: Mapping[int, ConditionalDensities] | None = None,
+    ) -> None:
+        super()._set_fitted(dataset, variables, smooth_conditionals)
         matrix = dataset["unmixing"].transpose("source", "variable").values
         mixed = tuple(np.flatnonzero(dataset["mixed"].values).tolist())
         if matrix.shape != (len(variables),) * 2 or not np.isfinite(matrix).all() or not mixed:

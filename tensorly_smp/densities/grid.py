@@ -246,9 +246,10 @@ class GridConditionals:
         rising = start + step * (left + step * half_slope)
         falling = end - rest * (right + rest * half_slope)
         values = np.clip(np.where((right >= left) | (step == 0.0), rising, falling), start, end)
-        below, above = self._outside(t[outside])
-        beyond = np.maximum(1.0 - above, self._cumulative[-1])
-        values[outside] = np.where(t[outside, None] < self.knots[0], below, beyond)
+        if outside.any():
+            below, above = self._outside(t[outside])
+            beyond = np.maximum(1.0 - above, self._cumulative[-1])
+            values[outside] = np.where(t[outside, None] < self.knots[0], below, beyond)
         low, high = self.bounds
         values[np.asarray(x) <= low] = 0.0
         values[np.asarray(x) >= high] = 1.0

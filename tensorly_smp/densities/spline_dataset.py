@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -32,8 +32,10 @@ _LONG_NAMES = {
 }
 
 
-def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> xr.Dataset:
-    """The Dataset of a fit, with what smoothed EM has made of it.
+def with_smooth_fit(
+    dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray
+) -> tuple[xr.Dataset, dict[int, ConditionalDensities]]:
+    """The Dataset of a fit, with what smoothed EM has made of it, and its smooth densities.
 
     Parameters
     ----------
@@ -45,11 +47,13 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
 
     Returns
     -------
-    Dataset
+    dataset : Dataset
         Weights and factors are those of the refined mixture, by decreasing weight. New are ``spline`` (variable, basis,
         component), ``spline_center`` and ``spline_scale`` (variable), ``penalty`` (variable, component), ``background``
         (component), ``interval`` and ``bounds`` (variable, end), ``discrete`` (variable), ``categories`` (variable,
         bin), and ``log_likelihood`` and ``round`` (em_pass).
+    conditionals : dict of ConditionalDensities
+        Of the smooth variables, by position: tabulated from the Dataset, for :func:`spline_density`.
     """
     cells = fit.cells
     rank = fit.mixture.rank
@@ -92,13 +96,14 @@ def with_smooth_fit(dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray) -> 
         below = conditionals[n].cdf(edges)
         factors[n, : len(edges) + 1] = np.diff(below, axis=0, prepend=0.0, append=1.0)
     dataset["factors"] = dataset["factors"].copy(data=factors)
-    return dataset.assign_attrs(
+    dataset = dataset.assign_attrs(
         status=fit.status.name.lower(),
         status_explanation=fit.status.explanation,
         n_passes=fit.n_passes,
         total_log_likelihood=fit.log_likelihood,
         n_parameters=fit.n_parameters,
     )
+    return dataset, conditionals
 
 
 def _histograms(fit: SmoothFit, order: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -112,14 +117,18 @@ def _histograms(fit: SmoothFit, order: np.ndarray, shape: tuple[int, ...]) -> tu
     return factors, categories
 
 
-def spline_density(dataset: xr.Dataset, factors: MixtureFactors) -> MixtureDensity:
-    """The density of a Dataset of :func:`with_smooth_fit`, whose factors these are."""
+def spline_density(
+    dataset: xr.Dataset, factors: MixtureFactors, smooth_conditionals: Mapping[int, ConditionalDensities] | None = None
+) -> MixtureDensity:
+    """The density of a Dataset of :func:`with_smooth_fit`, which has these factors and, if known, these densities."""
     binning = factors.binning
     if binning is None or "spline" not in dataset:
         raise InvalidInputError("The Dataset has no splines, or no bin edges; it is not of a refined model.")
     discrete = np.flatnonzero(dataset["discrete"].values).tolist()
     smooth = [n for n in range(factors.n_variables) if n not in discrete]
-    conditionals = _spline_conditionals(dataset, smooth)
+    if smooth_conditionals is None:
+        smooth_conditionals = _spline_conditionals(dataset, smooth)
+    conditionals = dict(smooth_conditionals)
     bounds = variable_bounds(dataset)
     # Files of before there were categories are read as well: draws from them lie within the bins.
     values = dataset["categories"].transpose("variable", "bin").values if "categories" in dataset else None

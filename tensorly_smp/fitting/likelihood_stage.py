@@ -16,6 +16,7 @@ from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.progress import logger, progress_bar
 from tensorly_smp._support.threads import one_blas_thread
 from tensorly_smp.decomposition.solution import CoupledSolution, solution_to_dataset
+from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.spline_dataset import with_smooth_fit
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.datasets import factors_to_dataset
@@ -47,6 +48,21 @@ from tensorly_smp.likelihood.nonnested import deviation_of_difference
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """Result of a fit.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    smooth_conditionals : dict of ConditionalDensities, optional
+        Smooth densities, by the position of their variable, as tabulated from the Dataset.
+    """
+
+    dataset: xr.Dataset
+    smooth_conditionals: Mapping[int, ConditionalDensities] | None = None
+
+
 @dataclass(frozen=True)
 class Refinement:
     """Settings by which starts are found and refined; all as the parameters of the estimator.
@@ -59,10 +75,14 @@ class Refinement:
     decomposition: Decomposition
     searched: Searched | None = None
 
-    def dataset(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
-        """The Dataset of the fit."""
+    def result(self, samples: FitSamples, variables: Variables) -> FitResult:
+        """Result of the fit."""
         if self.refine == "smooth":
             return self._by_smoothed_em(samples, variables)
+        return FitResult(self._on_bins(samples, variables))
+
+    def _on_bins(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
+        """The Dataset after the coupled decomposition, and EM on the bins unless that is all."""
         starts = self._searched(samples, variables) if self._is_searched else None
         solution = self._decomposed(samples, starts)
         stopped = stopped_status(solution)
@@ -155,8 +175,8 @@ class Refinement:
             return start_from_factors(samples.subsample, options.init, options.rank)
         return decomposed_starts(samples.subsample, samples.decompose(options), str(options.init))
 
-    def _by_smoothed_em(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
-        """The Dataset after smoothed EM from the best candidate; without passes if the fit has been stopped.
+    def _by_smoothed_em(self, samples: FitSamples, variables: Variables) -> FitResult:
+        """Result after smoothed EM from the best candidate; without passes if the fit has been stopped.
 
         Of many samples, candidates are compared on some, and smoothed EM of all goes on from the best one there.
         """
@@ -178,25 +198,8 @@ class Refinement:
                 f"Smoothed EM stopped after {fit.n_passes} passes: {fit.status.explanation}; {fit.status.remedy}.",
                 ConvergenceWarning,
             )
-        subsample = samples.subsample
-        solution = starts.solution
-        plain = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
-        bounds = np.array(variables.support, dtype=np.float64)
-        dataset = with_smooth_fit(plain, fit, bounds)
-        dataset = with_candidates(dataset, found.origins, found.criteria, found.agreement, best)
-        if stopped is not None:
-            return _marked(dataset, stopped)
-        solutions = [
-            Solution(
-                dataset=with_smooth_fit(plain, rival.fit, bounds),
-                labels=_clusters(subsample, rival.fit),
-                criterion=rival.fit.information - fit.information,
-                deviation=rival.deviation,
-                candidate=i,
-            )
-            for i, rival in rivals.items()
-        ]
-        return with_rivals(dataset, _clusters(subsample, fit), subsample.weights, solutions)
+        found = replace(found, fit=fit, best=best, rivals=rivals)
+        return _smooth_result(samples.subsample, variables, starts.solution, found, stopped)
 
     def _compared(
         self, samples: FitSamples, variables: Variables, starts: Starts
@@ -293,6 +296,34 @@ class Refinement:
             *(found.log_likelihood, found.n_passes, found.status.name.lower(), time.perf_counter() - began),
         )
         return found
+
+
+def _smooth_result(
+    subsample: SamplesInMemory,
+    variables: Variables,
+    solution: CoupledSolution,
+    found: RefinedCandidates,
+    stopped: StopReason | None,
+) -> FitResult:
+    """Result of smoothed EM; its rivals are recorded unless it has been stopped."""
+    fit = found.fit
+    plain = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort()))
+    bounds = np.array(variables.support, dtype=np.float64)
+    dataset, conditionals = with_smooth_fit(plain, fit, bounds)
+    dataset = with_candidates(dataset, found.origins, found.criteria, found.agreement, found.best)
+    if stopped is not None:
+        return FitResult(_marked(dataset, stopped), conditionals)
+    solutions = [
+        Solution(
+            dataset=with_smooth_fit(plain, rival.fit, bounds)[0],
+            labels=_clusters(subsample, rival.fit),
+            criterion=rival.fit.information - fit.information,
+            deviation=rival.deviation,
+            candidate=i,
+        )
+        for i, rival in found.rivals.items()
+    ]
+    return FitResult(with_rivals(dataset, _clusters(subsample, fit), subsample.weights, solutions), conditionals)
 
 
 def _sorted_dataset(solution: CoupledSolution, factors: MixtureFactors) -> xr.Dataset:

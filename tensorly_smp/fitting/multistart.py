@@ -106,9 +106,10 @@ def refine_candidates(
     """Smoothed EM from several candidates; the best by Akaike's criterion.
 
     The first candidates of a start are followed for a few passes; the very first of them, and the best by then, are
-    followed to their end. The better of the two is tried again from sharper posteriors. Then its rivals are looked for: other candidates near it whose clusters differ, and models
-    in which a pair of components is one, for which another component is two; not beside a start that is given. Every
-    start goes its own way, so that with more of them the criterion never ends lower.
+    followed to their end. The better of the two is tried again from sharper posteriors. Then its rivals are looked for:
+    other candidates near it whose clusters differ, and models in which a pair of components is one, for which another
+    component is two; not beside a start that is given. Every start goes its own way, so that with more of them the
+    criterion never ends lower.
 
     The likelihood alone would prefer solutions with a component of a few samples; the effective number of parameters
     makes up for that.
