@@ -67,7 +67,7 @@ html_sidebars = {"index": []}
 mathjax_path = "mathjax/tex-svg-full.js"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
-copybutton_exclude = ".linenos, .gp, .go"
+copybutton_exclude = ".linenos"  # lines without a prompt are output, and left out where there are prompts
 copybutton_selector = ", ".join(
     f"div.highlight-{language} pre"
     for language in ("python", "pycon", "default", "sh")
