@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.progress import logger, progress_bar
@@ -291,9 +292,9 @@ def binned_factors(codes: Codes, posterior: np.ndarray, weights: np.ndarray | No
     owned = posterior if weights is None else posterior * weights[:, None]
     columns = []
     for n, size in enumerate(codes.n_bins):
-        kept = codes.values[:, n] >= 0
-        counts = np.full((size, owned.shape[1]), PSEUDO_COUNT)
-        np.add.at(counts, codes.values[kept, n], owned[kept])
+        kept = np.flatnonzero(codes.values[:, n] >= 0)
+        members = csr_array((np.ones(len(kept)), (codes.values[kept, n], kept)), shape=(size, len(owned)))
+        counts = members @ owned + PSEUDO_COUNT
         columns.append(counts / counts.sum(axis=0))
     shares = np.maximum(owned.sum(axis=0), 1e-12)
     return MixtureFactors(shares / shares.sum(), tuple(columns), codes.binning)

@@ -79,14 +79,12 @@ class OverlappingBins(BinLikelihood):
     ----------
     shares : csr_array (n_samples, n_rows)
         Share of every bin in every entry; a missing entry has none.
-    transposed : csr_array (n_rows, n_samples)
     weights : ndarray (n_samples,)
     total : float
         Sum of the weights.
     """
 
     shares: csr_array
-    transposed: csr_array
     weights: np.ndarray
     total: float
 
@@ -120,10 +118,14 @@ class OverlappingBins(BinLikelihood):
             pseudo_count=PSEUDO_SAMPLES / (n_intervals + 1),
             n_bins=tuple(sizes.tolist()),
             shares=shares,
-            transposed=csr_array(shares.T),
             weights=fractions.weights,
             total=total,
         )
+
+    @cached_property
+    def transposed(self) -> csr_array:
+        """The shares by bin (n_rows, n_samples)."""
+        return csr_array(self.shares.T)
 
     def e_step(self, logs: np.ndarray) -> Expectation:
         """E-step with log-probabilities of the bins and, in the last row, of the components."""
