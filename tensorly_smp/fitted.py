@@ -264,7 +264,18 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model, for :func:`tensorly_smp.load`, to a netCDF file (extra ``io``).
 
-        A path that ends in ".zarr" becomes a zarr store (extra ``zarr``).
+        A path that ends in ".zarr" becomes a zarr store (extra ``zarr``). Any other path becomes a netCDF file, with or
+        without the suffix ".nc". Suffixes of other formats (.csv, .json, .joblib, .npy, .npz, .parquet, .pickle, .pkl,
+        .xlsx) are refused.
+
+        Raises
+        ------
+        InvalidInputError
+            The path has the suffix of another format, or the model holds what a file cannot hold.
+        OSError
+            The folder does not exist, or cannot be written to.
+        MissingDependencyError
+            The extra is not installed.
         """
         from tensorly_smp.storage.models import save_model
 

@@ -104,16 +104,14 @@ def check_independence(
         samples = read_samples(X, model.variables, here)
         values = samples.values
         weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-    values, counts = some_samples(values, weights)
+    values, counts = some_samples(values, weights, len(model.weights))
     are_sources = isinstance(model, UnmixedDensity)
     density = model
     if isinstance(model, UnmixedDensity):
         values = model.to_sources(values)
         density = model.sources
     tests = pair_tests(density, values, counts, n_replicates, as_generator(random_state))
-    return IndependenceReport.of(
-        tuple(model.variables), tests, level, model.weights, float(tests.n_samples.max(initial=0.0)), are_sources
-    )
+    return IndependenceReport.of(tuple(model.variables), tests, level, model.weights, float(counts.sum()), are_sources)
 
 
 def _checked_level(level: Any) -> float:

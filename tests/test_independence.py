@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
+from tensorly_smp.dependence import check
 from tensorly_smp.dependence.check import dependence_warning, pair_tests
 from tensorly_smp.dependence.pairs import PairScores, judge_pairs, shares_nuisance
 from tensorly_smp.exceptions import DependenceWarning, InvalidInputError, InvalidTypeError
@@ -128,6 +129,26 @@ def test_missing_entries_count_by_pairs(model, dependent):
     report = smp.check_independence(model, hidden, random_state=0)
     assert report.dependent == [("a", "b")]
     assert report.tests.n_samples.round().tolist() == [400, 400, 400, 1000, 1000, 1000]
+    assert report.n_samples == 1000
+    assert "at most" not in repr(report)
+
+
+def test_the_report_has_the_number_of_samples_and_of_those_of_a_pair(model, dependent):
+    hidden = dependent.copy()
+    for n, name in enumerate("abcd"):  # every pair has 1000 - 200 samples
+        hidden.loc[100 * n : 100 * n + 99, name] = np.nan
+    report = smp.check_independence(model, hidden, n_replicates=0)
+    assert report.n_samples == report.to_dataset().attrs["n_samples"] == 1000
+    assert repr(report).startswith(
+        "Independence within 2 components of 4 variables, 1000 samples (at most 800 for a pair)\n"
+    )
+
+
+def test_of_very_many_entries_some_samples_are_used(model, dependent, monkeypatch):
+    monkeypatch.setattr(check, "MOST_ENTRIES", 8 * 500)  # of two components and four variables
+    report = smp.check_independence(model, dependent, n_replicates=0)
+    assert report.n_samples == pytest.approx(500)
+    np.testing.assert_allclose(report.tests.n_samples, 500)
 
 
 def test_discrete_variables(data):
@@ -197,6 +218,12 @@ def test_quick_check_sees_what_is_gross(model, dependent, data):
     )
     assert "UnmixedProductMixture" in str(warning)
     assert warning.variables == ("a", "b")
+    assert "complete rows" not in str(warning)
+    hidden = X.copy()
+    hidden[0, 2] = np.nan
+    assert "needs complete rows (X has missing entries" in str(dependence_warning(hidden, posterior, None, (), names))
+    # Discrete variables are not mixed, and need not be complete.
+    assert "complete rows" not in str(dependence_warning(hidden, posterior, None, (2,), names))
     assert "UnmixedProductMixture" not in str(dependence_warning(X, posterior, None, (0, 1, 2, 3), names))
     independent = fit(data.X, 2)
     assert dependence_warning(data.X, independent.predict_proba(data.X), None, (), names) is None

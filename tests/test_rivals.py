@@ -133,7 +133,12 @@ def test_a_file_with_a_rival_that_is_none_is_refused(ambiguous, tmp_path):
 
 
 def test_the_report_names_them(ambiguous):
-    notes = "\n".join(ambiguous.identifiability_.notes)
+    report = ambiguous.identifiability_
+    assert report.n_rivals == n_rivals(ambiguous.result_) >= 1
+    head, _, _ = repr(report).partition("\n\n")
+    assert re.search(r"\nVerdict: .*\nRivals: \d+ other solutions? (is|are) nearly as likely", head)
+    assert "nearly as likely" in report._repr_html_()
+    notes = "\n".join(report.notes)
     for k in range(n_rivals(ambiguous.result_)):
         assert f"Rival {k} (" in notes
     # Of the two groups that differ in x2 only, the fit or a rival has one component.

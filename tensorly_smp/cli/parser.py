@@ -1,9 +1,11 @@
 """The command line, ``python -m tensorly_smp``: fit a table, check what can be identified, test it, assign samples.
 
 Results go to the standard output, warnings and errors, one line each, to the standard error stream. Exit status:
-0, all is well; 1, there is a result, but it is questionable (not converged, not identifiable, components of next to no
-samples; with ``independence``, dependent variables); 2, no result, because of the arguments, the data or a file; 130,
-interrupted.
+0, all is well; 1, there is a result, but it is questionable; 2, no result, because of the arguments, the data or a
+file; 130, interrupted. Questionable are a fit that has not converged, has a component of fewer than 5 samples, or
+gives an IdentifiabilityWarning, EmptyComponentWarning or RivalSolutionsWarning; in ``check``, sizes or a model that
+are not proved to be unique; in ``independence``, dependent variables. Other warnings, a DependenceWarning of a fit
+among them, leave the status as it is.
 """
 
 from __future__ import annotations
@@ -95,9 +97,11 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tensorly-smp",
         description="Mixtures of smooth product distributions, learned from a table of numbers.",
-        epilog="Exit status: 0, all is well; 1, a questionable result (not converged, not identifiable, "
-        "other solutions as likely, components of fewer than 5 samples, or dependent variables in independence); "
-        "2, none.",
+        epilog="Exit status: 0, all is well; 1, there is a result, but it is questionable; 2, no result, because of "
+        "the arguments, the data or a file; 130, interrupted. Questionable are: a fit that has not converged, may not "
+        "be unique, or has other solutions as likely or components of fewer than 5 samples; in check, sizes or a model "
+        "not proved to be unique; in independence, dependent variables. Other warnings leave the status as it is, "
+        "that of dependent variables in fit, too.",
         allow_abbrev=False,
     )
     package = sys.modules[__name__.partition(".")[0]]  # not imported: it imports all others

@@ -49,11 +49,6 @@ def pair_tests(
     """
     rank = len(density.weights)
     n_variables = values.shape[1]
-    most = max(MOST_ENTRIES // (rank * n_variables), _LEAST_ROWS)
-    if len(values) > most:  # of very many variables
-        rows = at_most(len(values), most)
-        values = values[rows]
-        weights = weights[rows]
     posterior = density.posterior(values)
     scores = PairScores.of(values, posterior, weights)
     tests = judge_pairs(scores)
@@ -153,7 +148,7 @@ def dependence_warning(
     what = "sources" if are_sources else "variables"
     of = f"{len(order)} of {len(tests.pairs)} pairs of {what}{' looked at' if len(chosen) < n_variables else ''}"
     verb = "is" if len(order) == 1 else "are"
-    remedy = "UnmixedProductMixture, which allows for linear dependence, or " if is_linear and not are_sources else ""
+    remedy = _unmixing(values, discrete) if is_linear and not are_sources else ""
     involved = dict.fromkeys(names[n] for i in order for n in chosen[tests.pairs[i]].tolist())
     return DependenceWarning(
         f"Within components, {of} {verb} strongly dependent: {joined(named, _SHOWN)}. The model takes them for "
@@ -162,6 +157,14 @@ def dependence_warning(
         "dependence too.",
         variables=involved,
     )
+
+
+def _unmixing(values: np.ndarray, discrete: Sequence[int]) -> str:
+    """The unmixed model as a remedy, with what it needs where entries of continuous variables are missing."""
+    remedy = "UnmixedProductMixture, which allows for linear dependence"
+    if np.isnan(np.delete(values, list(discrete), axis=1)).any():
+        remedy += " and needs complete rows (X has missing entries: leave incomplete rows out, or impute them first)"
+    return f"{remedy}, or "
 
 
 def _described(tests: PairTests, i: int, names: Sequence[Hashable]) -> tuple[str, bool]:
@@ -174,7 +177,18 @@ def _described(tests: PairTests, i: int, names: Sequence[Hashable]) -> tuple[str
     return f"{names[0]!r} and {names[1]!r} ({how} in component {r})", has_direction
 
 
-def some_samples(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Samples of positive weight, evenly spaced ones of very many, and their weights (n_kept,)."""
+def some_samples(values: np.ndarray, weights: np.ndarray | None, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Samples of positive weight, evenly spaced ones of very many, and their weights (n_kept,).
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+    weights : ndarray (n_samples,) or None
+    rank : int
+        Fewer samples are kept where variables and components are many.
+    """
     kept, kept_weights = thinned(values, weights)
-    return kept, np.ones(len(kept)) if kept_weights is None else kept_weights
+    if kept_weights is None:
+        kept_weights = np.ones(len(kept))
+    rows = at_most(len(kept), max(MOST_ENTRIES // (rank * values.shape[1]), _LEAST_ROWS))
+    return kept[rows], kept_weights[rows]

@@ -40,7 +40,7 @@ class IndependenceReport:
     weights : ndarray (rank,)
         Weights of the components.
     n_samples : float
-        Samples that were tested (sum of their weights).
+        Samples that were tested (sum of their weights); ``tests.n_samples`` has those with both variables of a pair.
     are_sources : bool
         True if the variables are sources of an unmixed model, which bear the names of variables.
 
@@ -216,7 +216,9 @@ class IndependenceReport:
         return f"Independence within {of}, {self._size()}"
 
     def _size(self) -> str:
-        return f"{self.n_samples:.6g} samples"
+        most = float(self.tests.n_samples.max(initial=0.0))  # sums of posteriors, which are rounded
+        of_pair = f" (at most {most:.6g} for a pair)" if most < self.n_samples * (1 - 1e-9) else ""
+        return f"{self.n_samples:.6g} samples{of_pair}"
 
     def _names(self, i: int) -> tuple[Hashable, Hashable]:
         j, k = self.tests.pairs[i].tolist()

@@ -41,6 +41,9 @@ _LARGEST = 2**63 - 1
 class IdentifiabilityReport:
     """Verdict on the uniqueness of weights and factors, with every criterion and its reference; prints as a table.
 
+    It takes the model for granted: whether variables are independent within components is for
+    :func:`check_independence`, how far other samples would move the fit for ``model.bootstrap``.
+
     Attributes
     ----------
     verdict : str
@@ -75,6 +78,8 @@ class IdentifiabilityReport:
     variables : tuple of hashable
         Names of the variables.
     n_parameters : int
+    n_rivals : int
+        Other solutions of a fit that samples do not tell from it; each has a note.
     from_sizes : bool
         True if only sizes were given, so that verdicts are about almost every model.
 
@@ -102,6 +107,7 @@ class IdentifiabilityReport:
     n_bins: tuple[int, ...]
     variables: tuple[Hashable, ...]
     n_parameters: int
+    n_rivals: int
     from_sizes: bool
 
     def __getitem__(self, key: str) -> ReportLine:
@@ -261,7 +267,8 @@ class IdentifiabilityReport:
         text = [*_row(list(_COLUMNS)), "  ".join("-" * width for width in _COLUMNS.values())]
         for row in rows:
             text += _row(row)
-        head = [*_wrapped(self._title()), f"Verdict: {self.verdict}", ""]
+        rivals = [f"Rivals: {self._rivals()}"] if self.n_rivals else []
+        head = [*_wrapped(self._title()), f"Verdict: {self.verdict}", *rivals, ""]
         notes = ["", *(line for note in self.notes for line in _wrapped(note, "- "))] if self.notes else []
         found = [line for s, source in enumerate(sources, 1) for line in _wrapped(source, f"[{s}] ")]
         return "\n".join([*head, *text, *notes, "", *found])
@@ -269,10 +276,15 @@ class IdentifiabilityReport:
     def _repr_html_(self) -> str:
         rows = [(*_cells(line), line.reference) for line in self.lines]
         header = ("Criterion", "Found", "Required", "Verdict", "Reference")
-        return html_summary(self._title(), [("Verdict", self.verdict)], header, rows, self.notes, limit=len(rows))
+        facts = [("Verdict", self.verdict), *([("Rivals", self._rivals())] if self.n_rivals else [])]
+        return html_summary(self._title(), facts, header, rows, self.notes, limit=len(rows))
 
     def _title(self) -> str:
         return f"Identifiability of {self._subject()}, {self.known.describe()}"
+
+    def _rivals(self) -> str:
+        solutions = "solution is" if self.n_rivals == 1 else "solutions are"
+        return f"{self.n_rivals} other {solutions} nearly as likely by the samples, see the notes"
 
     def _set_numbers(self, partition: Partition) -> np.ndarray:
         """Number of the set of every variable, -1 for none."""
@@ -410,8 +422,9 @@ def check_identifiability(
 
 
 _SCOPE = (
-    "All this is about exact distributions: whether other factors have the same ones. It says neither how many "
-    "components there are nor how far sampling noise moves them."
+    "All this takes the model for granted, independence within components included (check_independence tests that). It "
+    "is about exact distributions: whether other factors have the same ones. It says neither how many components there "
+    "are nor how far sampling noise moves them (model.bootstrap does)."
 )
 
 
@@ -441,6 +454,7 @@ def _assemble(problem: Problem, criteria: Criteria) -> IdentifiabilityReport:
         n_bins=problem.n_bins,
         variables=problem.names,
         n_parameters=problem.n_parameters,
+        n_rivals=len(problem.rivals),
         from_sizes=problem.is_generic,
     )
 

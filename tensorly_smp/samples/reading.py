@@ -301,7 +301,8 @@ def _not_numeric(received: str, names: Sequence[Hashable], cause: str = "") -> I
     return InvalidTypeError(
         f"Variable(s) {list_names(names)} hold {received}; expected real numbers, with NaN or None for missing. "
         "Convert them (text by pandas.to_numeric, stray entries with its errors='coerce'; yes and no to 1 and 0; kinds "
-        "to numbers, as by pandas.factorize, and its -1 to NaN; dates to days since a start) or leave them out." + cause
+        "to numbers, as by pandas.factorize, and its -1 to NaN; dates to days since a start) or leave them out."
+        f"{cause}{_saved_index(names)}"
     )
 
 
@@ -420,6 +421,23 @@ def _checked_names(variables: Any) -> tuple[Hashable, ...]:
     return wanted
 
 
+def _mended(missing: Sequence[Hashable], unknown: Sequence[Hashable]) -> str:
+    """Sentences that say what to do where names of variables are missing or unknown."""
+    if not unknown:
+        return (
+            "Variables that were not observed may be columns of NaN, and density_.marginal(names) is the density of "
+            "some variables; both are for product mixtures."
+        )
+    return f"Select or rename the columns, or pass a bare array to match them by position.{_saved_index(unknown)}"
+
+
+def _saved_index(names: Sequence[Hashable]) -> str:
+    """A sentence where pandas has read the index of a saved frame as a column."""
+    if "Unnamed: 0" not in names:
+        return ""
+    return " 'Unnamed: 0' looks like the index of a saved frame: read the file with pandas.read_csv(..., index_col=0)."
+
+
 def _match_names(found: Sequence[Hashable], wanted: Sequence[Hashable], labelled: bool) -> list[int]:
     """Column of every wanted variable."""
     learned_without_names = wanted == default_names(len(wanted)) and not set(found) & set(wanted)
@@ -434,8 +452,7 @@ def _match_names(found: Sequence[Hashable], wanted: Sequence[Hashable], labelled
     if missing or unknown:
         raise InvalidInputError(
             f"The variables of X do not match: missing {list_names(missing) or 'none'}; unknown "
-            f"{list_names(unknown) or 'none'}; expected {list_names(wanted)}. Select or rename the columns, or pass a "
-            "bare array to match them by position."
+            f"{list_names(unknown) or 'none'}; expected {list_names(wanted)}. {_mended(missing, unknown)}"
         )
     position = {name: n for n, name in enumerate(found)}
     return [position[name] for name in wanted]

@@ -26,13 +26,18 @@ from tensorly_smp.storage.probes import probe_netcdf, probe_zarr
 
 #: A model is written as a zarr store if its path ends so, else as netCDF; a folder is read as a zarr store.
 ZARR_SUFFIX = ".zarr"
+#: A path that ends so promises another format.
+_OTHER_SUFFIXES = frozenset(
+    {".csv", ".json", ".joblib", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".xlsx"},
+)
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator: its ``result_`` and, as JSON, its parameters and the names of its variables.
 
-    A path that ends in ".zarr" becomes a zarr store (a folder, of format 2), any other a netCDF-4 file. It is written
-    beside the path, read back as :func:`load_model` does, and then renamed: what cannot be loaded is never saved.
+    A path that ends in ".zarr" becomes a zarr store (a folder, of format 2), any other a netCDF-4 file; suffixes that
+    promise another format, such as ".csv" and ".pkl", are refused. It is written beside the path, read back as
+    :func:`load_model` does, and then renamed: what cannot be loaded is never saved.
     Attributes that were added to ``result_`` are kept. Parameters that only steer a fit and are objects
     (``callback``, ``init`` if it is factors, ``random_state`` if it is a generator) are left out: a loaded model
     has their defaults.
@@ -43,13 +48,15 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         The folder does not exist, or cannot be written to; the disk is full; there is a folder of that name that is no
         saved model. What was there is left as it was.
     InvalidInputError
-        A parameter, or the name of a variable, is something that a file cannot hold; or ``result_`` was changed so that
-        it is no longer that of a fit: variables, coordinates or dimensions were added.
+        The path has the suffix of another format. A parameter, or the name of a variable, is something that a file
+        cannot hold. ``result_`` was changed so that it is no longer that of a fit: variables, coordinates or dimensions
+        were added.
     MissingDependencyError
         h5netcdf, or zarr, is not installed.
     """
     target = as_path(path)
     is_zarr = target.suffix == ZARR_SUFFIX
+    _refuse_other_format(target)
     require_format(target)
     dataset = dataset_of_model(model)
     require_folder(target)
@@ -85,6 +92,15 @@ def load_model(path: str | os.PathLike[str], estimators: Sequence[Any]) -> Any:
 def require_format(target: Path) -> None:
     """Raise MissingDependencyError if what writes this kind of file is not installed."""
     _require("zarr" if target.suffix == ZARR_SUFFIX else "h5netcdf")
+
+
+def _refuse_other_format(target: Path) -> None:
+    """Refuse a path whose suffix promises what is not written."""
+    if target.suffix.lower() in _OTHER_SUFFIXES:
+        raise InvalidInputError(
+            f"path is {target}, but models are not saved as {target.suffix}; expected a path that ends in .nc (netCDF) "
+            "or .zarr. predict, predict_proba and result_ give the clusters, posteriors and numbers to write elsewhere."
+        )
 
 
 def _read(source: Path, estimators: Sequence[Any]) -> Any:

@@ -117,8 +117,9 @@ def _check_mixed(samples: Samples, mixed: tuple[int, ...]) -> None:
     if incomplete := int(np.isnan(samples.values[:, mixed]).any(axis=1).sum()):
         raise InvalidInputError(
             f"{incomplete} of {n_samples} samples have missing entries (NaN); expected complete samples, because "
-            "every source depends on all variables. Leave them out, or fill them in with a product model first: "
-            'SmoothProductMixture(...).fit(X).impute(X, method="draw").'
+            "every source depends on all variables. Leave them out, or impute them first with a product mixture of "
+            "more components than groups, so that imputed values depend on observed ones: "
+            'X = SmoothProductMixture(10).fit(X).impute(X, method="draw").'
         )
 
 

@@ -1,3 +1,5 @@
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -116,6 +118,23 @@ def test_default_names_take_labelled_columns_by_position():
     same(read_samples(frame, variables=default), variables=default)
     with pytest.raises(InvalidInputError, match="missing 'x1', 'x2'; unknown 'b', 'c'"):
         read_samples(frame.rename(columns={"a": "x0"}), variables=default)
+
+
+def test_too_few_columns_are_told_what_stands_for_the_others():
+    frame = pd.DataFrame(VALUES, columns=list(NAMES))
+    with pytest.raises(InvalidInputError, match=r"missing 'b'; unknown none; .* columns of NaN, .*density_\.marginal"):
+        read_samples(frame.drop(columns="b"), variables=NAMES)
+    filled = read_samples(frame.drop(columns="b").reindex(columns=list(NAMES)), variables=NAMES)
+    assert np.isnan(filled.values[:, 1]).all()
+
+
+@pytest.mark.parametrize("index", [None, ["s", "t", "u"]])
+def test_a_saved_index_is_recognized(index):
+    frame = pd.DataFrame(VALUES[:3], columns=list(NAMES), index=index)
+    read = pd.read_csv(io.StringIO(frame.to_csv()))
+    variables = NAMES if index is None else None  # numbers are unknown to a fit, text to every one
+    with pytest.raises(InvalidInputError if index is None else InvalidTypeError, match=r"'Unnamed: 0'.*index_col=0"):
+        read_samples(read, variables=variables)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,21 @@ def there_and_back(model, folder):
         yield smp.load(folder / f"model{suffix}")
 
 
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".CSV", ".json", ".joblib", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".xlsx"]
+)
+def test_a_suffix_of_another_format_is_refused(suffix, model, tmp_path):
+    with pytest.raises(InvalidInputError, match=rf"mine\{suffix}, .*\.nc \(netCDF\) or \.zarr"):
+        model.save(tmp_path / f"mine{suffix}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["mine", "mine.h5", "mine.v2"])
+def test_other_names_are_netcdf(name, model, tmp_path):
+    model.save(tmp_path / name)
+    assert smp.load(tmp_path / name).binning_ == model.binning_
+
+
 # There and back
 
 STEPS = np.column_stack([X[:, :2], np.round(X[:, 2]), np.abs(X[:, 3])])  # one discrete, one that ends at zero
