@@ -74,10 +74,18 @@ def sample_sums(
             position = np.clip((block / 2 - low) / span - 0.5, -FARTHEST, FARTHEST)
             relative = np.minimum(sizes / 2 / span, FARTHEST)
             is_double = present & (read != read.astype(np.float32)) & (own > 0)[:, None]
-        angle = np.where(present, position, 0.0) @ factors
-        size = np.sqrt((np.where(present, relative, 0.0) ** 2) @ factors**2)
-        found[:2] += own.sum(), own @ present.sum(axis=1)
-        found[2:] += own @ np.cos(angle), own @ np.sin(angle), own @ size, is_double.sum()
+        # Without BLAS, so that the same samples have the same sums to the last bit wherever they lie in memory.
+        angle = np.einsum("mn,n->m", np.ascontiguousarray(np.where(present, position, 0.0)), factors)
+        relative = np.ascontiguousarray(np.where(present, relative, 0.0))
+        size = np.sqrt(np.einsum("mn,n->m", relative**2, factors**2))
+        found += [
+            own.sum(),
+            (own * present.sum(axis=1)).sum(),
+            (own * np.cos(angle)).sum(),
+            (own * np.sin(angle)).sum(),
+            (own * size).sum(),
+            is_double.sum(),
+        ]
     return found
 
 
