@@ -62,7 +62,7 @@ GROUPS = (
     (
         "decomposition",
         "Coupled decomposition",
-        "From histograms, or any third-order tensors that share factors, to weights and factors.",
+        "From histograms, or any third-order tensors that share factors and weights, to weights and factors.",
         (
             "coupled_simplex_parafac",
             "CoupledSimplexCP",

@@ -15,7 +15,7 @@ _PARAMETERS = list(inspect.signature(solver_module.coupled_simplex_parafac).para
 
 
 class CoupledSimplexCP(DecompositionMixin):
-    """Coupled, non-negative, simplex-constrained CP decomposition of tensors that share factors.
+    """Coupled, non-negative, simplex-constrained CP decomposition of tensors that share factors and weights.
 
     Parameters are those of :func:`coupled_simplex_parafac`, `data` excepted.
 

@@ -1,4 +1,4 @@
-"""Coupled, non-negative, simplex-constrained CPD of tensors that share factors."""
+"""Coupled, non-negative, simplex-constrained CPD of tensors that share factors and weights."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def coupled_simplex_parafac(
     data : Marginals, Codes, tensor or sequence of tensor
         From :func:`count_marginals`; or from :func:`encode_samples`, for all triples of however many variables (see
         Notes); or a third-order tensor of the active TensorLy backend (NumPy, PyTorch, JAX; float32 or float64), of
-        counts or probabilities, or a list of these with ``modes``. Each is divided by its sum.
+        counts or probabilities, or a list of these with ``modes``. No entry may be NaN. Each is divided by its sum.
     rank : int
         Number of components.
     modes : sequence of (j, k, l), optional

@@ -56,7 +56,7 @@ class Unfolding:
 
 @dataclass(frozen=True, eq=False)
 class CoupledTensors:
-    """Third-order tensors that share factors, ready for the solver.
+    """Third-order tensors that share factors and weights, ready for the solver.
 
     Attributes
     ----------
