@@ -71,7 +71,8 @@ class UnmixedProductMixture(FittedMixture):
         Fitted to the sources; variables that are not mixed are among these.
     is_product_ : bool
         True if a product mixture of the variables themselves is preferred; W is diagonal then. By Akaike's criterion
-        with N (N - 1) more parameters for W, and, with fewer than fifty samples for each of these, by samples held out.
+        with N (N - 1) more parameters for W, and, with fewer than fifty samples for each of these, by samples
+        held out; with fewer samples than parameters, by more than a standard error there.
     density_ : UnmixedDensity
         Density of the variables: joint density, posterior and samples are exact, densities of one variable numeric.
     result_ : xarray.Dataset

@@ -353,26 +353,31 @@ def polished(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: flo
     return found
 
 
-def held_out_gain(samples: MixedSamples, product: Candidate, best: Candidate, tol: float) -> float:
+def held_out_gain(samples: MixedSamples, product: Candidate, best: Candidate, tol: float) -> tuple[float, float]:
     """Log-likelihood that a matrix gains over the product model on samples held out, in nats per sample.
 
     Both models are fitted again to each part of the samples but one, from where they have got to with all of them.
+
+    Returns
+    -------
+    gain, error : float
+        Mean over the parts, and its standard error.
     """
     folds = np.arange(len(samples.values)) % N_FOLDS
-    gain = 0.0
+    gains = np.zeros(N_FOLDS)
     for fold in range(N_FOLDS):
         kept = samples.rows(folds != fold)
         out = samples.rows(folds == fold)
         if copies(kept.values):  # a matrix that hangs on a few samples
-            return -np.inf
+            return -np.inf, 0.0
         for sign, candidate, n_steps in ((-1.0, product, 1), (1.0, best, FOLD_STEPS)):
             begun = Candidate(candidate.name, candidate.unmixing, candidate.posterior[folds != fold])
             found = alternate(kept, begun, n_steps, tol)
             fit = _fit(kept, found, N_PASSES)
             joint = fit.log_joint(out.values @ found.unmixing.T, out.categories)
             log_density = logsumexp(joint, axis=1) + np.linalg.slogdet(found.unmixing)[1]
-            gain += sign * float(out.weights @ log_density)
-    return gain / samples.total_weight
+            gains[fold] += sign * float(out.weights @ log_density) / out.total_weight
+    return float(gains.mean()), float(gains.std(ddof=1) / N_FOLDS**0.5)
 
 
 def _shrunk_covariance(samples: MixedSamples) -> np.ndarray:

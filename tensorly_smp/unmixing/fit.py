@@ -146,7 +146,9 @@ class UnmixingFit:
         n_free = len(scale) * (len(scale) - 1)
         is_product = found.product.criterion >= found.best.criterion - n_free / samples.total_weight
         if not is_product and samples.total_weight < SAMPLES_PER_ENTRY * n_free:
-            is_product = held_out_gain(samples, found.product, found.best, self.tol) <= 0.0
+            gain, error = held_out_gain(samples, found.product, found.best, self.tol)
+            # With fewer samples than free entries, a matrix may gain in most parts and lose far more in another.
+            is_product = gain <= (error if samples.total_weight < n_free else 0.0)
         candidate = replace(found.product, is_converged=True) if is_product else found.best
         criteria = {each.name: each.criterion for each in (found.product, *found.starts)}
         return FoundUnmixing(samples, scale, rows, candidate, criteria, is_product)

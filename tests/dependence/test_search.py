@@ -69,7 +69,9 @@ def test_diagonalized_covariances(samples, ended):
 
 def test_held_out_samples_want_the_map(samples, begun, ended):
     product = alternate(samples, replace(begun, unmixing=np.eye(3)), 1, 1e-4)
-    assert held_out_gain(samples, product, ended, 1e-4) > 0.1
+    gain, error = held_out_gain(samples, product, ended, 1e-4)
+    assert gain > 0.1
+    assert 0.0 < error < gain
 
 
 def test_held_out_samples_want_no_map_of_noise():
@@ -79,7 +81,7 @@ def test_held_out_samples_want_no_map_of_noise():
     product = alternate(samples, Candidate("product", np.eye(5), np.ones((60, 1))), 1, 1e-4)
     mixed = alternate(samples, Candidate("noise", np.eye(5), np.ones((60, 1))), 20, 1e-4)
     assert mixed.log_likelihood > product.log_likelihood
-    assert held_out_gain(samples, product, mixed, 1e-4) < 0.0
+    assert held_out_gain(samples, product, mixed, 1e-4)[0] < 0.0
 
 
 def test_what_samples_tell():
