@@ -7,7 +7,7 @@ bins, or by the decomposition alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,9 +52,10 @@ from tensorly_smp.fitting.starts import (
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.identifiability.rivals import Solution, with_rivals
 from tensorly_smp.likelihood.agreement import distinct_clusterings
-from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells
+from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, exact_values
 from tensorly_smp.likelihood.em import LikelihoodSolution
 from tensorly_smp.likelihood.nonnested import deviation_of_difference
+from tensorly_smp.likelihood.observed import Observed
 from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 
@@ -224,14 +225,15 @@ class Refinement:
         rank = options.rank
         others: tuple[Cells, ...] = ()
 
-        def chosen_cells() -> Cells:
-            return choose_cells(values, rank, edges, variables.discrete, variables.support, weights)
+        def chosen_cells(observed: Sequence[Observed] | None = None) -> Cells:
+            return choose_cells(values, rank, edges, variables.discrete, variables.support, weights, observed)
 
         try:
-            cells = chosen_cells()
+            observed = exact_values(values, weights)
+            cells = chosen_cells(observed)
             # Of more variables, this would take longer than all else.
             if len(edges) <= MOST_VARIABLES_FOR_STARTS and stopped is None:
-                others = curved_cells(cells, values, rank, variables.support, weights)
+                others = curved_cells(cells, values, rank, variables.support, weights, observed)
         except KeyboardInterrupt:
             cells = chosen_cells()
             stopped = StopReason.INTERRUPTED

@@ -185,6 +185,11 @@ class Cells:
         return np.minimum(cells, n_cells - 1), overlap / overlap.sum(axis=1, keepdims=True)
 
 
+def exact_values(values: np.ndarray, sample_weight: np.ndarray | None = None) -> list[Observed]:
+    """Distinct values of every column of samples (n_samples, n_variables), told apart to the last digit."""
+    return [Observed.of(column, sample_weight, rounding=0.0) for column in values.T]
+
+
 @np.errstate(over="ignore")  # infinite lengths of an absurd support are as good as any
 def choose_cells(
     values: np.ndarray,
@@ -193,6 +198,7 @@ def choose_cells(
     discrete: Sequence[int] | None = None,
     support: Sequence[Support] | None = None,
     sample_weight: np.ndarray | None = None,
+    observed: Sequence[Observed] | None = None,
 ) -> Cells:
     """Cells for samples.
 
@@ -210,11 +216,14 @@ def choose_cells(
     support : sequence of (low, high), optional
         Bounds of every variable.
     sample_weight : ndarray (n_samples,), optional
+    observed : sequence of Observed, optional
+        As of :func:`exact_values` of the same samples, where these are known.
 
     Returns
     -------
     Cells
     """
+    every = exact_values(values, sample_weight) if observed is None else observed
     n_variables = values.shape[1]
     bounds = [(None, None)] * n_variables if support is None else support
     lines = [_Line()] * n_variables
@@ -222,14 +231,14 @@ def choose_cells(
     chosen = []
     categories = []
     for n in range(n_variables):
-        exact = Observed.of(values[:, n], sample_weight, rounding=0.0)
+        exact = every[n]
         # Where hardly any repeat, no more of them would be equal to rounding but for the small ones of a long tail.
         is_rounded = len(exact.distinct) < TIED * exact.total
-        observed = Observed.of(values[:, n], sample_weight) if is_rounded else exact
-        declared = observed.looks_discrete if discrete is None else n in discrete
-        if len(observed.distinct) < 2 or declared:
+        to_rounding = Observed.of(values[:, n], sample_weight) if is_rounded else exact
+        declared = to_rounding.looks_discrete if discrete is None else n in discrete
+        if len(to_rounding.distinct) < 2 or declared:
             chosen.append(n)
-            categories.append(values_of_bins(observed.distinct, np.asarray(edges[n])))
+            categories.append(values_of_bins(to_rounding.distinct, np.asarray(edges[n])))
             continue
         lines[n], n_knots = _needed_line(exact, rank, bounds[n])
         needed = max(needed, n_knots)
@@ -253,6 +262,7 @@ def curved_cells(
     rank: int,
     support: Sequence[Support] | None = None,
     sample_weight: np.ndarray | None = None,
+    observed: Sequence[Observed] | None = None,
 ) -> tuple[Cells, ...]:
     """Other cells for the same samples, equally wide after a transform that draws far values in.
 
@@ -263,7 +273,7 @@ def curved_cells(
     ----------
     cells : Cells
         As of :func:`choose_cells`.
-    values, rank, support, sample_weight
+    values, rank, support, sample_weight, observed
         As there.
 
     Returns
@@ -273,14 +283,14 @@ def curved_cells(
     """
     if not cells.smooth:
         return ()
+    every = exact_values(values, sample_weight) if observed is None else observed
     bounds = [(None, None)] * values.shape[1] if support is None else support
     lines = [[_Line()] * values.shape[1] for _ in SCALES]
     for n in cells.smooth:
-        observed = Observed.of(values[:, n], sample_weight, rounding=0.0)
-        apart = observed.without_atoms(rank)
+        apart = every[n].without_atoms(rank)
         narrowest = apart.narrowest(rank)
         for line, scale in zip(lines, SCALES, strict=True):
-            line[n] = _Line.of(observed, bounds[n], _arcsinh(apart, narrowest, scale))
+            line[n] = _Line.of(every[n], bounds[n], _arcsinh(apart, narrowest, scale))
     return tuple(_on_lines(cells, line) for line in lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -201,7 +202,7 @@ class Observed:
         most = self.distinct[-1]
         is_many = self.total >= FEWEST_FOR_OUTLIERS
         for tail, times in ((0.01, FARTHEST), (0.25, FARTHEST_HALVES)) if is_many else ((0.25, FARTHEST_OF_FEW),):
-            low, high = _central(self.distinct, self.counts, tail)
+            low, high = self._central(tail)
             if high > low:
                 reach = times * (high - low)
                 least = max(least, low - reach)
@@ -223,7 +224,7 @@ class Observed:
 
         Of a Gaussian, half the mass lies within 1.35 standard deviations.
         """
-        above = np.concatenate([[0.0], np.cumsum(self.counts)])
+        above = np.concatenate([[0.0], self._cumulated[0]])
         last = np.searchsorted(above, above[:-1] + self._half_a_component(rank) * (1.0 - 1e-9)) - 1
         inside = np.flatnonzero(last < len(self.distinct))
         if not len(inside):
@@ -235,7 +236,7 @@ class Observed:
         ties = np.flatnonzero(lengths <= lengths.min() * (1.0 + 1e-9))
         if len(ties) == 1:
             return float(starts[ties[0]]), float(ends[ties[0]])
-        low, high = _central(self.distinct, self.counts, 0.25)
+        low, high = self._central(0.25)
         nearest = ties[np.argmin(np.abs(0.5 * starts[ties] + 0.5 * ends[ties] - (0.5 * low + 0.5 * high)))]
         return float(starts[nearest]), float(ends[nearest])
 
@@ -247,6 +248,15 @@ class Observed:
     def transformed(self, transform: ArcsinhTransform) -> Observed:
         """Copy with transformed values."""
         return self if transform.is_linear else replace(self, distinct=transform.forward(self.distinct))
+
+    @cached_property
+    def _cumulated(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of the counts from the least value up, and from the largest down."""
+        return np.cumsum(self.counts), np.cumsum(self.counts[::-1])
+
+    def _central(self, tail: float) -> tuple[float, float]:
+        """Ends of the values but for a share of the samples on either side; the same of mirrored values."""
+        return _inner_ends(self.distinct, *self._cumulated, tail)
 
     def _half_a_component(self, rank: int) -> float:
         return max(5.0, 0.5 * self.total / rank)
@@ -301,9 +311,14 @@ def atoms(
 
 def _central(ordered: np.ndarray, weights: np.ndarray, tail: float) -> tuple[float, float]:
     """Ends of the values but for a share of them on either side; the same of mirrored values."""
-    least = tail * (1.0 - 1e-9) * weights.sum()
-    low = np.searchsorted(np.cumsum(weights), least)
-    high = len(ordered) - 1 - np.searchsorted(np.cumsum(weights[::-1]), least)
+    return _inner_ends(ordered, np.cumsum(weights), np.cumsum(weights[::-1]), tail)
+
+
+def _inner_ends(ordered: np.ndarray, upwards: np.ndarray, downwards: np.ndarray, tail: float) -> tuple[float, float]:
+    """The same by sums of the weights from the least value up, and from the largest down."""
+    least = tail * (1.0 - 1e-9) * upwards[-1]
+    low = np.searchsorted(upwards, least)
+    high = len(ordered) - 1 - np.searchsorted(downwards, least)
     return float(ordered[low]), float(ordered[high])
 
 
