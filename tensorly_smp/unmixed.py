@@ -295,6 +295,7 @@ class UnmixedProductMixture(FittedMixture):
         smooth_conditionals: Mapping[int, ConditionalDensities] | None = None,
     ) -> None:
         super()._set_fitted(dataset, variables, smooth_conditionals)
+        tabulated = dict(enumerate(self.density_.conditionals))
         matrix = dataset["unmixing"].transpose("source", "variable").values
         mixed = tuple(np.flatnonzero(dataset["mixed"].values).tolist())
         if matrix.shape != (len(variables),) * 2 or not np.isfinite(matrix).all() or not mixed:
@@ -313,7 +314,7 @@ class UnmixedProductMixture(FittedMixture):
         self.n_iter_ = int(dataset.attrs["unmixing_steps"])
         self.converged_ = bool(dataset.attrs["unmixing_converged"])
         self.mixture_ = self._checked_mixture()
-        self.mixture_._set_fitted(without_unmixing(dataset), variables)
+        self.mixture_._set_fitted(without_unmixing(dataset), variables, tabulated)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -135,14 +135,14 @@ class CellStatistics:
         expected: Expectation,
         criterion: str,
         near: tuple[np.ndarray, SmoothMixture] | None = None,
-        candidates: np.ndarray | None = None,
     ) -> tuple[np.ndarray, SmoothMixture]:
         """Penalties for the counts of an E-step, not per sample, and the mixture with them.
 
         Given penalties and their mixture, those within a factor of ten are compared, from its densities on; otherwise
-        the candidates rho, by default all.
+        all of `PENALTIES`.
         """
         shares, totals = self.shares(expected.counts)
+        candidates = PENALTIES
         start = None
         if near is not None:
             candidates = np.clip(near[0] / totals * np.array([0.1, 1.0, 10.0])[:, None], PENALTIES[0], PENALTIES[-1])
@@ -163,18 +163,17 @@ class CellStatistics:
         best of a few penalties; in the unit of the variable, so that it compares with that of other cells. Returned
         with it are these penalties, not per sample, and the mixture under them.
         """
-        penalty, mixture = self.choose(expected, criterion, candidates=FEW_PENALTIES)
         shares, totals = self.shares(expected.counts)
-        rho = penalty / totals
+        rho, columns = choose_penalties(self.cells.basis, shares, totals, FEW_PENALTIES, criterion)
         # The penalties lie between those compared: the densities must be theirs, or grids differ by chance.
-        columns = fit_log_splines(self.cells.basis, shares, rho, mixture.columns, tol=REFITTED_TO)
+        columns = fit_log_splines(self.cells.basis, shares, rho, columns, tol=REFITTED_TO)
         mixture = self._mixture(expected, columns)
         n_smooth = len(self.cells.smooth)
         first = self.cells.first_bin
         logs = self.log_tables(mixture)[:first] - self.cells.log_widths[:first, None]
         likelihood = (expected.counts[:first] * logs).reshape(n_smooth, -1).sum(axis=1)
-        effective_df = effective_parameters(self.cells.basis, mixture.columns, rho).reshape(n_smooth, -1).sum(axis=1)
-        return np.asarray(likelihood - effective_df), penalty, mixture
+        effective_df = effective_parameters(self.cells.basis, columns, rho).reshape(n_smooth, -1).sum(axis=1)
+        return np.asarray(likelihood - effective_df), rho * totals, mixture
 
     def _mixture(self, expected: Expectation, columns: np.ndarray) -> SmoothMixture:
         """The mixture with these log-splines (n_basis, n_smooth * rank), all else as the E-step has it."""

@@ -81,7 +81,6 @@ def smooth_em(
     *,
     criterion: str = "reml",
     near: tuple[np.ndarray, SmoothMixture] | None = None,
-    candidates: np.ndarray | None = None,
     n_rounds: int = N_ROUNDS,
     n_iter_max: int = 100,
     tol: float = 1e-5,
@@ -105,8 +104,6 @@ def smooth_em(
     near : tuple, optional
         Penalties (n_smooth * rank,), not per sample, and the mixture with them, for the same posteriors: at first those
         within a factor of ten are compared.
-    candidates : ndarray (n_candidates,), optional
-        Penalties rho that are compared at first otherwise, increasing; all of `PENALTIES` by default.
     n_rounds : int
         How often penalties are chosen, at most; not again where next to all stay.
     n_iter_max : int
@@ -137,7 +134,7 @@ def smooth_em(
     coordinates = Coordinates(
         pack=SmoothMixture.pack, unpack=lambda vector, like: samples.normalized(like.unpack(vector))
     )
-    penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion, near, candidates)
+    penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion, near)
     runs: list[Iteration[SmoothMixture, Expectation]] = []
     status = StopReason.CONVERGED
     try:

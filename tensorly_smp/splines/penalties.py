@@ -19,7 +19,7 @@ from tensorly_smp.splines.spline_basis import DIFFERENCES, SplineBasis
 #: Penalties rho that are compared; powers of ten, because a factor of ten between two is about as far as the criteria
 #: tell apart.
 PENALTIES = 10.0 ** np.arange(-7, 6)
-#: Every other one, where it is cells or starts that are compared.
+#: Every other one, where it is cells that are compared.
 FEW_PENALTIES = PENALTIES[::2]
 #: Effective number of parameters of a cubic term of the logarithm at the largest penalty that is tried: a larger one
 #: would change nothing, and lose digits.
