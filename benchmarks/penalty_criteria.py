@@ -19,7 +19,7 @@ from tensorly_smp.densities import logspline
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import choose_cells
-from tensorly_smp.splines.spline_basis import spline_basis
+from tensorly_smp.splines.basis import spline_basis
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES, RANK, N_TRUTHS, N_NEW = 10, 5, 2, 2000

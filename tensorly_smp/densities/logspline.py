@@ -11,8 +11,8 @@ from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
 from tensorly_smp.likelihood.cell_samples import SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
-from tensorly_smp.splines.spline_basis import SplineBasis
+from tensorly_smp.splines.basis import SplineBasis
+from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
 # each component, over three times its standard deviation. KL(true || learned) with the true posteriors, mean of two
@@ -72,7 +72,7 @@ def log_spline_conditionals(
     --------
     >>> import numpy as np
     >>> from tensorly_smp.densities.logspline import background_share, log_spline_conditionals
-    >>> from tensorly_smp.splines.spline_basis import spline_basis
+    >>> from tensorly_smp.splines.basis import spline_basis
     >>> basis = spline_basis(40)
     >>> gaussian = basis.gaussian(np.exp(-0.5 * ((basis.centers - 0.5) / 0.1) ** 2)[:, None] / 37.1)
     >>> conditionals = log_spline_conditionals(basis, gaussian, -5.0, 5.0, background_share(np.array([1000.0])))

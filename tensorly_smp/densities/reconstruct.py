@@ -20,8 +20,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 from tensorly_smp.samples.reading import read_samples
-from tensorly_smp.splines.penalties import CRITERIA
-from tensorly_smp.splines.ungrouping import ungroup
+from tensorly_smp.splines.penalties import CRITERIA, ungroup
 
 # Of the paper's four cases (benchmarks/density_shares.py: 5 components, 15 bins, 200 to 50 000 samples) 0.2 % to 6 % of
 # the mass is clipped on average, and 95 % of the densities stay below 19 %. A component with four fifths of its mass in

@@ -14,8 +14,8 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.smooth_em import SmoothFit
-from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
-from tensorly_smp.splines.spline_basis import spline_basis
+from tensorly_smp.splines.basis import spline_basis
+from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 
 _LONG_NAMES = {
     "spline": "coefficients of the cubic B-splines of the log density",

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 
 from tensorly_smp.likelihood.cell_samples import SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.splines.arcsinh import ArcsinhTransform
-from tensorly_smp.splines.spline_basis import SplineBasis
+from tensorly_smp.splines.basis import SplineBasis
+from tensorly_smp.splines.transforms import ArcsinhTransform
 
 #: Steps of L-BFGS in one search for the matrix, between two updates of the densities.
 N_STEPS = 15

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from tensorly_smp.codes.categories import values_of_bins
 from tensorly_smp.codes.one_hot import index_type
 from tensorly_smp.likelihood.observed import TIED, Observed, Support
-from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
-from tensorly_smp.splines.spline_basis import N_BASIS, SplineBasis, spline_basis
+from tensorly_smp.splines.basis import N_BASIS, SplineBasis, spline_basis
+from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 
 #: Numbers of basis functions to choose from.
 BASIS_NUMBERS = (N_BASIS, 2 * N_BASIS)

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
-from tensorly_smp.splines.spline_basis import MARGIN
+from tensorly_smp.splines.basis import MARGIN
+from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 
 #: Bounds of the values of one variable; None where there is none.
 Support = tuple[float | None, float | None]

@@ -18,8 +18,7 @@ import numpy as np
 
 from tensorly_smp._support import kernels
 from tensorly_smp._support.kernels import KernelError, Kernels
-from tensorly_smp.splines.banded import cholesky, solve
-from tensorly_smp.splines.spline_basis import SplineBasis
+from tensorly_smp.splines.basis import SplineBasis, cholesky, solve
 
 _CHUNK = 128  # densities at a time: their matrices stay in the processor's cache
 #: Of the line search: halvings of a step, share of the promised rise that is enough, rounding of F in nats per sample.
@@ -188,7 +187,7 @@ def fit_log_splines(
     --------
     >>> import numpy as np
     >>> from tensorly_smp.splines.log_spline import fit_log_splines
-    >>> from tensorly_smp.splines.spline_basis import spline_basis
+    >>> from tensorly_smp.splines.basis import spline_basis
     >>> basis = spline_basis(40)
     >>> shares = np.exp(-0.5 * ((basis.centers - 0.4) / 0.1) ** 2)[:, None]
     >>> shares /= shares.sum()

@@ -1,4 +1,4 @@
-"""Choice of the smoothness of log-splines: criteria of the penalty, and the effective number of parameters."""
+"""Choice of the smoothness of log-splines: criteria of the penalty, effective parameters, densities of wide bins."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from tensorly_smp._support.checks import is_one_of
 from tensorly_smp._support.kernels import KernelError, Kernels
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.splines.banded import cholesky, inverse_bands, log_determinant, trace_of_product
-from tensorly_smp.splines.log_spline import LogSplineFit, chunks, compiled_for, maximize
-from tensorly_smp.splines.spline_basis import DIFFERENCES, SplineBasis
+from tensorly_smp.splines.basis import (
+    DIFFERENCES,
+    MARGIN,
+    N_BASIS,
+    SplineBasis,
+    cholesky,
+    inverse_bands,
+    log_determinant,
+    spline_basis,
+    trace_of_product,
+)
+from tensorly_smp.splines.log_spline import LogSplineFit, chunks, compiled_for, fit_log_splines, maximize
 
 #: Penalties rho that are compared; powers of ten, because a factor of ten between two is about as far as the criteria
 #: tell apart.
@@ -249,3 +258,70 @@ def _completed(found: np.ndarray, fit: LogSplineFit, plain: Callable[..., np.nda
 Criterion = Callable[[LogSplineFit, np.ndarray, Kernels | None], np.ndarray]
 #: By name.
 CRITERIA: dict[str, Criterion] = {"reml": _restricted_likelihood, "aic": _akaike, "bic": _schwarz}
+
+_UNGROUPING_ROUNDS = 4
+_UNGROUPING_PASSES = 10
+
+
+def ungroup(
+    edges: np.ndarray, probabilities: np.ndarray, n_samples: np.ndarray, criterion: str = "reml"
+) -> tuple[SplineBasis, np.ndarray, float, float]:
+    """Smooth densities of one variable whose bins have (about) these probabilities.
+
+    The model of Eilers (2007, "Ill-posed problems with counts, the composite link model and penalized likelihood"):
+    bins are sums of cells of a fine grid, on which the density is a penalized log-spline. It is fitted by EM: samples
+    of a bin are shared among its cells as the density of the pass before has it.
+
+    Parameters
+    ----------
+    edges : ndarray (n_bins + 1,)
+        The outermost bins end where the values do: nothing is expected beyond them.
+    probabilities : ndarray (n_bins, rank)
+        Columns sum to one.
+    n_samples : ndarray (rank,)
+        Behind the probabilities: the more, the closer they are followed.
+    criterion : {"reml", "aic", "bic"}
+
+    Returns
+    -------
+    basis : SplineBasis
+    coefficients : ndarray (n_basis, rank)
+    low, high : float
+        Where the splines live: the range of the edges, and a margin to fall off in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.stats import norm
+    >>> from tensorly_smp.splines.penalties import ungroup
+    >>> edges = np.linspace(-4.0, 4.0, 7)
+    >>> probabilities = np.diff(norm.cdf([-np.inf, *edges[1:-1], np.inf]))[:, None]
+    >>> basis, coefficients, low, high = ungroup(edges, probabilities, np.array([1e4]))
+    >>> density = np.exp(basis.log_probabilities(coefficients)[:, 0]) * basis.n_cells / (high - low)
+    >>> bool(np.abs(density - norm.pdf(low + (high - low) * basis.centers)).max() < 0.01)
+    True
+    """
+    basis = spline_basis(N_BASIS)
+    low = edges[0] - MARGIN * (edges[-1] - edges[0])
+    high = edges[-1] + MARGIN * (edges[-1] - edges[0])
+    overlap = _overlap(np.linspace(low, high, basis.n_cells + 1), edges)
+    # Spread evenly at first, then blurred by the smoothest candidate: a Gaussian of the same moments.
+    shares = overlap.T @ (probabilities / overlap.sum(axis=1)[:, None])
+    coefficients = fit_log_splines(basis, shares, np.full(probabilities.shape[1], PENALTIES[-1]))
+    penalty = np.full(probabilities.shape[1], PENALTIES[-1])
+    for number in range(_UNGROUPING_ROUNDS):
+        for _ in range(_UNGROUPING_PASSES):
+            cells = np.exp(basis.log_probabilities(coefficients))
+            shares = cells * (overlap.T @ (probabilities / np.maximum(overlap @ cells, 1e-300)))
+            shares /= shares.sum(axis=0)
+            coefficients = fit_log_splines(basis, shares, penalty, coefficients, n_steps=1)
+        if number < _UNGROUPING_ROUNDS - 1:
+            penalty, coefficients = choose_penalties(basis, shares, n_samples, criterion=criterion)
+    return basis, coefficients, float(low), float(high)
+
+
+def _overlap(cells: np.ndarray, bins: np.ndarray) -> np.ndarray:
+    """Share (n_bins, n_cells) of every cell that lies in every bin."""
+    start = np.maximum(bins[:-1, None], cells[None, :-1])
+    end = np.minimum(bins[1:, None], cells[None, 1:])
+    return np.clip(end - start, 0.0, None) / np.diff(cells)

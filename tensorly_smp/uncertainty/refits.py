@@ -29,7 +29,7 @@ from tensorly_smp.likelihood.cells import Cells, cells_along
 from tensorly_smp.likelihood.em import raise_likelihood
 from tensorly_smp.likelihood.expectation import log_floored, log_joint
 from tensorly_smp.likelihood.smooth_em import smooth_em
-from tensorly_smp.splines.spline_basis import spline_basis
+from tensorly_smp.splines.basis import spline_basis
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import tensorly_smp as smp
 from tensorly_smp._support import kernels
 from tensorly_smp.exceptions import CompiledKernelWarning
+from tensorly_smp.splines.basis import spline_basis
 from tensorly_smp.splines.log_spline import LINE_SEARCH, LogSplineFit, fit_log_splines, maximize
 from tensorly_smp.splines.penalties import CRITERIA, choose_penalties, effective_parameters
-from tensorly_smp.splines.spline_basis import spline_basis
 
 SEEDS = st.integers(0, 2**31)
 

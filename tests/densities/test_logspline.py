@@ -16,8 +16,8 @@ from tensorly_smp.densities.logspline import (
     background_share,
     log_spline_conditionals,
 )
-from tensorly_smp.splines.arcsinh import ArcsinhTransform
-from tensorly_smp.splines.spline_basis import spline_basis
+from tensorly_smp.splines.basis import spline_basis
+from tensorly_smp.splines.transforms import ArcsinhTransform
 
 LOW, HIGH = -2.0, 5.0
 BASIS = spline_basis(24)

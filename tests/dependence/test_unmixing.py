@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tensorly_smp.dependence.source_fit import fit_sources
 from tensorly_smp.dependence.unmixing import LogDensities, Shrinkage, maximize_unmixing
-from tensorly_smp.splines.arcsinh import LINEAR, ArcsinhTransform
-from tensorly_smp.splines.spline_basis import spline_basis
+from tensorly_smp.splines.basis import spline_basis
+from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 
 NO_SHRINKAGE = Shrinkage(np.ones(2), 0.0, 0.0)
 

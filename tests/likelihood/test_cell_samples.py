@@ -6,8 +6,8 @@ from scipy import stats
 
 from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
-from tensorly_smp.splines.arcsinh import LINEAR
 from tensorly_smp.splines.penalties import effective_parameters
+from tensorly_smp.splines.transforms import LINEAR
 
 RANK = 2
 

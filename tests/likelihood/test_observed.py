@@ -5,7 +5,7 @@ import pytest
 
 from tensorly_smp.likelihood import observed
 from tensorly_smp.likelihood.observed import FARTHEST_HALVES, Observed, atoms
-from tensorly_smp.splines.arcsinh import ArcsinhTransform
+from tensorly_smp.splines.transforms import ArcsinhTransform
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=1000)

@@ -8,8 +8,8 @@ from oracles import beta_shares, cell_shares, dense_penalty
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+from tensorly_smp.splines.basis import spline_basis
 from tensorly_smp.splines.log_spline import LogSplineFit, fit_log_splines
-from tensorly_smp.splines.spline_basis import spline_basis
 
 SMALL = spline_basis(12)
 

@@ -26,7 +26,7 @@ class ArcsinhTransform:
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorly_smp.splines.arcsinh import ArcsinhTransform
+    >>> from tensorly_smp.splines.transforms import ArcsinhTransform
     >>> ArcsinhTransform(0.0, 1.0).forward(np.array([0.01, 1e3, 1e6])).round(2).tolist()
     [0.01, 7.6, 14.51]
     >>> ArcsinhTransform().forward(np.array([0.01, 1e3, 1e6])).tolist()
