@@ -11,7 +11,7 @@ BENCH_ARGS ?=
 SPHINX_ARGS ?= -W --keep-going
 
 BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py implicit.py losses.py \
-	multipliers.py updates.py) tests/_support/test_extrapolation.py \
+	multipliers.py updates.py) tests/_support/test_iteration.py \
 	$(addprefix tests/decomposition/test_,rooms.py solver.py)
 
 PY := $(VENV)/bin/python

@@ -12,6 +12,8 @@ import xarray as xr
 from sklearn.utils.metaestimators import available_if
 
 from tensorly_smp._support.checks import (
+    checked_callback,
+    checked_choice,
     checked_integer,
     checked_n_jobs,
     checked_tolerance,
@@ -658,9 +660,7 @@ class SmoothProductMixture(FittedMixture):
                 f'binning is {type(self.binning).__name__}; expected "uniform", "quantile" or a Binning.'
             )
         for name, choices in CHOICES.items():
-            value = getattr(self, name)
-            if not isinstance(value, str | None) or value not in choices:
-                raise InvalidInputError(f"{name} is {shown(value)}; expected one of {list(choices)}.")
+            checked_choice(getattr(self, name), name, choices)
         if self.density == "logspline" and self.refine != "smooth":
             raise InvalidInputError(
                 f'density="logspline" with refine={shown(self.refine)}; expected refine="smooth", which fits them. '
@@ -669,8 +669,7 @@ class SmoothProductMixture(FittedMixture):
         for name in ("support", "discrete"):
             if getattr(self, name) is not None and self.refine != "smooth":
                 raise InvalidInputError(f'{name} with refine={shown(self.refine)}; expected refine="smooth".')
-        if self.callback is not None and not callable(self.callback):
-            raise InvalidTypeError(f"callback is {type(self.callback).__name__}; expected a function, or None.")
+        checked_callback(self.callback, "a CPTensor and a loss")
         if not is_one_of(self.n_init, ("auto",)):
             checked_integer(self.n_init, "n_init", 1)
         # The solver checks these too, but knows them by other names.

@@ -19,6 +19,7 @@ from sklearn.base import clone
 
 from tensorly_smp._support.checks import (
     MOST_CANDIDATES,
+    checked_choice,
     checked_integer,
     checked_n_jobs,
     checked_sample_weight,
@@ -346,8 +347,7 @@ def select_n_components(
     verbose = checked_verbose(verbose)
     began = time.perf_counter()
     candidates = _checked_candidates(n_components)
-    if not is_one_of(criterion, CRITERIA):
-        raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {list(CRITERIA)}.")
+    checked_choice(criterion, "criterion", CRITERIA)
     checked_n_jobs(n_jobs)
     job = _read_job(X, sample_weight, sample_dim, random_state, _with_parameters(estimator, parameters))
     folds = _folds(job, n_folds) if criterion == "cv" else None

@@ -239,21 +239,65 @@ def unmasked_rows(rows: Any) -> Any:
     return [unmasked_rows(each) for each in rows]
 
 
-def checked_tolerance(tol: Any) -> float:
-    """The tolerance as a float.
+def checked_real(value: Any, name: str, low: float = 0.0, high: float = np.inf, ends: str = "[)") -> float:
+    """The value as a float between two ends, each of which `ends` includes (square bracket) or excludes (round one).
 
     Raises
     ------
     InvalidTypeError
         Not a number.
     InvalidInputError
-        Not from 0 to below 1.
+        Outside.
+
+    Examples
+    --------
+    >>> from tensorly_smp._support.checks import checked_real
+    >>> checked_real(0, "tol", 0.0, 1.0, "[)")
+    0.0
     """
-    if not is_real(tol):
-        raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
-    if not 0 <= tol < 1:
-        raise InvalidInputError(f"tol is {shown(tol)}; expected a number from 0 to below 1.")
-    return float(tol)
+    if not is_real(value):
+        raise InvalidTypeError(f"{name} is {shown(value)}; expected a number.")
+    is_above = low <= value if ends[0] == "[" else low < value
+    is_below = value <= high if ends[1] == "]" else value < high
+    if not (is_above and is_below):
+        expected = f"expected a number in {ends[0]}{low:.3g}, {high:.3g}{ends[1]}"
+        raise InvalidInputError(f"{name} is {shown(value)}; {expected}.")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InvalidInputError(f"{name} is {shown(value)}; expected a finite float.") from error
+
+
+def checked_tolerance(tol: Any) -> float:
+    """The tolerance as a float from 0 to below 1; raises as :func:`checked_real`."""
+    return checked_real(tol, "tol", 0.0, 1.0, "[)")
+
+
+def checked_choice(value: Any, name: str, choices: Iterable[str | None]) -> Any:
+    """The value, which is one of the words, or None where that is among them.
+
+    Raises
+    ------
+    InvalidInputError
+        Any other value.
+    """
+    words = list(choices)
+    if not isinstance(value, str | None) or value not in words:
+        raise InvalidInputError(f"{name} is {shown(value)}; expected one of {words}.")
+    return value
+
+
+def checked_callback(callback: Any, arguments: str) -> Any:
+    """The callback, a function of these `arguments`, or None.
+
+    Raises
+    ------
+    InvalidTypeError
+        Anything that cannot be called.
+    """
+    if callback is not None and not callable(callback):
+        raise InvalidTypeError(f"callback is {shown(callback)}; expected a function of {arguments}, or None.")
+    return callback
 
 
 def weights_warning(weights: np.ndarray | None, total: float) -> SampleWeightWarning | None:

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import MOST_BINS, checked_sample_weight, is_integer, is_one_of, is_real, warn
+from tensorly_smp._support.checks import (
+    MOST_BINS,
+    checked_real,
+    checked_sample_weight,
+    is_integer,
+    is_one_of,
+    is_real,
+    warn,
+)
 from tensorly_smp._support.representations import html_summary, joined, reason, shown
 from tensorly_smp.codes.edges import (
     are_crowded,
@@ -447,13 +455,7 @@ def _checked_pair(pair: Any, name: Hashable) -> tuple[float | None, float | None
 
 
 def _checked_coverage(coverage: Any) -> float:
-    if coverage is None:
-        return 1.0
-    if not is_real(coverage):
-        raise InvalidTypeError(f"coverage is {shown(coverage)}; expected a number in (0, 1], say 0.99, or None.")
-    if not 0 < coverage <= 1:
-        raise InvalidInputError(f"coverage is {shown(coverage)}; expected a share in (0, 1], say 0.99.")
-    return float(coverage)
+    return 1.0 if coverage is None else checked_real(coverage, "coverage", 0.0, 1.0, "(]")
 
 
 def _refuse_unknown(by_name: Mapping[Any, Any], variables: Sequence[Hashable], option: str) -> None:

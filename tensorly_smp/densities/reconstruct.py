@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import float_array, is_one_of, is_real, warn
+from tensorly_smp._support.checks import checked_choice, checked_real, float_array, warn
 from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
@@ -107,13 +107,8 @@ def reconstruct_density(
     [-1.0, 1.0]
     """
     factors, binning = _located_factors(solution, binning)
-    if not is_one_of(method, ("sinc", "histogram", "logspline")):
-        raise InvalidInputError(f"method is {shown(method)}; expected 'sinc', 'histogram' or 'logspline'.")
-    if not is_real(clip_warning):
-        raise InvalidTypeError(f"clip_warning is {shown(clip_warning)}; expected a number.")
-    if not clip_warning >= 0:
-        raise InvalidInputError(f"clip_warning is {shown(clip_warning)}; expected a share of the mass, 0 or more.")
-    clip_warning = float(min(clip_warning, 1))  # there is no larger share
+    checked_choice(method, "method", ("sinc", "histogram", "logspline"))
+    clip_warning = min(checked_real(clip_warning, "clip_warning", ends="[]"), 1.0)  # there is no larger share
     if method == "logspline":
         return _log_spline_density(factors, binning, samples, posterior, penalty)
     if samples is not None or posterior is not None:
@@ -138,8 +133,7 @@ def reconstruct_density(
 def _log_spline_density(
     factors: MixtureFactors, binning: Binning, samples: Any, posterior: Any, penalty: Any
 ) -> MixtureDensity:
-    if not is_one_of(penalty, CRITERIA):
-        raise InvalidInputError(f"penalty is {shown(penalty)}; expected one of {list(CRITERIA)}.")
+    checked_choice(penalty, "penalty", CRITERIA)
     if samples is None:
         if posterior is not None:
             raise InvalidInputError("posterior without samples; expected the samples that it belongs to.")

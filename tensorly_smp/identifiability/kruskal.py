@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_integer, is_real, unmasked_array
-from tensorly_smp._support.representations import shown
+from tensorly_smp._support.checks import checked_integer, checked_real, unmasked_array
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 _CHUNK = 4096
@@ -90,7 +89,7 @@ def kruskal_rank(matrix: Any, tol: float | None = None, max_combinations: int = 
     1
     """
     array = _checked_matrix(matrix)
-    tol = _default_tolerance(matrix) if tol is None else _checked_tolerance(tol)
+    tol = _default_tolerance(matrix) if tol is None else checked_real(tol, "tol")
     max_combinations = checked_integer(max_combinations, "max_combinations")
     if max_combinations < 0:
         raise InvalidInputError(f"max_combinations is {max_combinations}; expected 0 or more.")
@@ -180,18 +179,6 @@ def _checked_matrix(matrix: Any) -> np.ndarray:
     if not np.isfinite(array).all():
         raise InvalidInputError("The matrix holds NaN or infinity; expected finite numbers.")
     return array
-
-
-def _checked_tolerance(tol: Any) -> float:
-    if not is_real(tol):
-        raise InvalidTypeError(f"tol is {shown(tol)}; expected a number.")
-    try:
-        checked = float(tol)
-    except OverflowError:
-        checked = np.inf
-    if not 0 <= checked < np.inf:
-        raise InvalidInputError(f"tol is {shown(tol)}; expected a finite number, 0 or more.")
-    return checked
 
 
 def _default_tolerance(matrix: Any) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_integer, is_integer, is_real
+from tensorly_smp._support.checks import checked_integer, checked_real, is_integer
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
@@ -287,11 +287,7 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
 
 
 def _checked_cosine(value: Any) -> float:
-    if not is_real(value):
-        raise InvalidTypeError(f"parallel_cosine is {shown(value)}; expected a number.")
-    if not 0 < value < 1:
-        raise InvalidInputError(f"parallel_cosine is {shown(value)}; expected a number between 0 and 1.")
-    return float(value)
+    return checked_real(value, "parallel_cosine", 0.0, 1.0, "()")
 
 
 def _checked_triples(triples: Any, n_variables: int, rng: np.random.Generator) -> np.ndarray | None:

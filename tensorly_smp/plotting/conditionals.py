@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from tensorly_smp._support.checks import is_real
-from tensorly_smp._support.representations import shown as short
+from tensorly_smp._support.checks import checked_real
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting.marginal import N_POINTS, axis_of, density_title, draw_variable, note_left_out
 from tensorly_smp.plotting.names import axis_names
@@ -163,8 +162,7 @@ def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray
     """Points (n_variables, n_points), and ends (2, n_variables, n_points, rank) of the intervals of replicates."""
     if not isinstance(bootstrap, xr.Dataset):
         raise InvalidTypeError(f"bootstrap is {type(bootstrap).__name__}; expected the Dataset of model.bootstrap(X).")
-    if not is_real(level) or not 0.0 < level < 1.0:
-        raise InvalidInputError(f"level is {short(level)}; expected a number between 0 and 1.")
+    level = checked_real(level, "level", 0.0, 1.0, "()")
     if "density" not in bootstrap or "x" not in bootstrap:
         raise InvalidInputError("bootstrap has no replicates of densities; expected the Dataset of model.bootstrap(X).")
     density = bootstrap["density"].transpose("replicate", "variable", "point", "component").values

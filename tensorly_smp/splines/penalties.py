@@ -8,10 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorly_smp._support.checks import is_one_of
+from tensorly_smp._support.checks import checked_choice
 from tensorly_smp._support.kernels import KernelError, Kernels
-from tensorly_smp._support.representations import shown
-from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.splines.basis import (
     DIFFERENCES,
     MARGIN,
@@ -107,8 +105,7 @@ def choose_penalties(
     5000     bic        0.017     0.071  0.071  0.092
     =======  =========  ========  =====  =====  =======
     """
-    if not is_one_of(criterion, CRITERIA):
-        raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {', '.join(CRITERIA)}.")
+    checked_choice(criterion, "criterion", CRITERIA)
     n_densities = shares.shape[1]
     candidates = PENALTIES if candidates is None else candidates
     grid = np.minimum(candidates.reshape(len(candidates), -1), largest_penalties(basis, shares))
