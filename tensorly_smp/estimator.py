@@ -27,7 +27,6 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.chunked.training_data import ReadChunks, read_training_data
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.sample_sums import difference_of_samples, sample_sums
 from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
@@ -48,7 +47,7 @@ from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.likelihood_stage import Refinement
-from tensorly_smp.fitting.results import with_patterns, with_sample_sums
+from tensorly_smp.fitting.results import with_patterns
 from tensorly_smp.fitting.starts import Searched
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.issues import identifiability_issues
@@ -310,7 +309,6 @@ class SmoothProductMixture(FittedMixture):
             container=data.container,
             **self._recorded(),
         )
-        dataset = with_sample_sums(dataset, samples.sums)
         dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(data.subsample.values))
         self._set_fitted(dataset, binning.variables, result.smooth_conditionals)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
@@ -483,8 +481,8 @@ class SmoothProductMixture(FittedMixture):
         Parameters
         ----------
         X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-            The samples of the fit, in any order of the rows, container or precision. Others are refused: they are known
-            by sums over the samples (``result_.sample_sums``), after ``partial_fit`` by their number only.
+            The samples of the fit, in any order of the rows, container or precision. Another number of samples, or
+            other variables, are refused.
         n_replicates : int, default 100
         method : {"rows", "parametric"}, default "rows"
             "rows" draws rows of X with replacement, which keep their pattern of missing entries. "parametric" draws
@@ -510,7 +508,8 @@ class SmoothProductMixture(FittedMixture):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            Samples in chunks; other samples, or weights, than those of the fit; parameters that cannot be used.
+            Samples in chunks; another number of samples, or other variables, than in the fit; parameters that cannot be
+            used.
         SizeLimitError
             Replicates of more than 4 GB, or of too many samples.
         KeyboardInterrupt
@@ -547,7 +546,6 @@ class SmoothProductMixture(FittedMixture):
         return self._replicates(
             values,
             weights,
-            sample_sums(values, weights, self.binning_.edges),
             n_replicates,
             method=method,
             n_points=n_points,
@@ -559,7 +557,6 @@ class SmoothProductMixture(FittedMixture):
         self,
         values: np.ndarray,
         weights: np.ndarray | None,
-        sums: np.ndarray,
         n_replicates: int,
         *,
         method: str,
@@ -567,12 +564,16 @@ class SmoothProductMixture(FittedMixture):
         n_jobs: int | None,
         random_state: RandomState,
     ) -> xr.Dataset:
-        """Replicates of the fit to `values` (n_samples, n_variables), which have these `sums`."""
+        """Replicates of the fit to `values` (n_samples, n_variables)."""
         if not is_one_of(method, ("rows", "parametric")):
             raise InvalidInputError(f'method is {shown(method)}; expected "rows" or "parametric".')
         n_replicates = checked_integer(n_replicates, "n_replicates", 1)
         n_points = checked_integer(n_points, "n_points", 2)
-        self._require_samples_of_fit(len(values), sums)
+        if len(values) != (n_fitted := int(self.result_.attrs["n_samples"])):
+            raise InvalidInputError(
+                f"X has {len(values)} samples; expected the {n_fitted} that the model was fitted to. For others, fit a "
+                "model to them."
+            )
         dataset = run_bootstrap(
             self._refit(values),
             self.density_,
@@ -617,18 +618,6 @@ class SmoothProductMixture(FittedMixture):
     def _recorded(self) -> dict[str, Any]:
         """Parameters that a replicate of the fit needs, by the names of attributes of the Dataset."""
         return dict(max_iter=int(self.max_iter), tol=float(self.tol), penalty_criterion=self.penalty)
-
-    def _require_samples_of_fit(self, n_samples: int, sums: np.ndarray) -> None:
-        """Refuse samples or weights that are not those of the fit, by their :func:`sample_sums`."""
-        if n_samples != (n_fitted := int(self.result_.attrs["n_samples"])):
-            raise InvalidInputError(f"X has {n_samples} samples; expected the {n_fitted} that the model was fitted to.")
-        if "sample_sums" not in self.result_:  # a stream, or a file of before there were any
-            return
-        if difference := difference_of_samples(sums, self.result_["sample_sums"].values):
-            raise InvalidInputError(
-                f"X, or sample_weight, is not that of the fit: {difference}. Expected the samples, and the weights, "
-                "that the model was fitted to; for others, fit a model to them."
-            )
 
     def _decomposition(self, verbose: int) -> Decomposition:
         return Decomposition(

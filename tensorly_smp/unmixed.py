@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp._support.checks import checked_integer, checked_tolerance, warn
 from tensorly_smp._support.progress import checked_verbose, logger
 from tensorly_smp._support.randomness import RandomState, spawn_generators
-from tensorly_smp.codes.sample_sums import sample_sums
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.dependence.check import dependence_warning
 from tensorly_smp.dependence.unmixed_density import UnmixedDensity
@@ -262,11 +261,9 @@ class UnmixedProductMixture(FittedMixture):
         """
         values, weights = self._read_in_memory(X, sample_weight)
         sources = self._unmixed_density.to_sources(values)
-        matrix = self.result_["unmixing"].transpose("source", "variable").values
         return self.mixture_._replicates(
             sources,
             weights,
-            sample_sums(sources, weights, self.binning_.edges, values, matrix),
             n_replicates,
             method=method,
             n_points=n_points,

@@ -13,7 +13,6 @@ from tensorly_smp.chunked.parts import Parts, add_up
 from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
-from tensorly_smp.codes.sample_sums import SUMS, sample_sums
 from tensorly_smp.codes.thinning import evenly_spaced, of_positive_weight
 from tensorly_smp.marginals.histograms import (
     MAX_BYTES,
@@ -51,11 +50,6 @@ class ChunkedCodes:
     def n_samples(self) -> int:
         """Number of samples."""
         return self.samples.n_samples
-
-    @property
-    def sums(self) -> np.ndarray:
-        """Sums of all samples, see :func:`tensorly_smp.codes.sample_sums.sample_sums`."""
-        return np.asarray(self.parts.map(_sums_of_part).reduce(sum))
 
     @property
     def n_bins(self) -> tuple[int, ...]:
@@ -105,8 +99,7 @@ def encode_part(chunk: Chunk, binning: Binning) -> Indicators:
     codes = np.empty(chunk.values.shape, dtype=np.int8)
     if len(chunk.values):
         codes = encode_samples(chunk.values, binning).values
-    sums = sample_sums(chunk.values, chunk.weights, binning.edges)
-    return Indicators(codes, binning.n_bins, chunk.weights, sums)
+    return Indicators(codes, binning.n_bins, chunk.weights)
 
 
 def count_chunks(
@@ -156,10 +149,6 @@ def warn_of_constant(codes: ChunkedCodes) -> None:
     for n, bins in enumerate(filled):
         rows[: len(bins), n] = bins
     check_constant(Codes(rows, codes.binning))
-
-
-def _sums_of_part(part: Indicators) -> np.ndarray:
-    return np.zeros(len(SUMS)) if part.sums is None else part.sums
 
 
 def _bin_counts(part: Indicators) -> list[np.ndarray]:

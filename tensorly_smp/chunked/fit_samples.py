@@ -52,11 +52,6 @@ class SamplesInChunks:
         n_samples = self.codes.samples.n_samples
         return len(evenly_spaced(n_samples, len(self.codes.n_bins))) == n_samples
 
-    @property
-    def sums(self) -> np.ndarray:
-        """Sums that they are known by, see :func:`tensorly_smp.codes.sample_sums.sample_sums`."""
-        return self.codes.sums
-
     def assign_to_grid(self, cells: Cells) -> ChunkedCellSamples:
         """The samples in cells."""
         return ChunkedCellSamples.assign_to_grid(self.codes.samples, cells)

@@ -32,14 +32,11 @@ class Indicators:
         Rows of the tables.
     weights : ndarray (n_samples,) or None
         Of the samples.
-    sums : ndarray (6,), optional
-        Of the values that the rows are of, see :func:`tensorly_smp.codes.sample_sums.sample_sums`.
     """
 
     values: np.ndarray
     sizes: tuple[int, ...]
     weights: np.ndarray | None
-    sums: np.ndarray | None = None
 
     def __sizeof__(self) -> int:
         # By which Dask decides what to write to disk.
@@ -91,13 +88,7 @@ def join(found: list[AnyIndicators]) -> AnyIndicators:
         weights = np.concatenate([np.ones(each.n_samples) if each.weights is None else each.weights for each in found])
     if isinstance(found[0], Indicators):
         pieces = [each for each in found if isinstance(each, Indicators)]
-        sums = [each.sums for each in pieces if each.sums is not None]
-        return Indicators(
-            np.concatenate([each.values for each in pieces]),
-            found[0].sizes,
-            weights,
-            sum(sums[1:], sums[0]) if sums else None,
-        )
+        return Indicators(np.concatenate([each.values for each in pieces]), found[0].sizes, weights)
     return SharedIndicators(csr_array(vstack([each.hot(slice(None)) for each in found])), weights)
 
 

@@ -12,7 +12,6 @@ from tensorly_smp._support.checks import checked_sample_weight
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.codes.one_hot import one_hot
-from tensorly_smp.codes.sample_sums import sample_sums
 from tensorly_smp.codes.thinning import representative
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.densities.mixture_density import MixtureDensity
@@ -50,10 +49,6 @@ class FitSamples(Protocol):
     @property
     def is_complete(self) -> bool:
         """True if the subsample has all samples."""
-
-    @property
-    def sums(self) -> np.ndarray:
-        """Sums that they are known by, see :func:`tensorly_smp.codes.sample_sums.sample_sums`."""
 
     def assign_to_grid(self, cells: Cells) -> CellStatistics:
         """The samples in cells."""
@@ -168,11 +163,6 @@ class SamplesInMemory:
     def binning(self) -> Binning:
         """The bins."""
         return self.codes.binning
-
-    @property
-    def sums(self) -> np.ndarray:
-        """Sums that they are known by, see :func:`tensorly_smp.codes.sample_sums.sample_sums`."""
-        return sample_sums(self.values, self.weights, self.binning.edges)
 
     def expect(self, factors: MixtureFactors) -> Expectation:
         """E-step with given factors, a little of the uniform distribution being mixed in."""

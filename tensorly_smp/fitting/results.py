@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from tensorly_smp.codes.sample_sums import SUMS
 from tensorly_smp.identifiability.known import observed_patterns
 from tensorly_smp.likelihood.em import LikelihoodSolution
 
@@ -31,12 +30,6 @@ def with_patterns(dataset: xr.Dataset, observed: np.ndarray) -> xr.Dataset:
         return dataset
     note = {"long_name": "variables that are observed together in some sample"}
     return dataset.assign(patterns=(("pattern", "variable"), patterns.astype(np.int8), note))
-
-
-def with_sample_sums(dataset: xr.Dataset, sums: np.ndarray) -> xr.Dataset:
-    """The Dataset of a fit with ``sample_sums`` (sample_sum), by which its samples are known again."""
-    note = {"long_name": "sums over the samples, by which a bootstrap knows them again"}
-    return dataset.assign(sample_sums=("sample_sum", sums, note)).assign_coords(sample_sum=np.array(SUMS))
 
 
 def with_likelihood_trace(dataset: xr.Dataset, solution: LikelihoodSolution) -> xr.Dataset:

@@ -55,7 +55,6 @@ _OPTIONAL = {
     "spline_center": (("variable",), "f"),
     "spline_scale": (("variable",), "f"),
     "start_trace": (("start", "start_sweep"), "f"),
-    "sample_sums": (("sample_sum",), "f"),
 }
 _REQUIRED_OF_RIVALS = {
     "rival_criterion": (("rival",), "f"),

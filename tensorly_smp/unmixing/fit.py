@@ -17,7 +17,6 @@ from tensorly_smp._support.progress import progress_bar
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.one_hot import one_hot
-from tensorly_smp.codes.sample_sums import sample_sums
 from tensorly_smp.dependence.search import (
     Candidate,
     MixedSamples,
@@ -29,7 +28,6 @@ from tensorly_smp.dependence.search import (
 from tensorly_smp.dependence.starts import within_covariance
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.fitting.results import with_sample_sums
 from tensorly_smp.metrics import clustering_accuracy
 from tensorly_smp.unmixing.reading import SamplesToUnmix
 
@@ -178,11 +176,6 @@ class UnmixingFit:
                 final.log_densities, other.log_densities, samples.weights, total * (final.criterion - other.criterion)
             ):
                 final = other
-        # Values as they come, not spread, are those that a bootstrap will see.
-        sources = self._sources(final.matrix, are_spread=False)
-        edges = final.model.binning_.edges
-        sums = sample_sums(sources, self.data.weights, edges, self.data.samples.values, final.matrix)
-        final.model.result_ = with_sample_sums(final.model.result_, sums)
         return final
 
     def _of_all(self, found: FoundUnmixing, candidate: Candidate, binning: Binning | None = None) -> SourceMixture:
