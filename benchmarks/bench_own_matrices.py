@@ -24,11 +24,10 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 import tensorly_smp as smp
-from tensorly_smp.dependence.source_fit import SourceFit, fit_sources
-from tensorly_smp.dependence.starts import inverse_root, shrinkage_to_diagonal
-from tensorly_smp.dependence.unmixing import Shrinkage, maximize_unmixing
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.observed import Observed
+from tensorly_smp.unmixing.sources import Shrinkage, SourceFit, fit_sources, maximize_unmixing
+from tensorly_smp.unmixing.starts import inverse_root, shrinkage_to_diagonal
 
 NAMES = ("iris", "wine", "breast cancer", "penguins", "penguins, body", "diabetes, 2", "diabetes, 3", "Indian Pines")
 #: Rounds of densities and matrices, rounds without a gain after which they end, and rounds with the same coordinates.

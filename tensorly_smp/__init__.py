@@ -10,6 +10,7 @@ from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import reconstruct_density
+from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.dependence.report import IndependenceReport
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -17,7 +18,6 @@ from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.identifiability.bounds import max_identifiable_rank, min_bins_for_rank
 from tensorly_smp.identifiability.kruskal import kruskal_rank
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.independence import check_independence
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start
 from tensorly_smp.initializers.gevd import gevd_parafac
 from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em

@@ -18,13 +18,13 @@ from tensorly_smp._support.progress import checked_verbose, logger
 from tensorly_smp._support.randomness import RandomState, spawn_generators
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.dependence.check import dependence_warning
-from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.samples.labels import labelled
 from tensorly_smp.samples.units import with_units
 from tensorly_smp.unmixing.dataset import ESTIMATOR, with_unmixing, without_unmixing
+from tensorly_smp.unmixing.density import UnmixedDensity
 from tensorly_smp.unmixing.fit import UnmixingFit, source_frame
 from tensorly_smp.unmixing.reading import SamplesToUnmix
 

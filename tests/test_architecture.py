@@ -22,16 +22,15 @@ ORDER = (
     "splines",
     "likelihood",
     "densities",
-    "dependence",
     "identifiability",
     "search",
     "fitting",
     "uncertainty",
     "chunked",
+    "dependence",
     "storage",
     "datasets",
     "metrics",
-    "independence",
     "plotting",
     "fitted",
     "estimator",
@@ -52,7 +51,6 @@ LABELS = {
     "codes.encoding",  # samples of any kind
     "densities.mixture_density",  # samples of any kind, labelled answers
     "densities.reconstruct",  # samples of any kind
-    "dependence.unmixed_density",  # samples of any kind, labelled answers
 }
 
 

@@ -194,7 +194,7 @@ def test_false_alarms_are_rare():
     ("arguments", "error", "words"),
     [
         ({"level": 0.0}, InvalidInputError, "level is 0.0"),
-        ({"level": "small"}, InvalidInputError, "level is 'small'"),
+        ({"level": "small"}, InvalidTypeError, "level is 'small'"),
         ({"n_replicates": -1}, InvalidInputError, "n_replicates"),
         ({"sample_weight": [1.0]}, InvalidInputError, "sample_weight has shape"),
     ],

@@ -16,13 +16,13 @@ import pandas as pd
 from tensorly_smp._support.checks import collected_warnings, import_extra, warn
 from tensorly_smp._support.representations import number_range, number_text
 from tensorly_smp.cli.csv_tables import Columns, CsvFormat, CsvTable, read_table
+from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.summaries import fit_summary
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.identifiability.report import check_identifiability
-from tensorly_smp.independence import check_independence
 from tensorly_smp.loading import load
 from tensorly_smp.metrics import clustering_accuracy
 from tensorly_smp.selection import select_n_components

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from tensorly_smp.independence import check_independence
+from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.plotting.calibration import plot_calibration
 from tensorly_smp.plotting.conditionals import plot_conditionals
 from tensorly_smp.plotting.factors import plot_factors

@@ -17,7 +17,11 @@ from tensorly_smp._support.progress import progress_bar
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.one_hot import one_hot
-from tensorly_smp.dependence.search import (
+from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.metrics import clustering_accuracy
+from tensorly_smp.unmixing.reading import SamplesToUnmix
+from tensorly_smp.unmixing.search import (
     Candidate,
     MixedSamples,
     alternate,
@@ -25,11 +29,7 @@ from tensorly_smp.dependence.search import (
     is_clearly_better,
     search_unmixing,
 )
-from tensorly_smp.dependence.starts import within_covariance
-from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.metrics import clustering_accuracy
-from tensorly_smp.unmixing.reading import SamplesToUnmix
+from tensorly_smp.unmixing.starts import within_covariance
 
 #: Evenly spaced rows that the matrix is searched on, if there are more.
 MOST_ROWS = 20_000

@@ -10,7 +10,6 @@ import numpy as np
 
 from tensorly_smp._support.checks import checked_sample_weight
 from tensorly_smp.chunked.reading import is_chunked
-from tensorly_smp.dependence.starts import copies
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.discretization import Discretization
@@ -18,6 +17,7 @@ from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.likelihood.observed import Observed
 from tensorly_smp.samples.labels import aligned, list_names
 from tensorly_smp.samples.reading import Samples, read_samples
+from tensorly_smp.unmixing.starts import copies
 
 #: Values of this size have squares, and sums of squares, that are floats.
 LARGEST = 1e100

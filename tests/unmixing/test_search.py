@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.dependence.search import (
+from tensorly_smp.unmixing.search import (
     Candidate,
     MixedSamples,
     alternate,
@@ -15,7 +15,7 @@ from tensorly_smp.dependence.search import (
     held_out_gain,
     is_clearly_better,
 )
-from tensorly_smp.dependence.starts import within_covariance
+from tensorly_smp.unmixing.starts import within_covariance
 
 MIXING = np.array([[1.0, 0.8, 0.1], [-0.2, 1.0, 0.6], [0.4, 0.1, 1.0]])
 

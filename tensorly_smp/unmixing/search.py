@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import entr, logsumexp
 
-from tensorly_smp.dependence.source_fit import SourceFit, fit_sources
-from tensorly_smp.dependence.starts import (
+from tensorly_smp.unmixing.sources import Shrinkage, SourceFit, fit_sources, maximize_unmixing
+from tensorly_smp.unmixing.starts import (
     copies,
     gaussian_mixture,
     independent_components,
@@ -20,7 +20,6 @@ from tensorly_smp.dependence.starts import (
     some_rows,
     within_covariance,
 )
-from tensorly_smp.dependence.unmixing import Shrinkage, maximize_unmixing
 
 #: Alternations after which all starts are compared, and, after these more, the best of them.
 SCREENING_STEPS, MORE_STEPS, N_SCREENED = 2, 3, 3

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.dependence.projections import project
-from tensorly_smp.dependence.unmixed_density import UnmixedDensity
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.unmixing.density import UnmixedDensity, project
 
 UNMIXING = np.array([[1.0, 0.5, 0.0], [-0.4, 1.0, 0.0], [0.0, 0.0, 1.0]])
 

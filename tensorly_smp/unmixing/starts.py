@@ -27,7 +27,7 @@ def copies(values: np.ndarray) -> list[int]:
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorly_smp.dependence.starts import copies
+    >>> from tensorly_smp.unmixing.starts import copies
     >>> copies(np.array([[0.0, 1.0, 2.0], [3.0, 2.0, 4.0], [2.0, 5.0, 10.0], [7.0, 0.0, 0.0]]))
     [1, 2]
     """
@@ -45,7 +45,7 @@ def inverse_root(covariance: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorly_smp.dependence.starts import inverse_root
+    >>> from tensorly_smp.unmixing.starts import inverse_root
     >>> inverse_root(np.diag([4.0, 0.25])).tolist()
     [[0.5, 0.0], [0.0, 2.0]]
     """
@@ -192,7 +192,7 @@ def joint_diagonalizer(covariances: np.ndarray, shares: np.ndarray, start: np.nd
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorly_smp.dependence.starts import joint_diagonalizer
+    >>> from tensorly_smp.unmixing.starts import joint_diagonalizer
     >>> mixing = np.array([[1.0, 0.5], [0.2, 1.0]])
     >>> covariances = np.stack([mixing @ np.diag(d) @ mixing.T for d in ([1.0, 4.0], [3.0, 1.0])])
     >>> product = joint_diagonalizer(covariances, np.array([0.5, 0.5])) @ mixing

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.dependence.starts import (
+from tensorly_smp.unmixing.starts import (
     gaussian_mixture,
     independent_components,
     inverse_root,
