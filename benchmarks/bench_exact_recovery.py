@@ -10,11 +10,11 @@ import warnings
 
 import numpy as np
 
-from tensorly_smp.decomposition.options import SolverOptions
+from tensorly_smp.decomposition.problem import SolverOptions
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning
+from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.metrics import factor_error
 
 #: Variables, bins, rank; all within the bounds of `max_identifiable_rank`.
@@ -48,8 +48,8 @@ def main():
     warnings.simplefilter("ignore", EmptyComponentWarning)
     print(f"{'N  I  R':<9}{'loss':<11}{'solver':<20}{'error':>8}{'asked':>8}{'':>5}{'sweeps':>8}{'seconds':>9}  ended")
     for size in SIZES:
-        for loss, solvers in BLOCK_SOLVERS.items():
-            for solver in solvers:
+        for loss, kind in LOSSES.items():
+            for solver in (solver.name for solver in kind.solvers):
                 n_iter_max, n_truths, asked = MIRROR if solver == "mirror" else DEFAULT
                 truths = [make_truth(*size, seed) for seed in range(n_truths)]
                 options = SolverOptions(solver=solver)

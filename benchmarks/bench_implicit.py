@@ -28,8 +28,6 @@ import numpy as np
 import tensorly_smp as smp
 from tensorly_smp.decomposition.problem import as_problem
 from tensorly_smp.decomposition.solver import decompose
-from tensorly_smp.factors.forms import couple_samples
-from tensorly_smp.factors.implicit import CoupledCodes
 
 RANK, N_BINS = 10, 15
 #: n_init and n_screen of (d).
@@ -144,8 +142,7 @@ def choices(options: argparse.Namespace) -> Iterator[str]:
     ]:
         codes = make_codes(n_samples, n_variables, missing)
         found = [1e3 * sweep_seconds(codes, 8, form=form) for form in ("counted", "implicit")]
-        tensors = couple_samples(codes, RANK, "frobenius", "count", "auto", None)
-        taken = "implicit" if isinstance(tensors, CoupledCodes) else "counted"
+        taken = as_problem(codes, rank=RANK, loss="frobenius").form
         yield f"{n_variables:>9}{n_samples:>9}{missing:>9.0%}{found[0]:>10.1f}{found[1]:>10.1f}  {taken}"
 
 

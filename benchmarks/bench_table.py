@@ -38,8 +38,8 @@ import tensorly_smp as smp
 from tensorly_smp._support import kernels
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.densities.spline_dataset import spline_density
+from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
-from tensorly_smp.factors.updates import ProjectedGradient
 from tensorly_smp.fitting.fit_samples import in_memory
 from tensorly_smp.fitting.starts import SearchSamples, search
 from tensorly_smp.likelihood.expectation import expectation

@@ -28,9 +28,10 @@ from tensorly_smp.chunked.encoding import count_chunks, encode_chunks
 from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.codes.thinning import evenly_spaced
-from tensorly_smp.factors.implicit import couple_codes
-from tensorly_smp.factors.updates import ProjectedGradient
-from tensorly_smp.initializers.random_start import random_start
+from tensorly_smp.decomposition.starts import random_start
+from tensorly_smp.factors.blocks import ProjectedGradient
+from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
+from tensorly_smp.factors.sweeps import Steps
 from tensorly_smp.likelihood.cells import choose_cells
 
 N_BINS = 15
@@ -140,7 +141,7 @@ def em_seconds(on_grid: ChunkedCellSamples, rank: int) -> dict[str, float]:
 
 def sweep_seconds(codes: smp.Codes, rank: int) -> float:
     """Seconds of one sweep over all triples without histograms, of samples in memory, as the starts make."""
-    steps = couple_codes(codes).steps(ProjectedGradient())
+    steps = Steps(ImplicitLoss(couple_codes(codes)), ProjectedGradient())
     model = random_start(codes.n_bins, rank, np.random.default_rng(0))
     factors, weights = list(model.factors), model.weights
 

@@ -21,9 +21,15 @@ import scipy.linalg
 from scipy.optimize import linear_sum_assignment
 
 from tensorly_smp.exceptions import AlgebraicStartError
-from tensorly_smp.initializers.core import base_slice, decompose_core, rank_one_columns, roots
-from tensorly_smp.initializers.cp_refinement import refine_cp
-from tensorly_smp.initializers.joint_eigenvectors import joint_eigenvectors, real_vectors
+from tensorly_smp.initializers.gevd import (
+    base_slice,
+    decompose_core,
+    joint_eigenvectors,
+    rank_one_columns,
+    real_vectors,
+    refine_cp,
+    roots,
+)
 from tensorly_smp.marginals.partition import default_partition
 
 Case = tuple[np.ndarray, list[np.ndarray], int]

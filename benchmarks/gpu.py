@@ -18,7 +18,7 @@ import tensorly as tl
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.contexts import checked_context
+from tensorly_smp.factors.backend import checked_context
 
 MODULES = {"pytorch": "torch", "jax": "jax"}
 

@@ -4,10 +4,9 @@ from tensorly_smp import datasets, exceptions, metrics, plotting
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
-from tensorly_smp.decomposition.coupled_cp import CoupledSimplexCP
-from tensorly_smp.decomposition.options import SolverOptions
+from tensorly_smp.decomposition.problem import SolverOptions
 from tensorly_smp.decomposition.solution import CoupledSolution
-from tensorly_smp.decomposition.solver import coupled_simplex_parafac
+from tensorly_smp.decomposition.solver import CoupledSimplexCP, coupled_simplex_parafac
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.dependence.check import check_independence

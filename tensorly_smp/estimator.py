@@ -39,8 +39,8 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     NyquistWarning,
 )
-from tensorly_smp.factors.empty import empty_component_warning
-from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.blocks import LOSSES
+from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.coupled_stage import Decomposition
@@ -59,7 +59,7 @@ from tensorly_smp.uncertainty.bootstrap import run_bootstrap
 from tensorly_smp.uncertainty.refits import BinRefit, Refit, SmoothRefit
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
-    "loss": ("auto", "kl", "frobenius"),
+    "loss": ("auto", *LOSSES),
     "refine": ("smooth", "em", None),
     "density": ("auto", "logspline", "sinc", "histogram"),
     "penalty": ("reml", "aic", "bic"),

@@ -18,11 +18,11 @@ from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import joined
 from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.chunked.reading import is_chunked
+from tensorly_smp.decomposition.solution import factors_from_dataset
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.spline_dataset import spline_density
 from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
-from tensorly_smp.factors.datasets import factors_from_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.summaries import fit_html
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability

@@ -9,6 +9,7 @@ from rooms import solved
 
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning
+from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 
 # Every variable is in as many triples and has as many bins; there are fewer components.
@@ -17,7 +18,9 @@ N_BINS = (4, 4, 4, 4)
 #: Without extrapolation, which enlarges rounding.
 FEW_SWEEPS = {"modes": None, "n_iter_max": 3, "extrapolate": False}
 #: Losses, which are solved in ways of their own.
-EVERY_LOSS = ["kl", "frobenius"]
+EVERY_LOSS = list(LOSSES)
+#: Block solvers by loss and name, the default first.
+SOLVERS = {name: {solver.name: solver for solver in loss.solvers} for name, loss in LOSSES.items()}
 
 #: For tests that take examples of hypothesis and a backend, which is the same one for all of them.
 EVERY_EXAMPLE = settings(

@@ -2,8 +2,7 @@
 
 from dataclasses import fields
 
-from tensorly_smp.decomposition.options import SolverOptions
-from tensorly_smp.decomposition.problem import as_problem
+from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solver import decompose
 
 OF_PROBLEM = ("modes", "variables", "loss", "weights", "sample_weight", "samples", "form")

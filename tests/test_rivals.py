@@ -9,8 +9,8 @@ import xarray as xr
 from sklearn.metrics import adjusted_rand_score
 
 import tensorly_smp as smp
+from tensorly_smp.decomposition.solution import factors_to_dataset
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RivalSolutionsWarning
-from tensorly_smp.factors.datasets import factors_to_dataset
 from tensorly_smp.identifiability.rivals import Solution, describe_rivals, n_rivals, telling_variables, with_rivals
 
 GROUPS = np.arange(600) % 3

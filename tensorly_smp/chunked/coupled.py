@@ -11,9 +11,8 @@ from tensorly_smp.decomposition.problem import as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
 from tensorly_smp.exceptions import SizeLimitError
-from tensorly_smp.factors.forms import bytes_of_histograms
 from tensorly_smp.fitting.coupled_stage import Decomposition
-from tensorly_smp.marginals.histograms import MAX_BYTES
+from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms
 
 
 def decompose_chunks(decomposition: Decomposition, codes: ChunkedCodes) -> CoupledSolution:

@@ -1,26 +1,123 @@
-"""The first room of the decomposition: whatever is handed in, read into one form."""
+"""Whatever is handed to the decomposition, with its options, read into one form."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import comb
 from typing import Any
 
 import numpy as np
+import tensorly as tl
 
-from tensorly_smp._support.checks import MOST, checked_integer, checked_sample_weight
+from tensorly_smp._support.checks import MOST, checked_flag, checked_integer, checked_n_jobs, checked_sample_weight
+from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
-from tensorly_smp.decomposition.options import SolverOptions, checked_name
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
-from tensorly_smp.factors.contexts import checked_context
+from tensorly_smp.factors.backend import checked_context
+from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.coupled import CoupledTensors, couple_marginals, couple_tensors
-from tensorly_smp.factors.forms import FORMS, couple_samples
-from tensorly_smp.factors.implicit import CoupledCodes
-from tensorly_smp.factors.losses import LOSSES
-from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.factors.implicit import CoupledCodes, couple_codes, distinct_patterns
+from tensorly_smp.marginals.histograms import (
+    MAX_BYTES,
+    Marginals,
+    ReadTensors,
+    bytes_of_histograms,
+    count_marginals,
+    read_tensors,
+)
+
+#: Nanoseconds of a sweep, see ``benchmarks/bench_implicit.py``. Counted: per column of an unfolding and component, and
+#: for each of its bins. Implicit: per entry and component, per Gram entry of a pattern, and per variable.
+COLUMN = 4.1
+COLUMN_BIN = 0.06
+ENTRY = 6.5
+PATTERN = 2.0
+VARIABLE = 8e4
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """Options of :func:`coupled_simplex_parafac` that hardly anybody has to set.
+
+    Parameters
+    ----------
+    solver : {"auto", "multiplicative", "projected-gradient", "mirror"}
+        Block solver. "auto" is "multiplicative" for KL and "projected-gradient" for Frobenius; "mirror" is the paper's
+        exponentiated gradient with Armijo steps, for both, slower.
+    n_inner : int, optional
+        Steps of the block solver per block and sweep; by default 2 (multiplicative), 5 (mirror; 1 for the weights), 8
+        (projected-gradient).
+    extrapolate : bool, default True
+        Extrapolate over pairs of sweeps (SQUAREM), kept only where the loss does not rise; never with "mirror", which
+        stays the paper's algorithm.
+    n_screen : int or None, default 20
+        With ``init="gevd"``: after this many sweeps only the two lowest starts go on. None runs all to their end, as
+        the other kinds of start always do.
+    n_jobs : int, optional
+        Starts run at a time, in threads, as in joblib; the result does not depend on it.
+    dtype : {"float32", "float64"} or a dtype of NumPy, PyTorch or JAX, optional
+        Precision of the sweeps; by default that of the first tensor, and float64 for Marginals and Codes.
+    device : str, torch.device or jax.Device, optional
+        Where the sweeps are done, with PyTorch or JAX, such as "cuda" or "cpu"; by default where the first tensor is,
+        and for Marginals and Codes the backend's own choice. See ``docs/backends.md``.
+    warn : bool, default True
+        Whether to warn where the result has not converged or has empty components; its ``status`` and weights say so in
+        any case.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        A number out of range, or no number. Names are checked where the loss and the backend are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> tensor = np.random.default_rng(0).random((3, 4, 5))
+    >>> options = smp.SolverOptions(solver="mirror", extrapolate=False)
+    >>> smp.coupled_simplex_parafac(
+    ...     tensor, 2, random_state=0, tol=1e-4, options=options
+    ... ).status.is_converged
+    True
+    """
+
+    solver: str = "auto"
+    n_inner: int | None = None
+    extrapolate: bool = True
+    n_screen: int | None = 20
+    n_jobs: int | None = None
+    dtype: Any = None
+    device: Any = None
+    warn: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("n_inner", "n_screen"):
+            value = getattr(self, name)
+            if value is not None:
+                checked_integer(value, name, 1)
+        for name in ("extrapolate", "warn"):
+            checked_flag(getattr(self, name), name)
+        checked_n_jobs(self.n_jobs)
+
+
+def checked_options(options: Any) -> SolverOptions:
+    """The options, by default all of them as they are by default."""
+    if options is None:
+        return SolverOptions()
+    if not isinstance(options, SolverOptions):
+        raise InvalidTypeError(f"options is {type(options).__name__}; expected SolverOptions, or None.")
+    return options
+
+
+def checked_name(name: Any, known: Any, what: str) -> str:
+    """The name, if it is one of those that are known."""
+    if not isinstance(name, str) or name not in known:
+        raise InvalidInputError(f"{what} is {shown(name)}; expected one of {list(known)}.")
+    return name
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +133,8 @@ class Problem:
         "kl" or "frobenius".
     binning : Binning or None
         Names and edges, where known.
-    data : Marginals, Codes, tensor or sequence of tensor
-        What the algebraic start decomposes.
-    modes : sequence of (j, k, l) or None
-        Of tensors.
+    data : Marginals, Codes or ReadTensors
+        For the algebraic start.
     sample_weight : ndarray (n_samples,) or None
         Of codes.
     form : str
@@ -50,22 +145,14 @@ class Problem:
     rank: int
     loss: str
     binning: Binning | None
-    data: Any
-    modes: Sequence[Sequence[int]] | None = None
+    data: Marginals | Codes | ReadTensors
     sample_weight: np.ndarray | None = None
     form: str = ""
-
-    @property
-    def n_bins(self) -> tuple[int, ...]:
-        """Number of bins of every variable."""
-        return self.tensors.n_bins
 
     @cached_property
     def algebraic_data(self) -> Marginals | Codes:
         """Histograms or codes for the algebra; tensors come to the host here, and not before."""
-        if isinstance(self.data, Marginals | Codes):
-            return self.data
-        return Marginals.from_tensors(self.data, self.modes)
+        return self.data.to_marginals() if isinstance(self.data, ReadTensors) else self.data
 
 
 def as_problem(
@@ -98,7 +185,7 @@ def as_problem(
     samples : Codes, optional
         Of Marginals: what the algebraic start decomposes in their place, where not all triples have been counted.
     form : {"auto", "counted", "implicit"}
-        Of codes: see :func:`couple_samples`.
+        Of codes: histograms, or sums over samples without any; "auto" takes the faster one.
     options : SolverOptions, optional
         For the dtype and the device.
 
@@ -110,12 +197,14 @@ def as_problem(
     ------
     InvalidInputError, InvalidTypeError
         Input that cannot be used; the message says what was expected.
+    SizeLimitError
+        The histograms of codes have to be counted but take more than 1 GB.
     """
     options = options or SolverOptions()
     if (rank := checked_integer(rank, "rank", 1)) > MOST["n_components"]:
         raise SizeLimitError(f"rank is {rank}; expected at most {MOST['n_components']}.")
-    loss = checked_name(loss, LOSSES, "loss")
-    checked_name(form, FORMS, "form")
+    checked_name(loss, LOSSES, "loss")
+    checked_name(weights, ("count", "uniform"), "weights")
     if isinstance(data, Marginals | Codes) and (modes is not None or variables is not None):
         raise InvalidInputError(
             f"data is {type(data).__name__}, which has its variables; give modes and variables with tensors only."
@@ -129,16 +218,21 @@ def as_problem(
         )
     elif isinstance(data, Marginals):
         tensors = couple_marginals(data, weights, checked_context(options.dtype, options.device))
-        if samples is None:
-            problem = Problem(tensors, rank, loss, data.binning, data)
-        else:
-            _check_samples(samples, tensors.n_bins)
+        kept = None
+        if samples is not None:
+            if not isinstance(samples, Codes):
+                raise InvalidTypeError(f"samples is {type(samples).__name__}; expected Codes, as of encode_samples.")
+            if samples.n_bins != tensors.n_bins:
+                raise InvalidInputError(
+                    f"samples have {samples.n_bins} bins; expected those of the histograms, {tensors.n_bins}."
+                )
             kept = checked_sample_weight(sample_weight, samples.n_samples)
-            problem = Problem(tensors, rank, loss, data.binning, samples, sample_weight=kept)
+        problem = Problem(tensors, rank, loss, data.binning, samples or data, kept)
     else:
-        tensors = couple_tensors(data, modes, weights, options.dtype, options.device)
+        read = read_tensors(data, modes)
+        tensors = couple_tensors(read, weights, options.dtype, options.device)
         binning = None if variables is None else Binning.from_n_bins(tensors.n_bins, variables)
-        problem = Problem(tensors, rank, loss, binning, data, modes)
+        problem = Problem(tensors, rank, loss, binning, read)
     if 0 < problem.tensors.n_samples < rank:
         raise InvalidInputError(
             f"{rank} components with {problem.tensors.n_samples} samples; expected at most one component per sample."
@@ -149,17 +243,59 @@ def as_problem(
 def _problem_of_codes(
     codes: Codes, rank: int, loss: str, weights: str, form: str, sample_weight: Any, options: SolverOptions
 ) -> Problem:
-    """Problem of all triples of samples; the algebraic start takes a part of them where they are many."""
+    """Problem of all triples of samples, counted or implicit; the algebra takes a part of them where they are many."""
+    checked_name(form, ("auto", "counted", "implicit"), "form")
     context = checked_context(options.dtype, options.device)
-    tensors = couple_samples(codes, rank, loss, weights, form, sample_weight, context)
+    backend = tl.get_backend()
+    # The same weights where all samples are in all triples.
+    by_count = weights == "count" or bool((codes.values >= 0).all())
+    if form == "implicit" and loss != "frobenius":
+        raise InvalidInputError(f'histograms is "implicit" with loss="{loss}"; expected loss="frobenius".')
+    if form == "implicit" and not by_count:
+        raise InvalidInputError(
+            'weights is "uniform" with missing entries; in the implicit form a triple counts by its samples. Expected '
+            'weights="count", or histograms="counted".'
+        )
+    if form == "implicit" and backend != "numpy":
+        raise InvalidInputError(
+            f'histograms is "implicit" with the backend "{backend}"; sums over samples are for NumPy alone. '
+            'Expected histograms="counted", or tensorly.set_backend("numpy").'
+        )
+    if form == "auto":
+        can_be_implicit = loss == "frobenius" and by_count and backend == "numpy"
+        form = "implicit" if can_be_implicit and _is_better_implicit(codes, rank) else "counted"
     values, kept = thinned(codes.values, checked_sample_weight(sample_weight, codes.n_samples))
     some = codes if values is codes.values else Codes(values, codes.binning)
-    found = "implicit" if isinstance(tensors, CoupledCodes) else "counted"
-    return Problem(tensors, rank, loss, codes.binning, some, None, kept, found)
+    if form == "implicit":
+        return Problem(couple_codes(codes, sample_weight, context), rank, loss, codes.binning, some, kept, form)
+    n_triples = comb(codes.n_variables, 3)
+    n_bytes = bytes_of_histograms(codes.n_bins)
+    if n_bytes > MAX_BYTES:
+        implicit = 'loss="frobenius", which needs none' if loss != "frobenius" else 'histograms="implicit"'
+        if backend != "numpy":
+            implicit = f'{implicit} with tensorly.set_backend("numpy")'
+        raise SizeLimitError(
+            f"The histograms of all {n_triples} triples would take {n_bytes / 1e9:.3g} GB, over the limit of "
+            f"{MAX_BYTES / 1e9:.3g} GB. Expected {implicit}; or some of the triples, as of "
+            "count_marginals(codes, triples=1000), which uses all variables evenly; or fewer bins."
+        )
+    tensors = couple_marginals(count_marginals(codes, "all", sample_weight), weights, context)
+    if tensors.triples is not None and len(tensors.triples) == n_triples:
+        tensors = replace(tensors, triples=None)
+    return Problem(tensors, rank, loss, codes.binning, some, kept, form)
 
 
-def _check_samples(samples: Any, n_bins: tuple[int, ...]) -> None:
-    if not isinstance(samples, Codes):
-        raise InvalidTypeError(f"samples is {type(samples).__name__}; expected Codes, as of encode_samples.")
-    if samples.n_bins != n_bins:
-        raise InvalidInputError(f"samples have {samples.n_bins} bins; expected those of the histograms, {n_bins}.")
+def _is_better_implicit(codes: Codes, rank: int) -> bool:
+    """Tell whether histograms would be too large, or a sweep over them slower than one over the samples."""
+    if bytes_of_histograms(codes.n_bins) > MAX_BYTES:
+        return True
+    sizes = np.array(codes.n_bins, dtype=float)
+    pairs = np.minimum(np.outer(sizes, sizes), codes.n_samples)  # columns at most: those without samples are left out
+    np.fill_diagonal(pairs, 0.0)
+    # Pairs of the other variables, for every variable; and once more, each triple once, for the weights.
+    n_columns = pairs.sum() / 2 - pairs.sum(axis=1)
+    counted = float(n_columns @ (COLUMN + COLUMN_BIN * sizes)) * rank * 4 / 3
+    observed = codes.values >= 0
+    n_patterns = 1 if observed.all() else distinct_patterns(observed, np.ones(len(observed)))[0].shape[1]
+    grams = PATTERN * n_patterns * rank * (rank + 1) / 2
+    return len(sizes) * (ENTRY * codes.n_samples * rank + grams + VARIABLE) < counted

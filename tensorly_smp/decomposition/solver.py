@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+import tensorly as tl
 from tensorly.cp_tensor import CPTensor
+from tensorly.decomposition._base_decomposition import DecompositionMixin
 
 from tensorly_smp._support.checks import checked_integer, checked_tolerance, warn
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
+from tensorly_smp._support.progress import Bar, checked_verbose, logger, progress_bar
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import shown
-from tensorly_smp._support.threads import allowed_threads
+from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.decomposition.options import SolverOptions, checked_options
-from tensorly_smp.decomposition.problem import Problem, as_problem
-from tensorly_smp.decomposition.restarts import Restarts, Result
+from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, checked_name, checked_options
 from tensorly_smp.decomposition.solution import CoupledSolution
+from tensorly_smp.decomposition.starts import make_starts
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidTypeError
+from tensorly_smp.factors.backend import as_tensor, floor
+from tensorly_smp.factors.blocks import LOSSES, BlockSolver, ExplicitLoss
 from tensorly_smp.factors.coupled import CoupledTensors
-from tensorly_smp.factors.empty import empty_component_warning
-from tensorly_smp.factors.implicit import CoupledCodes
-from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.sweeps import Callback, StoppingRule
-from tensorly_smp.marginals.histograms import Marginals
-from tensorly_smp.marginals.tensors import to_numpy
+from tensorly_smp.factors.implicit import CoupledCodes, ImplicitLoss
+from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
+from tensorly_smp.factors.sweeps import Callback, State, Steps, SweepTrace, coordinates_of, run_sweeps
+from tensorly_smp.marginals.histograms import Marginals, to_numpy
+
+#: Starts that go on after the screening.
+N_KEPT = 2
+
+Result: TypeAlias = tuple[State, SweepTrace, StopReason]
 
 
 def coupled_simplex_parafac(
@@ -200,48 +209,19 @@ def decompose(
     *,
     init: str | MixtureFactors | CPTensor = "gevd",
     n_init: int = 1,
-    random_state: RandomState = None,
-    options: SolverOptions | None = None,
-    **settings: Any,
-) -> CoupledSolution:
-    """Make starts for a problem, and solve it from them.
-
-    Parameters as of :func:`coupled_simplex_parafac`; `settings` are those of :func:`solve`.
-    """
-    from tensorly_smp.decomposition.starts import make_starts
-
-    options = checked_options(options)
-    starts = make_starts(problem, init, n_init, random_state)
-    if not (isinstance(init, str) and init == "gevd"):
-        options = replace(options, n_screen=None)
-    return solve(problem, starts, options, **settings)
-
-
-def solve(
-    problem: Problem,
-    starts: Sequence[MixtureFactors],
-    options: SolverOptions,
-    *,
     n_iter_max: int = 1000,
     tol: float | None = 1e-6,
+    random_state: RandomState = None,
     callback: Callback | None = None,
     verbose: int = 0,
+    options: SolverOptions | None = None,
 ) -> CoupledSolution:
-    """Improve every start until it ends, and keep the one that ends lowest.
+    """Make starts for a problem, improve each until it ends, and keep the one that ends lowest.
 
-    Parameters
-    ----------
-    problem : Problem
-    starts : sequence of MixtureFactors
-        Of the problem's rank and bins.
-    options : SolverOptions
-    n_iter_max, tol, callback, verbose
-        As of :func:`coupled_simplex_parafac`.
-
-    Returns
-    -------
-    CoupledSolution
+    Parameters are those of :func:`coupled_simplex_parafac`.
     """
+    options = checked_options(options)
+    starts = make_starts(problem, init, n_init, random_state)
     if callback is not None and not callable(callback):
         raise InvalidTypeError(f"callback is {shown(callback)}; expected a function of a CPTensor and a loss, or None.")
     verbose = checked_verbose(verbose)
@@ -249,55 +229,135 @@ def solve(
     tensors = problem.tensors
     if isinstance(tensors, CoupledCodes):
         tensors = tensors.calibrated(starts[0])
-    run = Restarts(
-        tensors=tensors,
-        loss=problem.loss,
-        solver=options.solver_name(problem.loss),
-        n_inner=options.n_inner,
-        rule=StoppingRule(
-            None if tol is None else checked_tolerance(tol), checked_integer(n_iter_max, "n_iter_max", 0)
-        ),
-        extrapolate=bool(options.extrapolate),
-        callback=callback,
-    )
+    loss_class = LOSSES[problem.loss]
+    solver = _block_solver(loss_class, options)
+    is_extrapolated = options.extrapolate and solver.is_extrapolated
+    coordinates = coordinates_of(loss_class.in_logarithms) if is_extrapolated else None
+    tol = None if tol is None else checked_tolerance(tol)
+    n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
+
+    def run(state: State, n_sweeps: int, watch: Callback | None) -> Result:
+        """Sweep from one start. Its steps are its own: they may remember where it is."""
+        loss = ImplicitLoss(tensors) if isinstance(tensors, CoupledCodes) else loss_class(tensors)
+        result = run_sweeps(Steps(loss, solver), state, tol, n_sweeps, coordinates, watch)
+        bar.advance(loss=result[1].loss[-1])
+        return result
+
     with (
         progress_bar(verbose, "coupled CPD", len(starts), unit="start") as bar,
         progress_bar(verbose, "sweeps", unit="sweep", level=2) as sweeps,
+        # One BLAS thread per start: the matrices are small, threads would only wait for each other, and the rounding
+        # stays the same for any number of jobs.
+        one_blas_thread(),
     ):
-        visible = replace(run, bar=bar, callback=sweeps.counting(callback))
-        results = visible.all(starts, allowed_threads(options.n_jobs), options.n_screen)
-    warns_of_end = options.warn and tol is not None
-    solution = _best(_with_one_offset(results, tensors), starts, problem, options.warn, warns_of_end)
-    _log(solution, run, time.perf_counter() - began)
-    return solution
-
-
-def _log(solution: CoupledSolution, run: Restarts, seconds: float) -> None:
+        together = partial(_run_all, run, sweeps.counting(callback), allowed_threads(options.n_jobs))
+        states = [_state(start, tensors.context) for start in starts]
+        n_screen = options.n_screen if isinstance(init, str) and init == "gevd" else None
+        if n_screen is None or len(states) <= N_KEPT or n_screen >= n_iter_max:
+            results = together(states, n_iter_max)
+        else:
+            results = _screened(together, states, n_screen, n_iter_max, bar)
+    if isinstance(tensors, CoupledCodes) and tensors.squared_norm_error:
+        # The offset of the loss is estimated at the lowest of the results.
+        state, *_ = min(results, key=lambda result: result[1].loss[-1])
+        shift = tensors.calibrated(state.mixture()).squared_norm - tensors.squared_norm
+        results = [(state, replace(trace, loss=trace.loss + shift), status) for state, trace, status in results]
+    solution = _solution(results, starts, problem, options.warn, tol is not None)
     logger.info(
         "Coupled CPD: %d components, %d variables; %s loss, %s steps; %d starts, number %d lowest: loss %.6g after %d "
         "sweeps, %s; %.2f s",
-        *(solution.factors.rank, solution.factors.n_variables, run.loss, run.solver),
-        *(len(solution.start_losses), solution.best_start, solution.loss, solution.trace.n_sweeps),
-        *(solution.status.name.lower(), seconds),
+        *(problem.rank, solution.factors.n_variables, problem.loss, solver.name),
+        *(len(results), solution.best_start, solution.loss, solution.trace.n_sweeps),
+        *(solution.status.name.lower(), time.perf_counter() - began),
     )
+    return solution
 
 
-def _with_one_offset(results: list[Result], tensors: CoupledTensors | CoupledCodes) -> list[Result]:
-    """The results with the offset of the loss estimated at the lowest of them, where it has to be estimated."""
-    if isinstance(tensors, CoupledTensors) or not tensors.squared_norm_error:
-        return results
-    state, *_ = min(results, key=lambda result: result[1].loss[-1])
-    shift = tensors.calibrated(MixtureFactors(state.weights, tuple(state.factors))).squared_norm - tensors.squared_norm
-    return [(state, replace(trace, loss=trace.loss + shift), status) for state, trace, status in results]
+def _block_solver(loss: type[ExplicitLoss], options: SolverOptions) -> BlockSolver:
+    """The solver that the options name, or the default one of the loss."""
+    solvers = {solver.name: solver for solver in loss.solvers}
+    solver = loss.solvers[0]
+    if options.solver != "auto":
+        solver = solvers[checked_name(options.solver, solvers, f'solver for loss="{loss.name}"')]
+    return solver() if options.n_inner is None else solver(options.n_inner)
 
 
-def _best(
+def _state(start: MixtureFactors, context: dict[str, Any]) -> State:
+    """The start in the backend's arrays, without exact zeros.
+
+    A column whose bins hold no sample would otherwise be zero after a multiplicative step.
+    """
+    model = start.to_numpy()
+    weights, *factors = (as_tensor(a, context) for a in (model.weights, *model.factors))
+    return State(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors])
+
+
+def _run_all(
+    run: Callable[[State, int, Callback | None], Result],
+    callback: Callback | None,
+    n_threads: int,
+    states: list[State],
+    n_sweeps: int,
+) -> list[Result]:
+    """Results of the starts, in their order; after an interrupt of those that have begun."""
+    backend = tl.get_backend()
+    in_threads = len(states) > 1 and n_threads > 1
+
+    def one(state: State, check: Callable[[], None]) -> Result:
+        if not in_threads:
+            return run(state, n_sweeps, callback)
+        tl.set_backend(backend, local_threadsafe=True)  # of this thread only
+
+        def stoppable(cp_tensor: CPTensor, loss: float) -> bool | None:
+            """The callback, interrupting once another start has been interrupted."""
+            check()
+            return None if callback is None else callback(cp_tensor, loss)
+
+        return run(state, n_sweeps, stoppable)
+
+    results, interrupted = run_each(one, states, n_threads, lambda result: result[2] is StopReason.INTERRUPTED)
+    return [_renamed(r, StopReason.INTERRUPTED) for r in results] if in_threads and interrupted else results
+
+
+def _screened(
+    together: Callable[[list[State], int], list[Result]],
+    states: list[State],
+    n_screen: int,
+    n_iter_max: int,
+    bar: Bar,
+) -> list[Result]:
+    """Results of the starts, of which only the ``N_KEPT`` lowest after some sweeps go on to their end."""
+    results = together(states, n_screen)
+    if any(status is StopReason.INTERRUPTED for *_, status in results):
+        return [_renamed(result, StopReason.INTERRUPTED) for result in results]
+    kept = np.argsort([trace.loss[-1] for _, trace, _ in results], kind="stable")[:N_KEPT].tolist()
+    unfinished = [i for i in kept if results[i][2] is StopReason.MAX_SWEEPS]
+    bar.extend(len(unfinished))
+    continued: list[Result] = []
+    with suppress(KeyboardInterrupt):  # before any of them has got on: what the screening found is kept
+        continued = together([results[i][0] for i in unfinished], n_iter_max - n_screen)
+    # An interrupt leaves some of the kept ones where the screening ended.
+    merged = [
+        _renamed(result, StopReason.INTERRUPTED if i in unfinished else StopReason.SCREENED)
+        for i, result in enumerate(results)
+    ]
+    for i, (state, trace, status) in zip(unfinished, continued, strict=False):
+        merged[i] = (state, results[i][1].followed_by(trace), status)
+    return merged
+
+
+def _renamed(result: Result, status: StopReason) -> Result:
+    """The result with a status that says why its start got no further than the screening."""
+    return (*result[:2], status) if result[2] is StopReason.MAX_SWEEPS else result
+
+
+def _solution(
     results: list[Result], starts: Sequence[MixtureFactors], problem: Problem, warns: bool, warns_of_end: bool
 ) -> CoupledSolution:
     losses = np.array([trace.loss[-1] for _, trace, _ in results])
     best = int(np.argmin(losses))
     state, trace, status = results[best]
-    if status is StopReason.NONFINITE or (status is StopReason.MAX_SWEEPS and warns_of_end):
+    if status is StopReason.NONFINITE or (status is StopReason.MAX_SWEEPS and warns and warns_of_end):
         warn(
             f"The coupled CPD stopped after {trace.n_sweeps} sweeps: {status.explanation}; {status.remedy}.",
             ConvergenceWarning,
@@ -305,21 +365,73 @@ def _best(
     advice = "Try fewer components, more starts (n_init) or other ones."
     if warns and (empty := empty_component_warning(to_numpy(state.weights), advice)):
         warn(empty)
-    binning = problem.binning
     tensors = problem.tensors
-    form = {"histograms": problem.form} if problem.form else {}
+    factors = tuple(state.mixture(problem.binning) for state, *_ in results)
     return CoupledSolution(
-        factors=MixtureFactors(state.weights, tuple(state.factors), binning),
+        factors=factors[best],
         trace=trace,
         status=status,
         start_losses=losses,
         start_statuses=tuple(status for *_, status in results),
         loss_name=problem.loss,
         best_start=best,
-        start_info={**starts[best].info(), **form},
-        start_factors=tuple(MixtureFactors(state.weights, tuple(state.factors), binning) for state, *_ in results),
+        start_info={**starts[best].info(), **({"histograms": problem.form} if problem.form else {})},
+        start_factors=factors,
         start_traces=tuple(trace for _, trace, _ in results),
         triples=tensors.triples,
         squared_norm=tensors.squared_norm,
         totals=tensors.totals if isinstance(tensors, CoupledTensors) else None,
     )
+
+
+_PARAMETERS = list(inspect.signature(coupled_simplex_parafac).parameters.values())[1:]
+
+
+class CoupledSimplexCP(DecompositionMixin):
+    """Coupled, non-negative, simplex-constrained CP decomposition of tensors that share factors and weights.
+
+    Parameters are those of :func:`coupled_simplex_parafac`, `data` excepted.
+
+    Attributes
+    ----------
+    decomposition_ : CPTensor
+    solution_ : CoupledSolution
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> rng = np.random.default_rng(0)
+    >>> tensors = [rng.random((3, 4, 5)), rng.random((3, 4, 2))]
+    >>> decomposition = smp.CoupledSimplexCP(
+    ...     rank=2, modes=[(0, 1, 2), (0, 1, 3)], random_state=0
+    ... )
+    >>> weights, factors = decomposition.fit_transform(tensors)
+    >>> [factor.shape for factor in factors]
+    [(3, 2), (4, 2), (5, 2), (2, 2)]
+    """
+
+    __signature__ = inspect.Signature(_PARAMETERS)
+
+    def __init__(self, *arguments: Any, **parameters: Any) -> None:
+        bound = self.__signature__.bind(*arguments, **parameters)
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            setattr(self, name, value)
+
+    def fit(self, data: Any) -> Self:
+        """Decompose Marginals, Codes, a third-order tensor or a list of these; returns self."""
+        self.__dict__.pop("decomposition_", None)  # of an earlier fit
+        parameters = {parameter.name: getattr(self, parameter.name) for parameter in _PARAMETERS}
+        # By the module, where tensorly.testing puts the function that checks what is passed on.
+        self.solution_ = coupled_simplex_parafac(data, **parameters)
+        return self
+
+    def fit_transform(self, data: Any) -> CPTensor:
+        """Decompose as :meth:`fit` does; returns the CPTensor (weights, factors)."""
+        return self.fit(data).decomposition_
+
+    @cached_property
+    def decomposition_(self) -> CPTensor:
+        """Weights and factors of the solution, in the backend's arrays."""
+        return self.solution_.to_cp_tensor()

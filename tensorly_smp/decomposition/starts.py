@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,7 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.decomposition.problem import Problem
 from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.initializers.coarsening import coarse_sizes
-from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start, start_partition
-from tensorly_smp.initializers.random_start import random_start
+from tensorly_smp.initializers.coupled_gevd import START_BINS, coarse_sizes, gevd_start, start_partition
 from tensorly_smp.marginals.block_tensor import counted_partition
 from tensorly_smp.marginals.histograms import Marginals
 
@@ -28,6 +27,32 @@ MOST_ATTEMPTS = 4
 #: Shares of the uniform column, and of uniform weights, in a start whose negative entries were clipped.
 CLIPPED_SHARE = 0.01
 CLIPPED_WEIGHT_SHARE = 0.1
+
+
+def random_start(
+    n_bins: Sequence[int], rank: int, rng: np.random.Generator, univariate_marginals: Sequence[np.ndarray] | None = None
+) -> MixtureFactors:
+    """Equal weights and columns drawn from the uniform distribution on the simplex, times the overall histogram.
+
+    Parameters
+    ----------
+    n_bins : sequence of int
+    rank : int
+    rng : Generator
+    univariate_marginals : sequence of ndarray (n_bins[n],), optional
+        Overall histogram of each variable: a column then has more mass where there are more samples.
+
+    Returns
+    -------
+    MixtureFactors
+    """
+    columns = []
+    for n, size in enumerate(n_bins):
+        column = rng.standard_exponential((size, rank))
+        if univariate_marginals is not None:
+            column *= univariate_marginals[n][:, None] + 1e-3 / size
+        columns.append(column / column.sum(axis=0))
+    return MixtureFactors(np.full(rank, 1.0 / rank), tuple(columns))
 
 
 def make_starts(
@@ -58,18 +83,19 @@ def make_starts(
         raise InvalidInputError(f'init is {shown(init)}; expected "gevd", "random", MixtureFactors or a CPTensor.')
     streams = spawn_generators(random_state, n_init)
     shares = problem.tensors.univariate_marginals
-    starts = [random_start(problem.n_bins, problem.rank, rng, shares) for rng in streams]
-    if is_name and init == "random":
-        return starts
+    n_bins = problem.tensors.n_bins
     if is_name:
-        return gevd_starts(problem.algebraic_data, problem.rank, starts, streams, problem.sample_weight)
+        random = [random_start(n_bins, problem.rank, rng, shares) for rng in streams]
+        if init == "random":
+            return random
+        return gevd_starts(problem.algebraic_data, problem.rank, random, streams, problem.sample_weight)
     start = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
-    if start.rank != problem.rank or start.n_bins != problem.n_bins:
+    if start.rank != problem.rank or start.n_bins != n_bins:
         raise InvalidInputError(
             f"init has {start.rank} components and {start.n_bins} bins; expected {problem.rank} components and "
-            f"{problem.n_bins} bins."
+            f"{n_bins} bins."
         )
-    return [start, *starts[1:]]
+    return [start, *(random_start(n_bins, problem.rank, rng, shares) for rng in streams[1:])]
 
 
 def gevd_starts(
@@ -87,7 +113,8 @@ def gevd_starts(
         What :func:`gevd_start` decomposes.
     rank : int
     random : list of MixtureFactors
-        One random start per stream: every fourth is used, and those of streams whose algebra failed.
+        One random start per stream, drawn from it before the algebra draws partitions: every fourth is used, and those
+        of streams whose algebra failed.
     streams : list of Generator
     sample_weight : ndarray (n_samples,), optional
         Of codes: non-negative, a sample of weight 2 counts twice.
@@ -108,28 +135,22 @@ def gevd_starts(
         if position % RANDOM_EVERY == RANDOM_EVERY - 1:
             starts.append(fallback)
             continue
-        found = _first_success(data, sample_weight, rank, position, rng)
-        if isinstance(found, str):
-            failures.append(found)
-        starts.append(fallback if isinstance(found, str) else found)
+        start = fallback
+        for _ in range(MOST_ATTEMPTS):
+            try:
+                start = _one_start(data, sample_weight, rank, position, rng)
+                break
+            except InvalidInputError as error:  # AlgebraicStartError is one; blocks that were not counted are another
+                reason = str(error)
+        if start is fallback:
+            failures.append(reason)
+        starts.append(start)
     if failures:
         warn(
             f"{len(failures)} of {len(random)} starts are random, because the algebra failed: {failures[0]}",
             AlgebraicStartWarning,
         )
     return starts
-
-
-def _first_success(
-    data: Marginals | Codes, sample_weight: np.ndarray | None, rank: int, position: int, rng: np.random.Generator
-) -> MixtureFactors | str:
-    """The start, or why the last of several partitions failed."""
-    for _ in range(MOST_ATTEMPTS):
-        try:
-            return _one_start(data, sample_weight, rank, position, rng)
-        except InvalidInputError as error:  # AlgebraicStartError is one; blocks that were not counted are another
-            reason = str(error)
-    return reason
 
 
 def _one_start(

@@ -18,12 +18,9 @@ from typing import Any
 import numpy as np
 import tensorly as tl
 
-from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.arrays import Tensor, as_tensor, index_tensor, tiny
-from tensorly_smp.factors.contexts import checked_context
-from tensorly_smp.marginals.histograms import Marginals
-from tensorly_smp.marginals.tensors import is_single_tensor, read_tensors, to_numpy
+from tensorly_smp.factors.backend import Tensor, as_tensor, checked_context, index_tensor, tiny
+from tensorly_smp.marginals.histograms import Marginals, ReadTensors, to_numpy
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
 SMALLEST_OMEGA = 1e-30
@@ -61,8 +58,6 @@ class CoupledTensors:
     Attributes
     ----------
     n_bins : tuple of int
-    offsets : ndarray of int (n_variables + 1,)
-        First row of each variable in the stacked factors.
     blocks : tuple of Unfolding
         One per variable: all triples that contain it.
     cover : tuple of Unfolding
@@ -86,7 +81,6 @@ class CoupledTensors:
     """
 
     n_bins: tuple[int, ...]
-    offsets: np.ndarray
     blocks: tuple[Unfolding, ...]
     cover: tuple[Unfolding, ...]
     omega: np.ndarray
@@ -98,21 +92,21 @@ class CoupledTensors:
     n_samples: int
     triples: np.ndarray | None
 
-    @property
-    def n_variables(self) -> int:
-        """Number of variables."""
-        return len(self.n_bins)
-
 
 def couple_marginals(marginals: Marginals, weights: str, context: dict[str, Any] | None = None) -> CoupledTensors:
     """Coupled tensors of counted histograms, by default in float64; triples without samples are left out."""
     keep = np.flatnonzero(marginals.totals > 0)
-    require_coverage(marginals.triples[keep], marginals.binning.variables)
-    totals = marginals.totals[keep]
-    tensors = _Shares([marginals.counts[t] for t in keep], totals)
-    omega = _omega(totals, weights)
+    triples = marginals.triples[keep]
+    require_coverage(triples, marginals.binning.variables)
+    counts = [marginals.counts[t] for t in keep]
     context = context or checked_context()
-    return _couple(tensors, marginals.triples[keep], omega, marginals.n_bins, context, marginals.n_samples)
+    return _couple(counts, triples, marginals.n_bins, marginals.totals[keep], weights, context, marginals.n_samples)
+
+
+def couple_tensors(tensors: ReadTensors, weights: str, dtype: Any = None, device: Any = None) -> CoupledTensors:
+    """Coupled tensors of a user, which stay on their device; dtype and device are by default those of the first."""
+    context = checked_context(dtype, device, tensors.first)
+    return _couple(tensors.arrays, tensors.modes, tensors.n_bins, tensors.totals, weights, context, 0)
 
 
 def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None:
@@ -126,83 +120,58 @@ def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None
         )
 
 
-def couple_tensors(
-    data: Any, modes: Sequence[Sequence[int]] | None, weights: str, dtype: Any = None, device: Any = None
-) -> CoupledTensors:
-    """Coupled tensors of third-order arrays of the active backend, which stay on their device; see `read_tensors`.
-
-    Each is divided by its sum. The dtype and the device are by default those of the first.
-    """
-    tensors, mode_array, n_bins, totals = read_tensors(data, modes)
-    first = data if is_single_tensor(data) else data[0]
-    context = checked_context(dtype, device, first)
-    return _couple(_Shares(tensors, totals), mode_array, _omega(totals, weights), n_bins, context, 0)
-
-
-def _omega(totals: np.ndarray, weights: str) -> np.ndarray:
-    """Weights of the triples, one on average, so that complete data gives the paper's plain sum."""
-    check_weights(weights)
-    if weights == "uniform":
-        return np.ones(len(totals))
-    # Not zero: a variable in no other triple would be left without a factor.
-    return np.maximum(totals / totals.mean(), SMALLEST_OMEGA)
-
-
-def check_weights(weights: Any) -> None:
-    """Refuse a name of weights that is none."""
-    if not isinstance(weights, str) or weights not in ("count", "uniform"):
-        raise InvalidInputError(f'weights is {shown(weights)}; expected "count" or "uniform".')
-
-
-@dataclass(frozen=True, eq=False)
-class _Shares:
-    """Tensors divided by their sums, one at a time, so that there is no second copy of them all."""
-
-    counts: Sequence[Tensor]
-    totals: np.ndarray
-
-    def __getitem__(self, position: int) -> Tensor:
-        return self.counts[position] / float(self.totals[position])
-
-
 def _couple(
-    tensors: _Shares,
+    arrays: Sequence[Tensor],
     modes: np.ndarray,
-    omega: np.ndarray,
     n_bins: tuple[int, ...],
+    totals: np.ndarray,
+    weights: str,
     context: dict[str, Any],
     n_samples: int,
 ) -> CoupledTensors:
     offsets = np.concatenate([[0], np.cumsum(n_bins)])
+    # One on average, so that complete data gives the paper's plain sum. Not zero: a variable in no other triple would
+    # be left without a factor.
+    omega = np.ones(len(totals)) if weights == "uniform" else np.maximum(totals / totals.mean(), SMALLEST_OMEGA)
+
+    def share(t: int) -> Tensor:
+        """A tensor divided by its sum, one at a time, so that there is no second copy of them all."""
+        return arrays[t] / float(totals[t])
+
     containing: list[list[int]] = [[] for _ in n_bins]
     leading: list[list[int]] = [[] for _ in n_bins]
     for t, mode in enumerate(modes.tolist()):
         for n in mode:
             containing[n].append(t)
         leading[min(mode, key=lambda n: len(leading[n]))].append(t)
-
-    def unfold(n: int) -> tuple[Unfolding, Unfolding | None]:
+    blocks: list[Unfolding] = []
+    cover: list[Unfolding] = []
+    for n in range(len(n_bins)):
         led = set(leading[n])
         members = leading[n] + [t for t in containing[n] if t not in led]
-        return _unfold(n, [(tensors[t], modes[t], omega[t]) for t in members], len(leading[n]), offsets, context)
-
-    unfolded = [unfold(n) for n in range(len(n_bins))]
+        # Of all tensors, and of the first ones alone, in the same memory where the backend lets them be.
+        unfolding, of_leading = _unfold(
+            n, [(share(t), modes[t], omega[t]) for t in members], len(led), offsets, context
+        )
+        blocks.append(unfolding)
+        if led:
+            cover.append(of_leading)
     entropy = 0.0
     squares = 0.0
     for t, weight in enumerate(omega.tolist()):
-        share = tensors[t]
-        entropy += weight * _x_log_x(share)
-        squares += weight * float((share * share).sum())
+        tensor = share(t)
+        entropy += weight * _x_log_x(tensor)
+        squares += weight * float((tensor * tensor).sum())
+    univariate = [to_numpy(tl.sum(block.values, axis=1)) for block in blocks]
     return CoupledTensors(
         n_bins=n_bins,
-        offsets=offsets,
-        blocks=tuple(block for block, _ in unfolded),
-        cover=tuple(part for _, part in unfolded if part is not None),
+        blocks=tuple(blocks),
+        cover=tuple(cover),
         omega=omega,
-        totals=tensors.totals,
+        totals=totals,
         negative_entropy=entropy,
         squared_norm=squares,
-        univariate_marginals=tuple(_univariate_marginal(block) for block, _ in unfolded),
+        univariate_marginals=tuple(total / total.sum() for total in univariate),
         context=context,
         n_samples=n_samples,
         triples=np.unique(np.sort(modes, axis=1), axis=0),
@@ -217,19 +186,14 @@ def _x_log_x(tensor: Tensor) -> float:
     return float((tensor * tl.log(tl.clip(tensor, tiny(tensor)))).sum())
 
 
-def _univariate_marginal(block: Unfolding) -> np.ndarray:
-    total = to_numpy(tl.sum(block.values, axis=1))
-    return np.asarray(total / total.sum())
-
-
 def _unfold(
     n: int,
     members: list[tuple[Tensor, np.ndarray, float]],
     n_leading: int,
     offsets: np.ndarray,
     context: dict[str, Any],
-) -> tuple[Unfolding, Unfolding | None]:
-    """Unfoldings of all tensors, and of the first ones alone, in the same memory where the backend lets them be."""
+) -> tuple[Unfolding, Unfolding]:
+    """Unfoldings along a variable of all tensors, and of the first ones alone."""
     values = []
     rows_a = []
     rows_b = []
@@ -253,19 +217,29 @@ def _unfold(
 
     def of_first(number: int) -> Unfolding:
         n_columns = sum(len(part) for part in rows_a[:number])
-        more = _n_more_columns(n_columns)
-        part = as_tensor(_padded(matrix[:, :n_columns], more), context)
-        row_a, row_b = (index_tensor(np.pad(row[:n_columns], (0, more)), context) for row in rows)
+        n_more = 0
+        # Empty columns change nothing. JAX compiles once per shape, so there had better be few shapes: the numbers that
+        # have four binary digits before their zeros, an eighth more at most.
+        if tl.get_backend() == "jax":
+            n_more = -n_columns % 2 ** max(0, n_columns.bit_length() - 4)
+        part = matrix[:, :n_columns]
+        if n_more and is_numpy:
+            part = np.pad(part, ((0, 0), (0, n_more)))
+        elif n_more:
+            part = tl.concatenate([part, 0.0 * part[:, :1].repeat(n_more, 1)], axis=1)
+        row_a, row_b = (index_tensor(np.pad(row[:n_columns], (0, n_more)), context) for row in rows)
         pair_a, pair_b = (index_tensor(side[:number], context) for side in sides)
-        return Unfolding(n, part, row_a, row_b, pair_a, pair_b, as_tensor(weights[:number], context))
+        return Unfolding(
+            n, as_tensor(part, context), row_a, row_b, pair_a, pair_b, as_tensor(weights[:number], context)
+        )
 
-    return of_first(len(members)), of_first(n_leading) if n_leading else None
+    return of_first(len(members)), of_first(n_leading)
 
 
 def _filled_columns(tensor: Tensor, axis: int) -> tuple[Tensor, np.ndarray]:
     """Unfolding along an axis without the columns in which no sample fell, and the numbers of those that are left.
 
-    Of a tensor that is on a device of its own all are left: which are empty would have to come to the host.
+    GPU tensors keep empty columns, to avoid a transfer.
     """
     size = int(tensor.shape[axis])
     if not isinstance(tensor, np.ndarray):
@@ -274,22 +248,3 @@ def _filled_columns(tensor: Tensor, axis: int) -> tuple[Tensor, np.ndarray]:
     unfolded = np.moveaxis(tensor, axis, 0).reshape(size, -1)
     filled = np.flatnonzero(unfolded.any(axis=0))
     return unfolded.take(filled, axis=1), filled
-
-
-def _padded(matrix: Tensor, n_more: int) -> Tensor:
-    """The matrix with so many columns of zeros more."""
-    if not n_more:
-        return matrix
-    if isinstance(matrix, np.ndarray):
-        return np.pad(matrix, ((0, 0), (0, n_more)))
-    return tl.concatenate([matrix, 0.0 * matrix[:, :1].repeat(n_more, 1)], axis=1)
-
-
-def _n_more_columns(n_columns: int) -> int:
-    """Empty columns to add, which change nothing: JAX compiles once per shape, so there had better be few shapes.
-
-    Up to the next of the numbers that have four binary digits before their zeros: an eighth more at most.
-    """
-    if tl.get_backend() != "jax":
-        return 0
-    return -n_columns % 2 ** max(0, n_columns.bit_length() - 4)

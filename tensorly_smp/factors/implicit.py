@@ -16,26 +16,298 @@ whatever the number of triples.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import compress, pairwise
+from math import comb
 from operator import is_not
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dger, sger
+from scipy.sparse import csc_array
 
 from tensorly_smp._support.checks import checked_sample_weight, warn
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import SparseHistogramWarning
-from tensorly_smp.factors.arrays import as_tensor
-from tensorly_smp.factors.contexts import checked_context
+from tensorly_smp.factors.backend import as_tensor, checked_context
+from tensorly_smp.factors.blocks import Loss, QuadraticBlock
 from tensorly_smp.factors.coupled import require_coverage
-from tensorly_smp.factors.losses import Loss, LossOffset, QuadraticBlock
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.steps import BlockSteps, Steps
-from tensorly_smp.factors.symmetric_sums import PairSums, PatternGrams, pair_weights
-from tensorly_smp.factors.triple_sample import TripleSample
-from tensorly_smp.factors.updates import BlockSolver, ProjectedGradient
 from tensorly_smp.marginals.histograms import check_constant, univariate_marginals
+from tensorly_smp.marginals.triples import resolve_triples
+
+#: Numbers of an array that is worked on in pieces, so that what a pass touches stays in the processor's cache.
+CACHED = 50_000
+
+#: Up to so many triples all are counted, else a random part.
+MOST_COUNTED = 5000
+#: Size of that part: each variable is in it about evenly, and it is the same for the same number of variables.
+N_DRAWN = 2000
+#: Fewer are drawn where the entries to look at would exceed this.
+MOST_ENTRIES = 2e8
+FEWEST_DRAWN = 200
+
+
+#: Patterns of missing entries handled at a time where all variables are needed at once.
+PATTERN_CHUNK = 2048
+
+
+class PairSums:
+    """Sums of the factors' rows over the entries of every sample, and over pairs of them: e1 and e2.
+
+    A variable is exchanged by taking it out and putting it in again.
+
+    Parameters
+    ----------
+    columns : ndarray of int (n_variables, n_samples)
+        Bins, the number of bins where the entry is missing.
+    weights : ndarray (n_samples,)
+    most_bins : int
+        Largest number of bins.
+    context : dict
+    """
+
+    def __init__(self, columns: np.ndarray, weights: np.ndarray, most_bins: int, context: dict[str, Any]) -> None:
+        self.columns = columns
+        self.weights = as_tensor(weights, context)
+        self.n_rows = most_bins + 1  # one for the missing entries
+        self.parts: list[_Part] = []
+
+    def compute(self, factors: Sequence[np.ndarray]) -> np.ndarray:
+        """Sums of these factors; returns the weighted sum over samples of e3, (rank,)."""
+        if not self.parts:
+            self.parts = self._new_parts(int(factors[0].shape[1]))
+        tables = [_table(factor) for factor in factors]
+        return np.sum([part.compute(tables, self.columns) for part in self.parts], axis=0)
+
+    def remove(self, n: int, factor: np.ndarray) -> np.ndarray:
+        """Take a variable out of the sums; returns the weighted sum of e2 without it over the samples in each bin."""
+        table = _table(factor)
+        index = self.columns[n]
+        found = [part.remove(table, index) for part in self.parts]
+        return np.sum(found, axis=0)[: factor.shape[0]]
+
+    def insert(self, n: int, factor: np.ndarray) -> None:
+        """Put a variable into the sums."""
+        table = _table(factor)
+        index = self.columns[n]
+        for part in self.parts:
+            part.insert(table, index)
+
+    def _new_parts(self, rank: int) -> list[_Part]:
+        n_samples = len(self.weights)
+        n_parts = min(n_samples, -(-n_samples * rank // CACHED))
+        edges = [n_samples * i // n_parts for i in range(n_parts + 1)]
+        parts = [slice(*pair) for pair in pairwise(edges)]
+        longest = max(part.stop - part.start for part in parts)
+        scratch = [np.zeros((longest, rank), dtype=self.weights.dtype) for _ in range(2)]
+        return [_Part(part, self.weights[part], self.n_rows, scratch) for part in parts]
+
+
+def _table(factor: np.ndarray) -> np.ndarray:
+    """The factor with one more row, of zeros, for missing entries."""
+    return np.concatenate([factor, 0.0 * factor[:1]])
+
+
+class _Part:
+    """The sums of some of the samples; the arrays for intermediate results are shared by all parts."""
+
+    def __init__(self, part: slice, weights: np.ndarray, n_rows: int, scratch: list[np.ndarray]) -> None:
+        self.part = part
+        self.weights = weights
+        self.scatter_add = ScatterAdd(weights, n_rows)
+        self.rows, self.products = (array[: part.stop - part.start] for array in scratch)
+        self.first: np.ndarray = np.empty(0)
+        self.second: np.ndarray = np.empty(0)
+
+    def compute(self, tables: list[np.ndarray], index: np.ndarray) -> np.ndarray:
+        """Sums of all variables, and of e3 over the samples. All terms are positive: nothing is lost to rounding."""
+        self.first = tables[0].take(index[0][self.part], axis=0)
+        self.second = 0.0 * self.first
+        third = 0.0 * self.first[0]
+        for table, codes in zip(tables[1:], index[1:], strict=True):
+            rows = self._rows(table, codes[self.part])
+            third = third + self.weights @ np.multiply(rows, self.second, out=self.products)
+            self.second += np.multiply(rows, self.first, out=self.products)
+            self.first += rows
+        return third
+
+    def remove(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
+        codes = index[self.part]
+        rows = self._rows(table, codes)
+        self.first -= rows
+        self.second -= np.multiply(rows, self.first, out=self.products)
+        return self.scatter_add(self.second, codes)
+
+    def _rows(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Rows of a table, in memory of their own: a new array of the size of the samples costs page faults."""
+        return table.take(index, axis=0, out=self.rows, mode="clip")  # "raise", the default, would copy twice
+
+    def insert(self, table: np.ndarray, index: np.ndarray) -> None:
+        rows = self._rows(table, index[self.part])
+        self.second += np.multiply(rows, self.first, out=self.products)
+        self.first += rows
+
+
+class ScatterAdd:
+    """Weighted rows of a matrix of NumPy, added up by index: the adjoint of :func:`take`.
+
+    Parameters
+    ----------
+    weights : ndarray (n_samples,)
+        What every row is multiplied with.
+    n_rows : int
+        All indices are below.
+    """
+
+    def __init__(self, weights: np.ndarray, n_rows: int) -> None:
+        # An indicator matrix with one entry per column, whose rows are overwritten call by call: making a new one would
+        # take half as long again, bincount component by component four times as long.
+        start = np.arange(len(weights) + 1, dtype=np.int32)
+        self.one_hot = csc_array((weights, np.zeros_like(start[1:]), start), shape=(n_rows, len(weights)))
+
+    def __call__(self, values: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Sums (n_rows, rank) of weights[m] * values[m] over the m of every index."""
+        self.one_hot.indices[:] = index
+        return self.one_hot @ values
+
+
+def add_outer(matrix: np.ndarray, column: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """NumPy's matrix plus an outer product; it overwrites the matrix (in C order)."""
+    update = dger if matrix.dtype == np.float64 else sger
+    return update(1.0, row, column, a=matrix.T, overwrite_a=True).T
+
+
+def weighted_squares(weights: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Sum over the rows of NumPy's matrix of their weight times their square, (n_columns,)."""
+    total = np.zeros(matrix.shape[1], dtype=matrix.dtype)
+    step = max(1, CACHED // matrix.shape[1])
+    for start in range(0, len(matrix), step):
+        part = matrix[start : start + step]
+        total += weights[start : start + step] @ (part * part)
+    return total
+
+
+class PatternGrams:
+    """Gram matrices summed over pairs and triples of the observed variables, over all patterns of missing entries.
+
+    For every pattern the sum p1 over its variables of G_k is kept, upper triangles only, and the sum p2 of the squared
+    entries. Where there are more patterns than variables, sums over patterns that are linear in p1 or p2 come from the
+    weights of pairs of variables instead, and p2 is not kept: that halves the time.
+
+    Parameters
+    ----------
+    patterns : ndarray of bool (n_variables, n_patterns)
+        Observed variables.
+    weights : ndarray (n_patterns,)
+    pair_weights : ndarray (n_variables, n_variables) or None
+        See :func:`pair_weights`.
+    context : dict
+    """
+
+    def __init__(
+        self, patterns: np.ndarray, weights: np.ndarray, pair_weights: np.ndarray | None, context: dict[str, Any]
+    ) -> None:
+        self.patterns = patterns
+        self.context = context
+        self.weights = as_tensor(weights, context)
+        self.variable_weights = as_tensor(patterns @ weights, context)
+        self.pair_weights = None if pair_weights is None else as_tensor(pair_weights, context)
+        self.grams: np.ndarray = np.empty(0)
+        self.squares: np.ndarray = np.empty(0)
+        self.first: np.ndarray = np.empty(0)
+        self.second: np.ndarray = np.empty(0)
+
+    def compute(self, factors: Sequence[np.ndarray]) -> None:
+        """Sums of these factors."""
+        self.rank = int(factors[0].shape[1])
+        rows, columns = np.triu_indices(self.rank)
+        self.upper = rows * self.rank + columns
+        self.unpack = packed_positions(self.rank)
+        self.grams = np.stack([self._gram(a) for a in factors])
+        self.squares = self.grams * self.grams
+        self.first = np.concatenate([chunk @ self.grams for chunk in self._chunks()])
+        if self.pair_weights is None:
+            self.second = np.concatenate([chunk @ self.squares for chunk in self._chunks()])
+
+    def exchange(self, n: int, factor: np.ndarray) -> None:
+        """Another factor for a variable."""
+        gram = self._gram(factor)
+        square = gram * gram
+        observed = as_tensor(self.patterns[n], self.context)
+        self.first = add_outer(self.first, observed, gram - self.grams[n])
+        if self.pair_weights is None:
+            self.second = add_outer(self.second, observed, square - self.squares[n])
+        self.grams[n] = gram
+        self.squares[n] = square
+
+    def pairs(self, n: int) -> np.ndarray:
+        """Sum of G_k * G_l over pairs of other variables and the patterns with variable n, (rank, rank)."""
+        weights = as_tensor(self.patterns[n], self.context) * self.weights
+        if self.pair_weights is None:
+            first = weights @ self.first
+            second = weights @ self.second
+        else:
+            first = self.pair_weights[n] @ self.grams
+            second = self.pair_weights[n] @ self.squares
+        # ((p1 - G_n)^2 - (p2 - G_n^2)) / 2, summed over the patterns.
+        pairs = 0.5 * (weighted_squares(weights, self.first) - second)
+        return self._square(pairs - self.grams[n] * first + self.variable_weights[n] * self.squares[n])
+
+    def triples(self) -> np.ndarray:
+        """Sum of G_j * G_k * G_l over triples of variables and the patterns that have them, (rank, rank)."""
+        total = self.variable_weights @ (self.squares * self.grams) / 3.0
+        start = 0
+        for chunk in self._chunks():
+            part = slice(start, start + chunk.shape[0])
+            p1 = self.first[part]
+            p2 = chunk @ self.squares
+            total = total + self.weights[part] @ (p1 * (p1 * p1 - 3.0 * p2)) / 6.0
+            start = part.stop
+        return self._square(total)
+
+    def _chunks(self) -> Iterator[np.ndarray]:
+        """The patterns as rows (n_patterns, n_variables) of numbers, some at a time."""
+        for start in range(0, self.patterns.shape[1], PATTERN_CHUNK):
+            yield as_tensor(self.patterns[:, start : start + PATTERN_CHUNK].T, self.context)
+
+    def _gram(self, factor: np.ndarray) -> np.ndarray:
+        return (factor.T @ factor).ravel().take(self.upper)
+
+    def _square(self, upper: np.ndarray) -> np.ndarray:
+        # Rounding may leave a zero negative, and the step sizes need entries that are not.
+        return np.maximum(upper.take(self.unpack).reshape(self.rank, self.rank), 0.0)
+
+
+def packed_positions(rank: int) -> np.ndarray:
+    """Position in the packed upper triangle of every entry of a symmetric matrix, (rank * rank,)."""
+    positions = np.zeros((rank, rank), dtype=int)
+    positions[np.triu_indices(rank)] = np.arange(rank * (rank + 1) // 2)
+    return np.maximum(positions, positions.T).ravel()
+
+
+def pair_weights(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+    """Weight of the patterns that have both variables of a pair; None where there are fewer patterns than variables.
+
+    Parameters
+    ----------
+    patterns : ndarray of bool (n_variables, n_patterns)
+    weights : ndarray (n_patterns,)
+
+    Returns
+    -------
+    ndarray (n_variables, n_variables) or None
+    """
+    n_variables, n_patterns = patterns.shape
+    if n_patterns <= n_variables:
+        return None
+    total = np.zeros((n_variables, n_variables))
+    for start in range(0, n_patterns, PATTERN_CHUNK):
+        part = patterns[:, start : start + PATTERN_CHUNK]
+        total += (part * weights[start : start + PATTERN_CHUNK]) @ part.T.astype(float)
+    return total
+
 
 #: Weight blocks after which the sums over samples are computed anew, so that rounding does not pile up.
 MOST_UPDATES = 4
@@ -91,14 +363,9 @@ class CoupledCodes:
     drawn: np.ndarray
 
     @property
-    def offset(self) -> LossOffset:
-        """Constant that turns the value of a block into the loss, never below zero where it is exact."""
-        least = -np.inf if self.squared_norm_error else 0.0
-        return LossOffset(self.squared_norm, resolution=self.squared_norm, error=self.squared_norm_error, least=least)
-
-    def steps(self, solver: BlockSolver) -> Steps:
-        """The steps of one start."""
-        return BlockSteps(ImplicitLoss(self), solver)
+    def is_exact(self) -> bool:
+        """True if the squared norm is known of all triples."""
+        return len(self.drawn) == comb(len(self.n_bins), 3)
 
     def calibrated(self, model: MixtureFactors) -> CoupledCodes:
         """Copy with the squared norm estimated anew, if it is not exact, by means of a model that is near the data.
@@ -106,15 +373,56 @@ class CoupledCodes:
         The loss of the model is the mean over the triples drawn, times their number; its difference from the squared
         norm is known exactly. The closer the model, the smaller the error, as that of any mean of small numbers.
         """
-        sample = TripleSample(self.columns, self.weights, self.n_bins, self.drawn)
-        if sample.is_all:
+        if self.is_exact:
             return self
         known = model.to_numpy()
-        loss, error = _estimated_sum(sample, known)
+        loss, error = self.estimated_loss(known)
         weights, *factors = (as_tensor(a, self.context) for a in (known.weights, *known.factors))
-        with_error = replace(self, squared_norm_error=error)  # so that no loss is cut off at zero
-        value = with_error.steps(ProjectedGradient()).begin(weights, factors)[0] - self.squared_norm
-        return replace(with_error, squared_norm=loss - value)
+        value = float(ImplicitLoss(self).weight_block(factors).value(weights[None, :]))
+        return replace(self, squared_norm=loss - value, squared_norm_error=error)
+
+    def estimated_loss(self, model: MixtureFactors | None = None) -> tuple[float, float]:
+        """Weighted sum over all triples of ||X - model||^2, or ||X||^2 without a model, and its standard error.
+
+        It is the mean over the triples drawn, times the number of all: exact, with error 0, if these are all.
+        """
+        terms = np.array([self._squared_distance(triple, model) for triple in self.drawn.tolist()])
+        n_possible = comb(len(self.n_bins), 3)
+        error = 0.0 if self.is_exact else n_possible * float(terms.std(ddof=1)) / len(terms) ** 0.5
+        return n_possible / len(terms) * float(terms.sum()), error
+
+    def _squared_distance(self, triple: list[int], model: MixtureFactors | None) -> float:
+        cells, counts = self._count(triple)
+        total = counts.sum()
+        if not total > 0:
+            return 0.0
+        shares = counts / total
+        distance = float(shares @ shares)
+        if model is not None:
+            columns = [model.factors[n] for n in triple]
+            rows = [a[index] for a, index in zip(columns, cells, strict=True)]
+            gram = np.prod([a.T @ a for a in columns], axis=0)
+            distance += float(model.weights @ gram @ model.weights)
+            distance -= 2.0 * float(shares @ (rows[0] * rows[1] * rows[2] @ model.weights))
+        return float(total) * distance
+
+    def _count(self, triple: list[int]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        """Bins of the cells in which samples fell, and the weight of the samples there."""
+        shape = tuple(self.n_bins[n] + 1 for n in triple)  # a last bin for the missing entries
+        # In 64 bits only where need be: the passes over the samples are what takes time.
+        cell = self.columns[triple[0]].astype(np.int32 if np.prod(shape, dtype=float) < 2**31 else np.int64)
+        for n, size in zip(triple[1:], shape[1:], strict=True):
+            cell *= size
+            cell += self.columns[n]
+        names = None
+        if np.prod(shape, dtype=float) > 8 * len(cell):  # far more cells than samples
+            names, cell = np.unique(cell, return_inverse=True)
+        counts = np.bincount(cell, self.weights)
+        filled = np.flatnonzero(counts)
+        counts = counts[filled]
+        bins = np.unravel_index(filled if names is None else names[filled], shape)
+        complete = np.all([index < size - 1 for index, size in zip(bins, shape, strict=True)], axis=0)
+        return tuple(index[complete] for index in bins), counts[complete]
 
 
 def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any] | None = None) -> CoupledCodes:
@@ -122,35 +430,43 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
 
     The context is by default float64. The active backend has to be NumPy.
     """
-    context = context or checked_context()
     weights = checked_sample_weight(sample_weight, codes.n_samples)
     observed = codes.values >= 0
     n_observed = np.count_nonzero(observed, axis=1).astype(float)
     # Relative to the largest, so that no sum overflows.
     weights = np.ones(codes.n_samples) if weights is None else weights / weights.max()
     used = np.flatnonzero((n_observed >= 3) & (weights > 0))
+    values = codes.values
     if len(used) < codes.n_samples:
+        values = values[used]
         observed = observed[used]
         n_observed = n_observed[used]
         weights = weights[used]
     check_constant(codes)
-    columns = _columns(codes, used, observed)
-    sample = TripleSample.draw(columns, weights, codes.n_bins)
+    # Variable by variable, so that the codes of one lie next to each other, in the smallest type.
+    columns = np.ascontiguousarray(values.T).astype(np.min_scalar_type(max(codes.n_bins)))
+    for column, present, size in zip(columns, observed.T, codes.n_bins, strict=True):
+        column[~present] = size
+    drawn = draw_triples(codes.n_variables, len(used))
     require_coverage(np.flatnonzero(observed.any(axis=0)), codes.binning.variables)
-    totals = sample.totals()
+    n_possible = comb(codes.n_variables, 3)
+    # Weight of the samples that are complete in a triple.
+    totals = np.full(len(drawn), weights.sum())
+    if not observed.all():
+        by_variable = np.ascontiguousarray(observed.T)
+        totals = np.array([weights[by_variable[triple].all(axis=0)].sum() for triple in drawn])
     is_counted = totals > 0
-    n_counted = sample.n_possible * is_counted.mean()
     if not is_counted.all():
-        _warn_of_empty_triples(sample, is_counted)
+        _warn_of_empty_triples(1 - is_counted.mean(), len(drawn), n_possible)
     # Samples in a triple on average: the sum over all triples is known without counting any.
-    mean_total = float(weights @ (n_observed * (n_observed - 1) * (n_observed - 2))) / 6 / n_counted
+    in_triples = float(weights @ (n_observed * (n_observed - 1) * (n_observed - 2))) / 6
+    mean_total = in_triples / (n_possible * is_counted.mean())
     # A sample is in the triples of a variable as often as it has pairs of others.
     in_pairs = np.zeros(codes.n_samples)
     in_pairs[used] = weights * (n_observed - 1) * (n_observed - 2)
     weights = weights / mean_total
     patterns, pattern_weights = distinct_patterns(observed, weights)
-    squared_norm, error = _estimated_sum(replace(sample, weights=weights))
-    return CoupledCodes(
+    coupled = CoupledCodes(
         n_bins=codes.n_bins,
         columns=columns,
         weights=weights,
@@ -158,22 +474,23 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
         pattern_weights=pattern_weights,
         pair_weights=pair_weights(patterns, pattern_weights),
         univariate_marginals=tuple(univariate_marginals(codes, in_pairs)),
-        squared_norm=squared_norm,
-        squared_norm_error=error,
-        context=context,
+        squared_norm=np.nan,
+        squared_norm_error=np.nan,
+        context=context or checked_context(),
         n_samples=len(used),
-        triples=sample.triples[is_counted] if sample.is_all and not is_counted.all() else None,
-        drawn=sample.triples,
+        triples=drawn[is_counted] if len(drawn) == n_possible and not is_counted.all() else None,
+        drawn=drawn,
     )
+    squared_norm, error = coupled.estimated_loss()
+    return replace(coupled, squared_norm=squared_norm, squared_norm_error=error)
 
 
-def _columns(codes: Codes, used: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Codes variable by variable, so that those of one lie next to each other, in the smallest type."""
-    values = codes.values if len(used) == codes.n_samples else codes.values[used]
-    columns = np.ascontiguousarray(values.T).astype(np.min_scalar_type(max(codes.n_bins)))
-    for column, present, size in zip(columns, observed.T, codes.n_bins, strict=True):
-        column[~present] = size
-    return columns
+def draw_triples(n_variables: int, n_samples: int) -> np.ndarray:
+    """All triples (n_triples, 3), or if these are many an even random part of a fixed seed."""
+    if comb(n_variables, 3) <= MOST_COUNTED:
+        return resolve_triples("all", n_variables)
+    n_drawn = max(FEWEST_DRAWN, -(-n_variables // 3), min(N_DRAWN, int(MOST_ENTRIES / n_samples)))
+    return resolve_triples(n_drawn, n_variables, 0)
 
 
 def distinct_patterns(observed: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -185,22 +502,13 @@ def distinct_patterns(observed: np.ndarray, weights: np.ndarray) -> tuple[np.nda
     return np.ascontiguousarray(distinct.T), np.bincount(member.ravel(), weights)
 
 
-def _warn_of_empty_triples(sample: TripleSample, is_counted: np.ndarray) -> None:
-    share = 1 - is_counted.mean()
-    number = f"{round(share * sample.n_possible)} of {sample.n_possible} triples"
+def _warn_of_empty_triples(share: float, n_drawn: int, n_possible: int) -> None:
+    some = f"{round(share * n_possible)} of {n_possible} triples"
     warn(
-        f"{number if sample.is_all else f'About {share:.1%} of all triples'} have no complete sample and take no part "
-        "in the fit.",
+        f"{some if n_drawn == n_possible else f'About {share:.1%} of all triples'} have no complete sample and take no "
+        "part in the fit.",
         SparseHistogramWarning,
     )
-
-
-def _estimated_sum(sample: TripleSample, model: MixtureFactors | None = None) -> tuple[float, float]:
-    """Sum over all triples of the squared distance from a model, and its standard error; exact if all are counted."""
-    terms = sample.squared_distances(model)
-    scale = sample.n_possible / len(terms)
-    error = 0.0 if sample.is_all else sample.n_possible * float(terms.std(ddof=1)) / len(terms) ** 0.5
-    return scale * float(terms.sum()), error
 
 
 class ImplicitLoss(Loss):
@@ -210,10 +518,11 @@ class ImplicitLoss(Loss):
     so that only what changed is exchanged; each start needs a loss of its own.
     """
 
-    name = "frobenius"
-
     def __init__(self, coupled: CoupledCodes) -> None:
-        self.coupled = coupled
+        self.constant = coupled.squared_norm
+        self.resolution = coupled.squared_norm
+        self.error = coupled.squared_norm_error
+        self.least = -np.inf if self.error else 0.0
         self._pairs = PairSums(coupled.columns, coupled.weights, max(coupled.n_bins), coupled.context)
         self._grams = PatternGrams(coupled.patterns, coupled.pattern_weights, coupled.pair_weights, coupled.context)
         self._factors: list[np.ndarray] = []
@@ -221,11 +530,6 @@ class ImplicitLoss(Loss):
         self._open: tuple[int, np.ndarray] | None = None
         self._third: np.ndarray = np.empty(0)
         self._n_updates = 0
-
-    @property
-    def offset(self) -> LossOffset:
-        """Constant that turns the value of a block into the loss."""
-        return self.coupled.offset
 
     def factor_block(self, n: int, factors: list[np.ndarray], weights: np.ndarray) -> QuadraticBlock:
         """The loss in the factor of variable n."""

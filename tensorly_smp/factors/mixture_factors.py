@@ -16,13 +16,13 @@ from tensorly_smp._support.representations import html_weights, listed, number_r
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.arrays import Tensor
-from tensorly_smp.marginals.histograms import Marginals
-from tensorly_smp.marginals.tensors import to_numpy
+from tensorly_smp.factors.backend import Tensor
+from tensorly_smp.marginals.histograms import Marginals, to_numpy
 from tensorly_smp.marginals.triples import resolve_triples
 
 if TYPE_CHECKING:
     import pandas as pd
+from tensorly_smp.exceptions import EmptyComponentWarning
 
 #: Departure of a sum from one that is taken for rounding, in single precision.
 SUM_TOLERANCE = 1e-4
@@ -302,3 +302,26 @@ def joint_to_posterior(log_joint: np.ndarray, weights: np.ndarray) -> np.ndarray
 def _as_tensor(array: Any) -> Tensor:
     """Arrays of any backend as they are; lists and the like as float64 tensors of the active one."""
     return array if hasattr(array, "shape") else tl.tensor(np.asarray(array, dtype=np.float64))
+
+
+#: A component with less weight than this has no columns to speak of.
+EMPTY_WEIGHT = 1e-6
+
+
+def empty_component_warning(weights: np.ndarray, advice: str) -> EmptyComponentWarning | None:
+    """A warning of components of next to no weight, by their number, whatever their order; None if there are none.
+
+    Parameters
+    ----------
+    weights : ndarray (rank,)
+    advice : str
+        What to try.
+    """
+    n_empty = int(np.count_nonzero(np.asarray(weights) < EMPTY_WEIGHT))
+    if not n_empty:
+        return None
+    verb, whose = ("is", "its") if n_empty == 1 else ("are", "their")
+    return EmptyComponentWarning(
+        f"{n_empty} of {len(weights)} components {verb} empty (weight below {EMPTY_WEIGHT}), so {whose} densities are "
+        f"arbitrary. {advice}"
+    )

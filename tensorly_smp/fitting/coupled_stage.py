@@ -9,8 +9,7 @@ from typing import Any
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
-from tensorly_smp.decomposition.options import SolverOptions
-from tensorly_smp.decomposition.problem import as_problem
+from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
 from tensorly_smp.factors.mixture_factors import MixtureFactors

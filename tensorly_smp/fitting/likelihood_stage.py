@@ -19,11 +19,10 @@ from tensorly_smp._support.checks import warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.progress import logger, progress_bar
 from tensorly_smp._support.threads import one_blas_thread
-from tensorly_smp.decomposition.solution import CoupledSolution, solution_to_dataset
+from tensorly_smp.decomposition.solution import CoupledSolution, factors_to_dataset, solution_to_dataset
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.spline_dataset import with_smooth_fit
 from tensorly_smp.exceptions import ConvergenceWarning
-from tensorly_smp.factors.datasets import factors_to_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitting.coupled_stage import MOST_VARIABLES_FOR_STARTS, Decomposition

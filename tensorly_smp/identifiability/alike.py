@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorly_smp.factors.empty import EMPTY_WEIGHT
+from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
 from tensorly_smp.identifiability.issues import clip_names
 
 

@@ -13,8 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from tensorly_smp._support.checks import is_integer
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.empty import EMPTY_WEIGHT
-from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
 from tensorly_smp.identifiability.known import Known, KnownName
 from tensorly_smp.identifiability.stacked import TOLERANCE, complete_partitions

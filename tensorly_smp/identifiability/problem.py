@@ -244,7 +244,7 @@ def as_factors(subject: Any) -> MixtureFactors:
         return subject.to_numpy()
     import xarray as xr
 
-    from tensorly_smp.factors.datasets import factors_from_dataset
+    from tensorly_smp.decomposition.solution import factors_from_dataset
 
     subject = getattr(subject, "result_", subject)
     if isinstance(subject, xr.Dataset):

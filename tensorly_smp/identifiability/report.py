@@ -11,9 +11,8 @@ import numpy as np
 
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import html_summary, shown
-from tensorly_smp.decomposition.solution import CoupledSolution
+from tensorly_smp.decomposition.solution import CoupledSolution, plain_coordinate
 from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
-from tensorly_smp.factors.datasets import plain_coordinate
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.alike import describe_alike
 from tensorly_smp.identifiability.criteria import Criteria, apply_criteria

@@ -1,27 +1,566 @@
-"""Algebraic CPD of one third-order tensor."""
+"""Algebraic CPD of one third-order tensor: compressed to square slices S_k ~ P diag(c_k) Q', diagonalized together.
+
+A least-squares refinement by damped Gauss-Newton steps ends it. The normal equations of a CPD are products with R x R
+Gram matrices, so the step is found by conjugate gradients without ever forming them: at rank 30 and 30 x 30 x 30
+entries a step costs milliseconds, where factorizing the 2700 x 2700 matrix costs most of a second. The block diagonal
+is the preconditioner.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.linalg
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.checks import checked_integer, is_integer, unmasked_array, warn
-from tensorly_smp._support.randomness import RandomState
-from tensorly_smp._support.representations import shown
+from tensorly_smp._support.checks import checked_integer, is_integer, is_one_of, unmasked_array, warn
+from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.representations import short_repr, shown
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
-from tensorly_smp.initializers.core import (
-    DEGENERATE_COSINE,
-    SINGULAR_RATIO,
-    ComplexPairs,
-    GevdDiagnostics,
-    decompose_core,
-    triple_cosines,
-)
+
+Factors: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+_N_CONJUGATE_GRADIENTS = 20
+# the other two modes
+_NEXT = [1, 2, 0]
+_LAST = [2, 0, 1]
+
+
+def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float = 1e-8) -> tuple[Factors, float, int]:
+    """Lower || S_kij - sum_r c_kr p_ir q_jr ||^2 from a given start (Levenberg-Marquardt).
+
+    Parameters
+    ----------
+    slices : ndarray (n_slices, n_rows, n_columns)
+    factors : tuple of ndarray
+        P (n_rows, rank), Q (n_columns, rank), C (n_slices, rank).
+    n_steps_max : int
+        Accepted steps.
+    tol : float
+        Stop when the loss falls by less than this share. Steps are found the less exactly the larger it is.
+
+    Returns
+    -------
+    factors : tuple of ndarray
+        The three columns of a component have equal 2-norms. Never a higher loss than at the start.
+    residual : float
+        2-norm of the difference relative to that of the slices.
+    n_steps : int
+    """
+    total = float((slices**2).sum()) or 1.0
+    floor = (10 * np.finfo(float).eps) ** 2 * total
+    current = _balanced(factors)
+    difference = _reconstruct(current) - slices
+    loss = float((difference**2).sum())
+    damping = 1e-3
+    n_steps = 0
+    while n_steps < n_steps_max and loss > floor:
+        gradient = _gradient(difference, current)
+        stacked = _stacked(current)
+        grams = stacked.transpose(0, 2, 1) @ stacked
+        scale = float(np.diagonal(_others(grams), axis1=1, axis2=2).max())
+        while damping < 1e8:
+            step = _solve(stacked, grams, _stacked(gradient), damping * scale, np.sqrt(tol))
+            left, right, third = (factor - move[: len(factor)] for factor, move in zip(current, step, strict=True))
+            trial = _balanced((left, right, third))
+            trial_difference = _reconstruct(trial) - slices
+            trial_loss = float((trial_difference**2).sum())
+            if trial_loss < loss:
+                break
+            damping *= 4
+        else:
+            break
+        gain = loss - trial_loss
+        current = trial
+        difference = trial_difference
+        loss = trial_loss
+        damping = max(damping / 5, 1e-12)
+        n_steps += 1
+        if gain < tol * loss:
+            break
+    return current, float(np.sqrt(loss / total)), n_steps
+
+
+def _balanced(factors: Factors) -> Factors:
+    """Scale the columns of every component to equal norms, leaving the component as it is."""
+    norms = np.stack([np.linalg.norm(factor, axis=0) for factor in factors])
+    common = np.cbrt(np.prod(norms, axis=0))
+    scales = common / np.where(norms == 0, 1.0, norms)
+    return factors[0] * scales[0], factors[1] * scales[1], factors[2] * scales[2]
+
+
+def _reconstruct(factors: Factors) -> np.ndarray:
+    left, right, third = factors
+    # k i r times r j
+    return (third[:, None, :] * left) @ right.T
+
+
+def _gradient(difference: np.ndarray, factors: Factors) -> list[np.ndarray]:
+    """Half the gradient of the loss: the difference times the Khatri-Rao products of the other two factors."""
+    left, right, third = factors
+    inner = difference @ right  # k i r
+    weighted = np.tensordot(third, difference, axes=(0, 0))  # r i j
+    return [
+        np.einsum("kir,kr->ir", inner, third),
+        np.einsum("rij,ir->jr", weighted, left),
+        np.einsum("kir,ir->kr", inner, left),
+    ]
+
+
+def _others(grams: np.ndarray) -> np.ndarray:
+    """Diagonal blocks (3, rank, rank) of the normal equations: products of the other two Gram matrices."""
+    return grams[_NEXT] * grams[_LAST]
+
+
+def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Matrices of the three modes in one array (3, n_rows, rank), rows of zeros below the shorter ones."""
+    stacked = np.zeros((3, max(map(len, parts)), parts[0].shape[1]))
+    for place, part in zip(stacked, parts, strict=True):
+        place[: len(part)] = part
+    return stacked
+
+
+def _solve(factors: np.ndarray, grams: np.ndarray, gradient: np.ndarray, shift: float, tol: float) -> np.ndarray:
+    """Step X with (J'J + shift I) X = gradient, by preconditioned conjugate gradients, cut off early.
+
+    They end when the square of the (preconditioned) residual has fallen to the share `tol`, or after a fixed number.
+
+    All stacked, (3, n_rows, rank): with such small matrices the number of calls is what takes time.
+    """
+    blocks = _others(grams) + shift * np.eye(grams.shape[1])
+    inverses = np.linalg.inv(blocks)
+    step = np.zeros_like(gradient)
+    rest = gradient
+    search = ahead = rest @ inverses
+    squared_norm = start_squared_norm = np.vdot(rest, ahead)
+    for _ in range(_N_CONJUGATE_GRADIENTS):
+        image = _normal_product(factors, grams, blocks, search)
+        length = squared_norm / np.vdot(search, image)
+        step = step + length * search
+        rest = rest - length * image
+        ahead = rest @ inverses
+        previous = squared_norm
+        squared_norm = np.vdot(rest, ahead)
+        if squared_norm < tol * start_squared_norm:
+            break
+        search = ahead + squared_norm / previous * search
+    return step
+
+
+def _normal_product(factors: np.ndarray, grams: np.ndarray, blocks: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """(J'J + shift I) X: block (a, b) maps X_b to F_a (G_c * (X_b' F_b)), c the third mode."""
+    crosses = parts.transpose(0, 2, 1) @ factors  # X_b' F_b
+    return parts @ blocks + factors @ (grams[_LAST] * crosses[_NEXT] + grams[_NEXT] * crosses[_LAST])
+
+
+@dataclass(frozen=True, eq=False)
+class JointEigenvectors:
+    """Approximate common eigenvectors of matrices T_k ~ E diag(d_k) E^-1.
+
+    Attributes
+    ----------
+    vectors : ndarray (rank, rank)
+        E, real, columns of unit 2-norm.
+    values : ndarray (n_slices, rank)
+        The diagonals of E^-1 T_k E.
+    gap : float
+        Smallest distance between two columns of `values`, relative to the longest column. Errors of the slices are
+        amplified by its inverse.
+    pencil_gap : float
+        Smallest distance between two eigenvalues, complex ones included, of the one combination that the search started
+        from, relative to the largest.
+    condition : float
+        2-norm condition number of E.
+    complex_pair : bool
+        True if every combination of slices that was tried had complex eigenvalues; the search then started from the
+        real and imaginary parts of the eigenvectors of the best one.
+    off_diagonal : float
+        2-norm of the off-diagonal parts of all E^-1 T_k E, relative to that of all T_k.
+    n_sweeps : int
+        Refinement steps taken.
+    """
+
+    vectors: np.ndarray
+    values: np.ndarray
+    gap: float
+    pencil_gap: float
+    condition: float
+    complex_pair: bool
+    off_diagonal: float
+    n_sweeps: int
+
+
+def joint_eigenvectors(
+    slices: np.ndarray,
+    n_pencils: int = 20,
+    n_sweeps_max: int = 100,
+    tol: float = 1e-6,
+    random_state: RandomState = None,
+) -> JointEigenvectors:
+    """Real matrix that diagonalizes all slices as well as it can, by similarity.
+
+    Starts from the eigenvectors of one random combination of slices: of `n_pencils`, that with the smallest predicted
+    error and no complex pair. Then all slices are diagonalized together: each step solves E <- E (I + Z), Z with zero
+    diagonal, for the off-diagonal entries to first order, which is one least-squares problem with one unknown per
+    entry. It converges quadratically on exact slices.
+
+    Parameters
+    ----------
+    slices : ndarray (n_slices, rank, rank)
+        Matrices T_k, at least one.
+    n_pencils : int
+        Random combinations tried, at least 1.
+    n_sweeps_max : int
+        Refinement steps; 0 keeps the eigenvectors of the best pencil.
+    tol : float
+        Stop when the squared off-diagonal part falls by less than this share.
+    random_state : None, int, numpy Generator or RandomState
+
+    Returns
+    -------
+    JointEigenvectors
+
+    Raises
+    ------
+    InvalidInputError
+        If the slices are not a finite (n_slices, rank, rank) array.
+
+    Notes
+    -----
+    The predicted error of the eigenvectors of M = E diag(v) E^-1 is the sum over i, j of
+    (|row i of E^-1| |column j of E| / |v_i - v_j|)^2: first-order perturbation by white noise. The widest gap
+    alone, the usual choice, ignores the condition of E.
+
+    The first-order step is that of joint eigenvalue decomposition by Luciani and Albera (2014) and Andre, Luciani and
+    Moreau (2018), with a line search added so that no step makes the off-diagonal part larger.
+    """
+    vectors, pencil_values = _best_pencil(slices, max(1, n_pencils), as_generator(random_state))
+    vectors, n_sweeps = _diagonalize_all(slices, vectors, n_sweeps_max, tol)
+    rotated = _similar(slices, vectors)
+    values = np.einsum("kii->ki", rotated).copy()
+    total = float(np.linalg.norm(slices)) or 1.0
+    return JointEigenvectors(
+        vectors=vectors,
+        values=values,
+        gap=relative_gap(values),
+        pencil_gap=relative_gap(np.stack([pencil_values.real, pencil_values.imag])),
+        condition=float(np.linalg.cond(vectors)),
+        complex_pair=bool(np.any(pencil_values.imag)),
+        off_diagonal=float(np.sqrt(_off_diagonal(rotated))) / total,
+        n_sweeps=n_sweeps,
+    )
+
+
+def relative_gap(values: np.ndarray) -> float:
+    """Smallest distance between columns, relative to the longest column; 1 for a single column.
+
+    Parameters
+    ----------
+    values : ndarray (n_slices, rank)
+
+    Returns
+    -------
+    float
+    """
+    longest = float(np.linalg.norm(values, axis=0).max())
+    if values.shape[1] < 2 or longest == 0:
+        return float(values.shape[1] < 2)
+    distances = np.linalg.norm(values[:, :, None] - values[:, None, :], axis=0)
+    return float(distances[np.triu_indices(values.shape[1], 1)].min()) / longest
+
+
+def _best_pencil(slices: np.ndarray, n_pencils: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Real starting vectors, and the eigenvalues that they belong to."""
+    directions = rng.standard_normal((n_pencils, len(slices)))
+    pencils = np.tensordot(directions / np.linalg.norm(directions, axis=1, keepdims=True), slices, axes=1)
+    values, vectors = np.linalg.eig(pencils)
+    is_complex = np.abs(values.imag).max(axis=1) > 0
+    # A real pencil beats every complex one; then the smaller predicted error.
+    errors = [_predicted_error(v, e) for v, e in zip(values, vectors, strict=True)]
+    best = min(range(n_pencils), key=lambda p: (is_complex[p], errors[p]))
+    return real_vectors(values[best], vectors[best]), values[best]
+
+
+def _predicted_error(values: np.ndarray, vectors: np.ndarray) -> float:
+    distances = np.abs(values[:, None] - values)
+    np.fill_diagonal(distances, np.inf)
+    if distances.min() == 0:
+        return np.inf
+    try:
+        inverse = np.linalg.inv(vectors)
+    except np.linalg.LinAlgError:
+        return np.inf
+    products = np.outer(np.linalg.norm(inverse, axis=1), np.linalg.norm(vectors, axis=0))
+    return float(((products / distances) ** 2).sum())
+
+
+def real_vectors(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Real and imaginary parts in place of conjugate pairs, which LAPACK returns side by side; unit columns."""
+    real = np.real(vectors).copy()
+    after_pair = np.flatnonzero(np.imag(values) > 0) + 1
+    real[:, after_pair] = np.imag(vectors)[:, after_pair]
+    return real / np.linalg.norm(real, axis=0)
+
+
+def _diagonalize_all(slices: np.ndarray, vectors: np.ndarray, n_sweeps_max: int, tol: float) -> tuple[np.ndarray, int]:
+    rotated = _similar(slices, vectors)
+    loss = _off_diagonal(rotated)
+    floor = (np.finfo(float).eps * np.linalg.norm(slices)) ** 2
+    for sweep in range(n_sweeps_max):
+        if loss <= floor:
+            return vectors, sweep
+        step = _first_order_step(rotated)
+        size = 1.0
+        while size > 1e-3:
+            trial = vectors + size * vectors @ step
+            trial = trial / np.linalg.norm(trial, axis=0)
+            trial_rotated = _similar(slices, trial)
+            trial_loss = _off_diagonal(trial_rotated)
+            if trial_loss < loss:
+                break
+            size /= 2
+        else:
+            return vectors, sweep
+        gain = loss - trial_loss
+        vectors = trial
+        rotated = trial_rotated
+        loss = trial_loss
+        if gain < tol * loss:
+            return vectors, sweep + 1
+    return vectors, n_sweeps_max
+
+
+def _first_order_step(rotated: np.ndarray) -> np.ndarray:
+    """Z that minimizes sum_k (t_kij + z_ij (d_ki - d_kj))^2 for every i != j."""
+    diagonals = np.einsum("kii->ki", rotated)
+    differences = diagonals[:, :, None] - diagonals[:, None, :]
+    curvature = (differences**2).sum(axis=0)
+    slope = (rotated * differences).sum(axis=0)
+    # Equal diagonals leave the entry undetermined: no step there.
+    usable = curvature > np.finfo(float).tiny
+    return np.where(usable, -slope / np.where(usable, curvature, 1.0), 0.0)
+
+
+def _similar(slices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """E^-1 T_k E; NaN if E is singular, which no comparison accepts."""
+    try:
+        return np.linalg.solve(vectors, slices @ vectors)
+    except np.linalg.LinAlgError:
+        return np.full_like(slices, np.nan)
+
+
+def _off_diagonal(rotated: np.ndarray) -> float:
+    off = rotated.copy()
+    np.einsum("kii->ki", off)[...] = 0.0
+    return float((off**2).sum())
+
+
+ComplexPairs = Literal["refine", "keep", "raise"]
+
+# Below these ratios, what would divide is rounding.
+SINGULAR_RATIO = 1e-12
+GAP_RATIO = 1e-8
+# Two components whose columns nearly cancel (Harshman's triple cosine) have no finite limit: there is no real CPD here.
+DEGENERATE_COSINE = -0.85
+
+
+@dataclass(frozen=True, eq=False)
+class GevdDiagnostics:
+    """Diagnostics that tell how far an algebraic decomposition can be trusted.
+
+    Attributes
+    ----------
+    singular_values : tuple of ndarray
+        Of what was compressed: the unfoldings of the first two modes, or the pair block; more than `rank` of them where
+        there are, so that the drop after the rank-th can be seen. Empty if the slices came compressed.
+    base_condition : float
+        Condition number of the combination of slices that the others are divided by.
+    eigenvalue_gap : float
+        Smallest distance between two components in the pencil mode, relative to the longest.
+    eigenvector_condition : float
+        Condition number of the joint eigenvectors. Noise in the slices is amplified by about condition / gap.
+    complex_pair : bool
+        Every pencil had complex eigenvalues: exact data of this rank would have no real decomposition.
+    off_diagonal : float
+        What the joint eigenvectors leave off the diagonal, relative to the slices.
+    residual : float
+        Relative 2-norm of what the decomposition leaves of the compressed tensor.
+    """
+
+    singular_values: tuple[np.ndarray, ...]
+    base_condition: float
+    eigenvalue_gap: float
+    eigenvector_condition: float
+    complex_pair: bool
+    off_diagonal: float
+    residual: float
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, eq=False)
+class CoreDecomposition:
+    """S_k ~ left diag(third[k]) right'; the scale of a component is spread evenly over its three columns.
+
+    Attributes
+    ----------
+    left, right : ndarray (rank, rank)
+    third : ndarray (n_slices, rank)
+    diagnostics : GevdDiagnostics
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    third: np.ndarray
+    diagnostics: GevdDiagnostics
+
+
+def decompose_core(
+    slices: np.ndarray,
+    base: np.ndarray | None = None,
+    n_pencils: int = 20,
+    n_refinements_max: int = 50,
+    tol: float = 1e-8,
+    complex_pairs: ComplexPairs = "refine",
+    random_state: RandomState = None,
+) -> CoreDecomposition:
+    """Decompose square slices S_k = P diag(c_k) Q' with P, Q of full rank, for all k at once.
+
+    The slices are what a third-order tensor becomes when its first two modes are compressed to `rank` by orthonormal
+    bases U1, U2: S_k = U1' T[:, :, k] U2. They can be accumulated without the tensor (sums over samples); the factors
+    of the first two modes are then U1 P and U2 Q.
+
+    Parameters
+    ----------
+    slices : ndarray (n_slices, rank, rank)
+        At least two slices if rank > 1. Orthonormal compression, not whitening: the least-squares steps at the end take
+        the noise to be about equal in all entries.
+    base : ndarray (n_slices,), optional
+        Combination of slices that the others are divided by, e.g. ones where the sum of slices is the best determined.
+        Default: the best conditioned of the dominant combination and `n_pencils` random ones.
+    n_pencils : int
+        Random combinations tried.
+    n_refinements_max : int
+        Least-squares (Gauss-Newton) steps on the slices after the algebra; 0 for algebra only.
+    tol : float
+        They end when the sum of squares falls by less than this share.
+    complex_pairs : {"refine", "keep", "raise"}
+        If every pencil has complex eigenvalues. Noise makes them often, and the refinement mends them: "refine" raises
+        only if two components end up cancelling each other, the sign that no real decomposition is near. "keep" goes on
+        whatever comes of it, "raise" gives up at once.
+    random_state : None, int, numpy Generator or RandomState
+
+    Returns
+    -------
+    CoreDecomposition
+
+    Raises
+    ------
+    AlgebraicStartError
+        Naming the condition: the slices have less than full rank (singular values), two components are the same in the
+        pencil mode (eigenvalue gap), or no real decomposition (complex pair).
+    InvalidInputError
+        If the slices are not a finite (n_slices, rank, rank) array.
+    """
+    if not is_one_of(complex_pairs, get_args(ComplexPairs)):
+        raise InvalidInputError(f"complex_pairs is {shown(complex_pairs)}; expected 'refine', 'keep' or 'raise'.")
+    n_slices, rank, _ = slices.shape
+    rng = as_generator(random_state)
+    # The slices span at most `rank` dimensions, the rest is noise.
+    modes, spread, directions = np.linalg.svd(slices.reshape(n_slices, -1), full_matrices=False)
+    modes = modes[:, :rank]
+    core = (spread[:rank, None] * directions[:rank]).reshape(-1, rank, rank)
+    pivot = base_slice(core, None if base is None else base @ modes, n_pencils, rng)
+    left_root, right_root, base_condition = roots(pivot)
+    whitened = np.linalg.solve(left_root, core) @ np.linalg.inv(right_root).T
+    joint = joint_eigenvectors(whitened, n_pencils, random_state=rng)
+    if joint.complex_pair and complex_pairs == "raise":
+        raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
+    _check_gap(joint, rank, n_pencils, complex_pairs)
+    start = rank_one_columns(core, np.linalg.solve(right_root.T, joint.vectors))
+    (left, right, third), residual, _ = refine_cp(core, start, n_refinements_max, tol)
+    is_suspect = joint.complex_pair and complex_pairs == "refine"
+    if is_suspect and triple_cosines(left, right, third).min() < DEGENERATE_COSINE:
+        raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
+    diagnostics = GevdDiagnostics(
+        singular_values=(),
+        base_condition=base_condition,
+        eigenvalue_gap=joint.gap,
+        eigenvector_condition=joint.condition,
+        complex_pair=joint.complex_pair,
+        off_diagonal=joint.off_diagonal,
+        residual=residual,
+    )
+    return CoreDecomposition(left, right, modes @ third, diagnostics)
+
+
+def base_slice(core: np.ndarray, base: np.ndarray | None, n_pencils: int, rng: np.random.Generator) -> np.ndarray:
+    """The combination to divide by: of unit combinations, that with the largest smallest singular value."""
+    if base is not None:
+        return np.tensordot(base, core, axes=1)
+    directions = np.vstack([np.eye(1, len(core)), rng.standard_normal((max(1, n_pencils), len(core)))])
+    candidates = np.tensordot(directions / np.linalg.norm(directions, axis=1, keepdims=True), core, axes=1)
+    return candidates[np.argmax(np.linalg.svd(candidates, compute_uv=False)[:, -1])]
+
+
+def roots(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """L and R with L R' = pivot, and its condition number."""
+    left, values, right = np.linalg.svd(pivot)
+    if values[-1] <= SINGULAR_RATIO * values[0]:
+        rank = len(values)
+        ratio = values[-1] / values[0] if values[0] else 0.0
+        raise AlgebraicStartError(
+            f"Singular values: number {rank} is {ratio:.1e} of the first in every combination of slices tried; above "
+            f"{SINGULAR_RATIO:.0e} is needed. The first two factors do not have {rank} independent columns: take "
+            "fewer components, another partition or more bins."
+        )
+    root = np.sqrt(values)
+    return left * root, right.T * root, float(values[0] / values[-1])
+
+
+def _check_gap(joint: JointEigenvectors, rank: int, n_pencils: int, complex_pairs: ComplexPairs) -> None:
+    if joint.gap >= GAP_RATIO:
+        return
+    # The two of a complex pair have the same real part: they are different, but not over the real numbers.
+    if joint.complex_pair and joint.pencil_gap >= GAP_RATIO:
+        if complex_pairs == "keep":
+            return
+        raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
+    raise AlgebraicStartError(
+        f"Eigenvalue gap: two of the {rank} components agree in the pencil mode to {joint.gap:.1e} of its size "
+        f"(k-rank below 2; at least {GAP_RATIO:.0e} is needed). Try another pencil mode, another partition, or "
+        "fewer components."
+    )
+
+
+def rank_one_columns(core: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Factors from V = Q^-T: column r of all S_k V is the rank-one matrix p_r c_r'."""
+    columns = np.moveaxis(core @ vectors, 2, 0)  # (rank, n_slices, rank)
+    outer, values, inner = np.linalg.svd(columns, full_matrices=False)
+    return inner[:, 0].T, np.linalg.inv(vectors).T, (outer[:, :, 0] * values[:, :1]).T
+
+
+def triple_cosines(*factors: np.ndarray) -> np.ndarray:
+    """Products (rank, rank) of the three cosines between two components; near -1, they cancel each other."""
+    product = np.ones((factors[0].shape[1],) * 2)
+    for factor in factors:
+        norms = np.linalg.norm(factor, axis=0)
+        columns = factor / np.where(norms == 0, 1.0, norms)
+        product *= columns.T @ columns
+    np.fill_diagonal(product, 1.0)
+    return product
+
+
+def _complex_pair_message(rank: int, n_pencils: int) -> str:
+    return (
+        f"Complex pair: each of {n_pencils} combinations of slices has complex eigenvalues with {rank} components, so "
+        "that no real decomposition into as many is near the data. Take fewer, other bins or another partition, or "
+        "start at random."
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp.codes.binning import binning_of_values
 from tensorly_smp.codes.encoding import Codes, encode_samples
-from tensorly_smp.initializers.pair_block import DENSE_PAIR, compress_codes
+from tensorly_smp.initializers.coupled_gevd import DENSE_PAIR, compress_codes
 from tensorly_smp.marginals.partition import Partition, default_partition
 
 #: How often samples are shuffled: 19 times, so that chance exceeds all of them in one case of twenty; once where only

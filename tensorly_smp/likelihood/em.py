@@ -16,8 +16,7 @@ from tensorly_smp._support.representations import html_summary, short_repr, show
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.empty import empty_component_warning
-from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
 from tensorly_smp.likelihood.bin_likelihood import BinLikelihood, checked_number, code_likelihood
 from tensorly_smp.likelihood.expectation import Expectation, log_floored
 

@@ -1,14 +1,14 @@
-"""Joint histograms of variable triples, counted from codes."""
+"""Joint histograms of variable triples: counted from codes, or third-order tensors of any TensorLy backend."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import tensorly as tl
 
 from tensorly_smp._support.checks import checked_integer, checked_sample_weight, is_integer, is_real, warn
 from tensorly_smp._support.randomness import RandomState
@@ -22,8 +22,172 @@ from tensorly_smp.exceptions import (
     SizeLimitError,
     SparseHistogramWarning,
 )
-from tensorly_smp.marginals.tensors import read_tensors, to_numpy
 from tensorly_smp.marginals.triples import cells_of_all_triples, resolve_triples
+
+
+class ReadTensors(NamedTuple):
+    """Third-order tensors of a user, checked, on their device.
+
+    Attributes
+    ----------
+    arrays : list of tensor
+        Of floating-point numbers; of NumPy float64.
+    modes : ndarray of int (n_tensors, 3)
+        Variables along the modes.
+    n_bins : tuple of int
+        Of every variable.
+    totals : ndarray (n_tensors,)
+        Sums of the entries, positive.
+    first : tensor
+        The first as it was handed in, for its dtype and device.
+    """
+
+    arrays: list[Any]
+    modes: np.ndarray
+    n_bins: tuple[int, ...]
+    totals: np.ndarray
+    first: Any
+
+    def to_marginals(self, variables: Sequence[Hashable] | None = None) -> Marginals:
+        """Copies on the host, as if they were exact histograms; see :meth:`Marginals.from_tensors`."""
+        if single := [n for n, size in enumerate(self.n_bins) if size < 2]:
+            raise InvalidInputError(
+                f"The tensors have a single entry along mode(s) {single}, as modes= numbers them, which tells no "
+                'components apart; expected at least 2. An algebraic start needs as many: take init="random".'
+            )
+        summed: dict[tuple[int, ...], np.ndarray] = {}
+        for array, modes in zip(self.arrays, self.modes.tolist(), strict=True):
+            triple = tuple(sorted(modes))
+            summed[triple] = summed.get(triple, 0.0) + to_numpy(array).transpose([modes.index(n) for n in triple])
+        index = sorted(summed)
+        counts = tuple(summed[triple] for triple in index)
+        totals = np.array([count.sum() for count in counts])
+        return Marginals(counts, np.array(index), totals, Binning.from_n_bins(self.n_bins, variables), 0)
+
+
+def read_tensors(data: Any, modes: Sequence[Sequence[int]] | None) -> ReadTensors:
+    """Check one third-order tensor, or several that share variables; none of them leaves its device.
+
+    Parameters
+    ----------
+    data : tensor or sequence of tensor
+        Of the active backend, or array_like.
+    modes : sequence of (j, k, l), optional
+        Variables along the three modes of each, numbered from 0; may be left out for a single tensor.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Data that cannot be used; the message names the tensor.
+    """
+    is_one = isinstance(data, np.ndarray) or tl.is_tensor(data)
+    if not is_one and (isinstance(data, str | bytes) or not isinstance(data, Sequence)):
+        raise InvalidTypeError(
+            f"data is {type(data).__name__}; expected Marginals, Codes, a third-order tensor, or a list of these with "
+            "modes=."
+        )
+    tensors = [data] if is_one else list(data)
+    arrays = [_checked_tensor(tensor, position) for position, tensor in enumerate(tensors)]
+    if modes is None and len(arrays) == 1:
+        modes = [(0, 1, 2)]
+    if modes is None:
+        raise InvalidInputError("A list of tensors needs modes=[(j, k, l), ...]: the variables along each one's modes.")
+    mode_array = _checked_modes(modes, len(arrays))
+    sizes: dict[int, int] = {}
+    for position, (array, mode) in enumerate(zip(arrays, mode_array.tolist(), strict=True)):
+        for n, size in zip(mode, array.shape, strict=True):
+            if sizes.setdefault(n, int(size)) != size:
+                raise InvalidInputError(
+                    f"Tensor {position} has {size} entries along variable {n}, an earlier one {sizes[n]}."
+                )
+    with np.errstate(over="ignore"):
+        totals = np.array([float(array.sum()) for array in arrays])
+        overflow = not np.isfinite(totals.sum())
+    if overflow:
+        raise InvalidInputError("The tensors sum to more than the largest number; divide them all by the same number.")
+    if (totals <= 0).any():
+        raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
+    return ReadTensors(arrays, mode_array, tuple(sizes[n] for n in range(len(sizes))), totals, tensors[0])
+
+
+def to_numpy(tensor: Any) -> np.ndarray:
+    """Float64 NumPy copy of a tensor of any backend, the active one or not."""
+    if hasattr(tensor, "detach"):  # PyTorch's, which NumPy alone cannot read from a GPU, nor without a warning
+        tensor = tensor.detach().cpu().numpy()
+    array = np.asarray(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor)
+    if array.dtype.kind == "c":
+        raise TypeError("complex numbers")
+    return np.array(array, dtype=np.float64)
+
+
+def _checked_tensor(tensor: Any, position: int) -> Any:
+    if not tl.is_tensor(tensor) and not isinstance(tensor, np.ndarray | list | tuple):
+        raise InvalidTypeError(
+            f"Tensor {position} is {type(tensor).__name__}; expected an array of the active TensorLy backend "
+            f'("{tl.get_backend()}"; see tensorly.set_backend).'
+        )
+    if np.ma.is_masked(tensor):
+        raise InvalidInputError(f"Tensor {position} has masked entries; expected all of them to be known.")
+    if tl.is_tensor(tensor) and not isinstance(tensor, np.ndarray):
+        array = _floating(tensor, position)
+    else:
+        try:
+            array = np.asarray(tensor)
+        except (TypeError, ValueError) as error:
+            raise InvalidTypeError(f"Tensor {position} is not numeric: {error}.") from error
+        if array.dtype.kind not in "biuf":
+            raise InvalidTypeError(f"Tensor {position} is of type {array.dtype}; expected real numbers.")
+        array = array.astype(np.float64)
+    if array.ndim != 3 or 0 in array.shape:
+        raise InvalidInputError(f"Tensor {position} has shape {tuple(array.shape)}; expected three non-empty modes.")
+    least = float(array.min())
+    if least != least:
+        raise InvalidInputError(
+            f"Tensor {position} has NaN entries, and incomplete tensors are not supported; expected every entry to be "
+            "known. Sum the tensor over a mode or take slices without NaN; of samples with missing entries, count the "
+            "histograms by count_marginals."
+        )
+    if not (least >= 0 and float(array.max()) < np.inf):
+        raise InvalidInputError(
+            f"Tensor {position} has entries that are negative or infinite; expected counts or probabilities."
+        )
+    return array
+
+
+def _floating(tensor: Any, position: int) -> Any:
+    """A tensor of PyTorch or JAX, on its device, in single or double precision."""
+    if "complex" in str(tensor.dtype):
+        raise InvalidTypeError(f"Tensor {position} is of type {tensor.dtype}; expected real numbers.")
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach()
+    if tensor.dtype in (tl.backend.float32, tl.backend.float64):
+        return tensor
+    if tl.get_backend() == "pytorch":
+        return tensor.to(tl.backend.float64)
+    return tensor.astype(tl.backend.float64)
+
+
+def _checked_modes(modes: Sequence[Sequence[int]], n_tensors: int) -> np.ndarray:
+    try:
+        array = np.asarray(modes)
+    except ValueError as error:
+        raise InvalidInputError(f"modes must name three variables per tensor: {error}.") from error
+    if array.shape != (n_tensors, 3) or n_tensors == 0:
+        raise InvalidInputError(f"modes has shape {array.shape}; expected ({n_tensors}, 3): one triple per tensor.")
+    if array.dtype.kind not in "iu":
+        raise InvalidTypeError(f"modes are of type {array.dtype}; expected integer variable indices.")
+    repeated = [tuple(mode) for mode in array.tolist() if len(set(mode)) < 3]
+    if repeated:
+        raise InvalidInputError(f"modes {repeated[0]} repeat a variable; the three of a tensor must differ.")
+    used = np.unique(array).tolist()
+    if used != list(range(len(used))):
+        missing = sorted(set(range(len(used))) - set(used))
+        raise InvalidInputError(
+            f"modes name variables from {used[0]} to {used[-1]}; expected all from 0 to the largest, but {missing} are "
+            "in no tensor. Number the variables without gaps."
+        )
+    return array.astype(np.intp)
+
 
 #: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
 CHUNK_SIZE = 16_384
@@ -69,9 +233,9 @@ class Marginals:
     binning: Binning
     n_samples: int
 
-    @classmethod
+    @staticmethod
     def from_tensors(
-        cls, tensors: Any, modes: Sequence[Sequence[int]] | None = None, variables: Sequence[Hashable] | None = None
+        tensors: Any, modes: Sequence[Sequence[int]] | None = None, variables: Sequence[Hashable] | None = None
     ) -> Marginals:
         """Third-order tensors of counts or probabilities, as if they were exact histograms.
 
@@ -104,22 +268,7 @@ class Marginals:
         ... )
         Marginals(2 triples of 4 variables, 2 to 5 bins, 0 samples)
         """
-        arrays, mode_array, n_bins, _ = read_tensors(tensors, modes)
-        if single := [n for n, size in enumerate(n_bins) if size < 2]:
-            raise InvalidInputError(
-                f"The tensors have a single entry along mode(s) {single}, as modes= numbers them, which tells no "
-                'components apart; expected at least 2. An algebraic start needs as many: take init="random".'
-            )
-        orders = np.argsort(mode_array, axis=1)
-        triples = np.take_along_axis(mode_array, orders, axis=1)
-        summed: dict[tuple[int, ...], np.ndarray] = {}
-        for array, order, triple in zip(arrays, orders, triples.tolist(), strict=True):
-            count = to_numpy(array).transpose(order)
-            summed[tuple(triple)] = summed.get(tuple(triple), 0.0) + count
-        index = sorted(summed)
-        counts = tuple(summed[triple] for triple in index)
-        totals = np.array([count.sum() for count in counts])
-        return cls(counts, np.array(index), totals, Binning.from_n_bins(n_bins, variables), 0)
+        return read_tensors(tensors, modes).to_marginals(variables)
 
     @property
     def n_triples(self) -> int:
@@ -259,12 +408,35 @@ def fitting_triples(
     triples: str | int | Iterable[Sequence[int]], n_bins: tuple[int, ...], random_state: RandomState, max_bytes: float
 ) -> np.ndarray:
     """Triples (n_triples, 3) that are asked for, as of :func:`resolve_triples`, if their histograms fit the limit."""
-    max_bytes = _checked_limit(max_bytes)
-    _check_size(triples, n_bins, max_bytes)
-    index = resolve_triples(triples, len(n_bins), random_state)
+    if not is_real(max_bytes):
+        raise InvalidTypeError(f"max_bytes is {shown(max_bytes)}; expected a number of bytes.")
+    if not max_bytes > 0:
+        raise InvalidInputError(f"max_bytes is {shown(max_bytes)}; expected a positive number of bytes.")
+    n_variables = len(n_bins)
+
+    def require_fit(n_bytes: float) -> None:
+        if n_bytes > max_bytes:
+            raise SizeLimitError(
+                f"The histograms would take {n_bytes / 1e9:.3g} GB, over the limit of {max_bytes / 1e9:.3g} GB. Use "
+                f"fewer bins, a number of triples (triples={max(n_variables, 10)} or more) or a larger max_bytes in "
+                "count_marginals."
+            )
+
+    # First without listing any triple: a number of them takes at least what as many of the smallest variables would.
+    if isinstance(triples, str):
+        require_fit(bytes_of_histograms(n_bins))
+    elif is_integer(triples):
+        n_triples = min(int(triples), comb(n_variables, 3))  # that more are too many is said elsewhere
+        require_fit(n_triples * (8 * float(np.prod(sorted(n_bins)[:3])) + BYTES_PER_TRIPLE))
+    index = resolve_triples(triples, n_variables, random_state)
     n_cells = np.asarray(n_bins, dtype=float)[index].prod(axis=1).sum()
-    _require_fit(float(n_cells), len(index), max_bytes, len(n_bins))
+    require_fit(8 * float(n_cells) + BYTES_PER_TRIPLE * len(index))
     return index
+
+
+def bytes_of_histograms(n_bins: tuple[int, ...]) -> float:
+    """Size of the histograms of all triples."""
+    return 8 * cells_of_all_triples(n_bins) + BYTES_PER_TRIPLE * comb(len(n_bins), 3)
 
 
 def count_chunk(
@@ -283,7 +455,14 @@ def count_chunk(
     """
     counts = _count(values, triples, binning.n_bins, sample_weight)
     totals = np.array([count.sum() for count in counts])
-    return Marginals(counts, triples, totals, binning, _count_useful(values, sample_weight))
+    n_samples = 0
+    for start in range(0, len(values), CHUNK_SIZE):
+        part = slice(start, start + CHUNK_SIZE)
+        is_useful = np.count_nonzero(values[part] >= 0, axis=1) >= 3
+        n_samples += int(
+            np.count_nonzero(is_useful if sample_weight is None else is_useful & (sample_weight[part] > 0))
+        )
+    return Marginals(counts, triples, totals, binning, n_samples)
 
 
 def _count(
@@ -311,47 +490,6 @@ def _count(
             counts[position] += found[:-1]
     shapes = [(n_bins[j], n_bins[k], n_bins[m]) for j, k, m in triples]
     return tuple(c.reshape(shape) for c, shape in zip(counts, shapes, strict=True))
-
-
-def _count_useful(values: np.ndarray, weights: np.ndarray | None) -> int:
-    """Samples of positive weight with at least three entries."""
-    total = 0
-    for start in range(0, len(values), CHUNK_SIZE):
-        part = slice(start, start + CHUNK_SIZE)
-        useful = np.count_nonzero(values[part] >= 0, axis=1) >= 3
-        total += int(np.count_nonzero(useful if weights is None else useful & (weights[part] > 0)))
-    return total
-
-
-def _checked_limit(max_bytes: float) -> float:
-    if not is_real(max_bytes):
-        raise InvalidTypeError(f"max_bytes is {shown(max_bytes)}; expected a number of bytes.")
-    if not max_bytes > 0:
-        raise InvalidInputError(f"max_bytes is {shown(max_bytes)}; expected a positive number of bytes.")
-    return float(max_bytes) if max_bytes < sys.float_info.max else np.inf
-
-
-def _check_size(triples: object, n_bins: tuple[int, ...], max_bytes: float) -> None:
-    """Size without listing any triple.
-
-    Of all triples it is the third elementary symmetric polynomial of the bin numbers. A number of them takes at least
-    what as many of the smallest variables would; the exact size is known once they are drawn.
-    """
-    if isinstance(triples, str):
-        _require_fit(cells_of_all_triples(n_bins), comb(len(n_bins), 3), max_bytes, len(n_bins))
-    elif is_integer(triples):
-        n_triples = min(int(triples), comb(len(n_bins), 3))  # that more are too many is said elsewhere
-        _require_fit(n_triples * float(np.prod(sorted(n_bins)[:3])), n_triples, max_bytes, len(n_bins))
-
-
-def _require_fit(n_cells: float, n_triples: int, max_bytes: float, n_variables: int) -> None:
-    n_bytes = 8 * n_cells + BYTES_PER_TRIPLE * n_triples
-    if n_bytes > max_bytes:
-        raise SizeLimitError(
-            f"The histograms would take {n_bytes / 1e9:.3g} GB, over the limit of {max_bytes / 1e9:.3g} GB. Use fewer "
-            f"bins, a number of triples (triples={max(n_variables, 10)} or more) or a larger max_bytes in "
-            "count_marginals."
-        )
 
 
 def univariate_marginals(data: Marginals | Codes, sample_weight: np.ndarray | None = None) -> list[np.ndarray]:

@@ -12,12 +12,11 @@ import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.decomposition.solution import CoupledSolution
+from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset, factors_to_dataset
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import CLIP_WARNING, reconstruct_density
 from tensorly_smp.densities.spline_dataset import spline_density
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.datasets import factors_from_dataset, factors_to_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.samples.labels import variable_positions
 from tensorly_smp.samples.reading import present_dim, read_samples

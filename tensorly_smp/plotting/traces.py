@@ -10,6 +10,7 @@ import xarray as xr
 
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, log_ticks, panels, plain_frame
 from tensorly_smp.plotting.subject import read_subject
 
@@ -207,9 +208,7 @@ def _scale(ax: Axes, values: np.ndarray) -> None:
 def _loss_label(dataset: xr.Dataset) -> str:
     """Name of the loss for an axis."""
     name = str(dataset.attrs.get("loss_name", ""))
-    labels = {
-        "kl": "KL loss",
-        "frobenius": "Frobenius loss",
+    labels = {loss.name: loss.label for loss in LOSSES.values()} | {
         "search": "negative objective\nof the search (nats)",
         "given": "negative log-likelihood\nof the bins per sample (nats)",
     }

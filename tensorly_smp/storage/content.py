@@ -14,8 +14,8 @@ import xarray as xr
 
 from tensorly_smp._support.checks import is_integer, is_real
 from tensorly_smp._support.representations import listed, shown
+from tensorly_smp.decomposition.solution import factors_from_dataset
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
-from tensorly_smp.factors.datasets import factors_from_dataset
 from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset
 from tensorly_smp.storage.probes import FORMAT
 

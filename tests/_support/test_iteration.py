@@ -3,7 +3,7 @@ import pytest
 from backend_problems import tensor
 
 from tensorly_smp._support.iteration import Coordinates, MeanGain, SquaredExtrapolation, StopReason, iterate
-from tensorly_smp.marginals.tensors import to_numpy
+from tensorly_smp.marginals.histograms import to_numpy
 
 PLAIN = Coordinates(lambda x: x, lambda vector, _: vector)
 RATES = np.array([0.99, 0.9, 0.5])

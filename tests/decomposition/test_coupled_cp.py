@@ -8,8 +8,7 @@ from tensorly.cp_tensor import CPTensor
 from tensorly.decomposition import non_negative_parafac
 from tensorly.testing import assert_class_wrapper_correctly_passes_arguments
 
-from tensorly_smp.decomposition.coupled_cp import CoupledSimplexCP
-from tensorly_smp.decomposition.solver import coupled_simplex_parafac
+from tensorly_smp.decomposition.solver import CoupledSimplexCP, coupled_simplex_parafac
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError
 
 MODES = [(0, 1, 2), (0, 1, 3)]

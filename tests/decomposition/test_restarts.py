@@ -11,10 +11,9 @@ import pytest
 from rooms import interrupting_after, solved
 
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp.decomposition.restarts import N_KEPT
-from tensorly_smp.decomposition.solver import coupled_simplex_parafac
+from tensorly_smp.decomposition.solver import N_KEPT, coupled_simplex_parafac
 from tensorly_smp.exceptions import ConvergenceWarning
-from tensorly_smp.factors.losses import KLLoss
+from tensorly_smp.factors.blocks import KLLoss
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.metrics import factor_error

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from backend_problems import MODES as EVEN_MODES
 from backend_problems import N_BINS as EVEN_BINS
-from backend_problems import tensor
+from backend_problems import SOLVERS, tensor
 from oracles import coupled_loss
 from rooms import interrupting_after, solved
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.decomposition.options import SolverOptions
+from tensorly_smp.decomposition.problem import SolverOptions
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
@@ -27,15 +27,13 @@ from tensorly_smp.exceptions import (
     TensorlySmpError,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.updates import BLOCK_SOLVERS
-from tensorly_smp.marginals.histograms import count_marginals
-from tensorly_smp.marginals.tensors import to_numpy
+from tensorly_smp.marginals.histograms import count_marginals, to_numpy
 from tensorly_smp.metrics import factor_error
 
 MODES = [(0, 1, 2), (0, 1, 3), (1, 2, 3)]
 N_BINS = (3, 4, 2, 5)
 EVERY_SOLVER = pytest.mark.parametrize(
-    ("loss", "solver"), [(loss, solver) for loss in BLOCK_SOLVERS for solver in BLOCK_SOLVERS[loss]]
+    ("loss", "solver"), [(loss, solver) for loss in SOLVERS for solver in SOLVERS[loss]]
 )
 
 
@@ -132,7 +130,7 @@ def test_recorded_loss_is_that_of_the_loops(backend, dtype, loss, solver, weight
 def test_two_solvers_of_a_loss_end_at_the_same_value(loss, solver):
     # From the same neighborhood of an optimum: of several optima each may find its own.
     near = solve(loss=loss, tol=1e-4).factors.smooth()
-    default = next(iter(BLOCK_SOLVERS[loss]))
+    default = next(iter(SOLVERS[loss]))
     best = [solve(loss=loss, solver=s, init=near, tol=1e-6, n_iter_max=300).loss for s in (default, solver)]
     np.testing.assert_allclose(best[1], best[0], rtol=2e-3)
 
@@ -179,7 +177,7 @@ def test_exact_marginals_give_the_truth_back_from_nearby(backend, dtype, loss, s
     assert solution.loss < solution.trace.loss[0] / 100
 
 
-@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+@pytest.mark.parametrize("loss", SOLVERS)
 def test_started_at_the_truth_it_stays(backend, dtype, loss):
     truth = make_truth(4, 4, 3, seed=0)
     tensors, modes = exact_tensors(truth, dtype)
@@ -258,7 +256,7 @@ def test_interrupt_ends_the_later_starts_too():
 
 def test_interrupt_inside_a_sweep(monkeypatch):
     expected = solve().trace.loss
-    original, calls = BLOCK_SOLVERS["kl"]["multiplicative"].__call__, []
+    original, calls = SOLVERS["kl"]["multiplicative"].__call__, []
 
     def interrupted(self, block, x, key):
         calls.append(key)
@@ -266,7 +264,7 @@ def test_interrupt_inside_a_sweep(monkeypatch):
             raise KeyboardInterrupt
         return original(self, block, x, key)
 
-    monkeypatch.setattr(BLOCK_SOLVERS["kl"]["multiplicative"], "__call__", interrupted)
+    monkeypatch.setattr(SOLVERS["kl"]["multiplicative"], "__call__", interrupted)
     solution = solve()
     assert solution.status is StopReason.INTERRUPTED
     assert 0 < solution.trace.n_sweeps < 23
@@ -281,14 +279,14 @@ def test_interrupt_before_anything_is_known_is_passed_on(monkeypatch):
     def interrupted(self, factors):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorly_smp.factors.losses.KLLoss.weight_block", interrupted)
+    monkeypatch.setattr("tensorly_smp.factors.blocks.KLLoss.weight_block", interrupted)
     with pytest.raises(KeyboardInterrupt):
         solve()
 
 
-@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+@pytest.mark.parametrize("loss", SOLVERS)
 def test_a_loss_that_is_no_number_ends_with_the_last_one_that_was(monkeypatch, loss):
-    solver = next(iter(BLOCK_SOLVERS[loss].values()))
+    solver = next(iter(SOLVERS[loss].values()))
     original, calls = solver.__call__, []
 
     def breaking(self, block, x, memory=None):
@@ -333,7 +331,7 @@ def test_starts_are_the_same_however_many_run_and_in_however_many_threads():
     assert len(set(many.start_losses)) > 1
 
 
-@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+@pytest.mark.parametrize("loss", SOLVERS)
 def test_same_seed_same_bits(backend, dtype, loss):
     options = {"modes": EVEN_MODES, "loss": loss, "n_iter_max": 20}
     first, second, other = (solve(even_tensors(dtype), 3, random_state=seed, **options) for seed in (3, 3, 4))
@@ -442,7 +440,7 @@ def test_one_sweep_of_permuted_components_is_the_permuted_sweep(backend, dtype, 
         np.testing.assert_allclose(a, to_numpy(b), atol=1e-10 if dtype == "float64" else 1e-4)
 
 
-@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+@pytest.mark.parametrize("loss", SOLVERS)
 def test_renumbered_variables_give_the_same_optimum(loss):
     # Not sweep by sweep: the blocks are visited in the order of their numbers.
     truth = make_truth(4, 4, 2, seed=2)

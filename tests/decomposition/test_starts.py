@@ -14,12 +14,10 @@ from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.decomposition import starts as starts_module
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
-from tensorly_smp.decomposition.starts import BIN_NUMBERS, RANDOM_EVERY, gevd_starts
+from tensorly_smp.decomposition.starts import BIN_NUMBERS, RANDOM_EVERY, gevd_starts, random_start
 from tensorly_smp.exceptions import AlgebraicStartWarning, ConvergenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.initializers.coarsening import coarse_sizes
-from tensorly_smp.initializers.coupled_gevd import GevdStart
-from tensorly_smp.initializers.random_start import random_start
+from tensorly_smp.initializers.coupled_gevd import GevdStart, coarse_sizes
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.metrics import clustering_accuracy, factor_error
 

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from tensorly_smp.factors import arrays as arrays_module
-from tensorly_smp.factors.arrays import (
-    ScatterAdd,
-    add_outer,
+from tensorly_smp.factors import implicit
+from tensorly_smp.factors.backend import (
     divide,
     floor,
     index_tensor,
@@ -18,10 +16,10 @@ from tensorly_smp.factors.arrays import (
     project_simplex,
     take,
     tiny,
-    weighted_squares,
 )
+from tensorly_smp.factors.implicit import ScatterAdd, add_outer, weighted_squares
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.marginals.tensors import to_numpy
+from tensorly_smp.marginals.histograms import to_numpy
 
 
 def project_line(values):
@@ -146,7 +144,7 @@ def test_add_outer_overwrites_its_matrix(shape, dtype):
 
 @pytest.mark.parametrize("cached", [1, 7, 1000])
 def test_weighted_squares_in_pieces(monkeypatch, cached):
-    monkeypatch.setattr(arrays_module, "CACHED", cached)
+    monkeypatch.setattr(implicit, "CACHED", cached)
     rng = np.random.default_rng(0)
     weights, matrix = rng.random(10), rng.random((10, 3))
     np.testing.assert_allclose(weighted_squares(weights, matrix), weights @ matrix**2)

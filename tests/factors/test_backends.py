@@ -5,17 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import tensorly as tl
-from backend_problems import FEW_SWEEPS, N_BINS, make_arrays, make_codes, make_init, parts, solve, tensor
+from backend_problems import FEW_SWEEPS, N_BINS, SOLVERS, make_arrays, make_codes, make_init, parts, solve, tensor
 
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
-from tensorly_smp.factors.arrays import normalize, project_simplex
+from tensorly_smp.factors.backend import normalize, project_simplex
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.updates import BLOCK_SOLVERS
 from tensorly_smp.marginals.histograms import count_marginals
 
 EVERY_SOLVER = pytest.mark.parametrize(
-    ("loss", "solver"), [(loss, solver) for loss in BLOCK_SOLVERS for solver in BLOCK_SOLVERS[loss]]
+    ("loss", "solver"), [(loss, solver) for loss in SOLVERS for solver in SOLVERS[loss]]
 )
 
 
@@ -130,7 +129,7 @@ def test_codes_without_histograms_to_the_end(dtype, solver):
         np.testing.assert_allclose(a.sum(axis=0), 1.0, rtol=20 * eps)
 
 
-@pytest.mark.parametrize("loss", BLOCK_SOLVERS)
+@pytest.mark.parametrize("loss", SOLVERS)
 def test_marginals_and_codes_in_single_precision(backend, loss):
     codes, _ = make_codes(0.05, False)
     options = {"loss": loss, **FEW_SWEEPS}
@@ -145,14 +144,14 @@ def test_marginals_and_codes_in_single_precision(backend, loss):
 def test_codes_are_counted_on_other_backends(backend, monkeypatch):
     codes, _ = make_codes(0.05, False)
     options = {"modes": None, "loss": "frobenius", "n_iter_max": 3}
-    monkeypatch.setattr("tensorly_smp.factors.forms._is_better_implicit", lambda *_: True)
+    monkeypatch.setattr("tensorly_smp.decomposition.problem._is_better_implicit", lambda *_: True)
     expected = "implicit" if backend == "numpy" else "counted"
     assert solve(codes, **options).start_info["histograms"] == expected
     if backend == "numpy":
         return
     with pytest.raises(InvalidInputError, match=rf'backend "{backend}".*Expected histograms="counted"'):
         solve(codes, form="implicit", **options)
-    monkeypatch.setattr("tensorly_smp.factors.forms.MOST_BYTES", 1000.0)
+    monkeypatch.setattr("tensorly_smp.decomposition.problem.MAX_BYTES", 1000.0)
     with pytest.raises(SizeLimitError, match=r'histograms="implicit" with tensorly.set_backend\("numpy"\)'):
         solve(codes, **options)
 

@@ -6,10 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tensorly as tl
-from backend_problems import EVERY_LOSS, make_codes, solve, tensor
+from backend_problems import EVERY_LOSS, SOLVERS, make_codes, solve, tensor
 
-from tensorly_smp.factors.compilation import choose, compiled, repeat, while_loop
-from tensorly_smp.factors.updates import BLOCK_SOLVERS
+from tensorly_smp.factors.backend import choose, compiled, repeat, while_loop
 
 
 class Pair(NamedTuple):
@@ -111,7 +110,7 @@ def test_scalars_alone_come_to_the_host_in_a_sweep(backend, monkeypatch, loss):
 @pytest.mark.parametrize("loss", EVERY_LOSS)
 def test_jax_compiles_a_step_once_for_all_variables_sweeps_and_starts(monkeypatch, loss):
     pytest.importorskip("jax")
-    solver = next(iter(BLOCK_SOLVERS[loss].values()))
+    solver = next(iter(SOLVERS[loss].values()))
     original, shapes = solver.__call__, []
 
     def counted(self, block, x, memory=None):

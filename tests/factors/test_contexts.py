@@ -11,7 +11,7 @@ import tensorly as tl
 from backend_problems import every_kind, make_arrays, parts, solve, tensor
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.contexts import checked_context
+from tensorly_smp.factors.backend import checked_context
 
 
 def assert_of_backend(factors, dtype):

@@ -9,10 +9,15 @@ import tensorly_smp as smp
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.coupled import couple_marginals, couple_tensors
-from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.histograms import count_marginals, read_tensors
 
 MODES = [(0, 1, 2), (2, 0, 3), (3, 1, 0)]
 N_BINS = (3, 2, 4, 5)
+OFFSETS = (0, 3, 5, 9)  # the first row of each variable where factors are stacked
+
+
+def couple(tensors, modes, weights):
+    return couple_tensors(read_tensors(tensors, modes), weights)
 
 
 def make_tensors(rng, modes=MODES, n_bins=N_BINS, zeros=0.0):
@@ -20,24 +25,24 @@ def make_tensors(rng, modes=MODES, n_bins=N_BINS, zeros=0.0):
     return [np.where(rng.random(t.shape) < zeros, 0.0, t) + 0.0 for t in tensors]
 
 
-def dense(unfolding, coupled):
+def dense(unfolding):
     """Weighted cells of an unfolding as {(row, stacked row, stacked row): value}."""
     cells = {}
     for column, (a, b) in enumerate(zip(unfolding.rows_a.tolist(), unfolding.rows_b.tolist(), strict=True)):
         for i, value in enumerate(unfolding.values[:, column]):
-            key = (int(coupled.offsets[unfolding.variable]) + i, *sorted((a, b)))
+            key = (OFFSETS[unfolding.variable] + i, *sorted((a, b)))
             cells[key] = cells.get(key, 0.0) + value
     return {key: value for key, value in cells.items() if value}
 
 
-def expected_cells(tensors, modes, omega, coupled, n=None):
+def expected_cells(tensors, modes, omega, n=None):
     """The same by loops; of all tensors with variable n, or with the variable that comes first in the key."""
     cells = {}
     for tensor, mode, share in zip(tensors, modes, omega, strict=True):
         if n is not None and n not in mode:
             continue
         for index in np.ndindex(*tensor.shape):
-            rows = [int(coupled.offsets[v]) + i for v, i in zip(mode, index, strict=True)]
+            rows = [OFFSETS[v] + i for v, i in zip(mode, index, strict=True)]
             own = rows.pop(mode.index(n))
             value = share * tensor[index] / tensor.sum()
             if value:
@@ -52,13 +57,12 @@ def test_blocks_hold_every_cell_of_every_triple_of_their_variable(seed, zeros, w
     if not totals.all():
         return
     omega = totals / totals.mean() if weights == "count" else np.ones(3)
-    coupled = couple_tensors(tensors, MODES, weights)
+    coupled = couple(tensors, MODES, weights)
     assert coupled.n_bins == N_BINS
-    assert coupled.offsets.tolist() == [0, 3, 5, 9, 14]
     for n, unfolding in enumerate(coupled.blocks):
         assert unfolding.variable == n
-        expected = expected_cells(tensors, MODES, omega, coupled, n)
-        found = dense(unfolding, coupled)
+        expected = expected_cells(tensors, MODES, omega, n)
+        found = dense(unfolding)
         assert found.keys() == expected.keys()
         np.testing.assert_allclose([found[key] for key in expected], list(expected.values()))
         assert unfolding.values.any(axis=0).all()
@@ -68,7 +72,7 @@ def test_blocks_hold_every_cell_of_every_triple_of_their_variable(seed, zeros, w
 
 
 def test_cover_holds_every_triple_once():
-    coupled = couple_tensors(make_tensors(np.random.default_rng(0)), MODES, "count")
+    coupled = couple(make_tensors(np.random.default_rng(0)), MODES, "count")
     triples = [sorted((u.variable, a, b)) for u in coupled.cover for a, b in zip(u.pairs_a, u.pairs_b, strict=True)]
     assert sorted(triples) == sorted(sorted(mode) for mode in MODES)
     np.testing.assert_allclose(sum(u.values.sum() for u in coupled.cover), coupled.omega.sum())
@@ -78,7 +82,7 @@ def test_cover_holds_every_triple_once():
 
 def test_constants_of_the_losses():
     tensors = make_tensors(np.random.default_rng(0), zeros=0.4)
-    coupled = couple_tensors(tensors, MODES, "count")
+    coupled = couple(tensors, MODES, "count")
     totals = np.array([t.sum() for t in tensors])
     omega = totals / totals.mean()
     shares = [t / t.sum() for t in tensors]
@@ -117,13 +121,13 @@ def test_triples_without_samples_are_left_out():
 
 @pytest.mark.parametrize("context", [np.float32, np.float64])
 def test_dtype_is_kept(context):
-    coupled = couple_tensors([t.astype(context) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
+    coupled = couple([t.astype(context) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
     assert {u.values.dtype for u in coupled.blocks + coupled.cover} == {np.dtype(context)}
 
 
 def test_other_numbers_become_float64():
     for convert in (lambda t: (9 * t).astype(int) + 1, lambda t: t > 0.1, np.ndarray.tolist):
-        coupled = couple_tensors([convert(t) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
+        coupled = couple([convert(t) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
         assert coupled.blocks[0].values.dtype == np.float64
 
 
@@ -155,7 +159,7 @@ def with_entry(value):
 )
 def test_bad_tensors_are_named(tensors, error, message):
     with pytest.raises(error, match=message):
-        couple_tensors(tensors, MODES, "count")
+        couple(tensors, MODES, "count")
 
 
 @pytest.mark.parametrize(
@@ -173,12 +177,12 @@ def test_bad_tensors_are_named(tensors, error, message):
 )
 def test_bad_modes_are_named(modes, error, message):
     with pytest.raises(error, match=message):
-        couple_tensors(make_tensors(np.random.default_rng(0)), modes, "count")
+        couple(make_tensors(np.random.default_rng(0)), modes, "count")
 
 
 def test_a_triple_that_counts_for_nothing_keeps_a_weight():
     tensors = [np.ones((2, 2, 2)) * 1e300, np.ones((2, 2, 2)) * 1e-300]
-    coupled = couple_tensors(tensors, [(0, 1, 2), (0, 1, 3)], "count")
+    coupled = couple(tensors, [(0, 1, 2), (0, 1, 3)], "count")
     assert np.isfinite(coupled.univariate_marginals[3]).all()
 
 

@@ -5,13 +5,13 @@ import pytest
 from rooms import solved
 
 from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.decomposition import problem
+from tensorly_smp.decomposition.problem import as_problem
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
-from tensorly_smp.factors import forms
 from tensorly_smp.factors.coupled import CoupledTensors
-from tensorly_smp.factors.forms import couple_samples
 from tensorly_smp.factors.implicit import CoupledCodes
-from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.marginals.histograms import BYTES_PER_TRIPLE, bytes_of_histograms, count_marginals
 
 
 def make_codes(n_samples=500, n_variables=5, n_bins=4, missing=0.0, seed=0):
@@ -22,8 +22,9 @@ def make_codes(n_samples=500, n_variables=5, n_bins=4, missing=0.0, seed=0):
 
 
 def form_of(codes, loss="frobenius", weights="count", form="auto", rank=3):
-    tensors = couple_samples(codes, rank, loss, weights, form, None)
-    return {CoupledTensors: "counted", CoupledCodes: "implicit"}[type(tensors)]
+    found = as_problem(codes, rank=rank, loss=loss, weights=weights, form=form)
+    assert isinstance(found.tensors, CoupledCodes if found.form == "implicit" else CoupledTensors)
+    return found.form
 
 
 def test_few_triples_of_many_samples_are_counted_and_many_of_few_are_not():
@@ -40,7 +41,7 @@ def test_many_patterns_of_missing_entries_speak_for_counting():
 
 def test_histograms_over_the_limit_are_never_counted(monkeypatch):
     codes = make_codes(n_samples=5000, n_variables=4)
-    monkeypatch.setattr(forms, "MOST_BYTES", 1000.0)
+    monkeypatch.setattr(problem, "MAX_BYTES", 1000.0)
     assert form_of(codes) == "implicit"
     for loss, message in (("kl", 'loss="frobenius", which needs none'), ("frobenius", 'histograms="implicit"')):
         with pytest.raises(SizeLimitError, match=rf"all 4 triples.*{message}.*count_marginals\(codes, triples=1000\)"):
@@ -53,8 +54,8 @@ def test_size_is_that_of_the_histograms():
     codes = Codes.from_array(np.zeros((3, 4), dtype=int), n_bins=[2, 3, 4, 5])
     with pytest.warns(UserWarning, match="in one bin"):
         marginals = count_marginals(codes)
-    n_bytes = sum(count.nbytes for count in marginals.counts) + 4 * forms.BYTES_PER_TRIPLE
-    assert forms.bytes_of_histograms(codes.n_bins) == n_bytes
+    n_bytes = sum(count.nbytes for count in marginals.counts) + 4 * BYTES_PER_TRIPLE
+    assert bytes_of_histograms(codes.n_bins) == n_bytes
 
 
 def test_uniform_weights():

@@ -3,7 +3,6 @@
 import tracemalloc
 import warnings
 from dataclasses import dataclass, replace
-from math import comb
 
 import numpy as np
 import pytest
@@ -23,15 +22,15 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     SparseHistogramWarning,
 )
-from tensorly_smp.factors import triple_sample
-from tensorly_smp.factors.arrays import CACHED
-from tensorly_smp.factors.contexts import checked_context
+from tensorly_smp.factors import implicit
+from tensorly_smp.factors.backend import checked_context
+from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.coupled import couple_marginals
-from tensorly_smp.factors.implicit import MOST_UPDATES, ImplicitLoss, couple_codes
+from tensorly_smp.factors.implicit import CACHED, MOST_UPDATES, ImplicitLoss, couple_codes
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.updates import ProjectedGradient
-from tensorly_smp.marginals.histograms import count_marginals
-from tensorly_smp.marginals.tensors import to_numpy
+from tensorly_smp.factors.sweeps import Steps
+from tensorly_smp.marginals.histograms import count_marginals, to_numpy
+from tensorly_smp.marginals.triples import resolve_triples
 
 SEEDS = st.integers(0, 2**31)
 N_BINS = (3, 5, 2, 4, 3, 6)
@@ -116,7 +115,7 @@ def test_blocks_are_those_of_the_loops_in_both_precisions(dtype, missing, weight
 
 def check_blocks(values, sample_weight, n_bins, rng, dtype):
     codes = Codes.from_array(values, n_bins=n_bins)
-    steps = quiet(couple_codes, codes, sample_weight, checked_context(dtype)).steps(Onlooker())
+    steps = Steps(ImplicitLoss(quiet(couple_codes, codes, sample_weight, checked_context(dtype))), Onlooker())
     weights, factors = make_factors(rng, n_bins)
     tolerance = {"rtol": 1e-10, "atol": 1e-14} if dtype == "float64" else {"rtol": 1e-4, "atol": 1e-5}
     there = tensor(weights, dtype), [tensor(a, dtype) for a in factors]
@@ -128,9 +127,7 @@ def check_blocks(values, sample_weight, n_bins, rng, dtype):
         np.testing.assert_allclose(to_numpy(found[1]), gram, **tolerance)
 
     linear, gram, total = triple_sums(values, sample_weight, factors)
-    tensors = [
-        count_triple(values, t, n_bins, sample_weight) for t in triple_sample.resolve_triples("all", len(n_bins))
-    ]
+    tensors = [count_triple(values, t, n_bins, sample_weight) for t in resolve_triples("all", len(n_bins))]
     mean = total / sum(t.sum() > 0 for t in tensors)
     steps.begin(*there)[1]()
     assert_block(-1, linear[None, :] / mean, gram / mean)
@@ -145,26 +142,27 @@ def test_loss_is_that_of_the_loops(problem):
     values, sample_weight, n_bins, rng = problem
     loss = ImplicitLoss(quiet(couple_codes, Codes.from_array(values, n_bins=n_bins), sample_weight))
     weights, factors = make_factors(rng, n_bins)
-    modes = triple_sample.resolve_triples("all", len(n_bins)).tolist()
+    modes = resolve_triples("all", len(n_bins)).tolist()
     counts = {tuple(mode): count_triple(values, mode, n_bins, sample_weight) for mode in modes}
     counts = {mode: count for mode, count in counts.items() if count.sum() > 0}
     totals = np.array([count.sum() for count in counts.values()])
     shares = [count / count.sum() for count in counts.values()]
     expected = coupled_loss(shares, list(counts), totals / totals.mean(), weights, factors, "frobenius")
-    found = loss.total(loss.weight_block(factors), weights[None, :])
+    found = loss.of_value(loss.weight_block(factors).value(weights[None, :]))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 @given(problems(), st.lists(st.tuples(st.integers(-1, 4), st.sets(st.integers(0, 4), max_size=5)), max_size=12))
 def test_sums_follow_whatever_factors_change_between_blocks(problem, steps):
     values, sample_weight, n_bins, rng = problem
-    loss = ImplicitLoss(quiet(couple_codes, Codes.from_array(values, n_bins=n_bins), sample_weight))
+    coupled = quiet(couple_codes, Codes.from_array(values, n_bins=n_bins), sample_weight)
+    loss = ImplicitLoss(coupled)
     weights, factors = make_factors(rng, n_bins)
     for n, changes in steps:
         for k in changes:
             if k < len(n_bins):
                 factors = [rng.dirichlet(np.ones(len(a)), 3).T if m == k else a for m, a in enumerate(factors)]
-        fresh = ImplicitLoss(loss.coupled)
+        fresh = ImplicitLoss(coupled)
         if n < 0:
             block, expected = loss.weight_block(factors), fresh.weight_block(factors)
         else:
@@ -323,9 +321,9 @@ def test_which_form_it_was_is_kept_in_the_dataset():
 @pytest.fixture
 def few_triples_counted(monkeypatch):
     """As if six variables had too many triples."""
-    monkeypatch.setattr(triple_sample, "MOST_COUNTED", 5)
-    monkeypatch.setattr(triple_sample, "N_DRAWN", 12)
-    monkeypatch.setattr(triple_sample, "FEWEST_DRAWN", 12)
+    monkeypatch.setattr(implicit, "MOST_COUNTED", 5)
+    monkeypatch.setattr(implicit, "N_DRAWN", 12)
+    monkeypatch.setattr(implicit, "FEWEST_DRAWN", 12)
 
 
 @EVERY_KIND
@@ -364,9 +362,7 @@ def test_estimated_level_moves_all_losses_by_the_same_amount_and_leaves_the_swee
     for a, b in zip(arrays(implicit), arrays(counted), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-8)
     # The level is that of the triples drawn, at the factors that were found.
-    coupled = couple_codes(codes)
-    sample = triple_sample.TripleSample(coupled.columns, coupled.weights, N_BINS, coupled.drawn)
-    expected = comb(len(N_BINS), 3) * sample.squared_distances(implicit.factors).mean()
+    expected, _ = couple_codes(codes).estimated_loss(implicit.factors)
     np.testing.assert_allclose(implicit.loss, expected, rtol=1e-9)
 
 

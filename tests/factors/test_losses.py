@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import coupled_loss
 
+from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.coupled import couple_tensors
-from tensorly_smp.factors.losses import LOSSES
-from tensorly_smp.marginals.tensors import to_numpy
+from tensorly_smp.marginals.histograms import read_tensors, to_numpy
 
 MODES = [(0, 1, 2), (2, 0, 3), (3, 1, 0)]
 RANK = 3
@@ -44,7 +44,7 @@ def make_problem(name, seed, dtype, weights="count"):
         return coupled_loss(shares, MODES, omega, weights, factors, name)
 
     return (
-        LOSSES[name](couple_tensors([tensor(t, dtype) for t in tensors], MODES, weights)),
+        LOSSES[name](couple_tensors(read_tensors([tensor(t, dtype) for t in tensors], MODES), weights)),
         random_point(rng),
         by_loops,
     )
@@ -77,7 +77,7 @@ def blocks(loss, weights, factors, dtype):
 
 def total(loss, weights, factors, dtype):
     weights, factors = on_backend(weights, factors, dtype)
-    return loss.total(loss.weight_block(factors), weights[None, :])
+    return loss.of_value(loss.weight_block(factors).value(weights[None, :]))
 
 
 @EVERY_LOSS
@@ -85,7 +85,7 @@ def total(loss, weights, factors, dtype):
 @given(seed=SEEDS, weights=st.sampled_from(["count", "uniform"]))
 def test_total_is_that_of_the_loops(backend, dtype, name, seed, weights):
     loss, point, by_loops = make_problem(name, seed, dtype, weights)
-    rounding = np.finfo(dtype).eps * loss.offset.resolution
+    rounding = np.finfo(dtype).eps * loss.resolution
     np.testing.assert_allclose(total(loss, *point, dtype), by_loops(*point), rtol=1e-9, atol=20 * rounding)
 
 
@@ -95,7 +95,7 @@ def test_total_is_that_of_the_loops(backend, dtype, name, seed, weights):
 def test_block_values_differ_like_the_loss(backend, dtype, name, seed):
     loss, (w, factors), by_loops = make_problem(name, seed, dtype)
     rng = np.random.default_rng(seed + 1)
-    current, tolerance = by_loops(w, factors), {"atol": 40 * np.finfo(dtype).eps * loss.offset.resolution}
+    current, tolerance = by_loops(w, factors), {"atol": 40 * np.finfo(dtype).eps * loss.resolution}
     (_, x, value, _), *others = blocks(loss, w, factors, dtype)
     other = rng.dirichlet(np.ones(RANK))
     np.testing.assert_allclose(value(other[None, :]) - value(x), by_loops(other, factors) - current, **tolerance)
@@ -130,7 +130,7 @@ def test_blocks_are_convex(backend, dtype, name, seed):
     for block, x, value, _ in blocks(loss, *point, dtype):
         line = x.shape[block.axis]
         other = np.moveaxis(rng.dirichlet(np.ones(line), x.shape[1 - block.axis]), -1, block.axis)
-        rounding = np.finfo(dtype).eps * loss.offset.resolution
+        rounding = np.finfo(dtype).eps * loss.resolution
         assert value((x + other) / 2) <= (value(x) + value(other)) / 2 + 20 * rounding
 
 
@@ -162,8 +162,8 @@ def test_curvature_bounds_the_growth_of_the_gradient(backend, dtype, seed):
 def test_loss_of_the_exact_model_is_within_its_resolution(backend, dtype, name):
     w, factors = random_point(np.random.default_rng(0))
     tensors = [np.einsum("r,ir,jr,kr->ijk", w, *(factors[n] for n in mode)) for mode in MODES]
-    loss = LOSSES[name](couple_tensors([tensor(t, dtype) for t in tensors], MODES, "count"))
-    assert abs(total(loss, w, factors, dtype)) <= 4 * np.finfo(dtype).eps * loss.offset.resolution
+    loss = LOSSES[name](couple_tensors(read_tensors([tensor(t, dtype) for t in tensors], MODES), "count"))
+    assert abs(total(loss, w, factors, dtype)) <= 4 * np.finfo(dtype).eps * loss.resolution
 
 
 @EVERY_LOSS

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.factors import symmetric_sums
-from tensorly_smp.factors.symmetric_sums import PairSums, PatternGrams, pair_weights
+from tensorly_smp.factors import implicit
+from tensorly_smp.factors.implicit import PairSums, PatternGrams, pair_weights
 
 SEEDS = st.integers(0, 2**31)
 N_BINS, RANK = (3, 2, 4, 3), 2
@@ -29,7 +29,7 @@ def e3(rows):
 
 @pytest.mark.parametrize("cached", [1, 7, 10**6])
 def test_pair_sums_are_those_of_loops_in_one_part_or_many(monkeypatch, cached):
-    monkeypatch.setattr(symmetric_sums, "CACHED", cached)
+    monkeypatch.setattr(implicit, "CACHED", cached)
     rng = np.random.default_rng(0)
     factors, weights = make_factors(rng), rng.random(11)
     columns = np.array([rng.integers(0, size + 1, 11) for size in N_BINS], dtype=np.uint8)  # the last is missing
@@ -79,7 +79,7 @@ def test_chunks_of_patterns_change_nothing(monkeypatch):
     factors = make_factors(rng)
     found = []
     for chunk in (2, 100):
-        monkeypatch.setattr(symmetric_sums, "PATTERN_CHUNK", chunk)
+        monkeypatch.setattr(implicit, "PATTERN_CHUNK", chunk)
         sums = PatternGrams(patterns, weights, pair_weights(patterns, weights), CONTEXT)
         sums.compute(factors)
         found.append([sums.triples(), sums.pairs(1)])

@@ -6,20 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorly as tl
-from backend_problems import EVERY_EXAMPLE, MODES, N_BINS, tensor
+from backend_problems import EVERY_EXAMPLE, MODES, N_BINS, SOLVERS, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.factors.arrays import as_tensor
+from tensorly_smp.factors.backend import as_tensor
+from tensorly_smp.factors.blocks import LOSSES, ExplicitLoss, QuadraticBlock
 from tensorly_smp.factors.coupled import couple_tensors
-from tensorly_smp.factors.losses import LOSSES, ExplicitLoss, QuadraticBlock
-from tensorly_smp.factors.steps import CompiledSteps
-from tensorly_smp.factors.updates import BLOCK_SOLVERS
-from tensorly_smp.marginals.tensors import to_numpy
+from tensorly_smp.factors.sweeps import Steps
+from tensorly_smp.marginals.histograms import read_tensors, to_numpy
 
 RANK = 3
 EVERY_SOLVER = pytest.mark.parametrize(
-    ("loss_name", "solver_name"), [(loss, solver) for loss in BLOCK_SOLVERS for solver in BLOCK_SOLVERS[loss]]
+    ("loss_name", "solver_name"), [(loss, solver) for loss in SOLVERS for solver in SOLVERS[loss]]
 )
 
 
@@ -44,7 +43,7 @@ class BlockAt:
 
     def moved(self, solver, x, memory=None):
         """What the solver makes of the block at x, and what it remembers; compiled on JAX, as everywhere else."""
-        steps, factors = CompiledSteps(self.loss, solver), list(self.factors)
+        steps, factors = Steps(self.loss, solver), list(self.factors)
         steps.memory[self.n] = memory
         if self.n < 0:
             moved = steps.begin(x[0], factors)[1]()[None, :]
@@ -65,7 +64,7 @@ def make_blocks(loss_name, seed, dtype, empty=()):
     for array in tensors:
         array[np.add.outer(np.add.outer(*map(np.arange, array.shape[:2])), np.arange(array.shape[2])) % 3 == 1] = 0.0
         array[0, 0, 0] = 1.0
-    loss = LOSSES[loss_name](couple_tensors([tensor(a, dtype) for a in tensors], modes, "count"))
+    loss = LOSSES[loss_name](couple_tensors(read_tensors([tensor(a, dtype) for a in tensors], modes), "count"))
     weights = rng.dirichlet(np.ones(RANK))
     weights[list(empty)] = 1e-17
     context = loss.tensors.context
@@ -89,7 +88,7 @@ def optimality_gap(block, x):
 @EVERY_EXAMPLE
 @given(seed=st.integers(0, 2**31))
 def test_simplex_and_descent(backend, dtype, loss_name, solver_name, seed):
-    solver = BLOCK_SOLVERS[loss_name][solver_name]()
+    solver = SOLVERS[loss_name][solver_name]()
     rounding = np.finfo(dtype).eps
     for at in make_blocks(loss_name, seed, dtype):
         block, x, memory = at.block, at.x, None
@@ -108,7 +107,7 @@ def test_simplex_and_descent(backend, dtype, loss_name, solver_name, seed):
 
 @EVERY_SOLVER
 def test_repeated_steps_end_at_the_optimum_of_the_block(backend, dtype, loss_name, solver_name):
-    solver = BLOCK_SOLVERS[loss_name][solver_name]()
+    solver = SOLVERS[loss_name][solver_name]()
     for at in make_blocks(loss_name, 0, dtype):
         block, x, memory = at.block, at.x, None
         start = optimality_gap(block, x)
@@ -121,7 +120,7 @@ def test_repeated_steps_end_at_the_optimum_of_the_block(backend, dtype, loss_nam
 @EVERY_SOLVER
 def test_component_of_next_to_no_weight_stays_on_the_simplex(backend, dtype, loss_name, solver_name):
     # Its gradient is rounding, and a step scaled by its curvature enormous.
-    solver = BLOCK_SOLVERS[loss_name][solver_name]()
+    solver = SOLVERS[loss_name][solver_name]()
     for at in make_blocks(loss_name, 0, dtype, empty=[1]):
         moved = to_numpy(at.moved(solver, at.x)[0])
         assert np.isfinite(moved).all()
@@ -131,16 +130,16 @@ def test_component_of_next_to_no_weight_stays_on_the_simplex(backend, dtype, los
 @EVERY_SOLVER
 def test_more_inner_steps_go_further(backend, dtype, loss_name, solver_name):
     skip_where_it_is_compiled(backend)
-    few, many = BLOCK_SOLVERS[loss_name][solver_name](1), BLOCK_SOLVERS[loss_name][solver_name]()
+    few, many = SOLVERS[loss_name][solver_name](1), SOLVERS[loss_name][solver_name]()
     for at in make_blocks(loss_name, 0, dtype):
         values = [float(at.block.value(at.moved(solver, at.x)[0])) for solver in (few, many)]
         assert values[1] <= values[0] + 20 * np.finfo(dtype).eps * abs(values[0])
 
 
-@pytest.mark.parametrize("loss_name", BLOCK_SOLVERS)
+@pytest.mark.parametrize("loss_name", SOLVERS)
 def test_mirror_starts_at_twice_the_last_step_that_was_accepted(backend, dtype, loss_name):
     skip_where_it_is_compiled(backend)
-    solver = BLOCK_SOLVERS[loss_name]["mirror"](1)
+    solver = SOLVERS[loss_name]["mirror"](1)
     halvings = []
     for at in make_blocks(loss_name, 0, dtype):
         block, x = at.block, at.x
@@ -163,14 +162,14 @@ def test_mirror_doubles_its_step_within_bounds(dtype):
     block, x = QuadraticBlock(np.ones((1, 2), dtype), np.ones((2, 2), dtype)), np.ones((1, 2), dtype)
     step = None
     for _ in range(1100):
-        x, step = BLOCK_SOLVERS["frobenius"]["mirror"](1)(block, x, step)
+        x, step = SOLVERS["frobenius"]["mirror"](1)(block, x, step)
     assert x.tolist() == [[1.0, 1.0]]
     assert np.isfinite(step)
 
 
 def test_mirror_goes_on_where_values_differ_by_their_rounding_only(backend, dtype):
     """Far fewer digits of the value are right than of the minimizer: the end of a step says whether it falls there."""
-    solver = BLOCK_SOLVERS["frobenius"]["mirror"]()
+    solver = SOLVERS["frobenius"]["mirror"]()
     for at in make_blocks("frobenius", 1, dtype):
         x, memory = at.x, None
         for _ in range(400):
@@ -184,7 +183,7 @@ def test_mirror_goes_on_where_values_differ_by_their_rounding_only(backend, dtyp
 
 def test_mirror_returns_the_block_as_it_was_where_no_step_helps(backend, dtype):
     # At the optimum; a returned x and the value that a rejected step had would mislead the stopping rule.
-    solver = BLOCK_SOLVERS["frobenius"]["mirror"]()
+    solver = SOLVERS["frobenius"]["mirror"]()
     for at in make_blocks("frobenius", 0, dtype):
         x, memory = at.x, None
         for _ in range(200):

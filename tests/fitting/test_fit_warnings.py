@@ -10,7 +10,7 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     SampleWeightWarning,
 )
-from tensorly_smp.factors import empty
+from tensorly_smp.factors import mixture_factors
 
 X, LABELS, _ = smp.datasets.make_smooth_mixture("gaussian", 600, 5, 3, random_state=0)
 UNEVEN = np.random.default_rng(0).uniform(5.0, 15.0, 600)
@@ -50,15 +50,15 @@ def test_weights_larger_than_numbers_of_samples_give_a_warning():
 
 @pytest.mark.parametrize("refine", ["smooth", "em", None])
 def test_a_component_without_weight_is_named_by_every_fit(refine, monkeypatch):
-    monkeypatch.setattr(empty, "EMPTY_WEIGHT", 0.3)
+    monkeypatch.setattr(mixture_factors, "EMPTY_WEIGHT", 0.3)
     with pytest.warns(EmptyComponentWarning, match="1 of 3 components is empty"):
         fitted = model(3, refine=refine, binning="uniform", density="auto").fit(X)
     assert (fitted.weights_ < 0.3).sum() == 1
 
 
 def test_the_warning_of_empty_components():
-    assert empty.empty_component_warning(np.array([0.5, 0.5]), "") is None
-    warning = empty.empty_component_warning(np.array([1.0, 1e-12]), "Try fewer.")
+    assert mixture_factors.empty_component_warning(np.array([0.5, 0.5]), "") is None
+    warning = mixture_factors.empty_component_warning(np.array([1.0, 1e-12]), "Try fewer.")
     assert isinstance(warning, EmptyComponentWarning)
     assert str(warning) == (
         "1 of 2 components is empty (weight below 1e-06), so its densities are arbitrary. Try fewer."

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorly_smp as smp
-from tensorly_smp.decomposition.solution import solution_to_dataset
+from tensorly_smp.decomposition.solution import factors_from_dataset, factors_to_dataset, solution_to_dataset
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.datasets import factors_from_dataset, factors_to_dataset
 
 
 def make_factors(n_bins=(3, 5, 4), rank=2, variables=("a", "b", "c"), seed=0):

@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.decomposition.solution import solution_to_dataset
+from tensorly_smp.decomposition.solution import factors_to_dataset, solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
-from tensorly_smp.factors.datasets import factors_to_dataset
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.jacobian import local_identifiability
 from tensorly_smp.identifiability.known import Known

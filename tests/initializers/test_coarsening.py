@@ -3,7 +3,7 @@
 import numpy as np
 
 import tensorly_smp as smp
-from tensorly_smp.initializers.coarsening import coarse_bins, coarsen
+from tensorly_smp.initializers.coupled_gevd import coarse_bins, coarsen
 from tensorly_smp.marginals.histograms import univariate_marginals
 
 

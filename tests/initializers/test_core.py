@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tensorly_smp.exceptions import AlgebraicStartError
-from tensorly_smp.initializers.core import decompose_core
+from tensorly_smp.initializers.gevd import decompose_core
 
 
 def random_core(n_slices, rank, seed=0):

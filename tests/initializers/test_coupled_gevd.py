@@ -11,13 +11,12 @@ from tensorly_smp.codes.binning import choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
+from tensorly_smp.decomposition.starts import random_start
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
-from tensorly_smp.initializers import coarsening, coupled_gevd, pair_block
-from tensorly_smp.initializers.coarsening import coarse_sizes
-from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start, start_partition
-from tensorly_smp.initializers.random_start import random_start
+from tensorly_smp.initializers import coupled_gevd
+from tensorly_smp.initializers.coupled_gevd import GevdStart, coarse_sizes, gevd_start, start_partition
 from tensorly_smp.marginals.histograms import count_marginals, univariate_marginals
 from tensorly_smp.marginals.partition import default_partition, paper_partition
 from tensorly_smp.metrics import clustering_accuracy, factor_error, match_components
@@ -222,7 +221,7 @@ def test_codes_and_their_histograms_give_the_same_start(case, n_bins):
 def test_without_matrices_it_is_the_same(monkeypatch, missing):
     codes, _ = make_data(missing=missing)
     dense = gevd_start(codes, 3, random_state=0)
-    monkeypatch.setattr(pair_block, "DENSE_PAIR", 2)
+    monkeypatch.setattr(coupled_gevd, "DENSE_PAIR", 2)
     free = gevd_start(codes, 3, random_state=0)
     assert_valid(free, codes, 3)
     assert largest_error(free, dense) < 1e-8
@@ -240,7 +239,7 @@ def test_without_matrices_a_small_set_is_no_difficulty(monkeypatch, n_first):
     partition = (range(n_first), range(n_first, 5), (5,))
     rank = n_first * 3 + 1
     dense = gevd_start(codes, rank, partition, n_bins=4, random_state=0)
-    monkeypatch.setattr(pair_block, "DENSE_PAIR", 2)
+    monkeypatch.setattr(coupled_gevd, "DENSE_PAIR", 2)
     free = gevd_start(codes, rank, partition, n_bins=4, random_state=0)
     np.testing.assert_allclose(
         free.diagnostics.singular_values[0][:rank], dense.diagnostics.singular_values[0][:rank], atol=1e-12
@@ -248,7 +247,7 @@ def test_without_matrices_a_small_set_is_no_difficulty(monkeypatch, n_first):
 
 
 def test_without_matrices_a_deficient_rank_is_still_seen(monkeypatch):
-    monkeypatch.setattr(pair_block, "DENSE_PAIR", 2)
+    monkeypatch.setattr(coupled_gevd, "DENSE_PAIR", 2)
     values = np.repeat(np.random.default_rng(0).integers(0, 2, (200, 1)), 6, axis=1)
     values[:, 3:] = 0
     with pytest.raises(AlgebraicStartError, match=r"Singular values|linear algebra"):
@@ -269,7 +268,7 @@ def test_incomplete_samples(source, missing):
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("dense", [0, 600])
 def test_integer_weights_are_repeated_samples(options, missing, dense, monkeypatch):
-    monkeypatch.setattr(pair_block, "DENSE_PAIR", dense)
+    monkeypatch.setattr(coupled_gevd, "DENSE_PAIR", dense)
     codes, _ = make_data(missing=missing)
     weights = np.random.default_rng(0).integers(0, 3, codes.n_samples)
     repeated = gevd_start(Codes(np.repeat(codes.values, weights, axis=0), codes.binning), 3, random_state=0, **options)
@@ -341,7 +340,7 @@ def shares(draw):
 
 @given(shares(), st.integers(2, 12))
 def test_merged_bins_are_neighbors_and_nearly_as_many_as_asked(share, n_bins):
-    group = coarsening.coarse_bins(share, n_bins)
+    group = coupled_gevd.coarse_bins(share, n_bins)
     assert group.shape == share.shape
     assert set(np.diff(group)) <= {0, 1}
     assert group[0] == 0
@@ -349,37 +348,37 @@ def test_merged_bins_are_neighbors_and_nearly_as_many_as_asked(share, n_bins):
 
 
 def test_equal_shares_are_merged_evenly():
-    assert coarsening.coarse_bins(np.full(12, 1 / 12), 4).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert coarsening.coarse_bins(np.full(5, 0.2), 8).tolist() == [0, 1, 2, 3, 4]
+    assert coupled_gevd.coarse_bins(np.full(12, 1 / 12), 4).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert coupled_gevd.coarse_bins(np.full(5, 0.2), 8).tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("position", [0, 3, 7])
 def test_one_full_bin_does_not_use_the_others_up(position):
     share = np.full(8, 0.1 / 7)
     share[position] = 0.9
-    assert coarsening.coarse_bins(share, 6).max() + 1 >= 5
+    assert coupled_gevd.coarse_bins(share, 6).max() + 1 >= 5
 
 
 @given(shares(), st.integers(2, 12), st.integers(0, 100))
 def test_spreading_keeps_the_sums_of_merged_bins(share, n_bins, seed):
-    group = coarsening.coarse_bins(share, n_bins)
+    group = coupled_gevd.coarse_bins(share, n_bins)
     column = np.random.default_rng(seed).dirichlet(np.ones(group.max() + 1), 3).T
-    spread = coarsening.refine(column, share, group)
+    spread = coupled_gevd.refine(column, share, group)
     assert (spread > 0).all()
     np.testing.assert_allclose(spread.sum(axis=0), 1.0, rtol=1e-12)
     for r in range(3):
         np.testing.assert_allclose(np.bincount(group, spread[:, r]), column[:, r], rtol=1e-12)
     # The overall histogram, merged and spread, is itself.
-    again = coarsening.refine(np.bincount(group, share)[:, None], share, group)[:, 0]
+    again = coupled_gevd.refine(np.bincount(group, share)[:, None], share, group)[:, 0]
     np.testing.assert_allclose(again, share, atol=1e-4)
 
 
 def test_merged_codes_are_counted_like_merged_histograms():
     codes, _ = make_data(missing=0.2)
     marginals = count_marginals(codes)
-    groups = [coarsening.coarse_bins(share, 4) for share in univariate_marginals(codes)]
-    merged = coarsening.coarsen(marginals, groups)
-    counted = count_marginals(coarsening.coarsen(codes, groups))
+    groups = [coupled_gevd.coarse_bins(share, 4) for share in univariate_marginals(codes)]
+    merged = coupled_gevd.coarsen(marginals, groups)
+    counted = count_marginals(coupled_gevd.coarsen(codes, groups))
     assert merged.n_bins == counted.n_bins == coarse_sizes(codes, 4)
     for a, b in zip(merged.counts, counted.counts, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
@@ -393,7 +392,7 @@ def test_number_of_merged_bins():
     assert start.n_bins == codes.n_bins
     # A merged bin is spread in proportion to the overall histogram.
     share = np.bincount(codes.values[:, 0], minlength=15) / codes.n_samples
-    group = coarsening.coarse_bins(share, 4)
+    group = coupled_gevd.coarse_bins(share, 4)
     for r in range(3):
         inside = start.factors[0][group == 1, r]
         np.testing.assert_allclose(inside / inside.sum(), share[group == 1] / share[group == 1].sum(), atol=1e-4)

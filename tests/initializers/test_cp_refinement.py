@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tensorly_smp.initializers.cp_refinement import _normal_product, _solve, _stacked, refine_cp
+from tensorly_smp.initializers.gevd import _normal_product, _solve, _stacked, refine_cp
 
 
 def compose(factors):

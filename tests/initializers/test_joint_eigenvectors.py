@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorly_smp.initializers.joint_eigenvectors import joint_eigenvectors, relative_gap
+from tensorly_smp.initializers.gevd import joint_eigenvectors, relative_gap
 
 
 def similar_slices(rng, n_slices, rank, noise=0.0):
