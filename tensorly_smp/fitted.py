@@ -148,7 +148,10 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     @property
     def n_parameters_(self) -> float:
-        """Effective number of parameters: of smooth densities that of their smoothers, else bins that are not empty."""
+        """Effective number of parameters: of smooth densities that of their smoothers, else bins that are not empty.
+
+        Free entries of an unmixing matrix are added.
+        """
         check_is_fitted(self)
         known = self.result_.attrs.get("n_parameters")
         if known is not None:

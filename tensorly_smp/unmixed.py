@@ -279,12 +279,6 @@ class UnmixedProductMixture(FittedMixture):
         check_is_fitted(self)
         return UnmixedPlots(self)
 
-    @property
-    def n_parameters_(self) -> float:
-        """Effective number of parameters of the mixture of the sources, and free entries of W."""
-        n = len(self.unmixing_)
-        return super().n_parameters_ + (0 if self.is_product_ else n * (n - 1))
-
     def _set_fitted(
         self,
         dataset: xr.Dataset,

@@ -107,8 +107,8 @@ def test_density_in_the_variables(model, frame):
 
 
 def test_criteria_count_the_map(model, frame, product_model, independent):
-    effective = float(model.result_.attrs["n_parameters"])
-    assert model.n_parameters_ == effective + 12
+    effective = model.mixture_.n_parameters_
+    assert model.n_parameters_ == float(model.result_.attrs["n_parameters"]) == effective + 12
     total = -2.0 * model.score(frame) * len(frame)
     assert model.aic(frame) == pytest.approx(total + 2 * model.n_parameters_)
     assert model.bic(frame) == pytest.approx(total + np.log(len(frame)) * model.n_parameters_)

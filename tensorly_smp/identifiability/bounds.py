@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from math import log, prod
+from math import asinh, exp, isqrt, log, prod
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -19,8 +20,9 @@ Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic",
 TRIPLE_CRITERIA: tuple[Criterion, ...] = ("gevd", "generic", "kruskal", "paper-gevd", "paper-generic")
 
 _MAX_BINS = 2**30
-# Variables up to which all groupings into three are tried for "joint", and candidates per group size beyond.
-_GROUPED_VARIABLES, _THIRD_SIZES = 9, 8
+# For "joint": third groups that are tried, entries of a table of groups, and groups of next to as many states that are
+# compared, as rounding of logarithms does not tell them apart.
+_SMALL_GROUPS, _TABLE, _NEIGHBORS = 500, 2**14, 4
 
 
 def max_identifiable_rank(
@@ -80,7 +82,8 @@ def max_identifiable_rank(
 
     The best partition is exact for equal numbers of bins and wherever a subset-sum table fits (for "gevd", N times the
     sum of I_n up to 2e8; else, N times its square). Beyond, variables are shared out greedily, largest first, and the
-    figure is a lower bound. For "joint" it is exact for equal numbers of bins, and for up to nine variables.
+    figure is a lower bound. For "joint" it is exact for equal numbers of bins, and while all groups of half of the
+    numbers of bins fit a table (of up to 24 variables they do); beyond, pairs of equal variables are shared out first.
 
     Examples
     --------
@@ -268,27 +271,107 @@ _PAPER_RULES: dict[str, tuple[Callable[[int, int], int], Callable[[tuple[int, in
 
 
 def _best_grouping(sizes: list[int]) -> Partition:
-    """Best for "joint", where sizes are products of bins."""
-    n_variables = len(sizes)
-    order = sorted(range(n_variables), key=lambda n: (sizes[n], n))
-    if len(set(sizes)) > 1 and n_variables <= _GROUPED_VARIABLES:
-        found = list(all_partitions(n_variables))
-    else:
-        # Two groups of about as many states decide, and a third, small one; or three groups of about as many.
-        candidates: list[list[list[int]]] = []
-        lengths = [log(size) for size in sizes]
-        for size in range(1, min(n_variables // 3, _THIRD_SIZES) + 1):
-            third = order[:size]
-            rest = order[size:]
-            first, second = deal(rest, lengths, 2)
-            candidates.append([first, second, third])
-            if len(first) > len(second) + 1:
-                first, second = second, first
-            candidates.append([first + second[:1], second[1:], third] if len(second) > 1 else [first, second, third])
-        candidates.append(deal(order, lengths, 3))
-        found = [Partition(*(tuple(sorted(group)) for group in groups)) for groups in candidates]
-    states = np.array([group_states(partition, sizes) for partition in found], dtype=object)
-    return found[int(np.argmax(_kruskal_rule(states)))]
+    """Best for "joint", where sizes are products of bins; variables of as many bins are alike, so that counts decide.
+
+    Groups of a, b and c states, c the most, allow the rank min(a + b - 2, (a + b + c - 2) // 2), where the product P of
+    the three is given. For every a, the first number grows with b and the second falls: the best b is next to the one
+    where they meet, b (a + b - 2) = P / a. As b is at most sqrt(P / a), only an a with a + sqrt(P / a) - 2 above the
+    best rank so far can be better: one that is small, or about the cubic root of P.
+    """
+    total = prod(sizes)
+    lengths = [log(size) for size in sizes]
+    order = sorted(range(len(sizes)), key=lambda n: (sizes[n], n))
+    dealt = [[*deal(order[1:], lengths, 2), order[:1]], deal(order, lengths, 3)]
+    candidates = [[Counter(sizes[n] for n in group) for group in groups] for groups in dealt]
+    best = max(candidates, key=_joint_rank)
+    rank = _joint_rank(best)
+
+    def may_be_better(states: int) -> bool:
+        return states + isqrt(total // states) - 2 > rank
+
+    most = 1 << total.bit_length() // 3 + 1
+    while most > 2 and not may_be_better(most):
+        most //= 2
+    counts = Counter(sizes)
+    for third in _small_groups(counts, 2 * most):
+        states = _n_states(third)
+        if not may_be_better(states):
+            continue
+        rest = total // states
+        # The positive root b of b^2 + (a - 2) b = P / a, in logarithms: numbers of states exceed all floats.
+        slope = exp(log(states - 2) - log(rest) / 2) / 2 if states > 2 else 0.0
+        for second in _groups_next_to(log(rest) / 2 - asinh(slope), counts - third):
+            groups = [counts - third - second, second, third]
+            if all(groups) and (found := _joint_rank(groups)) > rank:
+                rank = found
+                best = groups
+    members = {size: [n for n in order if sizes[n] == size] for size in counts}
+    sets = (sorted(members[size].pop(0) for size in group.elements()) for group in reversed(best))
+    return Partition(*reversed([tuple(some) for some in sets]))
+
+
+def _n_states(group: Counter[int]) -> int:
+    return prod(size**count for size, count in group.items())
+
+
+def _joint_rank(groups: Sequence[Counter[int]]) -> int:
+    small, middle, large = sorted(map(_n_states, groups))
+    return min(small + middle - 2, (small + middle + large - 2) // 2)
+
+
+def _small_groups(counts: Counter[int], most: int) -> list[Counter[int]]:
+    """Groups of variables with at most so many states, those with fewest first; of very many the smallest."""
+    groups: list[tuple[int, Counter[int]]] = [(1, Counter())]
+    for size in sorted(size for size in counts if size <= most):
+        for states, group in list(groups):
+            for count in range(1, counts[size] + 1):
+                states *= size
+                if states > most:
+                    break
+                groups.append((states, group + Counter({size: count})))
+        groups = sorted(groups, key=lambda some: some[0])[:_SMALL_GROUPS]
+    return [group for _, group in groups[1:]]
+
+
+def _groups_next_to(target: float, counts: Counter[int]) -> Iterator[Counter[int]]:
+    """Groups with as many states as exp(target) or next to it, below and above.
+
+    A table holds all groups of half of the sizes, and another one those of the others. Pairs of equal variables are
+    dealt out to both sides before, and then the largest variables, until there is room for the tables.
+    """
+    left = Counter(counts)
+    dealt: Counter[int] = Counter()
+    balance = 0.0  # of the variables dealt out, in logarithms
+    while True:
+        kinds = sorted(left)
+        halves = kinds[::2], kinds[1::2]
+        shapes = [tuple(left[size] + 1 for size in half) for half in halves]
+        if max(map(prod, shapes)) <= _TABLE:
+            break
+        size = max(left, key=lambda size: (min(left[size], 3), left[size], size))
+        if left[size] > 1:
+            left -= Counter({size: 2})
+            dealt[size] += 1
+        else:
+            left -= Counter({size: 1})
+            dealt[size] += balance <= 0
+            balance += log(size) if balance <= 0 else -log(size)
+    tables = []
+    for half in halves:
+        table = np.zeros(1)
+        for size in half:
+            table = np.add.outer(table, log(size) * np.arange(left[size] + 1)).ravel()
+        tables.append(table)
+    wanted = target - sum(log(size) * count for size, count in dealt.items())
+    order = np.argsort(tables[1], kind="stable")
+    places = np.searchsorted(tables[1][order], wanted - tables[0])
+    for side in (places - 1, places):
+        second = order[side.clip(0, len(order) - 1)]
+        for first in np.argsort(np.abs(tables[0] + tables[1][second] - wanted), kind="stable")[:_NEIGHBORS]:
+            group = Counter(dealt)
+            for half, shape, i in zip(halves, shapes, (first, second[first]), strict=True):
+                group.update(dict(zip(half, map(int, np.unravel_index(i, shape)), strict=True)) if half else {})
+            yield +group
 
 
 def all_partitions(n_variables: int) -> Iterator[Partition]:

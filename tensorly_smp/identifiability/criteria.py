@@ -16,6 +16,7 @@ from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_id
 from tensorly_smp.identifiability.problem import Problem
 from tensorly_smp.identifiability.references import reference
 from tensorly_smp.identifiability.stacked import (
+    TOLERANCE,
     FactorProducts,
     FactorStacks,
     GenericProducts,
@@ -50,8 +51,6 @@ _MAX_JACOBIAN_VARIABLES = 300
 _PAIRED_VARIABLES = 30
 _SPECIAL_COMBINATIONS = 5000
 _NAME_WIDTH = 36
-# Independence of fitted densities: never asked for to more digits than this, and than samples give.
-_DENSITY_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,19 +121,21 @@ def apply_criteria(problem: Problem) -> Criteria:
         *_coverage_notes(problem, stacked, grouped),
         *_verdict_notes(problem, verdict, special),
         *_free_notes(problem, local, lines, shown, verdict),
+        *_tolerance_notes(problem),
     ]
     referenced = tuple(replace(line, reference=reference(line.key)) for line in shown)
     return Criteria(referenced, tuple(notes), verdict, stacked, grouped, max_ranks, pairs, local)
 
 
-def _pairs(problem: Problem) -> tuple[ComponentPair, ...]:
+def _pairs(problem: Problem, tolerance: float = TOLERANCE) -> tuple[ComponentPair, ...]:
     """Components that are alike, by the fitted densities where there are any."""
     if problem.factors is None:
         return ()
     if problem.fine is None:
-        return nearly_parallel_pairs(problem.factors, problem.parallel_cosine)
+        return nearly_parallel_pairs(problem.factors, problem.parallel_cosine, tolerance)
     # Of square roots of probabilities the cosine that means the same is the root: see PARALLEL_AFFINITY.
-    return nearly_parallel_pairs([np.sqrt(cells) for cells in problem.fine], problem.parallel_cosine**0.5)
+    roots = [np.sqrt(cells) for cells in problem.fine]
+    return nearly_parallel_pairs(roots, problem.parallel_cosine**0.5, tolerance)
 
 
 def _searches(problem: Problem) -> tuple[PartitionSearch, GroupingSearch | None]:
@@ -142,8 +143,10 @@ def _searches(problem: Problem) -> tuple[PartitionSearch, GroupingSearch | None]
     sizes = problem.n_bins, problem.rank
     # Random factors stand for almost every model.
     factors = problem.drawn[1] if problem.factors is None and problem.drawn is not None else problem.factors
-    stacks: FactorStacks | GenericStacks | None = None if factors is None else FactorStacks(factors)
-    products: FactorProducts | GenericProducts | None = None if factors is None else FactorProducts(factors)
+    stacks: FactorStacks | GenericStacks | None = None if factors is None else FactorStacks(factors, problem.tolerance)
+    products: FactorProducts | GenericProducts | None = (
+        None if factors is None else FactorProducts(factors, problem.tolerance)
+    )
     if problem.factors is None:
         stacks = GenericStacks(*sizes, stacks)  # type: ignore[arg-type]
         products = GenericProducts(*sizes, products)  # type: ignore[arg-type]
@@ -211,14 +214,14 @@ def _density_lines(problem: Problem, may_search: bool) -> list[ReportLine]:
     """
     if problem.fine is None:
         return []
-    noise = 0.0 if not problem.n_samples else problem.n_samples**-0.5
-    tolerance = max(_DENSITY_TOLERANCE, noise)
     n_cells = [len(cells) for cells in problem.fine]
-    products = FactorProducts(problem.fine, tolerance)
+    products = FactorProducts(problem.fine, problem.tolerance)
     model = GroupingSearch(n_cells, problem.rank, products, problem.fine, problem.known).best(None, may_search)
     found, required = _kruskal_cells(problem.rank, model)
     holds = problem.rank == 1 or (model.is_complete and not len(problem.empty) and model.is_kruskal)
-    return [_proof("densities", "Whole samples, densities", f"{found}, tolerance {tolerance:.2g}", required, holds)]
+    return [
+        _proof("densities", "Whole samples, densities", f"{found}, tolerance {problem.tolerance:.2g}", required, holds)
+    ]
 
 
 def _bounds(problem: Problem, search: PartitionSearch) -> tuple[dict[str, int], dict[str, bool]]:
@@ -335,8 +338,8 @@ def _necessary_lines(problem: Problem, pairs: Sequence[ComponentPair]) -> list[R
     n_free = len(problem.empty) * sum(size - 1 for size in problem.n_bins)
     lines.append(_necessary("weights", "Smallest weight", f"{problem.weights.min():.3g}", "> 0", n_free))
     if problem.rank > 1:
-        worst = max((pair for pair in pairs), key=lambda pair: len(pair.equal), default=None)
-        apart = len(problem.n_bins) - (0 if worst is None else len(worst.equal))
+        # Told apart by more than the uncertainty of the samples; only columns that are equal to rounding refute.
+        apart = len(problem.n_bins) - max((len(pair.equal) for pair in _pairs(problem, problem.tolerance)), default=0)
         n_free = max((pair.n_free_directions(problem.n_bins) for pair in pairs), default=0)
         value = f"all {apart} variables" if apart == len(problem.n_bins) else f"{apart} or more variables"
         lines.append(_necessary("distinct", "Any two components differ in", value, ">= 3 variables", n_free))
@@ -359,7 +362,11 @@ def _jacobian(problem: Problem) -> tuple[LocalIdentifiability | None, list[str]]
         reason = f"{len(problem.n_bins)} variables are more than {_MAX_JACOBIAN_VARIABLES}"
     elif model is not None and problem.n_parameters <= problem.max_parameters:
         try:
-            return local_identifiability(*model, known=problem.known), []
+            local = local_identifiability(*model, known=problem.known)
+            # Free to rounding, or not: between the two, the samples do not tell.
+            if problem.n_samples and not local.n_free_directions and local.singular_values[-1] <= problem.tolerance:
+                local = replace(local, tolerance=problem.tolerance, is_decided=False)
+            return local, []
         except SizeLimitError as error:
             reason = str(error).split(";")[0]
     return None, [
@@ -376,7 +383,7 @@ def _jacobian_line(problem: Problem, local: LocalIdentifiability | None) -> Repo
     n_free = local.n_free_directions
     full = "" if n_free else " (full: no other model nearby)"
     if not local.is_decided:
-        full = " or more (the rest is within rounding)"
+        full = " or more (the rest is not told from zero)"
     # Zeros are not printed: their digits are rounding, and another machine's are others.
     nonzero = local.singular_values[local.singular_values > local.tolerance]
     other = "other " if n_free else ""
@@ -432,6 +439,16 @@ def _verdict_notes(problem: Problem, verdict: str, special: dict[str, str]) -> l
     if verdict == OPEN:
         return list(dict.fromkeys(special.values()))[-1:]
     return []
+
+
+def _tolerance_notes(problem: Problem) -> list[str]:
+    """Note on the tolerance of all lines of a fit."""
+    if problem.n_samples is None:
+        return []
+    return [
+        f"Columns of a fit count as dependent within the uncertainty of its {problem.n_samples} samples: scaled to "
+        f"unit length, up to a singular value of {problem.tolerance:.2g}."
+    ]
 
 
 def _free_notes(

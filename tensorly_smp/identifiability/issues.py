@@ -39,7 +39,7 @@ class ComponentPair:
     near : tuple of int
         Variables in which the cosine of their columns exceeds the threshold.
     equal : tuple of int
-        Those of them in which the columns are equal to rounding.
+        Those of them in which the columns are equal, to rounding unless another tolerance is given.
     n_variables : int
         Of the model.
     """
@@ -73,7 +73,7 @@ class ComponentPair:
 
 
 def nearly_parallel_pairs(
-    factors: Sequence[np.ndarray], threshold: float = PARALLEL_COSINE
+    factors: Sequence[np.ndarray], threshold: float = PARALLEL_COSINE, tolerance: float = TOLERANCE
 ) -> tuple[ComponentPair, ...]:
     """Pairs of components with nearly parallel columns, those parallel in most variables first.
 
@@ -82,6 +82,8 @@ def nearly_parallel_pairs(
     factors : sequence of ndarray (n_bins[n], rank)
     threshold : float
         Cosine.
+    tolerance : float
+        Two columns are equal if the smaller singular value of both, scaled to unit length, is at most this.
 
     Returns
     -------
@@ -95,9 +97,9 @@ def nearly_parallel_pairs(
         unit = factor / np.linalg.norm(factor, axis=0)
         cosines = (unit.T @ unit)[first, second]
         # A cosine of one says equal to half of the digits only; the difference says it to all.
-        (close,) = np.nonzero(cosines > 1 - 1e-8)
+        (close,) = np.nonzero(cosines > 1 - max(1e-8, 2 * tolerance**2))
         difference = np.linalg.norm(unit[:, first[close]] - unit[:, second[close]], axis=0)
-        equal[n, close] = difference <= TOLERANCE
+        equal[n, close] = difference <= 2**0.5 * tolerance
         near[n] = (cosines > threshold) | equal[n]
     counts = near.sum(axis=0)
     order = [p for p in np.argsort(-counts, kind="stable") if counts[p]]
@@ -294,9 +296,9 @@ def _size_issues(sizes: Sequence[int], rank: int, known: Known) -> list[str]:
     if rank <= bound:
         return []
     return [
-        f"{rank} components are more than {bound}, the highest number that is known to be unique for almost every "
-        f"model of {'whole samples of ' * known.is_joint}these numbers of variables and bins. Use fewer components or "
-        f"more {more}, or see check_identifiability."
+        f"{rank} components are more than {bound}, up to which almost every model of "
+        f"{'whole samples of ' * known.is_joint}these numbers of variables and bins is guaranteed by theorems to be "
+        f"unique. Use fewer components or more {more}, or see check_identifiability."
     ]
 
 

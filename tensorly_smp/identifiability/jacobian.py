@@ -24,6 +24,7 @@ from scipy.linalg import eigh
 
 from tensorly_smp._support.representations import short_repr
 from tensorly_smp.exceptions import SizeLimitError
+from tensorly_smp.factors.empty import EMPTY_WEIGHT
 from tensorly_smp.identifiability.known import Known, symmetric_sums
 from tensorly_smp.identifiability.sweeps import Rows, joint_change, joint_jacobian, triples_change
 
@@ -40,7 +41,6 @@ _ZERO = float(np.finfo(float).eps ** (2 / 3))
 _ZERO_AGAIN = 10 * _ZERO
 # Eigenvalues of J'J, relative to the largest, that rounding may have made.
 _SUSPECT = 1e-6
-_SMALLEST_WEIGHT = float(np.finfo(float).eps)
 # Histograms of triples are swept one by one up to this number, and all at once beyond.
 _LISTED_TRIPLES = 2000
 
@@ -61,8 +61,8 @@ class LocalIdentifiability:
         far above rounding. "gram, small ones again": eigenvalues near rounding were replaced by singular values of J
         on their eigenvectors.
     is_decided : bool
-        False if small eigenvalues of J'J could not be looked at again at a bearable cost; the model may then be
-        locally unique although singular values are below the tolerance.
+        False if small eigenvalues of J'J could not be looked at again at a bearable cost, or are within the uncertainty
+        of the samples of a fit; the model may then be locally unique although singular values are below the tolerance.
     """
 
     singular_values: np.ndarray
@@ -96,7 +96,8 @@ def local_identifiability(
     Parameters
     ----------
     weights : ndarray (rank,)
-        Component weights, summing to one. A component of weight zero leaves its columns free.
+        Component weights, summing to one. A component of less than 1e-6 counts as
+        empty, and leaves its columns free.
     factors : sequence of ndarray (n_bins[n], rank)
         Conditional probabilities, columns summing to one.
     known : Known
@@ -184,7 +185,7 @@ class ScaledJacobian:
             self._sums = MarginSums(self.factors, known.margins, self._levels)
         self.total = self._sums.total()
         self.pairs = [self._sums.without(n) for n in range(len(factors))]
-        live = weights > _SMALLEST_WEIGHT
+        live = weights >= EMPTY_WEIGHT
         self.sizes = np.sqrt(np.diag(self.total))
         # (n_variables, rank); infinite where a column of J is zero: nothing is known, or the component is empty
         self.scales = np.array([np.sqrt(np.diag(pair)) for pair in self.pairs])

@@ -15,16 +15,20 @@ from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
+from tensorly_smp.factors.empty import EMPTY_WEIGHT
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.alike import AlikePair, alike_pairs, separations
 from tensorly_smp.identifiability.bounds import checked_sizes
 from tensorly_smp.identifiability.issues import n_parameters, variable_names
 from tensorly_smp.identifiability.known import KNOWN, Known
 from tensorly_smp.identifiability.rivals import describe_rivals
+from tensorly_smp.identifiability.stacked import TOLERANCE
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition, as_partition
 from tensorly_smp.marginals.triples import resolve_triples
 
+# Fitted factors are never asked for independence to more digits than this, however many samples there are.
+_FITTED_TOLERANCE = 1e-3
 # Random factors for sizes without data: no more entries, and no more columns, than these.
 _MAX_DRAWN_ENTRIES, _MAX_DRAWN_RANK = 5_000_000, 500
 _MAX_SIZE = 2**31  # of the rank, and of all bins together: beyond, bounds overflow
@@ -47,10 +51,10 @@ class Problem:
     weights, factors : ndarray (rank,) and tuple of ndarray (n_bins[n], rank), or None
         None if only sizes are given.
     fine : tuple of ndarray (n_cells, rank) or None
-        Probabilities of equally wide cells of fitted densities, where whole samples are known and the model has more
-        than its bins.
+        Probabilities of equally wide cells of fitted densities, where whole samples are known and some variable has
+        more than its bins: factors of discrete variables are the probabilities of their values.
     n_samples : int or None
-        Size of the sample that the densities were fitted to.
+        Size of the sample that the factors were fitted to; None if they are exact, or of an unknown number of samples.
     alike : tuple of AlikePair
         Pairs of components that samples tell apart in at most two variables, where densities were fitted to some.
     rivals : tuple of str
@@ -88,10 +92,17 @@ class Problem:
 
     @cached_property
     def empty(self) -> np.ndarray:
-        """Components without weight."""
+        """Components of next to no weight."""
         if self.weights is None:
             return np.zeros(0, dtype=int)
-        return np.flatnonzero(self.weights <= np.finfo(float).eps)
+        return np.flatnonzero(self.weights < EMPTY_WEIGHT)
+
+    @property
+    def tolerance(self) -> float:
+        """Singular values of unit columns that count as zero: rounding, or the uncertainty of the samples of a fit."""
+        if self.n_samples is None:
+            return TOLERANCE if self.fine is None else _FITTED_TOLERANCE
+        return max(_FITTED_TOLERANCE, max(self.n_samples, 1) ** -0.5)
 
 
 def read_problem(
@@ -118,11 +129,14 @@ def read_problem(
         None if subject is None or isinstance(subject, Marginals) else _read_model(subject, n_variables, n_bins, rank)
     )
     bins, components, names = _read_sizes(subject if factors is None else factors, n_variables, n_bins, rank)
+    from tensorly_smp.densities.spline_dataset import fine_probabilities
+
     dataset = getattr(subject, "result_", subject)
     rng = as_generator(random_state)
     found = _read_known(known, triples, patterns, dataset, recorded, len(bins), rng)
-    is_fit = found.is_joint and factors is not None and "spline" in getattr(dataset, "data_vars", ())
-    fine = _fine_probabilities(dataset, factors) if is_fit and factors is not None else None
+    is_smooth = found.is_joint and "spline" in getattr(dataset, "data_vars", ())
+    cells = fine_probabilities(dataset, factors) if is_smooth and factors is not None else None
+    n_samples = getattr(dataset, "attrs", {}).get("n_samples")
     return Problem(
         n_bins=bins,
         rank=components,
@@ -131,9 +145,9 @@ def read_problem(
         partition=None if partition is None else as_partition(partition, len(bins)),
         weights=None if factors is None else factors.weights,
         factors=None if factors is None else factors.factors,
-        fine=fine,
-        n_samples=int(dataset.attrs["n_samples"]) if is_fit and "n_samples" in dataset.attrs else None,
-        alike=() if fine is None or factors is None else _alike(dataset, fine, factors.weights),
+        fine=None if cells is None or bool(dataset["discrete"].all()) else tuple(cells),
+        n_samples=None if n_samples is None or factors is None else int(n_samples),
+        alike=() if cells is None or factors is None else _alike(dataset, cells, factors.weights),
         rivals=_rivals(dataset, names),
         drawn=_draw(bins, components, rng),
         parallel_cosine=_checked_cosine(parallel_cosine),
@@ -206,20 +220,14 @@ def _read_known(
     return found
 
 
-def _fine_probabilities(dataset: Any, factors: MixtureFactors) -> tuple[np.ndarray, ...] | None:
-    """Probabilities of fine cells of the densities of a fit."""
-    from tensorly_smp.densities.spline_dataset import fine_probabilities
-
-    fine = fine_probabilities(dataset, factors)
-    return None if fine is None else tuple(fine)
-
-
-def _alike(dataset: Any, fine: tuple[np.ndarray, ...], weights: np.ndarray) -> tuple[AlikePair, ...]:
+def _alike(dataset: Any, fine: Sequence[np.ndarray], weights: np.ndarray) -> tuple[AlikePair, ...]:
     """Pairs whose densities, but for those of two variables, would be one by Akaike's criterion."""
     if "n_samples" not in dataset.attrs or "n_parameters" not in dataset.attrs:
         return ()
     separation = separations(fine, weights, float(dataset.attrs["n_samples"]))
-    return tuple(alike_pairs(separation, weights, float(dataset.attrs["n_parameters"]) / len(weights)))
+    n_mixed = 0 if "mixed" not in dataset or dataset.attrs["is_product"] else int(dataset["mixed"].sum())
+    n_densities = float(dataset.attrs["n_parameters"]) - n_mixed * (n_mixed - 1)  # the rest are those of a matrix
+    return tuple(alike_pairs(separation, weights, n_densities / len(weights)))
 
 
 def _rivals(dataset: Any, names: Sequence[Hashable]) -> tuple[str, ...]:

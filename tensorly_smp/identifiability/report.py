@@ -391,9 +391,11 @@ def check_identifiability(
     Verdicts do not depend on the order of components, bins and variables; with more than 8 variables, or some triples
     only, and components that are alike in many variables, not all partitions are tried, so that a proof may be missed.
 
-    A fit with ``refine="smooth"`` is judged by its densities as well, by their products over three groups of variables.
-    They count as independent if no unit combination of them is shorter than 1 / sqrt(n_samples), or 1e-3 if that is
-    larger: fitted densities are always independent to rounding.
+    A fit with ``refine="smooth"`` is judged by its densities as well, by their products over three groups of variables;
+    one of discrete variables alone by the probabilities of their values. Columns of fitted factors are always
+    independent to rounding: in every line of a fit they count as independent if no unit combination of them is shorter
+    than 1 / sqrt(n_samples), or 1e-3 if that is larger, while directions are free only if they are to rounding. Other
+    factors are exact. Components of less than 1e-6 weight count as empty.
 
     References are printed with every line. E. S. Allman, C. Matias and J. A. Rhodes, 2009, for whole samples.
     J. B. Kruskal, 1977. S. E. Leurgans, R. T. Ross and R. B. Abel, 1993. L. Chiantini and G. Ottaviani, 2012.

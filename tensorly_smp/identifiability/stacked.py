@@ -45,7 +45,7 @@ class StackedFactor:
     variables : tuple of int
         Positions of the variables.
     rank : int
-        Singular values above 3.7e-11.
+        Singular values above the tolerance: 3.7e-11, or the uncertainty of samples if the factors were fitted to some.
     k_rank : KruskalRank
         Every so many columns are independent; ``k_rank.is_exact`` is False for a certified lower bound.
     condition : float
@@ -120,7 +120,8 @@ class FactorProducts(FactorStacks):
     def _describe(self, variables: tuple[int, ...], max_combinations: int) -> StackedFactor:
         if self.usual_rank(variables) == self.rank:
             values = np.linalg.eigvalsh(np.exp(self._logs[list(variables)].sum(axis=0)))
-            if values[0] > _CLEAR_GRAM * values[-1]:
+            # The square of the smallest singular value, which that of no subset of the columns is below.
+            if values[0] > max(_CLEAR_GRAM * values[-1], self.tolerance**2):
                 condition = float(np.sqrt(values[-1] / values[0]))
                 return StackedFactor(variables, self.rank, KruskalRank(self.rank), condition)
         found = super()._describe(variables, max_combinations)
@@ -296,7 +297,7 @@ class PartitionSearch:
         outside = set(range(len(self.n_bins))) - inside
         if not outside or self.cosines is None:
             return tuple(sorted(outside))
-        return undetermined_variables(inside, self.cosines, self.triples)
+        return undetermined_variables(inside, self.cosines, self.triples, getattr(self.stacks, "tolerance", TOLERANCE))
 
     def _most_telling(self, models: Iterable[StackedModel]) -> StackedModel:
         goal = self._goal()
@@ -432,7 +433,9 @@ def missing_blocks(partition: Partition, known: set[tuple[int, ...]] | None) -> 
     return sum(tuple(sorted(block)) not in known for block in product(*partition))
 
 
-def undetermined_variables(inside: set[int], cosines: np.ndarray, triples: np.ndarray | None) -> tuple[int, ...]:
+def undetermined_variables(
+    inside: set[int], cosines: np.ndarray, triples: np.ndarray | None, tolerance: float = TOLERANCE
+) -> tuple[int, ...]:
     """Variables that do not follow from others whose factors are unique.
 
     With w and the factors of a set of variables known, X_jkm for j, k in the set is linear in A_m: it is unique if the
@@ -446,6 +449,8 @@ def undetermined_variables(inside: set[int], cosines: np.ndarray, triples: np.nd
         Of :func:`unit_grams`.
     triples : ndarray of int (n_triples, 3) or None
         The known triples; None: all.
+    tolerance : float
+        Singular values of unit columns at most this large count as zero.
     """
     inside = set(inside)
     outside = set(range(len(cosines))) - inside
@@ -453,7 +458,7 @@ def undetermined_variables(inside: set[int], cosines: np.ndarray, triples: np.nd
         grams = cosines[sorted(inside)]
         # e2, the sum over pairs of the products of the Gram matrices, entry by entry.
         pairs = (grams.sum(axis=0) ** 2 - (grams**2).sum(axis=0)) / 2
-        return () if not outside or _is_regular(pairs) else tuple(sorted(outside))
+        return () if not outside or _is_regular(pairs, tolerance) else tuple(sorted(outside))
     while outside:
         sums: dict[int, np.ndarray] = {}
         for triple in triples.tolist():
@@ -461,7 +466,7 @@ def undetermined_variables(inside: set[int], cosines: np.ndarray, triples: np.nd
             if len(new) == 1:
                 j, k = (n for n in triple if n != new[0])
                 sums[new[0]] = sums.get(new[0], 0.0) + cosines[j] * cosines[k]
-        found = {n for n, gram in sums.items() if _is_regular(gram)}
+        found = {n for n, gram in sums.items() if _is_regular(gram, tolerance)}
         if not found:
             break
         inside |= found
@@ -485,6 +490,7 @@ def unit_grams(factors: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([unit.T @ unit for unit in units])
 
 
-def _is_regular(gram: np.ndarray) -> bool:
+def _is_regular(gram: np.ndarray, tolerance: float) -> bool:
+    """True if columns of this Gram matrix, all of the same length, are independent."""
     values = np.linalg.eigvalsh(gram)
-    return bool(values[0] > _GRAM_TOLERANCE * values[-1])
+    return bool(values[0] > max(_GRAM_TOLERANCE * values[-1], tolerance**2 * gram[0, 0]))

@@ -43,6 +43,7 @@ def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixin
     dataset = dataset.assign(
         {name: (dims, array, {"long_name": text}) for name, (dims, array, text) in contents.items()}
     )
+    dataset = _with_parameters(dataset, 0 if found.is_product else len(mixed) * (len(mixed) - 1))
     dataset = dataset.assign_coords(
         source=dataset["variable"].values.copy(),
         unmixing_start=np.array(list(found.criteria)),
@@ -59,6 +60,15 @@ def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixin
 
 def without_unmixing(dataset: xr.Dataset) -> xr.Dataset:
     """The Dataset of the sources alone."""
-    kept = dataset.drop_vars([name for name in dataset.variables if name in EXTRA])
-    kept.attrs = {name: value for name, value in dataset.attrs.items() if name not in EXTRA_ATTRIBUTES}
+    n_mixed = int(dataset["mixed"].sum())
+    kept = _with_parameters(dataset, 0 if dataset.attrs["is_product"] else -n_mixed * (n_mixed - 1))
+    kept = kept.drop_vars([name for name in dataset.variables if name in EXTRA])
+    kept.attrs = {name: value for name, value in kept.attrs.items() if name not in EXTRA_ATTRIBUTES}
     return kept
+
+
+def _with_parameters(dataset: xr.Dataset, n_more: int) -> xr.Dataset:
+    """The Dataset with more parameters, of the solution and its rivals: the free entries of the matrix."""
+    if "rival_n_parameters" in dataset:
+        dataset = dataset.assign(rival_n_parameters=dataset["rival_n_parameters"] + n_more)
+    return dataset.assign_attrs(n_parameters=dataset.attrs["n_parameters"] + n_more)

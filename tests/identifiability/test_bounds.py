@@ -1,4 +1,5 @@
 from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -80,6 +81,38 @@ def test_order_of_variables_does_not_matter(n_bins, criterion):
 )
 def test_known_values(n_variables, n_bins, criterion, expected):
     assert max_identifiable_rank(n_variables, n_bins, criterion) == expected
+
+
+@pytest.mark.parametrize(
+    ("n_bins", "expected"),
+    [
+        ([2] * 8 + [3] * 2, 32),  # groups of 2, 32 and 36 states
+        ([2] * 6 + [3] * 6, 144),  # 2, 144 and 162
+        ([2, 2, 2, 3, 7, 3, 7, 2, 2, 2], 112),  # 2, 112 and 126
+        ([2] * 1001, 2**500),  # 2, 2^500 and 2^500
+        ([2, 3] + [7] * 999, 3 * 7**499),  # 2, 3 7^499 and 7^500
+    ],
+    ids=["eight-two", "six-six", "ten", "equal", "odd"],
+)
+def test_best_grouping_of_many_variables(n_bins, expected):
+    assert max_identifiable_rank(len(n_bins), n_bins, "joint") == expected
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from([2, 3, 4, 5, 11, 50]), min_size=3, max_size=7))
+def test_best_of_all_groupings(n_bins):
+    groupings = {
+        tuple(prod(size for size, label in zip(n_bins, labels, strict=True) if label == s) for s in range(3))
+        for labels in product(range(3), repeat=len(n_bins))
+        if len(set(labels)) == 3
+    }
+    found = max_identifiable_rank(len(n_bins), n_bins, "joint")
+    # Kruskal's condition holds at the rank for some grouping, and at the next one for none.
+    for rank, holds in ((found, True), (found + 1, False)):
+        assert any(2 * rank + 2 <= sum(min(states, rank) for states in group) for group in groupings) == holds
+    partition = best_partition(len(n_bins), n_bins, "joint")
+    assert max_identifiable_rank(len(n_bins), n_bins, "joint", partition) == found
+    assert sorted(sum(partition, ())) == list(range(len(n_bins)))
 
 
 def test_given_partition():

@@ -147,9 +147,10 @@ def test_special_model_does_not_borrow_from_almost_every_model():
     assert "does not speak for this one" in str(special)
 
 
-def test_empty_component():
+@pytest.mark.parametrize("weight", [0.0, 1e-17, 3e-16, 9e-7])
+def test_empty_component(weight):
     model = random_model([4, 3, 5], 3)
-    report = check_identifiability(MixtureFactors(np.array([0.4, 0.6, 0.0]), model.factors))
+    report = check_identifiability(MixtureFactors(np.array([0.4, 0.6 - weight, weight]), model.factors))
     assert report.verdict == report["weights"].verdict == report["jacobian"].verdict == free(3 + 2 + 4)
     assert report["kruskal"].verdict == OPEN
     assert "Components without weight (2)" in str(report)

@@ -48,10 +48,20 @@ def test_classes_of_binary_items(n_items, rank):
     assert at_model.verdict == at_model["joint"].verdict == at_model["jacobian"].verdict == UNIQUE
 
 
-def test_four_items_and_three_classes_leave_one_direction():
+@pytest.fixture(scope="module")
+def four_items():
+    rng = np.random.default_rng(0)
+    probabilities = np.array([[0.9, 0.2, 0.6], [0.8, 0.3, 0.1], [0.15, 0.85, 0.5], [0.7, 0.1, 0.4]])
+    return (rng.random((2000, 4)) < probabilities[:, rng.integers(3, size=2000)].T).astype(float)
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_four_items_and_three_classes_leave_one_direction(four_items):
     for report in (
         smp.check_identifiability(4, 2, 3, known="samples"),
         smp.check_identifiability(random_model([2] * 4, 3), known="samples"),
+        smp.SmoothProductMixture(3, n_init=1, random_state=0).fit(four_items).identifiability_,
+        smp.SmoothProductMixture(3, refine="em", n_bins=2, n_init=1, random_state=0).fit(four_items).identifiability_,
     ):
         assert report.verdict == "not identifiable: 1 free direction"
         assert report["counting"].verdict == ""
@@ -151,6 +161,31 @@ def test_densities_count_as_independent_only_beyond_noise():
     alike = result.assign(spline=result.spline.where(result.component == 0, result.spline.isel(component=0) + 1e-6))
     line = smp.check_identifiability(alike)["densities"]
     assert line.verdict == OPEN
+
+
+@pytest.mark.parametrize(("refine", "n_bins"), [("smooth", 2), ("smooth", 15), ("em", 2), (None, 2)])
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_components_that_are_equal_in_one_of_three_variables_are_not_proved_unique(refine, n_bins):
+    rng = np.random.default_rng(5)
+    z = rng.integers(3, size=400)
+    X = rng.normal(size=(400, 3)) + 5 * np.array([[0, 0, 1], [0, 1, 2], [0, 2, 1]]).T[z]
+    report = smp.SmoothProductMixture(3, refine=refine, n_bins=n_bins, random_state=0).fit(X).identifiability_
+    (first,) = (stack for stack in report.stacked if 0 in stack.variables)
+    assert (first.variables, first.k_rank) == ((0,), 1)
+    assert not report.is_unique
+    assert report["distinct"].value == "2 or more variables"
+    assert "within the uncertainty of its 400 samples" in " ".join(str(report).split())
+
+
+def test_directions_of_a_fit_are_free_to_rounding_and_settled_beyond_noise():
+    X = smp.datasets.make_smooth_mixture("gaussian", 400, n_variables=4, n_components=2, random_state=0).X
+    result = smp.SmoothProductMixture(2, refine="em", n_bins=6, n_init=1, random_state=0).fit(X).result_
+    first, second = (result.factors.isel(component=r) for r in range(2))
+    for share, verdict, n_free in ((0.0, not_identifiable(1 + 4 * 5), 1 + 4 * 5), (0.02, OPEN, None)):
+        alike = first + share * (second - first)
+        report = smp.check_identifiability(result.assign(factors=result.factors.where(result.component == 0, alike)))
+        assert (report.verdict, report.n_free_directions) == (verdict, n_free)
+        assert report["distinct"].value == "0 or more variables"
 
 
 # ---- warnings of fits ----
