@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorly_smp.codes.binning import choose_binning
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.densities.logspline import background_share, smooth_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
@@ -33,7 +32,7 @@ def measure(kind: str, rank: int, n_samples: int, seed: int) -> tuple[float, flo
     X, _, truth = make_smooth_mixture(kind, n_samples, N_VARIABLES, rank, random_state=seed)
     new, _ = truth.sample(N_NEW, random_state=1000 + seed)
     posterior, expected = truth.posterior(X), truth.logpdf(new)
-    cells = choose_cells(X, rank, choose_binning(X).edges)
+    cells = choose_cells(X, rank)
 
     def on_other(chosen: Cells) -> CellSamples:
         return CellSamples.assign_to_grid(X, chosen)

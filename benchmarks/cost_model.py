@@ -113,7 +113,7 @@ def measure(n_samples: int, n_variables: int, rank: int) -> dict[str, float]:
         samples = reading.read_chunks(array)
         binning = smp.choose_binning(samples.subsample.values, N_BINS)
         codes = encode_chunks(samples, binning)
-        cells = choose_cells(samples.subsample.values, rank, binning.edges)
+        cells = choose_cells(samples.subsample.values, rank)
         on_grid = ChunkedCellSamples.assign_to_grid(samples, cells)
         found = {
             "read": timed(lambda: reading.read_chunks(array)),

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorly_smp.codes.binning import choose_binning
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.densities import logspline
 from tensorly_smp.densities.mixture_density import MixtureDensity
@@ -43,7 +42,7 @@ def measure(kind, n_samples, seed, settings):
     X, _, mixture = make_smooth_mixture(kind, n_samples, N_VARIABLES, RANK, random_state=seed)
     new, _ = mixture.sample(N_NEW, random_state=seed + 1000)
     posterior, truth = mixture.posterior(X), mixture.logpdf(new)
-    on_grid = choose_cells(X, RANK, choose_binning(X).edges)
+    on_grid = choose_cells(X, RANK)
     results = []
     for criterion, n_basis in settings:
         cells = on_grid if n_basis is None else replace(on_grid, basis=spline_basis(n_basis))

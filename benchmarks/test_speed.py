@@ -59,15 +59,15 @@ def test_em_pass(benchmark):
 
 
 def test_samples_in_cells(benchmark, samples):
-    X, codes = samples
-    cells = choose_cells(X, bench_table.RANK, codes.binning.edges)
+    X, _ = samples
+    cells = choose_cells(X, bench_table.RANK)
     benchmark(cells.membership, X)
 
 
 @pytest.mark.usefixtures("variant")
 def test_m_step(benchmark, samples):
-    X, codes = samples
-    on_grid = CellSamples.assign_to_grid(X, choose_cells(X, bench_table.RANK, codes.binning.edges))
+    X, _ = samples
+    on_grid = CellSamples.assign_to_grid(X, choose_cells(X, bench_table.RANK))
     expected = on_grid.counts_from_posterior(np.random.default_rng(0).dirichlet(np.ones(bench_table.RANK), len(X)))
     penalty, mixture = on_grid.choose(expected, "reml")
     benchmark(on_grid.maximize, expected, mixture, penalty)

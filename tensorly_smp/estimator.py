@@ -127,8 +127,9 @@ class SmoothProductMixture(FittedMixture):
         Bounds of variables, such as ``{"price": (0, None)}``, for densities that may end there with a cliff. With
         ``refine="smooth"`` only.
     discrete : sequence of names, optional
-        Variables that keep a histogram, with ``refine="smooth"`` only: one bin for each value, if these are at most
-        20 or as many as the bins asked for. By default those with few distinct values, see ``result_.discrete``.
+        Variables that have a probability for each of their values, those in the samples of the fit, and no density. By
+        default those with few distinct values, see ``result_.discrete``, unless bins are given and `refine` is None or
+        "em". A `Binning` may list the values, more than the samples have; of discrete variables its edges are not used.
     max_iter : int, default 1000
         Sweeps per start, and passes of the refinement.
     tol : float, default 1e-6
@@ -153,18 +154,19 @@ class SmoothProductMixture(FittedMixture):
     Attributes
     ----------
     result_ : xarray.Dataset
-        weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), loss,
-        change and seconds (sweep), start_loss and start_status (start), start_trace (start, start_sweep), the loss of
-        each; for searches a sweep is a round, and the loss minus their objective; triples (triple, mode) unless all
-        were factorized; patterns (pattern, variable) of entries observed together where no sample is complete; units
-        (variable) where X has any; attributes of plain types. Components are sorted by decreasing weight. With
-        ``refine="smooth"`` also the splines of the log densities, their penalties, which variables are discrete and the
-        values of their bins (categories), the log-likelihood (em_pass) and of every candidate (candidate) the criterion
-        by which they were compared (start_criterion), the agreement of its clusters with the best (candidate_agreement)
-        and how it was found (candidate_origin); weights and factors are the refined ones. If there are rivals (rival),
-        see :meth:`rivals`: their criterion less that of this solution and its standard deviation (rival_criterion,
-        rival_deviation), number among the candidates, agreement and overlap of clusters (rival_candidate,
-        rival_agreement, rival_overlap), weights (rival_weights) and all that makes the model.
+        weights (component), factors (variable, bin, component), edges (variable, edge), n_bins (variable), discrete
+        (variable) and the values of discrete variables (categories: variable, bin), of which `factors` are the
+        probabilities; loss, change and seconds (sweep), start_loss and start_status (start), start_trace (start,
+        start_sweep), the loss of each; for searches a sweep is a round, and the loss minus their objective; triples
+        (triple, mode) unless all were factorized; patterns (pattern, variable) of entries observed together where no
+        sample is complete; units (variable) where X has any; attributes of plain types. Components are sorted by
+        decreasing weight. With ``refine="smooth"`` also the splines of the log densities, their penalties, the
+        log-likelihood (em_pass) and of every candidate (candidate) the criterion by which they were compared
+        (start_criterion), the agreement of its clusters with the best (candidate_agreement) and how it was found
+        (candidate_origin); weights and factors are the refined ones. If there are rivals (rival), see :meth:`rivals`:
+        their criterion less that of this solution and its standard deviation (rival_criterion, rival_deviation), number
+        among the candidates, agreement and overlap of clusters (rival_candidate, rival_agreement, rival_overlap),
+        weights (rival_weights) and all that makes the model.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -293,7 +295,16 @@ class SmoothProductMixture(FittedMixture):
         verbose = checked_verbose(self.verbose)
         began = time.perf_counter()
         data = self._training_data(X, sample_weight, verbose)
-        variables = Variables.of(data.subsample, self.support, self.discrete, data.subsample_weights)
+        variables = Variables.of(
+            data.subsample,
+            self.support,
+            self.discrete,
+            data.subsample_weights,
+            binning=self.binning,
+            # Bins of the user that are fitted themselves stay as they are.
+            detects=self.refine == "smooth" or not isinstance(self.binning, Binning),
+            distinct_values=data.distinct_values,
+        )
         density = self._density_name()
         binning = self._chosen_binning(data, variables, density)
         with dask_progress(verbose if is_chunked(X) else 0, "encoding samples"):
@@ -361,7 +372,7 @@ class SmoothProductMixture(FittedMixture):
             if repeated := repeated_value_warning(subsample, variables.discrete, weights):
                 warn(repeated)
         else:
-            binning = discretization.bins(subsample, weights)
+            binning = discretization.bins(subsample, weights, variables)
         if density == "sinc":
             try:
                 binning.require_uniform()
@@ -655,9 +666,8 @@ class SmoothProductMixture(FittedMixture):
                 f'density="logspline" with refine={shown(self.refine)}; expected refine="smooth", which fits them. '
                 'For log-splines from other factors: reconstruct_density(factors, method="logspline", samples=X).'
             )
-        for name in ("support", "discrete"):
-            if getattr(self, name) is not None and self.refine != "smooth":
-                raise InvalidInputError(f'{name} with refine={shown(self.refine)}; expected refine="smooth".')
+        if self.support is not None and self.refine != "smooth":
+            raise InvalidInputError(f'support with refine={shown(self.refine)}; expected refine="smooth".')
         checked_callback(self.callback, "a CPTensor and a loss")
         if not is_one_of(self.n_init, ("auto",)):
             checked_integer(self.n_init, "n_init", 1)

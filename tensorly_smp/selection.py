@@ -146,7 +146,7 @@ def fit_whole(job: Job, rank: int, searched: Searched | None) -> CandidateFit:
         fit.n_parameters = float(model.n_parameters_ if is_counted else _n_probabilities(job, model, rank))
         fit.binning = model.binning_
         if "discrete" in model.result_:
-            fit.discrete = [job.variables[n] for n in np.flatnonzero(model.result_["discrete"].values)]
+            fit.discrete = list(model.binning_.values)
         if "candidate_origin" in model.result_:
             fit.origin = str(model.result_["candidate_origin"].values[model.result_.attrs["best_candidate"]])
     return fit

@@ -208,7 +208,7 @@ class UnmixedProductMixture(FittedMixture):
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
         density = self._unmixed_density
         sources = density.to_sources(data.samples.values)
-        of_sources = density.sources, data.weights, data.discrete, density.variables
+        of_sources = density.sources, data.weights, list(data.discrete), density.variables
         if dependent := dependence_warning(sources, *of_sources, are_sources=True):
             warn(dependent)
         logger.info(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from tensorly_smp.codes.edges import (
     are_crowded,
     bounds_of,
     checked_edges,
+    checked_values,
+    edges_between,
     have_equal_widths,
     is_constant,
     quantile_edges,
@@ -46,21 +48,25 @@ _SHOWN = 12  # variables in the text representation
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Binning:
-    """Edges of the intervals of every variable.
+    """Edges of the intervals of every variable, or the values of a discrete one.
 
     Bin ``i`` holds the values from ``edges[i]`` up to, and without, ``edges[i + 1]``; the last bin holds its right edge
-    too. Two binnings are equal if their edges and names are.
+    too. A discrete variable has a bin for each of its values, and any other value is in the bin of the nearest. Two
+    binnings are equal if their edges, names and values are.
 
     Attributes
     ----------
     edges : tuple of ndarray (n_bins + 1,)
-        Strictly increasing, finite, float64, read-only; in the variable's own unit. At least two bins each.
+        Strictly increasing, finite, float64, read-only; in the variable's own unit. At least two bins each. Those of
+        discrete variables need not be given (None): they are midway between the values.
     variables : tuple of hashable
         One name per variable; "x0", "x1", ... by default.
     strategy : str
         How the edges were chosen: "uniform", "quantile" or "given".
     constant : frozenset of hashable
         Variables of which `choose_binning` has said that they take a single value.
+    values : mapping from name to ndarray (n_bins,)
+        Values of the discrete variables, in increasing order, at least one each; read-only.
 
     Raises
     ------
@@ -77,12 +83,15 @@ class Binning:
     Binning(2 variables, strategy='given')
       'age'   2 bins  0 .. 2
       'dose'  2 bins  0 .. 10
+    >>> smp.Binning(([0, 1, 2], None), ("age", "items"), values={"items": [0, 1, 10]}).n_bins
+    (2, 3)
     """
 
     edges: tuple[np.ndarray, ...]
     variables: tuple[Hashable, ...] = ()
     strategy: str = "given"
     constant: frozenset[Hashable] = frozenset()
+    values: Mapping[Hashable, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -103,9 +112,15 @@ class Binning:
             raise InvalidInputError(f"Variable name(s) {list_names(repeated_names(names))} occur more than once.")
         if not is_one_of(self.strategy, ("uniform", "quantile", "given")):
             raise InvalidInputError(f"strategy is {shown(self.strategy)}; expected 'uniform', 'quantile' or 'given'.")
-        edges = tuple(checked_edges(each, name) for each, name in zip(sets_of_edges, names, strict=True))
-        if unknown := constant - set(names):
-            raise InvalidInputError(f"Constant is {list_names(unknown)}; expected names of variables.")
+        for what, known in (("Constant", constant), ("values", self.values)):
+            if unknown := set(known) - set(names):
+                raise InvalidInputError(f"{what} names {list_names(unknown)}; expected names of variables.")
+        values = {name: checked_values(each, name) for name, each in self.values.items()}
+        edges = tuple(
+            checked_edges(edges_between(values[name]), name, 1) if name in values else checked_edges(each, name)
+            for each, name in zip(sets_of_edges, names, strict=True)
+        )
+        object.__setattr__(self, "values", values)
         object.__setattr__(self, "variables", names)
         object.__setattr__(self, "constant", constant)
         object.__setattr__(self, "edges", edges)
@@ -150,8 +165,14 @@ class Binning:
 
     @property
     def centers(self) -> tuple[np.ndarray, ...]:
-        """Midpoints of the bins, ndarray (n_bins,) per variable."""
-        return tuple(edges[:-1] + np.diff(edges) / 2 for edges in self.edges)
+        """Midpoints of the bins, or the values of a discrete variable, ndarray (n_bins,) per variable."""
+        pairs = zip(self.variables, self.edges, strict=True)
+        return tuple(self.values.get(name, edges[:-1] + np.diff(edges) / 2) for name, edges in pairs)
+
+    @property
+    def discrete(self) -> dict[int, np.ndarray]:
+        """Values (n_bins,) of the discrete variables, by their positions."""
+        return {n: self.values[name] for n, name in enumerate(self.variables) if name in self.values}
 
     @property
     def is_uniform(self) -> tuple[bool, ...]:
@@ -159,11 +180,12 @@ class Binning:
         return tuple(have_equal_widths(edges) for edges in self.edges)
 
     def require_uniform(self) -> None:
-        """Raise NonUniformBinsError, naming the variables, unless every variable has bins of equal width.
+        """Raise NonUniformBinsError, naming the variables, unless every continuous variable has bins of equal width.
 
         Sinc interpolation of a CDF needs its values at equally spaced points.
         """
-        uneven = [name for name, uniform in zip(self.variables, self.is_uniform, strict=True) if not uniform]
+        pairs = zip(self.variables, self.is_uniform, strict=True)
+        uneven = [name for name, uniform in pairs if not uniform and name not in self.values]
         if uneven:
             raise NonUniformBinsError(
                 f"Sinc reconstruction needs bins of equal width; those of variable(s) {list_names(uneven)} differ "
@@ -173,7 +195,8 @@ class Binning:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Binning):
             return NotImplemented
-        return self.variables == other.variables and all(map(np.array_equal, self.edges, other.edges))
+        is_same = self.variables == other.variables and self.values.keys() == other.values.keys()
+        return is_same and all(map(np.array_equal, self.edges, other.edges))
 
     def __hash__(self) -> int:
         return hash((self.variables, self.n_bins))
@@ -282,6 +305,7 @@ def binning_of_values(
     range: Any = None,
     coverage: float | None = None,
     weights: np.ndarray | None = None,
+    discrete: Mapping[Hashable, np.ndarray] | None = None,
 ) -> tuple[Binning, list[TensorlySmpWarning]]:
     """The intervals of :func:`choose_binning`, and its warnings, which are for the caller to give or to leave.
 
@@ -294,6 +318,8 @@ def binning_of_values(
         As for :func:`choose_binning`.
     weights : ndarray (n_samples,), optional
         Positive.
+    discrete : mapping from name to ndarray (n_values,), optional
+        Values of discrete variables, which need no bins.
 
     Returns
     -------
@@ -306,14 +332,20 @@ def binning_of_values(
     ranges = _resolve_ranges(range, names)
     share = _checked_coverage(coverage)
     _refuse_unobserved(values, names, ranges)
-    edges = []
+    edges: list[Any] = []
     constant: list[Hashable] = []
+    discrete = discrete or {}
     stretched: list[Hashable] = []
     found: list[TensorlySmpWarning] = []
     for column, name, count, limits in zip(values.T, names, counts, ranges, strict=True):
         present = ~np.isnan(column)
         observed = column[present]
         own = None if weights is None else weights[present]
+        if name in discrete:
+            edges.append(None)
+            if len(discrete[name]) == 1:
+                constant.append(name)
+            continue
         low, high = bounds_of(observed, limits, share, count, name, own)
         spaced = np.linspace(low, high, count + 1)
         edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count, own))
@@ -328,11 +360,11 @@ def binning_of_values(
         found.append(_outlier_warning(stretched))
     if constant:
         found.append(_constant_warning(constant, values, names))
-    binning = Binning(tuple(edges), tuple(names), strategy, frozenset(constant))
+    binning = Binning(tuple(edges), tuple(names), strategy, frozenset(constant), discrete)
     merged = {
         name: n_made
         for name, n_made, count, pair in zip(names, binning.n_bins, counts, ranges, strict=True)
-        if n_made < count and name not in constant and pair == (None, None)
+        if n_made < count and name not in {*constant, *discrete} and pair == (None, None)
     }
     if merged:
         found.append(_merged_warning(merged))

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
+from tensorly_smp._support.checks import MOST_BINS, float_array
 from tensorly_smp._support.representations import reason, shown
+from tensorly_smp.codes.categories import middles
 from tensorly_smp.codes.weighted_values import counted_values, quantiles
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
@@ -145,7 +147,30 @@ def quantile_edges(
     return np.concatenate(([low], middles[np.unique(nearest)], [high]))
 
 
-def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
+def checked_values(values: Any, name: Hashable) -> np.ndarray:
+    """Read-only float64 copy of the values of a discrete variable."""
+    array = np.array(float_array(values, f"values of variable {shown(name)}"))
+    if array.ndim != 1 or not len(array) or not np.isfinite(array).all() or not (array[1:] > array[:-1]).all():
+        raise InvalidInputError(
+            f"Values of variable {shown(name)} are {shown(values)}; expected finite numbers in increasing order."
+        )
+    if len(array) > MOST_BINS:
+        raise SizeLimitError(
+            f"Variable {shown(name)} has {len(array)} values; expected at most {MOST_BINS} of a discrete variable. "
+            "Leave it out of discrete: so many values are as good as continuous."
+        )
+    array.flags.writeable = False
+    return array
+
+
+def edges_between(values: np.ndarray) -> np.ndarray:
+    """Edges (n_values + 1,) of one bin for each value: the middles, and the outermost values."""
+    if len(values) == 1:
+        return np.array(_around(float(values[0]), float(values[0]), 1))
+    return np.concatenate([values[:1], middles(values), values[-1:]])
+
+
+def checked_edges(edges: Any, name: Hashable, fewest_bins: int = 2) -> np.ndarray:
     """Read-only float64 copy of valid edges."""
     try:
         array = np.array(edges)
@@ -154,7 +179,7 @@ def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidTypeError(f"Edges of variable {shown(name)} are not real numbers: {reason(error)}.") from error
     array = array.astype(np.float64)
-    if array.ndim != 1 or len(array) < 3:
+    if array.ndim != 1 or len(array) <= fewest_bins:
         raise InvalidInputError(
             f"Edges of variable {shown(name)} have shape {array.shape}; expected (n_bins + 1,) with at least 2 bins."
         )

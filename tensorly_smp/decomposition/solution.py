@@ -20,17 +20,24 @@ from tensorly_smp.factors.backend import Tensor
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import SweepTrace
 
+_LONG_NAMES = {
+    "edges": "bin edges, in the unit of the variable; NaN of discrete variables",
+    "discrete": "whether the variable is discrete: its bins are its values",
+    "categories": "values of a discrete variable, in increasing order; factors are their probabilities",
+}
+
 
 def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
-    """Weights, factors and, where known, edges.
+    """Weights, factors and, where known, edges of the bins and values of discrete variables.
 
     Variables with fewer bins than others are padded with NaN: ``n_bins`` tells how many are real.
 
     Returns
     -------
     Dataset
-        ``weights`` (component), ``factors`` (variable, bin, component), ``n_bins`` (variable) and ``edges``
-        (variable, edge).
+        ``weights`` (component), ``factors`` (variable, bin, component), ``n_bins`` (variable). With a binning also
+        ``edges`` (variable, edge), NaN of discrete variables; ``discrete`` (variable), 1 for these; and ``categories``
+        (variable, bin), their values, of which ``factors`` are the probabilities.
     """
     model = factors.to_numpy()
     most = max(model.n_bins)
@@ -45,8 +52,14 @@ def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
     }
     coords = {"variable": plain_coordinate(names), "bin": np.arange(most), "component": np.arange(model.rank)}
     if model.binning is not None:
-        edges = padded_rows(model.binning.edges)
-        data["edges"] = (("variable", "edge"), edges, {"long_name": "bin edges, in the unit of the variable"})
+        discrete = model.binning.discrete
+        none = np.empty(0)
+        rows = [none if n in discrete else each for n, each in enumerate(model.binning.edges)]
+        values = [discrete.get(n, none) for n in range(model.n_variables)]
+        is_discrete = np.isin(np.arange(model.n_variables), list(discrete)).astype(np.int8)
+        data["edges"] = (("variable", "edge"), padded_rows(rows, most + 1), {"long_name": _LONG_NAMES["edges"]})
+        data["discrete"] = ("variable", is_discrete, {"long_name": _LONG_NAMES["discrete"]})
+        data["categories"] = (("variable", "bin"), padded_rows(values, most), {"long_name": _LONG_NAMES["categories"]})
         coords["edge"] = np.arange(most + 1)
     dataset = xr.Dataset(data, coords)
     if model.binning is not None:
@@ -85,14 +98,20 @@ def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | No
         edges = dataset["edges"].transpose("variable", "edge").values
         names = dataset["variable"].values.tolist() if variables is None else variables
         strategy = str(dataset.attrs.get("binning_strategy", "given"))
-        binning = Binning(tuple(e[: i + 1] for e, i in zip(edges, n_bins, strict=True)), tuple(names), strategy)
+        values: dict[Hashable, np.ndarray] = {}
+        if "discrete" in dataset:
+            categories = dataset["categories"].transpose("variable", "bin").values
+            positions = np.flatnonzero(dataset["discrete"].values).tolist()
+            values = {names[n]: categories[n, : n_bins[n]] for n in positions}
+        rows = tuple(e[: i + 1] for e, i in zip(edges, n_bins, strict=True))
+        binning = Binning(rows, tuple(names), strategy, values=values)
     columns = tuple(np.array(a[:i], order="C") for a, i in zip(padded, n_bins, strict=True))
     return MixtureFactors(np.array(dataset["weights"].values), columns, binning)
 
 
-def padded_rows(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Rows of different lengths as one matrix, NaN after the end of each."""
-    padded = np.full((len(rows), max(map(len, rows))), np.nan)
+def padded_rows(rows: Sequence[np.ndarray], length: int | None = None) -> np.ndarray:
+    """Rows of different lengths as one matrix, of the longest or this length, NaN after the end of each."""
+    padded = np.full((len(rows), max(map(len, rows)) if length is None else length), np.nan)
     for place, row in zip(padded, rows, strict=True):
         place[: len(row)] = row
     return padded

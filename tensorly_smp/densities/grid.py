@@ -60,24 +60,8 @@ class ConditionalDensities(Protocol):
         """Inverse (...) of the distribution function of one component."""
         ...
 
-    def value_quantile(self, q: np.ndarray, component: int) -> np.ndarray:
-        """Quantiles (...) of one component among the values that a variable takes: categories if it is discrete."""
-        ...
-
     def mean(self) -> np.ndarray:
         """Means (rank,)."""
-        ...
-
-    def to_values(self, x: np.ndarray) -> np.ndarray:
-        """Values (...) that points (...) stand for: themselves, or the categories of their cells if discrete."""
-        ...
-
-    def value_cdf(self, x: np.ndarray) -> np.ndarray:
-        """Distribution functions (..., rank) of the values: a step at each of them if discrete, else `cdf`."""
-        ...
-
-    def value_mean(self) -> np.ndarray:
-        """Means (rank,) of the values."""
         ...
 
     def variance(self) -> np.ndarray:
@@ -110,9 +94,6 @@ class GridConditionals:
     bounds : (float, float)
         Bounds of the variable, at the ends of the grid or beyond them; infinite where there are none. There is nothing
         beyond a bound, so the density there is zero (its logarithm that of the smallest float, to be finite).
-    categories : ndarray (n_knots - 1,) or None
-        Of a discrete variable: the value that every cell stands for, NaN where these are several. Draws are these
-        values, or lie within a cell of several, and never outside the grid. The densities know nothing of it.
     """
 
     origin: float
@@ -123,7 +104,6 @@ class GridConditionals:
     background: StudentBackground
     share: float | np.ndarray = BACKGROUND_SHARE
     bounds: tuple[float, float] = NO_BOUNDS
-    categories: np.ndarray | None = None
     _cumulative: np.ndarray = field(init=False, repr=False)
 
     __repr__ = short_repr
@@ -177,7 +157,6 @@ class GridConditionals:
         probabilities: np.ndarray,
         background: StudentBackground,
         share: float = BACKGROUND_SHARE,
-        bounds: tuple[float, float] = NO_BOUNDS,
     ) -> GridConditionals:
         """Densities that are constant in every cell.
 
@@ -190,8 +169,6 @@ class GridConditionals:
             Probability of every cell under g; columns sum to one.
         background : StudentBackground
         share : float
-        bounds : (float, float)
-            As for the class.
         """
         below = background.below(knots)
         above = background.above(knots)
@@ -201,11 +178,8 @@ class GridConditionals:
         inner = np.where(below[1:] <= 0.5, np.diff(below, axis=0), -np.diff(above, axis=0))
         middle = widths * np.exp(background.logpdf(knots[:-1] + 0.5 * np.diff(knots)))
         masses = (1.0 - share) * probabilities + share * np.where(inner > 0, inner, middle)
-        # What the background loses beyond bounds.
-        low, high = _tails(background, share, knots[[0, -1]], _reach(origin, unit, bounds))
-        masses *= (1.0 - low[0] - high[1]) / (1.0 - share * (below[0] + above[-1]))
         heights = np.maximum(masses / widths, _TINY)  # the logarithm of a density stays finite
-        return cls(origin, unit, knots, heights, heights, background, share, bounds)
+        return cls(origin, unit, knots, heights, heights, background, share)
 
     @property
     def rank(self) -> int:
@@ -259,7 +233,8 @@ class GridConditionals:
         """Value (...) of one component below which a share q (...) lies, 0 < q < 1."""
         q = np.asarray(q, dtype=np.float64)
         cumulative = self._cumulative[:, component]
-        cell = self._cell_of(q, component)
+        # that it lies in, or the nearest
+        cell = np.clip(np.searchsorted(cumulative, q, side="right") - 1, 0, len(self.knots) - 2)
         width = self.knots[cell + 1] - self.knots[cell]
         left = self.left[cell, component]
         right = self.right[cell, component]
@@ -283,53 +258,10 @@ class GridConditionals:
             x = self.origin + self.unit * t
         return np.clip(x, max(self.bounds[0], -_LARGEST), min(self.bounds[1], _LARGEST))
 
-    def value_quantile(self, q: np.ndarray, component: int) -> np.ndarray:
-        """Quantiles (...) of one component among the values that a variable takes: categories if it is discrete."""
-        return self._to_values(self.quantile(q, component), self._cell_of(q, component))
-
-    def value_cdf(self, x: np.ndarray) -> np.ndarray:
-        """Distribution functions (..., rank) of the values: a step at each of them if discrete, else `cdf`."""
-        values = self.cdf(x)
-        if self.categories is None:
-            return values
-        _, cell, _, outside = self._locate(x)
-        category = self.categories[cell]
-        steps = self._cumulative.copy()
-        # values are never outside the grid
-        steps[0] = 0.0
-        steps[-1] = 1.0
-        is_single = ~np.isnan(category)
-        x = np.asarray(x, dtype=np.float64)
-        values[is_single] = steps[(cell + (x >= category))[is_single]]
-        beyond = outside & ~is_single
-        values[beyond] = np.where(x[beyond] < self._at(self.knots[0]), 0.0, 1.0)[:, None]
-        return values
-
-    def to_values(self, x: np.ndarray) -> np.ndarray:
-        """Values (...) that points (...) stand for: themselves, or the categories of their cells if discrete."""
-        return self._to_values(x, self._locate(x)[1])
-
-    def _to_values(self, x: np.ndarray, cell: np.ndarray) -> np.ndarray:
-        if self.categories is None:
-            return x
-        values = self.categories[cell]
-        return np.where(np.isnan(values), np.clip(x, *self._at(self.knots[[0, -1]])), values)
-
     def mean(self) -> np.ndarray:
         """Means (rank,)."""
         first, _, size = self._central_moments()
         return self.origin + self.unit * (self.background.center + size * first)
-
-    def value_mean(self) -> np.ndarray:
-        """Means (rank,) of the values: with values far apart, the middle of a cell is far from the value in it."""
-        if self.categories is None:
-            return self.mean()
-        # Outside the grid, inside each cell, outside the grid.
-        masses = np.diff(self._cumulative, axis=0, prepend=0.0, append=1.0)
-        middles = self._at(self.knots[:-1] + 0.5 * np.diff(self.knots))
-        inside = np.where(np.isnan(self.categories), middles, self.categories)
-        outside = np.where(np.isnan(self.categories[[0, -1]]), self._at(self.knots[[0, -1]]), self.categories[[0, -1]])
-        return np.asarray(np.concatenate([outside[:1], inside, outside[1:]]) @ masses)
 
     def variance(self) -> np.ndarray:
         """Variances (rank,)."""
@@ -354,15 +286,6 @@ class GridConditionals:
         beyond_first, beyond_second = self.background.tail_moments(low, high, size)
         first = first + self.share * (tail_first - beyond_first)
         return first, second + self.share * (tail_second - beyond_second), size
-
-    def _at(self, t: np.ndarray) -> np.ndarray:
-        """Values of the variable (n_points,) at points of the grid."""
-        return np.asarray(self.origin + self.unit * t)
-
-    def _cell_of(self, q: np.ndarray, component: int) -> np.ndarray:
-        """Cell (...) that a quantile lies in, or the nearest."""
-        cell = np.searchsorted(self._cumulative[:, component], q, side="right") - 1
-        return np.clip(cell, 0, len(self.knots) - 2)
 
     def _outside(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from tensorly_smp.densities.background import StudentBackground
-from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
+from tensorly_smp.densities.grid import GridConditionals
 
 # Bins narrower than this share of the mean width are measured in a smaller unit.
 _NARROW, _FARTHEST = 1e-100, 1e140
@@ -36,12 +34,7 @@ def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarra
     return mean, (spread * probabilities).sum(axis=0)
 
 
-def histogram_conditionals(
-    edges: np.ndarray,
-    probabilities: np.ndarray,
-    bounds: tuple[float, float] = NO_BOUNDS,
-    categories: np.ndarray | None = None,
-) -> GridConditionals:
+def histogram_conditionals(edges: np.ndarray, probabilities: np.ndarray) -> GridConditionals:
     """Piecewise constant densities of one variable, with the same small background as the smooth ones.
 
     Parameters
@@ -50,11 +43,6 @@ def histogram_conditionals(
         Strictly increasing; widths may differ.
     probabilities : ndarray (n_bins, rank)
         Probability of every bin; columns sum to one.
-    bounds : (float, float)
-        Of the variable, infinite where there are none; what bins have beyond them is cut off.
-    categories : ndarray (n_bins,), optional
-        Of a discrete variable: the value of every bin, which draws from it take; NaN where it holds several. The
-        densities are the same.
 
     Returns
     -------
@@ -68,12 +56,10 @@ def histogram_conditionals(
     >>> conditionals.pdf(np.array([0.5, 2.0])).round(2).tolist()
     [[0.7], [0.1]]
     """
-    edges, probabilities, categories = _cut(edges, probabilities, bounds, categories)
     origin, unit = _grid(edges)
     knots = (edges - origin) / unit
     background = StudentBackground.matching(*bin_moments(knots, probabilities))
-    made = GridConditionals.from_cells(origin, unit, knots, probabilities, background, bounds=bounds)
-    return made if categories is None else replace(made, categories=categories)
+    return GridConditionals.from_cells(origin, unit, knots, probabilities, background)
 
 
 def _grid(edges: np.ndarray) -> tuple[float, float]:
@@ -94,22 +80,3 @@ def _grid(edges: np.ndarray) -> tuple[float, float]:
     if not (np.diff((edges - origin) / unit) > 0).all():
         origin = 0.0  # subtracts nothing: numbers that differ keep differing, at the cost of digits inside the bins
     return origin, unit
-
-
-def _cut(
-    edges: np.ndarray, probabilities: np.ndarray, bounds: tuple[float, float], categories: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Bins inside the bounds, those at the ends with what those beyond had: several values where these had others."""
-    inside = np.clip(edges, *bounds)
-    kept = np.flatnonzero(np.diff(inside) > 0)
-    first = kept[0]
-    last = kept[-1]
-    cut = np.array(probabilities[first : last + 1])
-    cut[0] += probabilities[:first].sum(axis=0)
-    cut[-1] += probabilities[last + 1 :].sum(axis=0)
-    if categories is not None:
-        below = categories[:first] != categories[first]
-        above = categories[last + 1 :] != categories[last]
-        categories = np.array(categories[first : last + 1])
-        categories[[0, -1]] = np.where([below.any(), above.any()], np.nan, categories[[0, -1]])
-    return inside[first : last + 2], cut, categories

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensorly_smp.densities.background import StudentBackground
-from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
-from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
+from tensorly_smp.densities.discrete import DiscreteConditionals
+from tensorly_smp.densities.grid import NO_BOUNDS, ConditionalDensities, GridConditionals
+from tensorly_smp.densities.histogram import bin_moments
 from tensorly_smp.likelihood.cell_samples import SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.splines.basis import SplineBasis
@@ -111,8 +112,8 @@ def _grid(low: float, high: float, n_cells: int, transform: ArcsinhTransform) ->
 
 def smooth_conditionals(
     cells: Cells, mixture: SmoothMixture, share: np.ndarray, bounds: Sequence[tuple[float, float]] | None = None
-) -> tuple[GridConditionals, ...]:
-    """Densities of all variables of a mixture on cells: log-splines, and histograms of the discrete ones.
+) -> tuple[ConditionalDensities, ...]:
+    """Densities of all variables of a mixture on cells: log-splines, and probabilities of the values of discrete ones.
 
     Parameters
     ----------
@@ -125,17 +126,17 @@ def smooth_conditionals(
 
     Returns
     -------
-    tuple of GridConditionals
+    tuple of ConditionalDensities
         One per variable.
     """
     bounds = [NO_BOUNDS] * len(cells.low) if bounds is None else bounds
-    found: dict[int, GridConditionals] = {}
+    found: dict[int, ConditionalDensities] = {}
     for i, n in enumerate(cells.smooth):
         spline = mixture.coefficients[:, i]
         found[n] = log_spline_conditionals(
             cells.basis, spline, cells.low[n], cells.high[n], share, bounds[n], cells.transforms[n]
         )
     tables = cells.split(np.exp(mixture.tables))
-    for n, edges, values, table in zip(cells.discrete, cells.edges, cells.categories, tables, strict=True):
-        found[n] = histogram_conditionals(edges, table / table.sum(axis=0), bounds[n], values)
+    for n, values, table in zip(cells.discrete, cells.values, tables, strict=True):
+        found[n] = DiscreteConditionals(values, table)
     return tuple(found[n] for n in range(len(cells.low)))

@@ -15,6 +15,7 @@ from tensorly_smp._support.checks import checked_entries, checked_integer, float
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import html_weights, shown
 from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, number, points
+from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf
 from tensorly_smp.densities.quantiles import mixture_quantile
@@ -125,6 +126,11 @@ class SampleDensity(ABC):
 @dataclass(frozen=True, eq=False, repr=False)
 class MixtureDensity(SampleDensity):
     """Mixture of product distributions, f(x) = sum_r w_r prod_n f_n(x_n | r).
+
+    Of a discrete variable f_n(x_n | r) is the probability of the value x_n: the joint density is with respect to the
+    Lebesgue measure of the continuous and the counting measure of the discrete variables, so that log-likelihoods, and
+    BIC and AIC, are those of latent class software. A value that is none of the variable's has probability zero, and
+    adds -708.4, the logarithm of the smallest normal float, to a log-density, which stays finite.
 
     Made by :func:`~tensorly_smp.densities.reconstruct.reconstruct_density`. Samples are given as an array (n_samples,
     n_variables), or as a DataFrame, DataArray or Dataset whose variables are matched by name; what is returned per
@@ -257,8 +263,8 @@ class MixtureDensity(SampleDensity):
         Returns
         -------
         X : ndarray (n_samples, n_variables)
-            Columns in the order of `variables`. Discrete ones have values that they had in the samples of the fit,
-            where every value had a bin of its own, see `result_.categories`; else they lie in a bin of several values.
+            Columns in the order of `variables`. Discrete ones have values of the samples of the fit, see
+            `result_.categories`.
         labels : ndarray of int (n_samples,)
             Components, 0 to rank - 1.
         """
@@ -271,7 +277,7 @@ class MixtureDensity(SampleDensity):
     # ---- one variable ----
 
     def pdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> Any:
-        """Density of one variable, the others integrated out.
+        """Density of one variable, the others integrated out; of a discrete variable the probability of the value x.
 
         Parameters
         ----------
@@ -302,15 +308,14 @@ class MixtureDensity(SampleDensity):
 
         Of a discrete variable the share of values up to x, with a step at each of them.
         """
-        conditionals = self._of(variable)
-        values = conditionals.value_cdf(points(x, infinite=True))
+        values = self._of(variable).cdf(points(x, infinite=True))
         chosen = mix_cdf(values, self.weights) if component is None else self._select(values, component)
         return labelled_points(x, chosen, PROBABILITY)
 
     def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Value below which a share q of one variable lies: the inverse of `cdf_1d`.
 
-        Of a discrete variable one of its values, as a draw is, see :meth:`sample`.
+        Of a discrete variable the smallest of its values up to which that share lies.
 
         Parameters
         ----------
@@ -332,17 +337,17 @@ class MixtureDensity(SampleDensity):
         conditionals = self._of(variable)
         flat = shares.ravel()
         if component is None:
-            found = conditionals.to_values(mixture_quantile(conditionals, self.weights, flat)).reshape(shares.shape)
+            found = mixture_quantile(conditionals, self.weights, flat).reshape(shares.shape)
             return labelled_points(q, found, "quantile")
         chosen = range(self.rank) if is_all(component) else [component_number(component, self.rank)]
-        columns = np.stack([conditionals.value_quantile(flat, r) for r in chosen], axis=-1)
+        columns = np.stack([conditionals.quantile(flat, r) for r in chosen], axis=-1)
         shape = (*shares.shape, self.rank) if is_all(component) else shares.shape
         return labelled_points(q, columns.reshape(shape), "quantile")
 
     # ---- moments ----
 
     def mean(self, component: Component = None) -> Any:
-        """Expectation of every variable; of discrete ones, as of `var` and `cov`, that of their histograms.
+        """Expectation of every variable.
 
         Returns
         -------
@@ -369,16 +374,14 @@ class MixtureDensity(SampleDensity):
         with np.errstate(over="ignore"):
             within = self._within()
             if component is None:
-                return _normal(finite((within + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS))
-            return _normal(self._select(within, component))
+                return finite((within + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS)
+            return self._select(within, component)
 
     def _cov(self) -> np.ndarray:
         deviations = self._deviations()
         with np.errstate(over="ignore", invalid="ignore"):
             between = finite((deviations * self.weights) @ deviations.T, _VARIANCE_OVERFLOWS)
-        covariance = between + np.diag(self._within() @ self.weights)
-        _normal(np.diag(covariance))
-        return covariance
+        return np.asarray(between + np.diag(self._within() @ self.weights))
 
     # ---- other mixtures ----
 
@@ -423,9 +426,13 @@ class MixtureDensity(SampleDensity):
         return log_joint(self.conditionals, self.weights, values)
 
     def _within(self) -> np.ndarray:
-        """Variances of the components (n_variables, rank)."""
+        """Variances of the components (n_variables, rank); those of densities are positive."""
         with np.errstate(over="ignore"):
-            return finite(np.stack([each.variance() for each in self.conditionals]), _VARIANCE_OVERFLOWS)
+            within = finite(np.stack([each.variance() for each in self.conditionals]), _VARIANCE_OVERFLOWS)
+        is_continuous = [not isinstance(each, DiscreteConditionals) for each in self.conditionals]
+        if (within[is_continuous] < np.finfo(np.float64).tiny).any():
+            raise InvalidInputError(_VARIANCE_UNDERFLOWS)
+        return within
 
     def _deviations(self) -> np.ndarray:
         """Means of the components less that of the mixture (n_variables, rank)."""
@@ -449,10 +456,3 @@ class MixtureDensity(SampleDensity):
 
     def _of(self, variable: Hashable) -> ConditionalDensities:
         return self.conditionals[variable_position(variable, self.variables)]
-
-
-def _normal(variances: np.ndarray) -> np.ndarray:
-    """The variances, or an error if one has vanished: that of a density is positive."""
-    if (variances < np.finfo(np.float64).tiny).any():
-        raise InvalidInputError(_VARIANCE_UNDERFLOWS)
-    return variances

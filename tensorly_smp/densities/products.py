@@ -79,7 +79,7 @@ def impute(
         if not here.any():
             continue
         if rng is None or components is None:
-            filled[rows[here], n] = shares[here] @ each.value_mean()
+            filled[rows[here], n] = shares[here] @ each.mean()
         else:
             filled[rows[here], n] = draw_values(each, components[here], rng)
     return filled
@@ -91,7 +91,7 @@ def draw_values(conditionals: ConditionalDensities, components: np.ndarray, rng:
     values = np.empty(len(components))
     for r in np.unique(components):
         chosen = components == r
-        values[chosen] = conditionals.value_quantile(shares[chosen], int(r))
+        values[chosen] = conditionals.quantile(shares[chosen], int(r))
     return values
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities
 
 # Every second step halves the bracket, so this many always end at neighboring floats; about 20 do in practice.
@@ -11,12 +12,12 @@ _MAX_STEPS = 2000
 
 
 def mixture_quantile(conditionals: ConditionalDensities, weights: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Value below which a share q of the mixture lies.
+    """Value below which a share q of the mixture lies; the smallest value up to which it lies if discrete.
 
     Parameters
     ----------
     conditionals : ConditionalDensities
-        Of rank components; proper densities.
+        Of rank components; proper densities, or probabilities of values.
     weights : ndarray (rank,)
         Sums to one.
     q : ndarray (n_points,)
@@ -26,6 +27,8 @@ def mixture_quantile(conditionals: ConditionalDensities, weights: np.ndarray, q:
     -------
     ndarray (n_points,)
     """
+    if isinstance(conditionals, DiscreteConditionals):
+        return conditionals.mixed(weights).quantile(q, 0)
     # The mixture's quantile lies between those of its components. Newton's method inside that bracket, in turns with
     # bisection, so that a poor step costs little and the end is certain.
     quantiles = np.stack([conditionals.quantile(q, r) for r in range(len(weights)) if weights[r] > 0])

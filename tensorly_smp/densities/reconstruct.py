@@ -11,6 +11,7 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.band_limited import sinc_conditionals
+from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.histogram import histogram_conditionals
 from tensorly_smp.densities.logspline import background_share, log_spline_conditionals, smooth_conditionals
@@ -49,7 +50,8 @@ def reconstruct_density(
     Parameters
     ----------
     solution : MixtureFactors, or an object with such `factors`
-        Weights (rank,) and bin probabilities (n_bins[n], rank) per variable.
+        Weights (rank,) and bin probabilities (n_bins[n], rank) per variable. Discrete variables, of which the binning
+        knows the values, keep the probabilities of these, whatever the method.
     method : {"sinc", "histogram", "logspline"}
         "sinc" (default): the paper's band-limited interpolation of the cumulative sums, with its infinite tail summed
         exactly; needs bins of equal width. It is close to a smooth density as soon as the bins are about as wide as the
@@ -64,7 +66,8 @@ def reconstruct_density(
         Warn if more than this mass was negative, and so was clipped, in some conditional density; infinity for never.
     samples : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables), optional
         For "logspline": densities of these, each sample with the probabilities that the factors give it, or with
-        `posterior`; weights are the means of these. Without samples the splines follow the bin probabilities.
+        `posterior`; weights are the means of these. Discrete are the variables of which the binning knows the values,
+        and, if there are none, those that look discrete. Without samples the splines follow the bin probabilities.
     posterior : array_like (n_samples, rank), optional
         Probabilities of the components, of `samples`; rows sum to one.
     penalty : {"reml", "aic", "bic"}
@@ -115,16 +118,21 @@ def reconstruct_density(
         raise InvalidInputError(
             f"samples or posterior with method={shown(method)}; expected them with 'logspline' only."
         )
-    if method == "histogram":
-        return MixtureDensity(
-            factors.weights, tuple(map(histogram_conditionals, binning.edges, factors.factors)), binning.variables
-        )
-    binning.require_uniform()
+    if method == "sinc":
+        binning.require_uniform()
+    discrete = binning.discrete
     conditionals: list[ConditionalDensities] = []
-    clipped = np.empty((len(factors.factors), len(factors.weights)))
+    clipped = np.zeros((len(factors.factors), len(factors.weights)))
     for n, (edges, factor) in enumerate(zip(binning.edges, factors.factors, strict=True)):
-        proper, clipped[n] = sinc_conditionals(edges, factor)
-        conditionals.append(proper)
+        if n in discrete:
+            conditionals.append(DiscreteConditionals(discrete[n], factor))
+        elif method == "histogram":
+            conditionals.append(histogram_conditionals(edges, factor))
+        else:
+            proper, clipped[n] = sinc_conditionals(edges, factor)
+            conditionals.append(proper)
+    if method == "histogram":
+        return MixtureDensity(factors.weights, tuple(conditionals), binning.variables)
     clipped.setflags(write=False)
     _warn_of_clipping(clipped, binning, clip_warning)
     return MixtureDensity(factors.weights, tuple(conditionals), binning.variables, clipped)
@@ -139,18 +147,19 @@ def _log_spline_density(
             raise InvalidInputError("posterior without samples; expected the samples that it belongs to.")
         n_samples = EXACT_SAMPLES * factors.weights
         share = background_share(n_samples)
-        pairs = zip(binning.edges, factors.factors, strict=True)
-        fits = [ungroup(edges, factor, n_samples, penalty) for edges, factor in pairs]
-        return MixtureDensity(
-            factors.weights,
-            tuple(log_spline_conditionals(basis, beta, low, high, share) for basis, beta, low, high in fits),
-            binning.variables,
-        )
+        conditionals: list[ConditionalDensities] = []
+        for name, edges, factor in zip(binning.variables, binning.edges, factors.factors, strict=True):
+            if name in binning.values:
+                conditionals.append(DiscreteConditionals(binning.values[name], factor))
+            else:
+                splines = ungroup(edges, factor, n_samples, penalty)
+                conditionals.append(log_spline_conditionals(*splines, share))
+        return MixtureDensity(factors.weights, tuple(conditionals), binning.variables)
     values = read_samples(samples, binning.variables).values
     if posterior is None:
         posterior = factors.posterior(encode_samples(values, binning))
     posterior = _checked_posterior(posterior, (len(values), factors.rank))
-    cells = choose_cells(values, factors.rank, binning.edges)
+    cells = choose_cells(values, factors.rank, binning.discrete or None)
     on_grid, near = on_best_cells(
         CellSamples.assign_to_grid(values, cells),
         curved_cells(cells, values, factors.rank),
@@ -160,8 +169,8 @@ def _log_spline_density(
     )
     _, mixture = on_grid.choose(on_grid.counts_from_posterior(posterior), penalty, near)
     weights = np.exp(mixture.log_weights)
-    conditionals = smooth_conditionals(on_grid.cells, mixture, background_share(weights * on_grid.total_weight))
-    return MixtureDensity(weights / weights.sum(), conditionals, binning.variables)
+    on_cells = smooth_conditionals(on_grid.cells, mixture, background_share(weights * on_grid.total_weight))
+    return MixtureDensity(weights / weights.sum(), on_cells, binning.variables)
 
 
 def _checked_posterior(posterior: Any, shape: tuple[int, int]) -> np.ndarray:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities
-from tensorly_smp.densities.histogram import histogram_conditionals
 from tensorly_smp.densities.logspline import background_share, log_spline_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
@@ -25,8 +25,6 @@ _LONG_NAMES = {
     "interval": "where the splines live, in the unit of the variable",
     "bounds": "of the variable, at the ends of the interval or beyond them; NaN where there is none",
     "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
-    "discrete": "whether the variable keeps a histogram",
-    "categories": "value of the bin of a discrete variable, the nearest if it holds none; NaN if several",
     "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
     "round": "penalties were chosen anew before each round",
 }
@@ -50,8 +48,7 @@ def with_smooth_fit(
     dataset : Dataset
         Weights and factors are those of the refined mixture, by decreasing weight. New are ``spline`` (variable, basis,
         component), ``spline_center`` and ``spline_scale`` (variable), ``penalty`` (variable, component), ``background``
-        (component), ``interval`` and ``bounds`` (variable, end), ``discrete`` (variable), ``categories`` (variable,
-        bin), and ``log_likelihood`` and ``round`` (em_pass).
+        (component), ``interval`` and ``bounds`` (variable, end), and ``log_likelihood`` and ``round`` (em_pass).
     conditionals : dict of ConditionalDensities
         Of the smooth variables, by position: tabulated from the Dataset, for :func:`spline_density`.
     """
@@ -63,14 +60,15 @@ def with_smooth_fit(
     penalty = np.full((n_variables, rank), np.nan)
     interval = np.full((n_variables, 2), np.nan)
     smooth = list(cells.smooth)
-    discrete = list(cells.discrete)
     spline[smooth] = fit.mixture.coefficients.transpose(1, 0, 2)[:, :, order]
     penalty[smooth] = fit.penalty[:, order]
     interval[smooth] = np.stack([cells.low, cells.high], axis=1)[smooth]
     curved = [n for n in smooth if not cells.transforms[n].is_linear]
     line = np.full((2, n_variables), np.nan)
     line[:, curved] = np.reshape([(cells.transforms[n].center, cells.transforms[n].scale) for n in curved], (-1, 2)).T
-    factors, categories = _histograms(fit, order, dataset["factors"].shape)
+    factors = np.full(dataset["factors"].shape, np.nan)
+    for n, table in zip(cells.discrete, cells.split(np.exp(fit.mixture.tables[:, order])), strict=True):
+        factors[n, : len(table)] = table / table.sum(axis=0)
     weights = np.exp(fit.mixture.log_weights[order])
     contents = {
         "spline": (("variable", "basis", "component"), spline),
@@ -80,8 +78,6 @@ def with_smooth_fit(
         "interval": (("variable", "end"), interval),
         "bounds": (("variable", "end"), bounds),
         "background": ("component", background_share(weights * fit.total_weight)),
-        "discrete": ("variable", np.isin(np.arange(n_variables), discrete).astype(np.int8)),
-        "categories": (("variable", "bin"), categories),
         "log_likelihood": ("em_pass", fit.trace),
         "round": ("em_pass", fit.rounds),
     }
@@ -106,17 +102,6 @@ def with_smooth_fit(
     return dataset, conditionals
 
 
-def _histograms(fit: SmoothFit, order: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Factors (n_variables, n_bins, rank) and categories (n_variables, n_bins) of the discrete variables, else NaN."""
-    factors = np.full(shape, np.nan)
-    categories = np.full(shape[:2], np.nan)
-    tables = fit.cells.split(np.exp(fit.mixture.tables[:, order]))
-    for n, table, values in zip(fit.cells.discrete, tables, fit.cells.categories, strict=True):
-        factors[n, : len(table)] = table / table.sum(axis=0)
-        categories[n, : len(table)] = values
-    return factors, categories
-
-
 def spline_density(
     dataset: xr.Dataset, factors: MixtureFactors, smooth_conditionals: Mapping[int, ConditionalDensities] | None = None
 ) -> MixtureDensity:
@@ -124,17 +109,12 @@ def spline_density(
     binning = factors.binning
     if binning is None or "spline" not in dataset:
         raise InvalidInputError("The Dataset has no splines, or no bin edges; it is not of a refined model.")
-    discrete = np.flatnonzero(dataset["discrete"].values).tolist()
+    discrete = binning.discrete
     smooth = [n for n in range(factors.n_variables) if n not in discrete]
     if smooth_conditionals is None:
         smooth_conditionals = _spline_conditionals(dataset, smooth)
     conditionals = dict(smooth_conditionals)
-    bounds = variable_bounds(dataset)
-    # Files of before there were categories are read as well: draws from them lie within the bins.
-    values = dataset["categories"].transpose("variable", "bin").values if "categories" in dataset else None
-    for n in discrete:
-        categories = None if values is None else values[n, : factors.n_bins[n]]
-        conditionals[n] = histogram_conditionals(binning.edges[n], factors.factors[n], bounds[n], categories)
+    conditionals |= {n: DiscreteConditionals(values, factors.factors[n]) for n, values in discrete.items()}
     return MixtureDensity(
         factors.weights, tuple(conditionals[n] for n in range(factors.n_variables)), binning.variables
     )
@@ -146,7 +126,7 @@ def fine_probabilities(dataset: xr.Dataset, factors: MixtureFactors) -> list[np.
     Returns
     -------
     list of ndarray (n_cells, rank), or None
-        One per variable, discrete ones by their bins; None for other Datasets, which have fitted no more than the bins.
+        One per variable, discrete ones by their values; None for other Datasets, which have fitted no more than bins.
     """
     if "spline" not in dataset:
         return None

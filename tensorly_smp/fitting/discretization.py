@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tensorly_smp._support.checks import warn
 from tensorly_smp.codes.bin_number import auto_n_bins
-from tensorly_smp.codes.binning import Binning, binning_of_values, resolve_n_bins
-from tensorly_smp.codes.categories import category_edges
-from tensorly_smp.codes.edges import are_crowded, have_equal_widths, quantile_edges, stretched_range
+from tensorly_smp.codes.binning import Binning, binning_of_values
+from tensorly_smp.codes.edges import are_crowded, quantile_edges, stretched_range
 from tensorly_smp.codes.thinning import of_positive_weight
 from tensorly_smp.exceptions import MergedBinsWarning, OutlierWarning, TensorlySmpWarning
 from tensorly_smp.fitting.variables import Variables
-from tensorly_smp.likelihood.observed import Observed, Support
 from tensorly_smp.samples.reading import Samples
-
-#: Discrete variables with at most this many values, or as many as bins were asked for, get a bin for each value.
-MOST_CATEGORIES = 20
 
 
 @dataclass(frozen=True)
@@ -32,13 +27,14 @@ class Discretization:
     coverage: float | None
     rank: int
 
-    def bins(self, samples: Samples, sample_weight: Any) -> Binning:
-        """Bins of all variables, in the order of the samples."""
+    def bins(self, samples: Samples, sample_weight: Any, variables: Variables | None = None) -> Binning:
+        """Bins of all variables, in the order of the samples; values of discrete ones, where these are known."""
         if isinstance(self.binning, Binning):
-            return self.binning
+            return self.binning if variables is None else self._given(variables)
         used, weights = of_positive_weight(samples.values, sample_weight)
         numbers = self._numbers(samples, used, self.binning, sample_weight)
-        options = (numbers, self.binning, None, self.coverage, weights)
+        values = {samples.variables[n]: each for n, each in variables.values.items()} if variables else {}
+        options = (numbers, self.binning, None, self.coverage, weights, values)
         return _warned(*binning_of_values(used, samples.variables, *options))
 
     def bins_of_starts(
@@ -47,37 +43,31 @@ class Discretization:
         sample_weight: Any,
         variables: Variables,
         must_be_uniform: bool = False,
-        warns: bool = True,
     ) -> Binning:
         """Bins on which a refinement starts.
 
         The refinement has cells of its own, which reach to far values. Bins of a start need not: with far values,
         uniform bins span the central ones only, and where nearly all values would share a few bins even so, bins are
-        quantiles. The values of a discrete variable get a bin each, unless they are too many. Where bins must be
-        uniform, because densities are made of them, they are.
+        quantiles. Where bins must be uniform, because densities are made of them, they are.
         """
         if isinstance(self.binning, Binning):
-            return self.binning
+            return self._given(variables)
         used, weights = of_positive_weight(samples.values, sample_weight)
         numbers = self._numbers(samples, used, self.binning, sample_weight)
-        most = [max(MOST_CATEGORIES, count) for count in resolve_n_bins(numbers, samples.variables)]
-        categories = {n: _category_edges(used[:, n], most[n], variables.support[n]) for n in variables.discrete}
-        own = {n: edges for n, edges in categories.items() if edges is not None}
-        if must_be_uniform:
-            own = {n: edges for n, edges in own.items() if have_equal_widths(edges)}
+        values = {samples.variables[n]: each for n, each in variables.values.items()}
         ranges = {}
         if self.coverage is None and self.binning == "uniform":
-            central = {n: stretched_range(used[:, n], weights) for n in range(used.shape[1]) if n not in own}
-            ranges = {samples.variables[n]: pair for n, pair in central.items() if pair is not None}
-        options = (numbers, self.binning, ranges, self.coverage, weights)
+            central = {name: stretched_range(used[:, n], weights) for n, name in enumerate(samples.variables)}
+            ranges = {name: pair for name, pair in central.items() if pair is not None and name not in values}
+        options = (numbers, self.binning, ranges, self.coverage, weights, values)
         chosen, found = binning_of_values(used, samples.variables, *options)
         # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
-        if warns:
-            _warned(chosen, [each for each in found if not isinstance(each, OutlierWarning | MergedBinsWarning)])
+        _warned(chosen, [each for each in found if not isinstance(each, OutlierWarning | MergedBinsWarning)])
+        own = {}
         for n, edges in enumerate(chosen.edges):
-            if must_be_uniform:
+            if must_be_uniform or self.binning != "uniform":
                 break
-            if self.binning == "uniform" and n not in own and are_crowded(used[:, n], edges, weights):
+            if n not in variables.values and are_crowded(used[:, n], edges, weights):
                 present = ~np.isnan(used[:, n])
                 observed = used[present, n]
                 own_weights = None if weights is None else weights[present]
@@ -86,8 +76,13 @@ class Discretization:
         if not own:
             return chosen
         mixed = tuple(own.get(n, edges) for n, edges in enumerate(chosen.edges))
-        strategy = "uniform" if must_be_uniform and self.binning == "uniform" else "given"
-        return Binning(mixed, chosen.variables, strategy, chosen.constant)
+        return replace(chosen, edges=mixed, strategy="given")
+
+    def _given(self, variables: Variables) -> Binning:
+        """Bins of the user, but the values of discrete variables."""
+        assert isinstance(self.binning, Binning)
+        names = self.binning.variables
+        return replace(self.binning, values={names[n]: each for n, each in variables.values.items()})
 
     def _numbers(self, samples: Samples, used: np.ndarray, strategy: str, sample_weight: Any) -> Any:
         if not isinstance(self.n_bins, str):
@@ -102,12 +97,3 @@ def _warned(binning: Binning, found: Sequence[TensorlySmpWarning]) -> Binning:
     for each in found:
         warn(each)
     return binning
-
-
-def _category_edges(values: np.ndarray, most: int, support: Support) -> np.ndarray | None:
-    """Edges of one bin for each value; None if these are more than `most`, or one, or too large or close for that."""
-    distinct = Observed.of(values, None).distinct
-    if not 2 <= len(distinct) <= most:
-        return None
-    edges = category_edges(distinct, *support)
-    return edges if np.isfinite(edges).all() and (np.diff(edges) > 0).all() else None

@@ -22,6 +22,7 @@ from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, raise_likelihood
 from tensorly_smp.likelihood.expectation import Expectation, expectation, log_floored
+from tensorly_smp.likelihood.observed import distinct_values
 from tensorly_smp.marginals.histograms import Marginals, count_chunk
 from tensorly_smp.samples.labels import SampleLabels, aligned
 from tensorly_smp.samples.reading import Samples, read_samples
@@ -111,6 +112,10 @@ class ReadSamples:
     def container(self) -> str:
         """Kind of object that they came in."""
         return self.samples.labels.container
+
+    def distinct_values(self, positions: Sequence[int]) -> list[np.ndarray]:
+        """Distinct values (n_values,), but for rounding, of some of the variables in all samples."""
+        return distinct_values(self.samples.values, positions, self.weights)
 
     def encode(self, binning: Binning) -> SamplesInMemory:
         """The samples in bins."""

@@ -220,18 +220,17 @@ class Refinement:
         options = self.decomposition
         values = subsample.values
         weights = subsample.weights
-        edges = samples.binning.edges
         rank = options.rank
         others: tuple[Cells, ...] = ()
 
         def chosen_cells(observed: Sequence[Observed] | None = None) -> Cells:
-            return choose_cells(values, rank, edges, variables.discrete, variables.support, weights, observed)
+            return choose_cells(values, rank, variables.values, variables.support, weights, observed)
 
         try:
             observed = exact_values(values, weights)
             cells = chosen_cells(observed)
             # Of more variables, this would take longer than all else.
-            if len(edges) <= MOST_VARIABLES_FOR_STARTS and stopped is None:
+            if values.shape[1] <= MOST_VARIABLES_FOR_STARTS and stopped is None:
                 others = curved_cells(cells, values, rank, variables.support, weights, observed)
         except KeyboardInterrupt:
             cells = chosen_cells()

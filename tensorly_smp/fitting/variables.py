@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,10 @@ import numpy as np
 
 from tensorly_smp._support.checks import is_among
 from tensorly_smp._support.representations import joined, shown
+from tensorly_smp.codes.binning import Binning
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RepeatedValueWarning
-from tensorly_smp.likelihood.observed import Support, atoms, discrete_variables
+from tensorly_smp.likelihood.observed import Support, are_few, atoms, discrete_variables
+from tensorly_smp.likelihood.observed import distinct_values as distinct
 from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples
 
@@ -26,16 +28,35 @@ class Variables:
     ----------
     support : tuple of (low, high)
         Bounds of every variable; None where there is none.
-    discrete : tuple of int
-        Positions of the variables that keep a histogram.
+    values : dict from int to ndarray (n_values,)
+        Values of the discrete variables, by their positions.
     """
 
     support: tuple[Support, ...]
-    discrete: tuple[int, ...]
+    values: dict[int, np.ndarray]
+
+    @property
+    def discrete(self) -> tuple[int, ...]:
+        """Positions of the discrete variables."""
+        return tuple(sorted(self.values))
 
     @classmethod
-    def of(cls, samples: Samples, support: Any, discrete: Any, sample_weight: np.ndarray | None) -> Variables:
+    def of(
+        cls,
+        samples: Samples,
+        support: Any = None,
+        discrete: Any = None,
+        sample_weight: np.ndarray | None = None,
+        *,
+        binning: Any = None,
+        detects: bool = True,
+        distinct_values: Callable[[Sequence[int]], list[np.ndarray]] | None = None,
+    ) -> Variables:
         """Read the estimator's parameters `support` and `discrete`; if the latter is None, the samples tell.
+
+        Discrete are also constant variables, unless nothing but declarations `detects` them, and those of which the
+        `binning`, if it is one, knows the values. `distinct_values` gives the values of all samples, by the positions
+        of the variables, where `samples` are only some.
 
         Raises
         ------
@@ -48,15 +69,25 @@ class Variables:
         for name, pair in (support or {}).items():
             n = _position(name, samples.variables, "support")
             bounds[n] = _checked_bounds(name, pair, samples.values[:, n])
-        if discrete is None:
-            return cls(tuple(bounds), discrete_variables(samples.values, sample_weight))
         try:
             if isinstance(discrete, str | bytes | Mapping):
                 raise TypeError
-            names = list(discrete)
+            declared = {
+                _position(name, samples.variables, "discrete") for name in (() if discrete is None else discrete)
+            }
         except TypeError as error:
             raise InvalidTypeError(f"discrete is {shown(discrete)}; expected a list of names, or None.") from error
-        return cls(tuple(bounds), tuple(sorted({_position(name, samples.variables, "discrete") for name in names})))
+        known = binning.discrete if isinstance(binning, Binning) else {}
+        looking = discrete_variables(samples.values, sample_weight, only_constant=discrete is not None)
+        looking = looking if detects else ()
+        positions = sorted({*declared, *looking} - known.keys())
+        if distinct_values is None:
+            found = distinct(samples.values, positions, sample_weight)
+        else:
+            found = distinct_values(positions)
+        # Those that seemed to be discrete may have many values among all samples.
+        kept = {n: each for n, each in zip(positions, found, strict=True) if n in declared or are_few(each)}
+        return cls(tuple(bounds), known | {n: each for n, each in kept.items() if len(each)})
 
 
 def repeated_value_warning(

@@ -41,7 +41,7 @@ def max_identifiable_rank(
     n_variables : int
         N, at least 3.
     n_bins : int or sequence of int (n_variables,)
-        Bins of every variable, at least 2.
+        Bins of every variable; 1, of a constant, counts as 2.
     criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"}
         "gevd" (Leurgans): the algebraic decomposition works, R <= min(s1, s2) and s3 >= 2, where s_i is the sum of
         I_n - 1 over set i of the partition, plus one. Use it to know whether ``init="gevd"`` can succeed.
@@ -446,7 +446,8 @@ def checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
     sizes = [n_bins] * n_variables if sizes is None else sizes
     if len(sizes) != n_variables:
         raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
-    return [checked_integer(size, "n_bins", 2) for size in sizes]
+    # A constant has one bin; that it tells nothing is for its factor to say, not for sizes.
+    return [max(checked_integer(size, "n_bins", 1), 2) for size in sizes]
 
 
 def _checked_criterion(criterion: str) -> Criterion:

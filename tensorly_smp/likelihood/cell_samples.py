@@ -34,7 +34,7 @@ class SmoothMixture:
     coefficients : ndarray (n_basis, n_smooth, rank)
         Of the log-splines of the smooth variables.
     tables : ndarray (n_rows, rank)
-        Log-probabilities of the bins of the discrete variables, one below the other.
+        Log-probabilities of the values of the discrete variables, one below the other.
     """
 
     log_weights: np.ndarray
@@ -151,10 +151,10 @@ class CellStatistics:
         return rho * totals, self._mixture(expected, coefficients)
 
     def effective_df(self, mixture: SmoothMixture, rho: np.ndarray) -> float:
-        """Effective number of parameters. A bin that is empty in all components is none."""
+        """Effective number of parameters: of smooth densities that of their smoothers, else free probabilities."""
         smooth = effective_parameters(self.cells.basis, mixture.columns, rho).sum()
-        filled = [np.count_nonzero(part) for part in self.cells.split(self.prior[self.cells.first_bin :])]
-        return float(smooth) + mixture.rank * sum(number - 1 for number in filled) + mixture.rank - 1
+        n_free = sum(len(values) - 1 for values in self.cells.values)
+        return float(smooth) + mixture.rank * n_free + mixture.rank - 1
 
     def akaike_by_variable(self, expected: Expectation, criterion: str) -> tuple[np.ndarray, np.ndarray, SmoothMixture]:
         """Akaike's criterion (n_smooth,) of the cells of every smooth variable, by the posteriors of an E-step.
@@ -169,7 +169,7 @@ class CellStatistics:
         columns = fit_log_splines(self.cells.basis, shares, rho, columns, tol=REFITTED_TO)
         mixture = self._mixture(expected, columns)
         n_smooth = len(self.cells.smooth)
-        first = self.cells.first_bin
+        first = self.cells.first_value
         logs = self.log_tables(mixture)[:first] - self.cells.log_widths[:first, None]
         likelihood = (expected.counts[:first] * logs).reshape(n_smooth, -1).sum(axis=1)
         effective_df = effective_parameters(self.cells.basis, columns, rho).reshape(n_smooth, -1).sum(axis=1)
@@ -178,7 +178,7 @@ class CellStatistics:
     def _mixture(self, expected: Expectation, columns: np.ndarray) -> SmoothMixture:
         """The mixture with these log-splines (n_basis, n_smooth * rank), all else as the E-step has it."""
         shares = np.maximum(expected.component_counts / self.total_weight, _LEAST_WEIGHT)
-        counts = np.maximum((expected.counts + self.prior)[self.cells.first_bin :], 1e-300)
+        counts = np.maximum((expected.counts + self.prior)[self.cells.first_value :], 1e-300)
         tables = np.log(counts)
         for table, count in zip(self.cells.split(tables), self.cells.split(counts), strict=True):
             table -= np.log(count.sum(axis=0))
@@ -295,10 +295,15 @@ def telling_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.
 
 
 def prior_counts(cells: Cells, overall: np.ndarray) -> np.ndarray:
-    """Pseudo-samples (n_rows, 1) from the weight (n_rows,) of all samples in the cells."""
+    """Pseudo-samples (n_rows, 1) from the weight (n_rows,) of all samples in the cells.
+
+    A value of a discrete variable that no sample has, as in a fold or a replicate, counts as if one sample had it.
+    """
     prior = np.empty((len(overall), 1))
-    for a, b in pairwise(cells.offsets):
+    for a, b in pairwise(cells.offsets.tolist()):
         # Alike in all cells where only samples of no weight have the variable.
         found = overall[a:b] if overall[a:b].any() else np.ones(b - a)
+        if a >= cells.first_value:
+            found = np.where(found > 0, found, 1.0)
         prior[a:b, 0] = PRIOR_SAMPLES * found / found.sum()
     return prior

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp.codes.categories import values_of_bins
+from tensorly_smp.codes.categories import nearest
 from tensorly_smp.codes.one_hot import index_type
-from tensorly_smp.likelihood.observed import TIED, Observed, Support
+from tensorly_smp.likelihood.observed import TIED, Observed, Support, discrete_variables, distinct_values
 from tensorly_smp.splines.basis import N_BASIS, SplineBasis, spline_basis
 from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 
@@ -25,7 +25,7 @@ class Cells:
     """Grid of narrow cells for every variable.
 
     The rows of a table of all cells are those of the smooth variables first, ``basis.n_cells`` for each, then those of
-    the discrete ones, one for each of their bins.
+    the discrete ones, one for each of their values.
 
     Attributes
     ----------
@@ -38,11 +38,9 @@ class Cells:
     resolution : ndarray (n_variables,)
         Step to which values of smooth variables are rounded; 0 where they are not, or the step is finer than a cell.
     discrete : tuple of int
-        Positions of the variables that keep a histogram.
-    edges : tuple of ndarray (n_bins + 1,)
-        Bins of the discrete variables, in their order.
-    categories : tuple of ndarray (n_bins,)
-        The value of each of these bins, the nearest where it holds none; NaN where it holds several.
+        Positions of the discrete variables.
+    values : tuple of ndarray (n_values,)
+        Their values, in their order.
     """
 
     basis: SplineBasis
@@ -51,8 +49,7 @@ class Cells:
     transforms: tuple[ArcsinhTransform, ...]
     resolution: np.ndarray
     discrete: tuple[int, ...]
-    edges: tuple[np.ndarray, ...]
-    categories: tuple[np.ndarray, ...]
+    values: tuple[np.ndarray, ...]
 
     @property
     def smooth(self) -> tuple[int, ...]:
@@ -62,25 +59,26 @@ class Cells:
     @property
     def offsets(self) -> np.ndarray:
         """First row of every variable, smooth ones first, and the number of rows."""
-        sizes = [self.basis.n_cells] * len(self.smooth) + [len(edges) - 1 for edges in self.edges]
+        sizes = [self.basis.n_cells] * len(self.smooth) + [len(values) for values in self.values]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     @property
-    def first_bin(self) -> int:
+    def first_value(self) -> int:
         """First row of a discrete variable."""
         return self.basis.n_cells * len(self.smooth)
 
     def split(self, tables: np.ndarray) -> list[np.ndarray]:
-        """Views of the rows of every discrete variable, of tables of all their bins, one below the other."""
-        ends = np.cumsum([len(edges) - 1 for edges in self.edges])
+        """Views of the rows of every discrete variable, of tables of all their values, one below the other."""
+        ends = np.cumsum([len(values) for values in self.values])
         return np.split(tables, ends[:-1]) if len(ends) else []
 
     @property
     def log_widths(self) -> np.ndarray:
-        """Logarithms (n_rows,) of the widths of the cells and bins, in the units of the variables."""
-        parts = [self.widths(n) for n in self.smooth]
-        with np.errstate(over="ignore"):
-            return np.asarray(np.log(np.concatenate([*parts, *map(np.diff, self.edges)])))
+        """Logarithms (n_rows,) of the widths of the cells, in the units of the variables; 0 of values."""
+        widths = np.ones(self.offsets[-1])
+        if self.smooth:
+            widths[: self.first_value] = np.concatenate([self.widths(n) for n in self.smooth])
+        return np.log(widths)
 
     def widths(self, n: int) -> np.ndarray:
         """Widths (n_cells,) of the cells of a smooth variable."""
@@ -116,8 +114,8 @@ class Cells:
             column, share = self._smooth_cells(n, values[:, n])
             columns.append(column + offset)
             shares.append(share)
-        for edges, n, offset in zip(self.edges, self.discrete, offsets[len(self.smooth) :], strict=False):
-            column = np.searchsorted(edges[1:-1], values[:, n], side="right").astype(np.int32)[:, None]
+        for own, n, offset in zip(self.values, self.discrete, offsets[len(self.smooth) :], strict=False):
+            column = nearest(own, values[:, n]).astype(np.int32)[:, None]
             columns.append(column + offset)
             shares.append(np.ones(column.shape))
         for n, share in zip((*self.smooth, *self.discrete), shares, strict=True):
@@ -149,8 +147,8 @@ class Cells:
         found = np.empty((len(values), len(sizes)), dtype=np.min_scalar_type(-int(sizes.max())))
         for t, n in enumerate(self.smooth):
             found[:, t] = self._smooth_cells(n, values[:, n])[0][:, 0]
-        for t, (n, edges) in enumerate(zip(self.discrete, self.edges, strict=True), len(self.smooth)):
-            found[:, t] = np.searchsorted(edges[1:-1], values[:, n], side="right")
+        for t, (n, own) in enumerate(zip(self.discrete, self.values, strict=True), len(self.smooth)):
+            found[:, t] = nearest(own, values[:, n])
         found[np.isnan(values[:, [*self.smooth, *self.discrete]])] = -1
         return found
 
@@ -194,8 +192,7 @@ def exact_values(values: np.ndarray, sample_weight: np.ndarray | None = None) ->
 def choose_cells(
     values: np.ndarray,
     rank: int,
-    edges: Sequence[np.ndarray],
-    discrete: Sequence[int] | None = None,
+    discrete: Mapping[int, np.ndarray] | None = None,
     support: Sequence[Support] | None = None,
     sample_weight: np.ndarray | None = None,
     observed: Sequence[Observed] | None = None,
@@ -208,11 +205,9 @@ def choose_cells(
         NaN = missing; every variable has a value.
     rank : int
         Number of components: with more of them, each may be narrower.
-    edges : sequence of ndarray (n_bins[n] + 1,)
-        Bins of all variables; discrete ones keep them.
-    discrete : sequence of int, optional
-        Positions of the variables that are discrete; by default those that look it.
-        Constant ones always are.
+    discrete : mapping from int to ndarray (n_values,), optional
+        Values of the discrete variables, by their positions; by default those that look discrete, with the values that
+        they have. Constant ones always are.
     support : sequence of (low, high), optional
         Bounds of every variable.
     sample_weight : ndarray (n_samples,), optional
@@ -228,17 +223,19 @@ def choose_cells(
     bounds = [(None, None)] * n_variables if support is None else support
     lines = [_Line()] * n_variables
     needed = 0.0
-    chosen = []
-    categories = []
+    if discrete is None:
+        positions = discrete_variables(values, sample_weight)
+        discrete = dict(zip(positions, distinct_values(values, positions, sample_weight), strict=True))
+    chosen = dict(discrete)
     for n in range(n_variables):
+        if n in chosen:
+            continue
         exact = every[n]
         # Where hardly any repeat, no more of them would be equal to rounding but for the small ones of a long tail.
         is_rounded = len(exact.distinct) < TIED * exact.total
         to_rounding = Observed.of(values[:, n], sample_weight) if is_rounded else exact
-        declared = to_rounding.looks_discrete if discrete is None else n in discrete
-        if len(to_rounding.distinct) < 2 or declared:
-            chosen.append(n)
-            categories.append(values_of_bins(to_rounding.distinct, np.asarray(edges[n])))
+        if len(to_rounding.distinct) < 2:
+            chosen[n] = to_rounding.distinct
             continue
         lines[n], n_knots = _needed_line(exact, rank, bounds[n])
         needed = max(needed, n_knots)
@@ -248,9 +245,8 @@ def choose_cells(
         high=np.ones(n_variables),
         transforms=(LINEAR,) * n_variables,
         resolution=np.zeros(n_variables),
-        discrete=tuple(chosen),
-        edges=tuple(np.asarray(edges[n]) for n in chosen),
-        categories=tuple(categories),
+        discrete=tuple(sorted(chosen)),
+        values=tuple(chosen[n] for n in sorted(chosen)),
     )
     return _on_lines(cells, lines)
 
@@ -310,16 +306,15 @@ def cells_along(
     low: np.ndarray,
     high: np.ndarray,
     transforms: tuple[ArcsinhTransform, ...],
-    discrete: tuple[int, ...],
-    edges: tuple[np.ndarray, ...],
-    categories: tuple[np.ndarray, ...],
+    discrete: Mapping[int, np.ndarray],
     values: np.ndarray,
 ) -> Cells:
     """Cells of a fit that is known by its splines, for its samples (n_samples, n_variables).
 
-    Parameters are those of :class:`Cells`; the step to which values are rounded is that of the samples.
+    Parameters are those of :class:`Cells` and :func:`choose_cells`; the step to which values are rounded is that of the
+    samples.
     """
-    cells = Cells(basis, low, high, transforms, np.zeros(len(low)), discrete, edges, categories)
+    cells = Cells(basis, low, high, transforms, np.zeros(len(low)), tuple(discrete), tuple(discrete.values()))
     steps = np.zeros(len(low))
     for n in cells.smooth:
         step = Observed.of(values[:, n], None, rounding=0.0).step

@@ -93,8 +93,7 @@ class Observed:
     @property
     def looks_discrete(self) -> bool:
         """True if there are so few distinct values, for so many samples, that they must be categories."""
-        most = FEW_INTEGERS if np.all(self.distinct == np.floor(self.distinct)) else FEW_VALUES
-        return len(self.distinct) <= most and self.total >= LEAST_REPEATED * len(self.distinct)
+        return are_few(self.distinct) and self.total >= LEAST_REPEATED * len(self.distinct)
 
     @property
     def atoms(self) -> list[tuple[float, float]]:
@@ -262,15 +261,30 @@ class Observed:
         return max(5.0, 0.5 * self.total / rank)
 
 
-def discrete_variables(values: np.ndarray, sample_weight: np.ndarray | None = None) -> tuple[int, ...]:
-    """Positions of the variables that look discrete; of values (n_samples, n_variables)."""
+def are_few(distinct: np.ndarray) -> bool:
+    """True for so few values (n_values,), fewer if they are not integers, that they may be categories."""
+    return len(distinct) <= (FEW_INTEGERS if np.all(distinct == np.floor(distinct)) else FEW_VALUES)
+
+
+def distinct_values(
+    values: np.ndarray, positions: Sequence[int], sample_weight: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Distinct values (n_values,), but for rounding, of some of the variables, from values (n_samples, n_variables)."""
+    return [Observed.of(values[:, n], sample_weight).distinct for n in positions]
+
+
+def discrete_variables(
+    values: np.ndarray, sample_weight: np.ndarray | None = None, only_constant: bool = False
+) -> tuple[int, ...]:
+    """Positions of the variables that look discrete or are constant, of values (n_samples, n_variables)."""
     found = []
     for n, column in enumerate(values.T):
         # A glance at the first samples tells most continuous ones.
         head = Observed.of(column[:HEAD], None if sample_weight is None else sample_weight[:HEAD])
         if len(head.distinct) > FEW_INTEGERS:
             continue
-        if Observed.of(column, sample_weight).looks_discrete:
+        observed = Observed.of(column, sample_weight)
+        if len(observed.distinct) == 1 or (observed.looks_discrete and not only_constant):
             found.append(n)
     return tuple(found)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorly_smp.codes.categories import middles, nearest
+from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.plotting.names import density_name
 from tensorly_smp.plotting.scales import AxisScale, draw_on, scale_of, scaled_limits
@@ -51,22 +53,24 @@ TOWERING = 6.0
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Values of a discrete variable that have a probability, and how wide their cells are.
+    """Values of a discrete variable that are to be seen.
 
     Attributes
     ----------
     centers : ndarray (n_levels,)
-    edges : ndarray (n_levels + 1,)
-        Midway between the centers.
     probabilities : ndarray (n_levels, rank)
-    bins : ndarray (n_levels + 1,)
-        Where data are counted.
     """
 
     centers: np.ndarray
-    edges: np.ndarray
     probabilities: np.ndarray
-    bins: np.ndarray
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Ends (n_levels + 1,) of steps around the values, midway between them."""
+        between = middles(self.centers)
+        first, last = self.centers[[0, -1]]
+        ends = (2.0 * first - between[0], 2.0 * last - between[-1]) if len(between) else (first - 0.5, last + 0.5)
+        return np.concatenate([ends[:1], between, ends[1:]])
 
     @property
     def gap(self) -> float:
@@ -78,60 +82,32 @@ class Levels:
         below = np.cumsum(self.probabilities @ weights)
         places = np.searchsorted(below, QUANTILES * below[-1]).clip(max=len(below) - 1)
         _, outer, lower, upper, outer_above, _ = self.centers[places].tolist()
-        middles = MOST_MIDDLES * max(upper - lower, self.gap)  # all of them may be one value
-        low = min(lower - middles, outer)
-        high = max(upper + middles, outer_above)
+        middle_half = MOST_MIDDLES * max(upper - lower, self.gap)  # all of them may be one value
+        low = min(lower - middle_half, outer)
+        high = max(upper + middle_half, outer_above)
         kept = np.flatnonzero((self.centers >= low) & (self.centers <= high))
+        edges = self.edges
         first = kept[0]
         last = kept[-1]
-        start = self.edges[first]
-        end = self.edges[last + 1]
+        start = edges[first]
+        end = edges[last + 1]
         if first > 0:  # no farther out than in, since the next level is left out
-            start = max(start, 2.0 * self.centers[first] - self.edges[first + 1])
+            start = max(start, 2.0 * self.centers[first] - edges[first + 1])
         if last < len(self.centers) - 1:
-            end = min(end, 2.0 * self.centers[last] - self.edges[last])
+            end = min(end, 2.0 * self.centers[last] - edges[last])
         return float(start), float(end)
-
-    @classmethod
-    def of(
-        cls, edges: np.ndarray, factor: np.ndarray, values: np.ndarray | None, categories: np.ndarray | None = None
-    ) -> Levels:
-        """From bin edges (n_bins + 1,), the factor (n_bins, rank), and samples or the values of the bins (n_bins,).
-
-        The latter two tell where in its bin a level is. Bins without noticeable probability are no level, unless there
-        are data in them.
-        """
-        cell = np.searchsorted(edges[1:-1], [] if values is None else values[~np.isnan(values)], side="right")
-        counts = np.bincount(cell, minlength=len(factor))
-        kept = np.flatnonzero((factor.max(axis=1) > LEAST_BAR) | (counts > 0))
-        centers = 0.5 * (edges[kept] + edges[kept + 1])
-        if categories is not None:
-            centers = np.where(np.isnan(categories[kept]), centers, categories[kept])
-        if values is not None:
-            observed = values[~np.isnan(values)]
-            for place, b in enumerate(kept):
-                found = np.unique(observed[cell == b])
-                centers[place] = found[0] if len(found) == 1 else centers[place]
-        middles = centers[:-1] + 0.5 * np.diff(centers)
-        half = np.diff(edges).mean() / 2 if len(centers) == 1 else None
-        first = centers[0] - (half if half is not None else middles[0] - centers[0])
-        last = centers[-1] + (half if half is not None else centers[-1] - middles[-1])
-        between = edges[kept[1:]]
-        bins = np.concatenate([[-np.inf], between, [np.inf]])
-        return cls(centers, np.concatenate([[first], middles, [last]]), factor[kept], bins)
 
 
 def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | None:
-    """Levels of a discrete variable; None of a continuous one."""
-    edges = subject.edges(n)
-    if not subject.discrete[n] or subject.factors is None or edges is None:
+    """Values of a discrete variable with a noticeable probability, or with data; None of a continuous one."""
+    if not subject.discrete[n]:
         return None
-    factor = np.asarray(subject.factors.factors[n])
-    dataset = subject.dataset
-    categories = None
-    if dataset is not None and "categories" in dataset:
-        categories = dataset["categories"].transpose("variable", "bin").values[n, : len(factor)]
-    return Levels.of(edges, factor, None if values is None else values[:, n], categories)
+    conditionals = subject.density.conditionals[n]
+    assert isinstance(conditionals, DiscreteConditionals)
+    column = np.empty(0) if values is None else values[~np.isnan(values[:, n]), n]
+    counts = np.bincount(nearest(conditionals.values, column), minlength=len(conditionals.values))
+    kept = (conditionals.probabilities.max(axis=1) > LEAST_BAR) | (counts > 0)
+    return Levels(conditionals.values[kept], conditionals.probabilities[kept])
 
 
 def axis_of(subject: Subject, n: int) -> tuple[tuple[float, float], AxisScale | None]:
@@ -348,7 +324,7 @@ def _draw_levels(
             )  # fmt: skip
     if column is not None:
         observed = column[~np.isnan(column)]
-        counts = np.bincount(np.searchsorted(levels.bins[1:-1], observed, side="right"), minlength=len(levels.centers))
+        counts = np.bincount(nearest(levels.centers, observed), minlength=len(levels.centers))
         ax.bar(levels.centers, counts / len(observed), 0.95 * levels.gap, color=DATA_COLOR, zorder=1, label="data")
     if with_mixture:
         half = 0.475 * levels.gap

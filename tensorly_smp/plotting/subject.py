@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset, factors_to_dataset
+from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import CLIP_WARNING, reconstruct_density
 from tensorly_smp.densities.spline_dataset import spline_density
@@ -76,8 +77,10 @@ class Subject:
 
     @cached_property
     def discrete(self) -> np.ndarray:
-        """Mask (n_variables,) of the variables that keep a histogram because they are discrete."""
-        if self.dataset is None or "discrete" not in self.dataset:
+        """Mask (n_variables,) of the discrete variables."""
+        if self.dataset is None:
+            return np.array([isinstance(each, DiscreteConditionals) for each in self.density.conditionals])
+        if "discrete" not in self.dataset:
             return np.zeros(len(self.names), dtype=bool)
         return np.asarray(self.dataset["discrete"].values, dtype=bool)
 

@@ -19,7 +19,7 @@ from tensorly_smp.exceptions import FileFormatError, InvalidInputError
 from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset
 from tensorly_smp.storage.probes import FORMAT
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 #: Attributes that the file has and ``result_`` has not.
 _FILE_ATTRIBUTES = ("format", "format_version", "parameters", "variable_names", "sha256")
@@ -30,6 +30,8 @@ _REQUIRED = {
     "factors": (("variable", "bin", "component"), "f"),
     "n_bins": (("variable",), "i"),
     "edges": (("variable", "edge"), "f"),
+    "discrete": (("variable",), "i"),
+    "categories": (("variable", "bin"), "f"),
     "loss": (("sweep",), "f"),
     "change": (("sweep",), "f"),
     "seconds": (("sweep",), "f"),
@@ -42,7 +44,6 @@ _REQUIRED_OF_SPLINES = {
     "background": (("component",), "f"),
     "interval": (("variable", "end"), "f"),
     "bounds": (("variable", "end"), "f"),
-    "discrete": (("variable",), "i"),
 }
 _REQUIRED_OF_UNMIXED = {
     "unmixing": (("source", "variable"), "f"),
@@ -51,7 +52,6 @@ _REQUIRED_OF_UNMIXED = {
 }
 #: Not in files of before there was such a thing, which are read all the same.
 _OPTIONAL = {
-    "categories": (("variable", "bin"), "f"),
     "spline_center": (("variable",), "f"),
     "spline_scale": (("variable",), "f"),
     "start_trace": (("start", "start_sweep"), "f"),
@@ -222,8 +222,6 @@ def _check_variables(dataset: xr.Dataset) -> None:
                 f"{name} has dimensions {found.dims} and dtype {found.dtype}, expected {dims}, {shown(kind)}"
             )
     _check_attributes(dataset.attrs)
-    if "categories" in dataset and np.isinf(dataset["categories"]).any():
-        raise ValueError("a category is infinite")
     if 0 in dataset.sizes.values():
         raise ValueError(f"a dimension is empty: {dict(dataset.sizes)}")
     if dataset.attrs["container"] not in _CONTAINERS:

@@ -14,6 +14,7 @@ from tensorly_smp._support.checks import checked_entries, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState, spawn_generators
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
+from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, SizeLimitError
@@ -182,10 +183,10 @@ def points_of(density: MixtureDensity, n_points: int) -> np.ndarray:
     n_even = (n_points + 1) // 2
     shares = (np.arange(n_points - n_even) + 0.5) / max(n_points - n_even, 1)
     for n, (each, name) in enumerate(zip(density.conditionals, density.variables, strict=True)):
-        if getattr(each, "categories", None) is not None:
-            values = np.unique(each.to_values(density.quantile_1d(np.linspace(0.0, 1.0, 201)[1:-1], name)))
-            chosen = values[np.unique(np.linspace(0, len(values) - 1, min(n_points, len(values))).round().astype(int))]
-            grid[n, : len(chosen)] = chosen
+        if isinstance(each, DiscreteConditionals):
+            n_values = len(each.values)
+            chosen = np.linspace(0, n_values - 1, min(n_points, n_values)).round().astype(int)
+            grid[n, : len(chosen)] = each.values[chosen]
             continue
         ends = np.stack([each.quantile(np.array([TAIL, 1.0 - TAIL]), int(r)) for r in kept])
         even = _spaced(each, float(ends[:, 0].min()), float(ends[:, 1].max()), n_even)
@@ -230,7 +231,7 @@ def _dataset(found: Sequence[_Found], first: Statistics, grid: np.ndarray) -> xr
         "weights": "probability of the component",
         "mean": "mean of the variable in the component",
         "cdf": "probability of values up to x in the component",
-        "density": "density of the variable at x in the component",
+        "density": "density of the variable at x in the component, of a discrete variable the probability of x",
     }
     data: dict[str, Any] = {}
     for name in STATISTICS:

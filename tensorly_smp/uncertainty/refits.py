@@ -92,18 +92,15 @@ class SmoothRefit:
     def of(cls, dataset: xr.Dataset, factors: MixtureFactors, values: np.ndarray, **options: Any) -> SmoothRefit:
         """From the Dataset of the first fit, and its samples (n_samples, n_variables)."""
         assert factors.binning is not None
-        discrete = tuple(np.flatnonzero(dataset["discrete"].values).tolist())
+        discrete = factors.binning.discrete
         smooth = [n for n in range(factors.n_variables) if n not in discrete]
         interval = np.nan_to_num(dataset["interval"].transpose("variable", "end").values, nan=0.0)
-        categories = dataset["categories"].transpose("variable", "bin").values
         cells = cells_along(
             spline_basis(dataset.sizes["basis"]),
             interval[:, 0],
-            np.where(np.isin(np.arange(factors.n_variables), discrete), 1.0, interval[:, 1]),
+            np.where(np.isin(np.arange(factors.n_variables), list(discrete)), 1.0, interval[:, 1]),
             tuple(spline_transforms(dataset)),
             discrete,
-            tuple(factors.binning.edges[n] for n in discrete),
-            tuple(categories[n, : factors.n_bins[n]] for n in discrete),
             values,
         )
         spline = dataset["spline"].transpose("variable", "basis", "component").values

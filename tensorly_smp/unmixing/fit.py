@@ -121,7 +121,7 @@ class UnmixingFit:
             values=(mixed - center) / scale,
             weights=used,
             categories=values[rows][:, list(self.data.discrete)],
-            edges=self.data.edges,
+            category_values=list(self.data.discrete.values()),
             criterion=self.mixture.penalty,
         )
 

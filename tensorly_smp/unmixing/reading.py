@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from tensorly_smp._support.checks import checked_sample_weight
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.likelihood.observed import Observed
 from tensorly_smp.samples.labels import aligned, list_names
@@ -35,20 +34,17 @@ class SamplesToUnmix:
         Their values, but rounded ones are spread evenly over the step: combinations of them would lie on a lattice,
         along whose lines a density may be as high as it likes.
     weights : ndarray (n_samples,) or None
-    discrete : tuple of int
-        Positions of the discrete and the constant variables.
+    discrete : dict from int to ndarray (n_values,)
+        Values of the discrete variables, by their positions.
     mixed : tuple of int
         Positions of the others.
-    edges : tuple of ndarray (n_discrete,)
-        Bins of the discrete variables.
     """
 
     samples: Samples
     values: np.ndarray
     weights: np.ndarray | None
-    discrete: tuple[int, ...]
+    discrete: dict[int, np.ndarray]
     mixed: tuple[int, ...]
-    edges: tuple[np.ndarray, ...]
 
     @classmethod
     def read(
@@ -75,20 +71,13 @@ class SamplesToUnmix:
             raise InvalidInputError(f"X has {len(samples.variables)} feature(s); expected at least three.")
         weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
         counted = samples.values if weights is None else samples.values[weights > 0]
-        variables = Variables.of(samples, mixture.support, mixture.discrete, weights)
+        variables = Variables.of(samples, mixture.support, mixture.discrete, weights, binning=mixture.binning)
         ranges = _ranges(counted)
-        discrete = tuple(sorted({*variables.discrete, *np.flatnonzero(ranges == 0).tolist()}))
-        mixed = tuple(n for n in range(len(ranges)) if n not in discrete)
+        mixed = tuple(n for n in range(len(ranges)) if n not in variables.values)
         _check_mixed(samples, mixed)
         _check_values(samples, counted, ranges, mixed)
         _check_bounds(samples, variables, mixed)
-        edges: tuple[np.ndarray, ...] = ()
-        if discrete:
-            parts = Discretization(mixture.n_bins, mixture.binning, None, mixture.n_components)
-            # Its warnings the fit of the sources will give.
-            binning = parts.bins_of_starts(samples, weights, replace(variables, discrete=discrete), warns=False)
-            edges = tuple(binning.edges[n] for n in discrete)
-        return cls(samples, _spread(samples.values, weights, mixed, rng), weights, discrete, mixed, edges)
+        return cls(samples, _spread(samples.values, weights, mixed, rng), weights, variables.values, mixed)
 
     @property
     def every_weight(self) -> np.ndarray:

@@ -47,8 +47,8 @@ class MixedSamples:
     weights : ndarray (n_samples,)
     categories : ndarray (n_samples, n_discrete)
         Discrete variables, NaN where missing.
-    edges : sequence of ndarray (n_discrete,)
-        Bins of the discrete variables.
+    category_values : sequence of ndarray (n_values,)
+        Values of the discrete variables.
     criterion : {"reml", "aic", "bic"}
         Criterion by which the penalties of the densities are chosen.
     """
@@ -56,7 +56,7 @@ class MixedSamples:
     values: np.ndarray
     weights: np.ndarray
     categories: np.ndarray
-    edges: Sequence[np.ndarray]
+    category_values: Sequence[np.ndarray]
     criterion: str = "reml"
 
     @property
@@ -225,7 +225,7 @@ def _fit(samples: MixedSamples, point: Candidate, n_passes: int, before: SourceF
     return fit_sources(
         samples.values @ point.unmixing.T,
         samples.categories,
-        samples.edges,
+        samples.category_values,
         point.posterior,
         samples.weights,
         samples.criterion,

@@ -10,6 +10,7 @@ from scipy.interpolate import BSpline
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from tensorly_smp.codes.categories import nearest
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cell_samples import CellSamples, SmoothMixture, on_best_cells
 from tensorly_smp.likelihood.cells import Cells, choose_cells, combined_cells, curved_cells
@@ -247,7 +248,7 @@ class SourceFit:
 def fit_sources(
     sources: np.ndarray,
     categories: np.ndarray,
-    edges: Sequence[np.ndarray],
+    category_values: Sequence[np.ndarray],
     posterior: np.ndarray,
     weights: np.ndarray,
     criterion: str,
@@ -261,8 +262,8 @@ def fit_sources(
     sources : ndarray (n_samples, n)
     categories : ndarray (n_samples, n_discrete)
         Values of the discrete variables, NaN where missing.
-    edges : sequence of ndarray (n_discrete,)
-        Bins of the discrete variables.
+    category_values : sequence of ndarray (n_values,)
+        Values of the discrete variables.
     posterior : ndarray (n_samples, rank)
     weights : ndarray (n_samples,)
     criterion : {"reml", "aic", "bic"}
@@ -275,9 +276,7 @@ def fit_sources(
     values = np.concatenate([sources, categories], axis=1)
     rank = posterior.shape[1]
     n = sources.shape[1]
-    # Sources keep no histogram, so that their bins are not looked at.
-    bins = [np.array([0.0, 1.0])] * n + list(edges)
-    cells = choose_cells(values, rank, bins, range(n, values.shape[1]), None, weights)
+    cells = choose_cells(values, rank, dict(enumerate(category_values, n)), None, weights)
     _refuse_constant(cells, n)
     choices = [cells, *curved_cells(cells, values, rank, None, weights)]
 
@@ -331,7 +330,7 @@ def _log_categories(cells: Cells, mixture: SmoothMixture, values: np.ndarray) ->
         return None
     total = np.zeros((len(values), mixture.rank))
     tables = cells.split(mixture.tables)
-    for n, edges, table in zip(cells.discrete, cells.edges, tables, strict=True):
+    for n, own, table in zip(cells.discrete, cells.values, tables, strict=True):
         present = ~np.isnan(values[:, n])
-        total[present] += table[np.searchsorted(edges[1:-1], values[present, n], side="right")]
+        total[present] += table[nearest(own, values[present, n])]
     return total

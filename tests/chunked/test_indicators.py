@@ -92,7 +92,7 @@ def values(rounded):
 def test_samples_in_cells_are_those_in_memory(rounded, weighted):
     x = values(rounded)
     weights = np.random.default_rng(4).integers(0, 3, 400).astype(float) if weighted else None
-    cells = choose_cells(x, 2, smp.choose_binning(x, 6).edges, sample_weight=weights)
+    cells = choose_cells(x, 2, sample_weight=weights)
     assert cells.discrete == (3,)
     assert cells.resolution.any() == rounded
     expected = CellSamples.assign_to_grid(x, cells, weights)
@@ -118,7 +118,7 @@ def test_blocks_cover_all_samples():
 
 def test_empty_parts_add_nothing():
     x = values(False)
-    cells = choose_cells(x, 2, smp.choose_binning(x, 6).edges)
+    cells = choose_cells(x, 2)
     for step in (0.0, 1.0):
         cells.resolution[1] = step
         array = da.from_array(x, chunks=((210, 190), 4))[da.from_array(np.arange(400) < 210, chunks=((210, 190),))]
@@ -130,6 +130,6 @@ def test_empty_parts_add_nothing():
 
 def test_cells_take_two_bytes_an_entry():
     x = values(False)
-    cells = choose_cells(x, 2, smp.choose_binning(x, 6).edges)
+    cells = choose_cells(x, 2)
     parts = ChunkedCellSamples.assign_to_grid(read_chunks(da.from_array(x, chunks=(90, 4))), cells).parts.gather()
     assert sum(part.values.nbytes for part in parts) == 2 * x.size

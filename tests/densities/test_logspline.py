@@ -9,7 +9,6 @@ from scipy import stats
 import tensorly_smp as smp
 from tensorly_smp.densities.background import StudentBackground
 from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals
-from tensorly_smp.densities.histogram import histogram_conditionals
 from tensorly_smp.densities.logspline import (
     BACKGROUND_SAMPLES,
     BACKGROUND_SPREAD,
@@ -41,13 +40,10 @@ def rough_splines(seed, rank=3, roughness=2.0):
     return roughness * rng.random(rank) * rng.normal(size=(BASIS.n_basis, rank)).cumsum(axis=0)
 
 
-def random_conditionals(seed, bounds=NO_BOUNDS, kind="log-spline"):
+def random_conditionals(seed, bounds=NO_BOUNDS):
     rng = np.random.default_rng(seed)
-    if kind == "log-spline":
-        share = background_share(10.0 ** rng.uniform(0, 4, 3))
-        return log_spline_conditionals(BASIS, rough_splines(seed), LOW, HIGH, share, bounds)
-    edges = np.sort(np.concatenate([[LOW, HIGH], rng.uniform(LOW, HIGH, 7)]))
-    return histogram_conditionals(edges, rng.dirichlet(np.full(8, 0.5), 3).T, bounds)
+    share = background_share(10.0 ** rng.uniform(0, 4, 3))
+    return log_spline_conditionals(BASIS, rough_splines(seed), LOW, HIGH, share, bounds)
 
 
 def integral(conditionals, power=0):
@@ -85,27 +81,24 @@ def edge_points(conditionals):
 # ---- densities ----
 
 
-@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("seed", range(3))
-def test_integrates_to_one_between_its_bounds(kind, bounds, seed):
-    np.testing.assert_allclose(integral(random_conditionals(seed, bounds, kind)), 1.0, atol=1e-9)
+def test_integrates_to_one_between_its_bounds(bounds, seed):
+    np.testing.assert_allclose(integral(random_conditionals(seed, bounds)), 1.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("seed", range(2))
-def test_moments_are_those_of_the_density(kind, bounds, seed):
-    conditionals = random_conditionals(seed, bounds, kind)
+def test_moments_are_those_of_the_density(bounds, seed):
+    conditionals = random_conditionals(seed, bounds)
     mean, second = integral(conditionals, 1), integral(conditionals, 2)  # in grid units
     np.testing.assert_allclose(conditionals.mean(), conditionals.origin + conditionals.unit * mean, atol=1e-6)
     np.testing.assert_allclose(conditionals.variance(), conditionals.unit**2 * (second - mean**2), rtol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
 @pytest.mark.parametrize("bounds", BOUNDS)
-def test_positive_up_to_the_bounds_and_nothing_beyond(kind, bounds):
-    conditionals = random_conditionals(0, bounds, kind)
+def test_positive_up_to_the_bounds_and_nothing_beyond(bounds):
+    conditionals = random_conditionals(0, bounds)
     x = edge_points(conditionals)
     logs = conditionals.logpdf(x)
     assert np.isfinite(logs).all()
@@ -115,10 +108,9 @@ def test_positive_up_to_the_bounds_and_nothing_beyond(kind, bounds):
     assert (logs[~beyond & (np.abs(x) < 1e3)] > -100).all()
 
 
-@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
 @pytest.mark.parametrize("bounds", BOUNDS)
-def test_distribution_function(kind, bounds):
-    conditionals = random_conditionals(1, bounds, kind)
+def test_distribution_function(bounds):
+    conditionals = random_conditionals(1, bounds)
     x = edge_points(conditionals)
     cdf = conditionals.cdf(np.concatenate([[-np.inf], x, [np.inf]]))
     assert (np.diff(cdf, axis=0) >= 0).all()
@@ -133,11 +125,10 @@ def test_distribution_function(kind, bounds):
         np.testing.assert_allclose(slope, conditionals.pdf(np.array(middle)), rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("seed", range(2))
-def test_quantile_is_the_inverse(kind, bounds, seed):
-    conditionals = random_conditionals(seed, bounds, kind)
+def test_quantile_is_the_inverse(bounds, seed):
+    conditionals = random_conditionals(seed, bounds)
     x = np.linspace(LOW - 1, HIGH + 1, 101)
     x = x[(x > bounds[0]) & (x < bounds[1])]
     for r in range(conditionals.rank):
@@ -147,10 +138,9 @@ def test_quantile_is_the_inverse(kind, bounds, seed):
         np.testing.assert_allclose(conditionals.quantile(conditionals.cdf(x)[:, r], r)[clear], x[clear], atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["log-spline", "histogram"])
 @pytest.mark.parametrize("bounds", BOUNDS)
-def test_no_quantile_lies_beyond_a_bound(kind, bounds):
-    conditionals = random_conditionals(2, bounds, kind)
+def test_no_quantile_lies_beyond_a_bound(bounds):
+    conditionals = random_conditionals(2, bounds)
     extreme = conditionals.quantile(np.array([1e-300, 1e-17, 1 - 1e-16]), 0)
     assert np.isfinite(extreme).all()
     assert extreme.min() >= bounds[0]
@@ -260,24 +250,12 @@ def test_one_share_or_one_per_component():
     np.testing.assert_array_equal(one.quantile(SHARES, 1), each.quantile(SHARES, 1))
 
 
-# ---- histograms with bounds ----
-
-
-def test_bins_beyond_a_bound_are_cut_off():
-    edges, probabilities = np.arange(-2.0, 4.0), np.array([[0.0], [0.1], [0.4], [0.3], [0.2]])
-    cut = histogram_conditionals(edges, probabilities, (0.0, 2.5))
-    np.testing.assert_array_equal(cut.cdf(np.array([0.0, 2.5])), [[0.0], [1.0]])
-    # What the bins below had is in the first one that is left.
-    np.testing.assert_allclose(np.diff(cut.cdf(np.array([0.0, 1.0, 2.0, 2.5]))[:, 0]), [0.5, 0.3, 0.2], atol=0.01)
-
-
 def test_far_bounds_change_nothing():
-    for kind in ("log-spline", "histogram"):
-        plain, far = (random_conditionals(5, bounds, kind) for bounds in (NO_BOUNDS, (-1e300, 1e300)))
-        x = np.linspace(LOW - 30, HIGH + 30, 200)
-        np.testing.assert_allclose(far.logpdf(x), plain.logpdf(x), atol=1e-12)
-        np.testing.assert_allclose(far.cdf(x), plain.cdf(x), atol=1e-15)
-        np.testing.assert_allclose(far.variance(), plain.variance(), rtol=1e-12)
+    plain, far = (random_conditionals(5, bounds) for bounds in (NO_BOUNDS, (-1e300, 1e300)))
+    x = np.linspace(LOW - 30, HIGH + 30, 200)
+    np.testing.assert_allclose(far.logpdf(x), plain.logpdf(x), atol=1e-12)
+    np.testing.assert_allclose(far.cdf(x), plain.cdf(x), atol=1e-15)
+    np.testing.assert_allclose(far.variance(), plain.variance(), rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")  # two groups, one component

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, OutlierWarning
-from tensorly_smp.fitting.discretization import MOST_CATEGORIES, Discretization
+from tensorly_smp.exceptions import ConstantVariableWarning, InvalidInputError, InvalidTypeError, OutlierWarning
+from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.samples.reading import read_samples
 
@@ -16,7 +16,7 @@ NORMAL = RNG.normal(size=(400, 3))
 
 def bins_of_starts(X, n_bins=15, binning="uniform", coverage=None, support=None, discrete=None, sample_weight=None):
     samples = read_samples(X)
-    variables = Variables.of(samples, support, discrete, sample_weight)
+    variables = Variables.of(samples, support, discrete, sample_weight, binning=binning)
     return Discretization(n_bins, binning, coverage, 2).bins_of_starts(samples, sample_weight, variables)
 
 
@@ -57,35 +57,40 @@ def test_discrete_variables_have_a_bin_for_each_value(binning, coded):
     X[:, 2] = np.array(coded)[RNG.integers(0, 3, 400)]
     found = bins_of_starts(X, binning=binning)
     assert found.n_bins[2] == 3
-    codes = np.searchsorted(found.edges[2][1:-1], X[:, 2], side="right")
-    np.testing.assert_array_equal(np.array(coded)[codes], X[:, 2])
-    assert found.strategy == "given"
+    codes = smp.encode_samples(X, found).values[:, 2]
+    np.testing.assert_array_equal(found.values["x2"][codes], X[:, 2])
+    assert found.strategy == binning
 
 
-def test_declared_variables_with_many_values_keep_their_bins():
+def test_declared_variables_have_a_bin_for_each_of_many_values():
     X = NORMAL.copy()
-    X[:, 0] = np.arange(400) % (MOST_CATEGORIES + 1)
-    assert bins_of_starts(X, discrete=["x0"]).n_bins == (15, 15, 15)
-    assert bins_of_starts(X, 30, discrete=["x0"]).n_bins == (MOST_CATEGORIES + 1, 30, 30)
+    X[:, 0] = np.arange(400) % 50
+    X[0, 0] = 1e6
+    assert bins_of_starts(X, discrete=["x0"]).n_bins == (51, 15, 15)
 
 
-def test_bounds_of_discrete_variables():
+def test_a_constant_has_a_single_value():
     X = NORMAL.copy()
-    X[:, 0] = np.arange(400) % 3
-    assert bins_of_starts(X, support={"x0": (0, 2)}).edges[0].tolist() == [0.0, 0.5, 1.5, 2.0]
+    X[:, 1] = 2.5
+    with pytest.warns(ConstantVariableWarning):
+        found = bins_of_starts(X, discrete=[])
+    assert {name: each.tolist() for name, each in found.values.items()} == {"x1": [2.5]}
+
+
+def test_bins_that_are_given_may_list_values_that_no_sample_has():
+    X = NORMAL.copy()
+    X[:, 0] = np.arange(400) % 2
+    X[:, 1] = np.arange(400) % 3
+    given = smp.Binning((None, [-1, 0.5, 3], [-9, 0, 9]), values={"x0": [0, 1, 2]})
+    found = bins_of_starts(X, binning=given)
+    assert {name: each.tolist() for name, each in found.values.items()} == {"x0": [0, 1, 2], "x1": [0, 1, 2]}
+    assert found.edges[2].tolist() == [-9, 0, 9]
 
 
 def test_samples_of_no_weight_have_no_say():
     X = np.vstack([NORMAL, [[1e6, 0.0, 0.0]]])
     weights = np.append(np.ones(400), 0.0)
     np.testing.assert_array_equal(bins_of_starts(X, sample_weight=weights).edges[0], bins_of_starts(NORMAL).edges[0])
-
-
-def test_declared_variables_with_many_values_heed_far_ones_too():
-    X = NORMAL.copy()
-    X[:, 0] = np.arange(400) % 50
-    X[0, 0] = 1e6
-    assert bins_of_starts(X, discrete=["x0"]).edges[0][-1] < 50
 
 
 # ---- what is known of the variables ----
@@ -142,11 +147,26 @@ def test_refused_before_anything_is_fitted(options, error, message):
         smp.SmoothProductMixture(2, callback=never, **options).fit(frame)
 
 
-@pytest.mark.parametrize("options", [{"support": {"x0": (-9, None)}}, {"discrete": ["x0"]}])
 @pytest.mark.parametrize("refine", ["em", None])
-def test_refused_where_they_would_be_ignored(options, refine):
+def test_bounds_are_refused_where_they_would_be_ignored(refine):
     with pytest.raises(InvalidInputError, match='expected refine="smooth"'):
-        smp.SmoothProductMixture(2, refine=refine, **options).fit(NORMAL)
+        smp.SmoothProductMixture(2, refine=refine, support={"x0": (-9, None)}).fit(NORMAL)
+
+
+@pytest.mark.parametrize("refine", ["em", None])
+def test_discrete_variables_of_fits_on_bins(refine):
+    X = NORMAL.copy()
+    X[:, 0] = np.array([0.0, 1.0, 10.0])[np.arange(400) % 3]
+    model = smp.SmoothProductMixture(1, refine=refine, random_state=0).fit(X)  # sinc, of the others
+    assert model.result_.discrete.values.tolist() == [1, 0, 0]
+    np.testing.assert_allclose(
+        model.density_.pdf_1d([0, 0.5, 1, 10], "x0"), [134 / 400, 0, 133 / 400, 133 / 400], atol=1e-3
+    )
+    bins = smp.choose_binning(X, 5)
+    options = dict(refine=refine, density="histogram", random_state=0)
+    assert smp.SmoothProductMixture(1, binning=bins, **options).fit(X).binning_ == bins
+    declared = smp.SmoothProductMixture(1, binning=bins, discrete=["x0"], **options).fit(X)
+    assert declared.binning_.n_bins == (3, 5, 5)
 
 
 # ---- what comes out ----

@@ -16,7 +16,7 @@ RANK = 3
 def problem(n_samples=600, kind="gaussian"):
     X, labels, _ = smp.datasets.make_smooth_mixture(kind, n_samples, 5, RANK, random_state=0)
     samples = in_memory(X, smp.choose_binning(X, n_bins=8), None)
-    return samples, labels, choose_cells(X, RANK, samples.binning.edges)
+    return samples, labels, choose_cells(X, RANK)
 
 
 def searched(samples, n_init):

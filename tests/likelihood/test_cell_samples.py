@@ -22,7 +22,7 @@ def two_components():
     )
     logs = [stats.norm.logpdf(values[:, 0], 2.0 * r) + stats.laplace.logpdf(values[:, 1], 0.3 * r) for r in range(RANK)]
     posterior = np.exp(np.stack(logs, axis=1))
-    cells = choose_cells(values, RANK, [np.linspace(-9, 9, 6)] * 2 + [np.arange(4) - 0.5])
+    cells = choose_cells(values, RANK)
     return values, posterior / posterior.sum(axis=1, keepdims=True), cells
 
 
@@ -63,5 +63,5 @@ def test_a_sharp_peak_with_tails_gets_another_coordinate_and_a_gaussian_keeps_it
     assert np.abs(np.log10(near[0] / penalty)).max() < 1.1
     np.testing.assert_allclose(np.log10(again / penalty), 0.0, atol=1.0)
     np.testing.assert_allclose(
-        *(np.exp(found.log_tables(each)[: found.cells.first_bin]) for each in (same, mixture)), atol=2e-3
+        *(np.exp(found.log_tables(each)[: found.cells.first_value]) for each in (same, mixture)), atol=2e-3
     )

@@ -10,8 +10,7 @@ from tensorly_smp.splines.transforms import LINEAR
 
 def cells_of(columns, **options):
     values = np.column_stack(columns).astype(float)
-    edges = [np.linspace(np.nanmin(c), np.nanmax(c) + 1e-9, 6) for c in values.T]
-    return choose_cells(values, 2, edges, **options), values
+    return choose_cells(values, 2, **options), values
 
 
 @given(st.integers(0, 10**6))
@@ -72,8 +71,8 @@ def test_what_looks_discrete(values, expected):
 def test_declared_and_constant_variables():
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, 3, 90), rng.normal(size=90), np.zeros(90)]
-    assert cells_of(columns, discrete=[1])[0].discrete == (1, 2)
-    assert cells_of(columns, discrete=[])[0].discrete == (2,)
+    assert cells_of(columns, discrete={1: np.unique(columns[1])})[0].discrete == (1, 2)
+    assert cells_of(columns, discrete={})[0].discrete == (2,)
     assert cells_of(columns)[0].discrete == (0, 2)
 
 
@@ -98,9 +97,8 @@ def test_weights_are_repeated_samples():
     rng = np.random.default_rng(0)
     values = np.column_stack([rng.normal(size=80), np.round(rng.normal(size=80), 1), rng.integers(0, 4, 80)])
     weights = rng.integers(0, 4, 80)
-    edges = [np.linspace(-5, 5, 8)] * 3
-    weighted = choose_cells(values, 3, edges, sample_weight=weights.astype(float))
-    repeated = choose_cells(np.repeat(values, weights, axis=0), 3, edges)
+    weighted = choose_cells(values, 3, sample_weight=weights.astype(float))
+    repeated = choose_cells(np.repeat(values, weights, axis=0), 3)
     for name in ("low", "high", "resolution", "discrete"):
         np.testing.assert_array_equal(getattr(weighted, name), getattr(repeated, name))
     assert weighted.basis.n_basis == repeated.basis.n_basis
@@ -199,21 +197,26 @@ def test_positions_are_the_columns_of_the_membership():
     assert cells.positions(values[:0]).shape == (0, 3)
 
 
-def test_values_of_the_bins_of_discrete_variables():
+def test_values_of_discrete_variables():
     values = np.column_stack([np.repeat([0.0, 1.0, 7.0], 40), np.arange(120) % 12, np.linspace(0, 1, 120)])
-    edges = [np.array([-0.5, 0.5, 4.0, 10.0]), np.arange(0.0, 13.0, 3.0), np.linspace(0, 1, 5)]
     weights = np.ones(120)
     weights[values[:, 0] == 7] = 0.0
-    cells = choose_cells(values, 2, edges, [0, 1])
-    assert cells.categories[0].tolist() == [0, 1, 7]
-    assert np.isnan(cells.categories[1]).all()  # three values in each
-    weighted = choose_cells(values, 2, edges, [0, 1], sample_weight=weights)
-    assert weighted.categories[0].tolist() == [0, 1, 1]  # none in the last bin: the nearest
+    cells = choose_cells(values, 2, sample_weight=weights)
+    assert [each.tolist() for each in cells.values] == [[0, 1], list(range(12))]
+    assert (cells.log_widths[cells.first_value :] == 0.0).all()
+    given = choose_cells(values, 2, {0: np.array([0.0, 1.0, 3.0, 7.0])})
+    assert given.discrete == (0,)  # and no other
+    assert given.membership(values[:, :1].repeat(3, axis=1))[:, given.first_value :].sum(axis=0).tolist() == [
+        40,
+        40,
+        0,
+        40,
+    ]
 
 
 def test_other_cells_for_the_same_samples():
     values = np.column_stack([np.random.default_rng(0).laplace(size=(500, 2)), np.arange(500) % 3])
-    cells = choose_cells(values, 2, [np.linspace(-9, 9, 6)] * 3, support=[(None, None), (-50.0, None), (None, None)])
+    cells = choose_cells(values, 2, support=[(None, None), (-50.0, None), (None, None)])
     others = curved_cells(cells, values, 2, [(None, None), (-50.0, None), (None, None)])
     assert len(others) == len(SCALES)
     for other, scale in zip(others, SCALES, strict=True):

@@ -14,8 +14,7 @@ from tensorly_smp.likelihood.smooth_em import smooth_em
 
 
 def laid(values, rank, **options):
-    edges = [np.linspace(np.nanmin(c) - 1e-9, np.nanmax(c) + 1e-9, 6) for c in values.T]
-    return choose_cells(values, rank, edges, **options)
+    return choose_cells(values, rank, **options)
 
 
 def fit(values, posterior, sample_weight=None, **options):
@@ -301,20 +300,19 @@ def test_hostile_input(kinds, n_samples, rank, missing, weighted, criterion, see
     if weighted:
         weights[~lost.all(axis=1)] += 0.1
     posterior = rng.dirichlet(np.full(rank, 0.1), n_samples)
-    edges = [np.linspace(np.nanmin(c), max(np.nanmax(c), 1.1 * np.nanmin(c), 1e-300), 6) for c in values.T]
-    cells = choose_cells(values, rank, edges, sample_weight=weights)
+    cells = choose_cells(values, rank, sample_weight=weights)
     result = smooth_em(
         CellSamples.assign_to_grid(values, cells, weights), posterior, criterion=criterion, n_iter_max=20
     )
     check(result)
-    n_smooth, n_bins = len(cells.smooth), sum(len(e) - 1 for e in cells.edges)
-    least, most = 2 * n_smooth, (cells.basis.n_basis - 1) * n_smooth + n_bins
+    n_smooth, n_values = len(cells.smooth), sum(map(len, cells.values))
+    least, most = 2 * n_smooth, (cells.basis.n_basis - 1) * n_smooth + n_values
     assert rank * least - 1e-3 <= result.n_parameters - (rank - 1) <= rank * most
 
 
-def test_bins_that_are_empty_are_no_parameters():
+def test_parameters_of_discrete_variables_are_free_probabilities():
     values = np.column_stack([np.repeat([0.0, 4.0], 30), np.repeat([1.0, 2.0, 3.0], 20), np.full(60, 2.0)])
-    cells = choose_cells(values, 2, [np.linspace(0, 5, 11)] * 3)
+    cells = choose_cells(values, 2)
     result = smooth_em(CellSamples.assign_to_grid(values, cells), np.random.default_rng(13).dirichlet([1, 1], 60))
     assert result.n_parameters == 1 + 2 * (1 + 2)
     assert result.mixture.coefficients.size == 0

@@ -14,7 +14,7 @@ X = np.random.default_rng(0).normal(size=(600, 5)) + np.array([[0] * 5, [0, 0, 7
 
 
 def fit_from(posterior, values=X):
-    cells = choose_cells(values, posterior.shape[1], [np.linspace(-9, 18, 28)] * values.shape[1], discrete=())
+    cells = choose_cells(values, posterior.shape[1], {})
     samples = CellSamples.assign_to_grid(values, cells)
     return samples, smooth_em(samples, posterior, n_iter_max=20)
 
