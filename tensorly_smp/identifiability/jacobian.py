@@ -24,7 +24,7 @@ from scipy.linalg import eigh
 
 from tensorly_smp._support.representations import short_repr
 from tensorly_smp.exceptions import SizeLimitError
-from tensorly_smp.factors.empty import EMPTY_WEIGHT
+from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
 from tensorly_smp.identifiability.known import Known, symmetric_sums
 from tensorly_smp.identifiability.sweeps import Rows, joint_change, joint_jacobian, triples_change
 

@@ -15,8 +15,7 @@ from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
-from tensorly_smp.factors.empty import EMPTY_WEIGHT
-from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.identifiability.alike import AlikePair, alike_pairs, separations
 from tensorly_smp.identifiability.bounds import checked_sizes
 from tensorly_smp.identifiability.issues import n_parameters, variable_names
