@@ -47,13 +47,14 @@ from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.likelihood_stage import Refinement
-from tensorly_smp.fitting.results import with_patterns
+from tensorly_smp.fitting.results import with_patterns, with_value_labels
 from tensorly_smp.fitting.starts import Searched
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.issues import identifiability_issues
 from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.identifiability.rivals import rivals_warning
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
+from tensorly_smp.samples.reading import NO_LABELS
 from tensorly_smp.samples.units import units_of, with_units
 from tensorly_smp.uncertainty.bootstrap import run_bootstrap
 from tensorly_smp.uncertainty.refits import BinRefit, Refit, SmoothRefit
@@ -248,7 +249,8 @@ class SmoothProductMixture(FittedMixture):
         Parameters
         ----------
         X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-            At least three variables. A dask array or DataFrame, or a DataArray of the former (extra ``dask``), is
+            At least three variables. Columns of text or categories (of at most 100 values, and half as many as rows)
+            are discrete variables. A dask array or DataFrame, or a DataArray of the former (extra ``dask``), is
             fitted chunk by chunk: see docs/scaling.md. Of more than 100 000 samples, evenly spaced ones and the
             extremes are what bins, cells and algebraic starts are chosen by.
         y : ignored
@@ -320,6 +322,7 @@ class SmoothProductMixture(FittedMixture):
             container=data.container,
             **self._recorded(),
         )
+        dataset = with_value_labels(dataset, data.subsample)
         dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(data.subsample.values))
         self._set_fitted(dataset, binning.variables, result.smooth_conditionals)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
@@ -346,7 +349,7 @@ class SmoothProductMixture(FittedMixture):
         # Columns are matched to the variables of the user's bins; without these, bins are of the columns as they come.
         names = self.binning.variables if isinstance(self.binning, Binning) else None
         with dask_progress(verbose if is_chunked(X) else 0, "reading samples"):
-            data = read_training_data(X, sample_weight, names, self.sample_dim)
+            data = read_training_data(X, sample_weight, names, self.sample_dim, None)
         n_variables = len(data.variables)
         if n_variables < 3:
             raise InvalidInputError(
@@ -438,7 +441,7 @@ class SmoothProductMixture(FittedMixture):
         if before is not None:
             self._check_width(X, before.binning.variables)
         names = known.variables if isinstance(known, Binning) else None
-        data = read_training_data(X, sample_weight, names, self.sample_dim)
+        data = read_training_data(X, sample_weight, names, self.sample_dim, NO_LABELS)
         discretization = Discretization(self.n_bins, known, self.coverage, self.n_components)
         binning = discretization.bins(data.subsample, data.subsample_weights)
         density = self._density_name()

@@ -30,6 +30,7 @@ from tensorly_smp.identifiability.rivals import rival_dataset
 from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
 from tensorly_smp.samples.reading import Samples, present_dim, read_samples
 from tensorly_smp.samples.units import differing_units
+from tensorly_smp.samples.value_labels import ATTRIBUTE, from_json
 
 if TYPE_CHECKING:
     from tensorly_smp.plotting.accessor import ModelPlots
@@ -90,7 +91,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
             density = spline_density(dataset, factors, smooth_conditionals)
         else:
             density = reconstruct_density(factors, method=method)
-        self.density_ = replace(density, container=str(dataset.attrs["container"]))
+        labels = from_json(dataset.attrs.get(ATTRIBUTE), factors.binning.variables)
+        self.density_ = replace(density, container=str(dataset.attrs["container"]), value_labels=labels)
         self.result_ = dataset
         self._fitted_names = frozenset((*dataset.variables, *dataset.dims))  # nothing else is saved
         self._identifiability = None
@@ -114,7 +116,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
-            Labelled variables are matched by name; missing entries are integrated out. A dask array or DataFrame, or a
+            Labelled variables are matched by name; missing entries are integrated out. Text and categories are read by
+            the labels of the fit; another label is an error. A dask array or DataFrame, or a
             DataArray of the former, stays lazy, here and in the other methods: so does what is returned.
 
         Returns
@@ -188,17 +191,19 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         -------
         X : ndarray, DataFrame or DataArray (n_samples, n_variables)
             Of the kind that the model was fitted to; a DataArray (sample, variable) after a Dataset too. Discrete
-            variables take values that they had in the fit, see `result_.categories`.
+            variables take values that they had in the fit, see `result_.categories`; text and categories too.
         components : ndarray, Series or DataArray of int (n_samples,)
         """
         check_is_fitted(self)
         X, components = self.density_.sample(n_samples, random_state)
-        return labelled_samples(X, components, self.binning_.variables, str(self.result_.attrs["container"]))
+        container = str(self.result_.attrs["container"])
+        return labelled_samples(X, components, self.binning_.variables, container, self.density_.value_labels)
 
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
         """Fill missing entries in, by their mean given the observed ones or by a draw; an object like X.
 
-        Draws of discrete variables are values that these had in the fit, means may lie between them.
+        Draws of discrete variables are values that these had in the fit, means may lie between them; text and
+        categories have no mean, and get the most probable value.
         """
         if is_chunked(X):
             return self._lazy(X).imputed(method, random_state)
@@ -291,7 +296,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         self._check_width(X, self.binning_.variables)
         self._check_units(X)
         here = present_dim(X, self.sample_dim)
-        return read_samples(X, self.binning_.variables, here)
+        return read_samples(X, self.binning_.variables, here, self.density_.value_labels)
 
     def _read_in_memory(self, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Samples in the order of the fit's variables, and their weights, for a bootstrap; chunks are refused."""

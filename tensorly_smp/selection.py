@@ -50,6 +50,7 @@ from tensorly_smp.identifiability.issues import n_parameters
 from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
 from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.samples.value_labels import ValueLabels, pandas_frame
 from tensorly_smp.unmixed import UnmixedProductMixture
 
 
@@ -68,6 +69,8 @@ class Job:
         Unfitted, with all parameters but n_components and random_state.
     backend : str
         Of TensorLy; a new process does not know it.
+    value_labels : mapping from name to ValueLabels
+        Of variables that came as text or categories.
     """
 
     values: np.ndarray
@@ -76,6 +79,7 @@ class Job:
     seed: int
     estimator: Any
     backend: str
+    value_labels: Mapping[Hashable, ValueLabels]
 
     @property
     def weights(self) -> np.ndarray:
@@ -178,7 +182,8 @@ def fit_without(job: Job, whole: CandidateFit, held_out: np.ndarray, fold: int) 
 
 def _frame(job: Job, values: np.ndarray) -> pd.DataFrame:
     """Samples under the names of their variables: as objects, or pandas would take tuples for levels."""
-    return pd.DataFrame(values, columns=pd.Index(job.variables, dtype=object, tupleize_cols=False))
+    columns = pd.Index(job.variables, dtype=object, tupleize_cols=False)
+    return pandas_frame(values, None, columns, [job.value_labels.get(name) for name in job.variables])
 
 
 def _fitted(
@@ -419,9 +424,10 @@ def _read_job(
 ) -> Job:
     binning = getattr(estimator, "binning", None)
     names = binning.variables if isinstance(binning, Binning) else None
-    samples = read_samples(X, names, sample_dim)
+    samples = read_samples(X, names, sample_dim, None)
     weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-    job = Job(samples.values, samples.variables, weights, _seed(random_state), estimator, tl.get_backend())
+    settings = weights, _seed(random_state), estimator, tl.get_backend(), samples.value_labels
+    job = Job(samples.values, samples.variables, *settings)
     if not job.counted.any():
         raise InvalidInputError("All samples with a weight lack all entries (NaN); expected samples with entries.")
     if job.total_weight < 2:
@@ -444,7 +450,7 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
     ranks = [rank for rank in candidates if rank <= np.count_nonzero(job.counted)]
     try:
         model._check_parameters()
-        data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None)
+        data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None, None)
         variables = Variables.of(data.subsample, model.support, model.discrete, data.subsample_weights)
         samples = SearchSamples(data.subsample.values, data.subsample_weights, variables.discrete, max(ranks))
         with one_blas_thread():

@@ -21,6 +21,7 @@ from tensorly_smp.dependence.check import dependence_warning
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.fitted import FittedMixture
+from tensorly_smp.fitting.results import with_value_labels
 from tensorly_smp.samples.labels import labelled
 from tensorly_smp.samples.units import with_units
 from tensorly_smp.unmixing.dataset import ESTIMATOR, with_unmixing, without_unmixing
@@ -203,7 +204,8 @@ class UnmixedProductMixture(FittedMixture):
             )
         dataset = with_unmixing(final.model.result_, final, found, data.mixed)
         dataset = dataset.assign_attrs(container=data.samples.labels.container)
-        self._set_fitted(with_units(dataset, X, data.samples.variables), data.samples.variables)
+        dataset = with_value_labels(with_units(dataset, X, data.samples.variables), data.samples)
+        self._set_fitted(dataset, data.samples.variables)
         self.mixture_ = final.model
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
         density = self._unmixed_density

@@ -15,6 +15,7 @@ from tensorly_smp.chunked.parts import MadeParts, require_dask
 from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of, stacked
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.samples.labels import COMPONENT_DIM, LOG_DENSITY, PROBABILITY, DataArrayLabels
+from tensorly_smp.samples.value_labels import ValueLabels, pandas_frame
 
 #: Takes the density, samples (n_samples, n_variables) and the position of their chunk.
 Function = Callable[[MixtureDensity, np.ndarray, int], np.ndarray]
@@ -54,7 +55,7 @@ class LazySamples:
         if isinstance(X, xr.Dataset):
             array = stacked(X, sample_dim)
             return cls(array, layout_of(array, density.variables, array.dims[0]), density, X)
-        return cls(X, layout_of(X, density.variables, sample_dim), density)
+        return cls(X, layout_of(X, density.variables, sample_dim, density.value_labels), density)
 
     def clusters(self) -> Any:
         """Most probable component of every sample, (n_samples,)."""
@@ -69,7 +70,7 @@ class LazySamples:
         rank = len(self.density.weights)
         if self._is_frame:
             columns = pd.RangeIndex(rank, name=COMPONENT_DIM)
-            return self._frame(_posterior, pd.DataFrame(np.empty((0, rank)), self._index, columns), "components")
+            return self._frame(_posterior, pd.DataFrame(np.empty((0, rank)), self._index, columns), None)
         found = self._array(_posterior, rank)
         return self._labels().wrap_components(found, PROBABILITY) if self._is_labelled else found
 
@@ -80,7 +81,8 @@ class LazySamples:
         function = _Imputation(method, seed_sequence(random_state) if method == "draw" else None)
         if self._is_frame:
             columns = self.X.columns
-            return self._frame(function, pd.DataFrame(np.empty((0, len(columns))), self._index, columns), "variables")
+            own = self.layout.labels.value_labels
+            return self._frame(function, pandas_frame(np.empty((0, len(columns))), self._index, columns, own), own)
         found = self._array(function, len(self.layout.variables))
         if self.dataset is not None:
             columns = found[:, np.argsort(self.layout.positions)]
@@ -105,7 +107,7 @@ class LazySamples:
 
     def _per_sample(self, function: Function, dtype: Any, name: str | None) -> Any:
         if self._is_frame:
-            return self._frame(function, pd.Series(np.empty(0, dtype), self._index, name=name), "samples")
+            return self._frame(function, pd.Series(np.empty(0, dtype), self._index, name=name), None)
         found = self._array(function, None, dtype)
         return self._labels().wrap(found).rename(name) if self._is_labelled else found
 
@@ -137,14 +139,16 @@ class LazySamples:
             _of_block, function=function, density=density, positions=positions, dtype=dtype, **shaped
         )
 
-    def _frame(self, function: Function, meta: Any, kind: str) -> Any:
-        """Apply a function to the partitions of a dask DataFrame; gives a dask DataFrame or Series."""
+    def _frame(self, function: Function, meta: Any, own: tuple[ValueLabels | None, ...] | None) -> Any:
+        """Apply a function to the partitions of a dask DataFrame; gives a dask DataFrame or Series.
+
+        Where the answer has the columns of the partitions, `own` are the labels of their codes.
+        """
         import dask.dataframe as dd
 
         run = require_dask().delayed(_of_partition, pure=False)
-        shared = require_dask().delayed(
-            (function, self.density, self.layout.positions, meta, kind), pure=False, traverse=False
-        )
+        settings = function, self.density, self.layout.positions, self.layout.of_blocks, meta, own
+        shared = require_dask().delayed(settings, pure=False, traverse=False)
         partitions = [run(block, i, shared) for i, block in enumerate(self.layout.blocks)]
         divisions = self.X.divisions if self.X.known_divisions else None
         return dd.from_delayed(partitions, meta=meta, divisions=divisions, verify_meta=False)
@@ -202,10 +206,10 @@ def _of_block(
 
 
 def _of_partition(frame: pd.DataFrame, position: int, shared: tuple[Any, ...]) -> pd.DataFrame | pd.Series:
-    function, density, positions, meta, kind = shared
-    found = function(density, block_values(frame, positions), position)
-    if kind == "samples":
+    function, density, positions, of_blocks, meta, own = shared
+    found = function(density, block_values(frame, positions, of_blocks), position)
+    if isinstance(meta, pd.Series):
         return pd.Series(found, index=frame.index, name=meta.name)
-    if kind == "variables":
-        found = found[:, np.argsort(positions)]
+    if own is not None:
+        return pandas_frame(found[:, np.argsort(positions)], frame.index, meta.columns, own)
     return pd.DataFrame(found, index=frame.index, columns=meta.columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,8 +17,17 @@ from tensorly_smp.chunked.parts import MadeParts
 from tensorly_smp.chunked.survey import Survey, merge_surveys, survey_part
 from tensorly_smp.codes.thinning import with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.samples.labels import SampleLabels
-from tensorly_smp.samples.reading import Samples, check_shape, infer_sample_dim, read_samples, refuse_infinite
+from tensorly_smp.samples.labels import SampleLabels, plain_names
+from tensorly_smp.samples.reading import (
+    NO_LABELS,
+    Samples,
+    check_shape,
+    infer_sample_dim,
+    not_numeric,
+    read_samples,
+    refuse_infinite,
+)
+from tensorly_smp.samples.value_labels import ValueLabels
 
 #: Chunks are put together up to this many entries: smaller ones would be all overhead.
 PART_ENTRIES = 2**21
@@ -123,6 +132,10 @@ class Layout:
         Column of every variable in the blocks.
     labels : SampleLabels
         Of a single sample, with the labels of the columns.
+    value_labels : mapping from name to ValueLabels
+        Of the variables.
+    of_blocks : mapping from name to ValueLabels
+        The same by the names of the columns of the blocks.
     """
 
     blocks: tuple[Any, ...]
@@ -130,21 +143,29 @@ class Layout:
     variables: tuple[Hashable, ...]
     positions: tuple[int, ...]
     labels: SampleLabels
+    value_labels: Mapping[Hashable, ValueLabels]
+    of_blocks: Mapping[Hashable, ValueLabels]
 
 
-def layout_of(X: Any, variables: Sequence[Hashable] | None = None, sample_dim: Hashable | None = None) -> Layout:
+def layout_of(
+    X: Any,
+    variables: Sequence[Hashable] | None = None,
+    sample_dim: Hashable | None = None,
+    value_labels: Mapping[Hashable, ValueLabels] | None = NO_LABELS,
+) -> Layout:
     """Blocks and columns of a chunked object; nothing is computed.
 
     Parameters
     ----------
     X : dask array, dask DataFrame or DataArray (n_samples, n_variables)
-    variables, sample_dim
-        As for :func:`tensorly_smp.samples.reading.read_samples`.
+    variables, sample_dim, value_labels
+        As for :func:`tensorly_smp.samples.reading.read_samples`. If they come as they are, columns of categories of a
+        dask DataFrame have labels, and text has none.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As for `read_samples`; or another kind of object.
+        As for `read_samples`; or another kind of object, or categories that are not known.
     """
     if isinstance(X, xr.Dataset):
         # The one dimension of its variables is that of the samples, whatever its name.
@@ -157,9 +178,13 @@ def layout_of(X: Any, variables: Sequence[Hashable] | None = None, sample_dim: H
         probe = probe.copy(data=np.zeros(probe.shape, dtype=X.dtype))
         return _array_layout(X.transpose(dim, ...).data, read_samples(probe, variables, dim))
     if is_chunked_frame(X):
-        read = read_samples(_probe_of_frame(X), variables)
-        blocks = tuple(X.to_delayed())
-        return Layout(blocks, None, read.variables, read.labels.positions, read.labels)
+        row = _probe_of_frame(X, takes_unknown=value_labels is not None)
+        read = read_samples(row, variables, None, value_labels)
+        names = plain_names(row.columns)
+        pairs = zip(read.variables, read.labels.positions, strict=True)
+        known = read.value_labels if value_labels is None else value_labels
+        of_blocks = {names[position]: known[name] for name, position in pairs if name in known}
+        return Layout(tuple(X.to_delayed()), None, read.variables, read.labels.positions, read.labels, known, of_blocks)
     if not _is_of(X, "dask.array", "Array"):
         raise InvalidTypeError(f"X is {type(X).__name__}; expected a dask array, a dask DataFrame or a DataArray.")
     _require_matrix(X.shape)
@@ -170,16 +195,29 @@ def _array_layout(array: Any, read: Samples) -> Layout:
     array = array.rechunk({1: -1})
     rows = array.chunks[0]
     sizes = None if np.isnan(rows).any() else tuple(int(size) for size in rows)
-    return Layout(tuple(array.to_delayed().ravel()), sizes, read.variables, read.labels.positions, read.labels)
+    blocks = tuple(array.to_delayed().ravel())
+    return Layout(blocks, sizes, read.variables, read.labels.positions, read.labels, {}, {})
 
 
-def _probe_of_frame(frame: Any) -> pd.DataFrame:
-    """One row of the frame's types. What is not of numbers may be all missing: that is for the partitions to check."""
+def _probe_of_frame(frame: Any, takes_unknown: bool) -> pd.DataFrame:
+    """One row of the frame's types, categories missing.
+
+    What is neither of numbers nor categories may be all missing: that is for the partitions to check.
+    """
     from dask.dataframe.dispatch import meta_nonempty
+    from dask.dataframe.utils import has_known_categories
 
     probe = meta_nonempty(frame._meta).iloc[:1]
-    are_numbers = [pd.api.types.is_numeric_dtype(k) or pd.api.types.is_bool_dtype(k) for k in probe.dtypes]
-    columns = [probe.iloc[:, n].array if known else np.zeros(1) for n, known in enumerate(are_numbers)]
+    columns: list[Any] = []
+    for n, (name, kind) in enumerate(probe.dtypes.items()):
+        if isinstance(kind, pd.CategoricalDtype):
+            if not takes_unknown and not has_known_categories(frame._meta.iloc[:, n]):
+                raise not_numeric("categories that are not known yet (call X.categorize() first)", (name,))
+            columns.append(pd.Categorical([None], dtype=frame._meta.dtypes.iloc[n]))
+        elif pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind):
+            columns.append(probe.iloc[:, n].array)
+        else:
+            columns.append(np.full(1, np.nan))
     made = pd.DataFrame(dict(enumerate(columns)), index=probe.index)
     return made.set_axis(probe.columns, axis=1)
 
@@ -209,6 +247,7 @@ class ChunkedSamples:
     total_weight : float
         Sum of the weights; the number of samples without.
     largest_weight : float
+    value_labels : mapping from name to ValueLabels
     """
 
     parts: MadeParts
@@ -219,6 +258,7 @@ class ChunkedSamples:
     subsample_weights: np.ndarray | None
     total_weight: float
     largest_weight: float
+    value_labels: Mapping[Hashable, ValueLabels]
 
     @property
     def groups(self) -> list[list[int]]:
@@ -245,7 +285,11 @@ class ChunkedSamples:
 
 
 def read_chunks(
-    X: Any, sample_weight: Any = None, variables: Sequence[Hashable] | None = None, sample_dim: Hashable | None = None
+    X: Any,
+    sample_weight: Any = None,
+    variables: Sequence[Hashable] | None = None,
+    sample_dim: Hashable | None = None,
+    value_labels: Mapping[Hashable, ValueLabels] | None = NO_LABELS,
 ) -> ChunkedSamples:
     """Read chunked samples: one pass over all of them, two where the sizes of the chunks are not known.
 
@@ -256,8 +300,8 @@ def read_chunks(
         pandas NA are missing.
     sample_weight : array_like, dask array or dask Series (n_samples,), optional
         By position. Where the sizes of chunks are not known, a chunked one needs the same chunks as X.
-    variables, sample_dim
-        As for :func:`tensorly_smp.samples.reading.read_samples`.
+    variables, sample_dim, value_labels
+        As for :func:`layout_of`.
 
     Returns
     -------
@@ -276,7 +320,7 @@ def read_chunks(
     >>> samples.n_samples, samples.variables
     (1000, ('x0', 'x1', 'x2'))
     """
-    layout = layout_of(X, variables, sample_dim)
+    layout = layout_of(X, variables, sample_dim, value_labels)
     sizes = layout.sizes
     if sizes is None:
         sizes = tuple(MadeParts(len, tuple((block,) for block in layout.blocks)).gather())
@@ -303,10 +347,11 @@ def read_chunks(
         variables=layout.variables,
         labels=layout.labels,
         sizes=tuple(np.diff(offsets).tolist()),
-        subsample=Samples(subsample, layout.variables, labels),
+        subsample=Samples(subsample, layout.variables, labels, layout.value_labels),
         subsample_weights=subsample_weights,
         total_weight=survey.total_weight,
         largest_weight=survey.largest_weight,
+        value_labels=layout.value_labels,
     )
 
 
@@ -333,11 +378,14 @@ def _read_parts(layout: Layout, weights: tuple[Any, ...] | None, groups: list[li
     for group in groups:
         own = None if weights is None else [weights[i] for i in group]
         inputs.append(([layout.blocks[i] for i in group], own))
-    return MadeParts(partial(_read, positions=list(layout.positions)), tuple(inputs))
+    read = partial(_read, positions=list(layout.positions), value_labels=layout.of_blocks)
+    return MadeParts(read, tuple(inputs))
 
 
-def _read(blocks: list[Any], weights: list[Any] | None, positions: list[int]) -> Chunk:
-    matrices = [block_values(block, positions) for block in blocks]
+def _read(
+    blocks: list[Any], weights: list[Any] | None, positions: list[int], value_labels: Mapping[Hashable, ValueLabels]
+) -> Chunk:
+    matrices = [block_values(block, positions, value_labels) for block in blocks]
     values = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
     if weights is None:
         return Chunk(values, None)
@@ -351,13 +399,17 @@ def _read(blocks: list[Any], weights: list[Any] | None, positions: list[int]) ->
     return Chunk(values, np.concatenate(columns))
 
 
-def block_values(block: Any, positions: Sequence[int]) -> np.ndarray:
+def block_values(
+    block: Any, positions: Sequence[int], value_labels: Mapping[Hashable, ValueLabels] = NO_LABELS
+) -> np.ndarray:
     """A block of samples as a float64 matrix of these columns, never the block's own memory.
 
     Parameters
     ----------
     block : ndarray or DataFrame (n_samples, n_columns)
     positions : sequence of int (n_variables,)
+    value_labels : mapping from name to ValueLabels
+        By the names of the columns.
 
     Returns
     -------
@@ -367,7 +419,7 @@ def block_values(block: Any, positions: Sequence[int]) -> np.ndarray:
         return np.empty((0, len(positions)))
     if isinstance(block, np.ndarray) and block.dtype.kind in "biuf" and not isinstance(block, np.ma.MaskedArray):
         return np.asarray(block[:, list(positions)], dtype=np.float64)
-    return read_samples(block).values[:, list(positions)]
+    return read_samples(block, value_labels=value_labels).values[:, list(positions)]
 
 
 def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, ...] | None:

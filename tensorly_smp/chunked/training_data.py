@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,19 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.likelihood.observed import Observed, distinct_values
 from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.samples.value_labels import ValueLabels
 
 
 def read_training_data(
-    X: Any, sample_weight: Any, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
+    X: Any,
+    sample_weight: Any,
+    variables: Sequence[Hashable] | None,
+    sample_dim: Hashable | None,
+    value_labels: Mapping[Hashable, ValueLabels] | None,
 ) -> ReadSamples | ReadChunks:
     """The samples of a fit, in memory or in chunks; parameters as of `read_samples`."""
     kind = ReadChunks if is_chunked(X) else ReadSamples
-    return kind.of(X, sample_weight, variables, sample_dim)
+    return kind.of(X, sample_weight, variables, sample_dim, value_labels)
 
 
 class ReadChunks(ChunkedSamples):
@@ -31,10 +36,15 @@ class ReadChunks(ChunkedSamples):
 
     @classmethod
     def of(
-        cls, X: Any, sample_weight: Any, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
+        cls,
+        X: Any,
+        sample_weight: Any,
+        variables: Sequence[Hashable] | None,
+        sample_dim: Hashable | None,
+        value_labels: Mapping[Hashable, ValueLabels] | None,
     ) -> ReadChunks:
         """The samples after one pass over them, as :func:`read_chunks` makes it."""
-        return cls(**vars(read_chunks(X, sample_weight, variables, sample_dim)))
+        return cls(**vars(read_chunks(X, sample_weight, variables, sample_dim, value_labels)))
 
     def distinct_values(self, positions: Sequence[int]) -> list[np.ndarray]:
         """Distinct values (n_values,), but for rounding, of some of the variables in all samples, by a pass over it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from tensorly_smp.samples.labels import (
     variable_positions,
 )
 from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.samples.value_labels import ValueLabels
 
 _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
 _VARIANCE_UNDERFLOWS = "Variances are below the smallest normal float64; express the variables in a smaller unit."
@@ -43,6 +44,7 @@ class SampleDensity(ABC):
 
     weights: np.ndarray
     variables: tuple[Hashable, ...]
+    value_labels: Mapping[Hashable, ValueLabels]
 
     @abstractmethod
     def _log_joint(self, values: np.ndarray) -> np.ndarray:
@@ -60,7 +62,7 @@ class SampleDensity(ABC):
         ndarray, DataFrame or DataArray (n_samples, rank)
             -inf for components of weight zero, else finite.
         """
-        samples = read_samples(X, self.variables)
+        samples = read_samples(X, self.variables, value_labels=self.value_labels)
         return samples.labels.wrap_components(self._log_joint(samples.values), "log_joint")
 
     def logpdf(self, X: Any) -> Any:
@@ -80,7 +82,7 @@ class SampleDensity(ABC):
         InvalidInputError, InvalidTypeError
             Variables that do not match, infinite or not numeric entries.
         """
-        samples = read_samples(X, self.variables)
+        samples = read_samples(X, self.variables, value_labels=self.value_labels)
         return samples.labels.wrap(logsumexp(self._log_joint(samples.values), axis=1), LOG_DENSITY)
 
     def pdf(self, X: Any) -> Any:
@@ -99,7 +101,7 @@ class SampleDensity(ABC):
         InvalidInputError
             Also if the density is too large for float64 (many variables of very small scale): use `logpdf`.
         """
-        samples = read_samples(X, self.variables)
+        samples = read_samples(X, self.variables, value_labels=self.value_labels)
         with np.errstate(over="ignore"):
             values = np.exp(logsumexp(self._log_joint(samples.values), axis=1))
         return samples.labels.wrap(
@@ -118,7 +120,7 @@ class SampleDensity(ABC):
         ndarray, DataFrame or DataArray (n_samples, rank)
             Rows sum to one; the weights for a sample without any entry.
         """
-        samples = read_samples(X, self.variables)
+        samples = read_samples(X, self.variables, value_labels=self.value_labels)
         shares = joint_to_posterior(self._log_joint(samples.values), self.weights)
         return samples.labels.wrap_components(shares, PROBABILITY)
 
@@ -154,6 +156,9 @@ class MixtureDensity(SampleDensity):
         Mass of the negative parts that were taken out of the band-limited functions; None for other methods.
     container : {"array", "dataframe", "dataarray", "polars", "pyarrow"}
         What moments are labelled as; "array" is not at all.
+    value_labels : mapping from name to ValueLabels
+        Of variables whose values are codes 0, 1, ... of text or categories: samples and points may have the labels
+        instead. Moments, quantiles and what :meth:`sample` draws are of the codes.
 
     Examples
     --------
@@ -182,6 +187,7 @@ class MixtureDensity(SampleDensity):
     variables: tuple[Hashable, ...]
     clipped_mass: np.ndarray | None = None
     container: str = "array"
+    value_labels: Mapping[Hashable, ValueLabels] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         weights = np.array(float_array(self.weights, "weights"))
@@ -232,7 +238,8 @@ class MixtureDensity(SampleDensity):
         X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
         method : {"mean", "draw"}
             "mean": expectation given the observed entries, the best guess in the least-squares sense, but less spread
-            than the data; so it may lie between the values of a discrete variable. "draw": one draw from the
+            than the data; so it may lie between the values of a discrete variable, but for text and categories: of
+            these the most probable value. "draw": one draw from the
             distribution given the observed entries, for all missing entries of a sample together, as of
             :meth:`sample`; repeat it with other seeds for multiple imputation.
         random_state : None, int, Generator, RandomState or SeedSequence
@@ -245,9 +252,10 @@ class MixtureDensity(SampleDensity):
         """
         if not is_one_of(method, ("mean", "draw")):
             raise InvalidInputError(f"method is {shown(method)}; expected 'mean' or 'draw'.")
-        samples = read_samples(X, self.variables)
+        samples = read_samples(X, self.variables, value_labels=self.value_labels)
         rng = as_generator(random_state) if method == "draw" else None
-        filled = impute(self.conditionals, self.weights, samples.values, rng)
+        sizes = {n: len(own.labels) for n, name in enumerate(self.variables) if (own := self.value_labels.get(name))}
+        filled = impute(self.conditionals, self.weights, samples.values, rng, sizes)
         return samples.labels.wrap_variables(filled)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
@@ -293,13 +301,13 @@ class MixtureDensity(SampleDensity):
             Labelled as x is.
         """
         with np.errstate(over="ignore"):
-            values = self._of(variable).pdf(points(x))
+            values = self._of(variable).pdf(self._points(x, variable))
         values = finite(values, "The density exceeds the largest float64; use logpdf_1d.")
         return labelled_points(x, self._select(values, component), "density")
 
     def logpdf_1d(self, x: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Logarithm of the density of one variable; arguments as for `pdf_1d`."""
-        logs = self._of(variable).logpdf(points(x))
+        logs = self._of(variable).logpdf(self._points(x, variable))
         chosen = logsumexp(logs, axis=-1, b=self.weights) if component is None else self._select(logs, component)
         return labelled_points(x, np.asarray(chosen), LOG_DENSITY)
 
@@ -308,7 +316,7 @@ class MixtureDensity(SampleDensity):
 
         Of a discrete variable the share of values up to x, with a step at each of them.
         """
-        values = self._of(variable).cdf(points(x, infinite=True))
+        values = self._of(variable).cdf(self._points(x, variable, infinite=True))
         chosen = mix_cdf(values, self.weights) if component is None else self._select(values, component)
         return labelled_points(x, chosen, PROBABILITY)
 
@@ -417,7 +425,7 @@ class MixtureDensity(SampleDensity):
             raise InvalidInputError("All variables are given; expected at least one to remain.")
         row = np.full((1, self.n_variables), np.nan)
         for n, value in zip(positions, given.values(), strict=True):
-            row[0, n] = number(value)
+            row[0, n] = number(self._codes(value, self.variables[n]))
         return self._reduced(joint_to_posterior(self._log_joint(row), self.weights)[0], rest)
 
     # ---- inside ----
@@ -456,3 +464,11 @@ class MixtureDensity(SampleDensity):
 
     def _of(self, variable: Hashable) -> ConditionalDensities:
         return self.conditionals[variable_position(variable, self.variables)]
+
+    def _points(self, x: Any, variable: Hashable, infinite: bool = False) -> np.ndarray:
+        return points(self._codes(x, self.variables[variable_position(variable, self.variables)]), infinite)
+
+    def _codes(self, x: Any, name: Hashable) -> Any:
+        """Points with codes for labels."""
+        own = self.value_labels.get(name)
+        return x if own is None else own.points(x, name)

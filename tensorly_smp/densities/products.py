@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -61,8 +61,11 @@ def impute(
     weights: np.ndarray,
     values: np.ndarray,
     rng: np.random.Generator | None,
+    sizes: Mapping[int, int],
 ) -> np.ndarray:
     """Copy of samples with missing entries filled in: by means of draws, or by draws from a generator if given.
+
+    Codes have no means: of a variable in `sizes`, whose values are so many codes, the most probable one is taken.
 
     Given the observed entries, the missing ones follow the same mixture with the posterior as its weights. A draw takes
     one component per sample first, so that its missing entries belong together.
@@ -79,6 +82,9 @@ def impute(
         if not here.any():
             continue
         if rng is None or components is None:
+            if n in sizes:
+                filled[rows[here], n] = (shares[here] @ each.pdf(np.arange(float(sizes[n]))).T).argmax(axis=1)
+                continue
             filled[rows[here], n] = shares[here] @ each.mean()
         else:
             filled[rows[here], n] = draw_values(each, components[here], rng)

@@ -115,11 +115,11 @@ def check_independence(
         model = model.density_
     here = present_dim(X, sample_dim)
     if is_chunked(X):
-        data = read_chunks(X, sample_weight, model.variables, here)
+        data = read_chunks(X, sample_weight, model.variables, here, model.value_labels)
         values = data.subsample.values
         weights = data.subsample_weights
     else:
-        samples = read_samples(X, model.variables, here)
+        samples = read_samples(X, model.variables, here, model.value_labels)
         values = samples.values
         weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
     values, counts = some_samples(values, weights, len(model.weights))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from tensorly_smp.likelihood.observed import distinct_values
 from tensorly_smp.marginals.histograms import Marginals, count_chunk
 from tensorly_smp.samples.labels import SampleLabels, aligned
 from tensorly_smp.samples.reading import Samples, read_samples
+from tensorly_smp.samples.value_labels import ValueLabels
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
 MIXING = 0.01
@@ -82,15 +83,21 @@ class ReadSamples:
 
     @classmethod
     def of(
-        cls, X: Any, sample_weight: Any, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
+        cls,
+        X: Any,
+        sample_weight: Any,
+        variables: Sequence[Hashable] | None,
+        sample_dim: Hashable | None,
+        value_labels: Mapping[Hashable, ValueLabels] | None,
     ) -> ReadSamples:
         """Read samples of any kind; parameters as of :func:`tensorly_smp.samples.reading.read_samples`."""
-        samples = read_samples(X, variables, sample_dim)
+        samples = read_samples(X, variables, sample_dim, value_labels)
         weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
         values, subsample_weights = representative(samples.values, weights)
         subsample = samples
         if values is not samples.values:
-            subsample = Samples(values, samples.variables, SampleLabels(len(values), tuple(range(values.shape[1]))))
+            labels = SampleLabels(len(values), tuple(range(values.shape[1])))
+            subsample = Samples(values, samples.variables, labels, samples.value_labels)
         return cls(samples, weights, subsample, subsample_weights)
 
     @property

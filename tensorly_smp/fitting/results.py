@@ -9,6 +9,8 @@ import xarray as xr
 
 from tensorly_smp.identifiability.known import observed_patterns
 from tensorly_smp.likelihood.em import LikelihoodSolution
+from tensorly_smp.samples.reading import Samples
+from tensorly_smp.samples.value_labels import ATTRIBUTE, to_json
 
 
 def with_patterns(dataset: xr.Dataset, observed: np.ndarray) -> xr.Dataset:
@@ -30,6 +32,13 @@ def with_patterns(dataset: xr.Dataset, observed: np.ndarray) -> xr.Dataset:
         return dataset
     note = {"long_name": "variables that are observed together in some sample"}
     return dataset.assign(patterns=(("pattern", "variable"), patterns.astype(np.int8), note))
+
+
+def with_value_labels(dataset: xr.Dataset, samples: Samples) -> xr.Dataset:
+    """The Dataset of a fit with the labels of the codes of its variables, if the samples have any."""
+    if not samples.value_labels:
+        return dataset
+    return dataset.assign_attrs({ATTRIBUTE: to_json(samples.value_labels, samples.variables)})
 
 
 def with_likelihood_trace(dataset: xr.Dataset, solution: LikelihoodSolution) -> xr.Dataset:

@@ -15,9 +15,11 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, Repeate
 from tensorly_smp.likelihood.observed import Support, are_few, atoms, discrete_variables
 from tensorly_smp.likelihood.observed import distinct_values as distinct
 from tensorly_smp.samples.labels import list_names
-from tensorly_smp.samples.reading import Samples
+from tensorly_smp.samples.reading import Samples, not_numeric
 
 _SHOWN = 5
+#: More values of text or categories than this, or than half the rows, are names of the rows or free text.
+MOST_LABELS = 100
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,9 @@ class Variables:
     ) -> Variables:
         """Read the estimator's parameters `support` and `discrete`; if the latter is None, the samples tell.
 
-        Discrete are also constant variables, unless nothing but declarations `detects` them, and those of which the
-        `binning`, if it is one, knows the values. `distinct_values` gives the values of all samples, by the positions
-        of the variables, where `samples` are only some.
+        Discrete are also text and categories, constant variables, unless nothing but declarations `detects` them, and
+        those of which the `binning`, if it is one, knows the values. `distinct_values` gives the values of all samples,
+        by the positions of the variables, where `samples` are only some.
 
         Raises
         ------
@@ -77,6 +79,7 @@ class Variables:
             }
         except TypeError as error:
             raise InvalidTypeError(f"discrete is {shown(discrete)}; expected a list of names, or None.") from error
+        declared |= _check_labelled(samples, sample_weight)
         known = binning.discrete if isinstance(binning, Binning) else {}
         looking = discrete_variables(samples.values, sample_weight, only_constant=discrete is not None)
         looking = looking if detects else ()
@@ -88,6 +91,20 @@ class Variables:
         # Those that seemed to be discrete may have many values among all samples.
         kept = {n: each for n, each in zip(positions, found, strict=True) if n in declared or are_few(each)}
         return cls(tuple(bounds), known | {n: each for n, each in kept.items() if len(each)})
+
+
+def _check_labelled(samples: Samples, sample_weight: np.ndarray | None) -> set[int]:
+    """Positions of the variables of text or categories; those of too many values are refused."""
+    total = len(samples.values) if sample_weight is None else sample_weight.sum()
+    labelled = [n for n, name in enumerate(samples.variables) if name in samples.value_labels]
+    for n in labelled:
+        column = samples.values[~np.isnan(samples.values[:, n]), n]
+        n_values = len(np.unique(column))
+        if n_values > min(MOST_LABELS, total / 2):
+            first = samples.value_labels[samples.variables[n]].labels[int(column[0])]
+            received = f"text or categories of {n_values} values in {total:g} rows; the first is {shown(first)}"
+            raise not_numeric(received, [samples.variables[n]])
+    return set(labelled)
 
 
 def repeated_value_warning(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.samples.labels import variable_positions
 from tensorly_smp.samples.reading import present_dim, read_samples
 from tensorly_smp.samples.units import units_of
+from tensorly_smp.samples.value_labels import ATTRIBUTE, ValueLabels, from_json
 
 #: Units that say that there is none: "1" is that of the CF conventions.
 NO_UNITS = ("1", "-", "dimensionless", "unitless")
@@ -84,6 +85,13 @@ class Subject:
             return np.zeros(len(self.names), dtype=bool)
         return np.asarray(self.dataset["discrete"].values, dtype=bool)
 
+    @cached_property
+    def value_labels(self) -> Mapping[Hashable, ValueLabels]:
+        """Labels of the codes of variables of text and categories."""
+        if self.own_density is not None:
+            return self.own_density.value_labels
+        return {} if self.dataset is None else from_json(self.dataset.attrs.get(ATTRIBUTE), self.names)
+
     def edges(self, n: int) -> np.ndarray | None:
         """Bin edges (n_bins + 1,) of a variable, where they are known."""
         if self.factors is None or self.factors.binning is None:
@@ -101,7 +109,7 @@ class Subject:
         if X is None:
             return None
         here = present_dim(X, self.sample_dim)
-        return read_samples(X, self.names, here).values
+        return read_samples(X, self.names, here, self.value_labels).values
 
     def units(self, X: Any) -> tuple[str, ...]:
         """Units of the variables, "" where there is none: those of X, else those that the Dataset has recorded."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidTypeError, MissingDependencyError
+from tensorly_smp.samples.value_labels import CATEGORY, ORDERED, TEXT, ValueLabels
 
 POLARS, ARROW = "polars", "pyarrow"
 
@@ -52,6 +54,31 @@ def column_values(X: Any, position: int) -> np.ndarray:
     return np.asarray(column.to_numpy(**options))
 
 
+def column_categories(X: Any, position: int) -> tuple[tuple[str, ...], np.ndarray, bool] | None:
+    """Labels, codes (n_samples,) with -1 for missing, and whether they have an order; None if it has no categories.
+
+    Categories of polars without an order are shared by all columns: those that occur are taken, sorted.
+    """
+    polars = sys.modules.get(POLARS)
+    if polars is not None and isinstance(X, polars.DataFrame):
+        column = X.to_series(position)
+        if not isinstance(column.dtype, polars.Enum | polars.Categorical):
+            return None
+        is_ordered = isinstance(column.dtype, polars.Enum)
+        labels = column.dtype.categories.to_list() if is_ordered else sorted(column.drop_nulls().unique().to_list())
+        codes = column.cast(polars.String).cast(polars.Enum(labels)).to_physical()
+        return tuple(labels), codes.cast(polars.Int64).fill_null(-1).to_numpy(), is_ordered
+    kind = X.schema.field(position).type
+    if not hasattr(kind, "index_type") or "string" not in str(kind.value_type):
+        return None
+    column = X.column(position)
+    if hasattr(column, "chunks"):
+        column = column.unify_dictionaries().combine_chunks()
+        column = column if hasattr(column, "dictionary") else column.chunk(0)
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return tuple(column.dictionary.to_pylist()), codes, bool(kind.ordered)
+
+
 def without_index(X: Any) -> tuple[Any, Any]:
     """A frame without the columns that hold the index of a pandas DataFrame, and a frame of these, or None.
 
@@ -77,10 +104,23 @@ def with_index(frame: Any, index: Any) -> Any:
     return frame.replace_schema_metadata(index.schema.metadata)
 
 
-def made_frame(kind: str, names: list[str], values: np.ndarray) -> Any:
-    """A frame with these columns, from an array (n_samples, n_columns)."""
+def made_frame(kind: str, names: list[str], values: np.ndarray, value_labels: Sequence[ValueLabels | None] = ()) -> Any:
+    """A frame with these columns, from an array (n_samples, n_columns); codes become columns of their labels."""
     library = _library(kind)
     columns = dict(zip(names, np.array(values.T, order="C"), strict=True))
+    for name, own in zip(names, value_labels or [None] * len(names), strict=True):
+        if own is None:
+            continue
+        labels = own.decode(columns[name]).tolist()
+        if kind == POLARS:
+            kinds = {TEXT: library.String, CATEGORY: library.Categorical, ORDERED: library.Enum(own.labels)}
+            columns[name] = library.Series(name, labels, dtype=kinds[own.kind])
+        else:
+            column = library.array(labels, library.string())
+            if own.kind != TEXT:
+                codes = library.array(columns[name], from_pandas=True).cast(library.int32())
+                column = library.DictionaryArray.from_arrays(codes, list(own.labels), ordered=own.kind == ORDERED)
+            columns[name] = column
     return library.DataFrame(columns) if kind == POLARS else library.table(columns)
 
 

@@ -18,6 +18,7 @@ from tensorly_smp._support.checks import is_among, is_integer
 from tensorly_smp._support.representations import listed, short_repr, shown
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.samples.arrow_frames import ARROW, POLARS, made_column, made_frame, with_index
+from tensorly_smp.samples.value_labels import ValueLabels, decoded, pandas_frame
 
 #: Name of the sample dimension where results need one of their own.
 SAMPLE_DIM = "sample"
@@ -38,11 +39,14 @@ class SampleLabels:
     n_samples : int
     positions : tuple of int
         Column ``n`` of the values that were read is column ``positions[n]`` of the input.
+    value_labels : tuple of (ValueLabels or None)
+        Of the columns of the input: labels of codes; empty if no column has any.
     """
 
     n_samples: int
     positions: tuple[int, ...]
     container: ClassVar[str] = "array"
+    value_labels: tuple[ValueLabels | None, ...] = field(default=(), kw_only=True)
 
     __repr__ = short_repr
 
@@ -82,6 +86,8 @@ class SampleLabels:
     def wrap_variables(self, values: np.ndarray) -> Any:
         """One value per sample and variable, as an object like the input: its column order, dimensions, attributes.
 
+        Codes become labels again.
+
         Parameters
         ----------
         values : ndarray (n_samples, n_variables)
@@ -91,7 +97,7 @@ class SampleLabels:
         -------
         ndarray, DataFrame, DataArray or Dataset
         """
-        return self._in_input_order(values)
+        return decoded(self._in_input_order(values), self.value_labels)
 
     def _checked(self, values: np.ndarray, ndim: int) -> np.ndarray:
         if not hasattr(values, "__dask_graph__"):  # which is not computed here
@@ -131,7 +137,7 @@ class FrameLabels(SampleLabels):
 
     def wrap_variables(self, values: np.ndarray) -> pd.DataFrame:
         """One value per sample and variable, as a DataFrame like the input."""
-        return pd.DataFrame(self._in_input_order(values), index=self.index, columns=self.columns)
+        return pandas_frame(self._in_input_order(values), self.index, self.columns, self.value_labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +166,7 @@ class OtherFrameLabels(SampleLabels):
 
     def wrap_variables(self, values: np.ndarray) -> Any:
         """One value per sample and variable, as a frame like the input."""
-        frame = made_frame(self.container, list(self.columns), self._in_input_order(values))
+        frame = made_frame(self.container, list(self.columns), self._in_input_order(values), self.value_labels)
         return frame if self.index is None else with_index(frame, self.index)
 
 
@@ -207,7 +213,7 @@ class DataArrayLabels(XarrayLabels):
 
     def wrap_variables(self, values: np.ndarray) -> xr.DataArray:
         """One value per sample and variable, as a DataArray like the input."""
-        ordered = self._in_input_order(values)
+        ordered = decoded(self._in_input_order(values), self.value_labels)
         if self.dims[0] != self.sample_dim:
             ordered = ordered.T
         return xr.DataArray(ordered, self.template.coords, self.dims, name=self.name, attrs=self.attrs)
@@ -224,15 +230,20 @@ class DatasetLabels(XarrayLabels):
     def wrap_variables(self, values: np.ndarray) -> xr.Dataset:
         """One value per sample and variable, as a Dataset like the input."""
         columns = self._in_input_order(values).T
+        own = self.value_labels or (None,) * len(columns)
         data = {
-            name: (self.sample_dim, column, attrs)
-            for (name, attrs), column in zip(self.attrs.items(), columns, strict=True)
+            name: (self.sample_dim, column if labels is None else labels.decode(column), attrs)
+            for (name, attrs), column, labels in zip(self.attrs.items(), columns, own, strict=True)
         }
         return self.template.assign(data)
 
 
 def labelled_samples(
-    X: np.ndarray, components: np.ndarray, variables: Sequence[Hashable], container: str
+    X: np.ndarray,
+    components: np.ndarray,
+    variables: Sequence[Hashable],
+    container: str,
+    value_labels: Mapping[Hashable, ValueLabels],
 ) -> tuple[Any, Any]:
     """New samples and their components, in the kind of object that other samples came in.
 
@@ -242,18 +253,22 @@ def labelled_samples(
     components : ndarray of int (n_samples,)
     variables : sequence of hashable
     container : {"array", "dataframe", "dataarray", "polars", "pyarrow"}
+    value_labels : mapping from name to ValueLabels
+        Of the variables whose values are codes.
 
     Returns
     -------
     X : ndarray, DataFrame or DataArray
     components : ndarray, Series or DataArray
     """
+    own = [value_labels.get(name) for name in variables]
     if container in (POLARS, ARROW):
-        made = made_frame(container, [str(name) for name in variables], X)
+        made = made_frame(container, [str(name) for name in variables], X, own)
         return made, made_column(container, components, COMPONENT_DIM)
     if container == "dataframe":
         columns = pd.Index(list(variables), tupleize_cols=False)
-        return pd.DataFrame(X, columns=columns), pd.Series(components, name=COMPONENT_DIM)
+        return pandas_frame(X, None, columns, own), pd.Series(components, name=COMPONENT_DIM)
+    X = decoded(X, own)
     if container == "dataarray":
         coords = {"variable": _coordinate(variables)}
         dims = (SAMPLE_DIM, "variable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,7 @@ import xarray as xr
 from tensorly_smp._support.checks import is_among, unmasked_rows
 from tensorly_smp._support.representations import reason, short_repr, shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.samples.arrow_frames import column_names, column_values, frame_kind, without_index
+from tensorly_smp.samples.arrow_frames import column_categories, column_names, column_values, frame_kind, without_index
 from tensorly_smp.samples.labels import (
     COMPONENT_DIM,
     SAMPLE_DIM,
@@ -30,6 +30,7 @@ from tensorly_smp.samples.labels import (
     plain_names,
     repeated_names,
 )
+from tensorly_smp.samples.value_labels import CATEGORY, ORDERED, TEXT, ValueLabels, missing_codes
 
 # In order of preference, compared in lower case: of the dimensions "time" and "sample" the second holds the samples.
 SAMPLE_DIMS = (
@@ -40,8 +41,14 @@ VARIABLE_DIMS = (
     *("variable", "variables", "var", "feature", "features", "column", "columns"),
     *("sensor", "sensors", "channel", "channels"),
 )
-#: What an array of objects may hold beside what is missing.
+#: What an array of objects may hold beside what is missing, or text alone.
 _NUMBERS = (numbers.Real, np.bool_, Decimal)
+#: Values of a column, and its labels if it is of text or categories.
+_Column = tuple[np.ndarray, ValueLabels | None]
+#: Values (n_samples, n_variables), and the labels of every column.
+_Matrix = tuple[np.ndarray, tuple[ValueLabels | None, ...]]
+#: No variable has labels: text and categories are refused.
+NO_LABELS: Mapping[Hashable, ValueLabels] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +62,24 @@ class Samples:
     variables : tuple of hashable (n_variables,)
         Names of the columns, all different.
     labels : SampleLabels
+    value_labels : mapping from name to ValueLabels
+        Labels of the codes of the variables that came as text or categories.
     """
 
     values: np.ndarray
     variables: tuple[Hashable, ...]
     labels: SampleLabels
+    value_labels: Mapping[Hashable, ValueLabels] = field(default_factory=dict)
 
     __repr__ = short_repr
 
 
-def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim: Hashable | None = None) -> Samples:
+def read_samples(
+    X: Any,
+    variables: Sequence[Hashable] | None = None,
+    sample_dim: Hashable | None = None,
+    value_labels: Mapping[Hashable, ValueLabels] | None = NO_LABELS,
+) -> Samples:
     """Read samples of any accepted kind into a float64 matrix, and remember their labels.
 
     NaN, None, ``pandas.NA``, ``NaT`` in object columns, and masked entries are missing. Nothing is dropped, and the
@@ -89,6 +104,9 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
         one beside a dimension called variable(s), var, feature(s), column(s), sensor(s) or channel(s); else the one
         beside the only dimension whose coordinate is strings; else the only one with dates for coordinates; else the
         first of two dimensions without names of their own. Where none of these tells, it is an error.
+    value_labels : mapping from name to ValueLabels, optional
+        Labels of a fit, by which columns of text or categories become codes 0, 1, ...; numbers in their place are such
+        codes. By default no variable has any; None takes labels as they come.
 
     Returns
     -------
@@ -97,10 +115,10 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     Raises
     ------
     InvalidTypeError
-        X is not numeric: text, dates, categories, arbitrary objects, sparse matrices.
+        X is not numeric: text and categories without labels, dates, arbitrary objects, sparse matrices.
     InvalidInputError
-        X is empty, not two-dimensional, or holds infinite values or complex numbers; names repeat, or do not match
-        `variables`.
+        X is empty, not two-dimensional, or holds infinite values, complex numbers or unknown labels; names repeat, or
+        do not match `variables`.
 
     Examples
     --------
@@ -114,66 +132,119 @@ def read_samples(X: Any, variables: Sequence[Hashable] | None = None, sample_dim
     """
     names: tuple[Hashable, ...] | None
     labels: SampleLabels
+    takes_text = value_labels is None or bool(value_labels)
     if isinstance(X, pd.DataFrame):
-        values, names, labels = _read_frame(X)
+        values, names, labels = _read_frame(X, takes_text)
     elif (kind := frame_kind(X)) is not None:
-        values, names, labels = _read_other_frame(X, kind)
+        values, names, labels = _read_other_frame(X, kind, takes_text)
     elif isinstance(X, xr.DataArray):
-        values, names, labels = _read_dataarray(X, variables, sample_dim)
+        values, names, labels = _read_dataarray(X, variables, sample_dim, takes_text)
     elif isinstance(X, xr.Dataset):
-        values, names, labels = _read_dataset(X, sample_dim)
+        values, names, labels = _read_dataset(X, sample_dim, takes_text)
     else:
-        values, names, labels = _read_array(X)
+        values, names, labels = _read_array(X, takes_text)
     found = default_names(values.shape[1]) if names is None else names
     refuse_infinite(np.isinf(values).any(axis=0), found)
+    given = labels.value_labels
     if variables is not None:
         wanted = _checked_names(variables)
         positions = _match_names(found, wanted, labelled=names is not None)
         values = values[:, positions]
         found = wanted
+        given = tuple(given[position] for position in positions)
         labels = replace(labels, positions=tuple(positions))
+    if value_labels is not None:
+        values, given = _recoded(values, given, found, value_labels, is_labelled=names is not None)
+        labels = replace(labels, value_labels=tuple(given[n] for n in np.argsort(labels.positions)))
     # A view, so that the caller's own array stays writable.
     values = values.view()
     values.flags.writeable = False
-    return Samples(values, found, labels)
+    return Samples(
+        values, found, labels, {name: own for name, own in zip(found, given, strict=True) if own and own.labels}
+    )
 
 
-def _read_frame(X: pd.DataFrame) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
+def _recoded(
+    values: np.ndarray,
+    given: Sequence[ValueLabels | None],
+    names: Sequence[Hashable],
+    value_labels: Mapping[Hashable, ValueLabels],
+    is_labelled: bool,
+) -> _Matrix:
+    """Values (n_samples, n_variables) whose codes are those of a fit, and their labels.
+
+    Numbers are codes, and stay numbers; columns of labelled samples without any entry get labels.
+    """
+    recoded: list[ValueLabels | None] = [None] * len(names)
+    for n, (own, name) in enumerate(zip(given, names, strict=True)):
+        known = value_labels.get(name)
+        if known is None:
+            if own is not None and (refusal := _refusal(values[:, n], own, name)):
+                raise refusal
+        elif own is None:
+            known.check_codes(values[:, n], name)
+            recoded[n] = known if is_labelled and np.isnan(values[:, n]).all() else None
+        else:
+            if own.labels != known.labels:
+                values = values.copy()
+                values[:, n] = known.recode(values[:, n], own, name)
+            recoded[n] = replace(known, kind=own.kind)
+    return values, tuple(recoded)
+
+
+def _read_frame(X: pd.DataFrame, takes_text: bool) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
     names = plain_names(X.columns.tolist())
     check_shape(X.shape)
     _refuse_repeated(names)
-    values = _columns(lambda n: _frame_column(X.iloc[:, n], names[n]), len(X), names)
-    return values, names, FrameLabels(len(X), tuple(range(len(names))), X.index, X.columns)
+    values, own = _columns(lambda n: _frame_column(X.iloc[:, n], names[n]), len(X), names, takes_text)
+    return values, names, FrameLabels(len(X), tuple(range(len(names))), X.index, X.columns, value_labels=own)
 
 
-def _read_other_frame(X: Any, kind: str) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
+def _read_other_frame(X: Any, kind: str, takes_text: bool) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
     X, index = without_index(X)
     names = column_names(X)
     check_shape(X.shape)
     _refuse_repeated(names)
-    values = _columns(lambda n: _to_float(column_values(X, n)[:, np.newaxis], names[n : n + 1])[:, 0], len(X), names)
-    return values, names, OtherFrameLabels(len(X), tuple(range(len(names))), names, kind, index)
+
+    def read(n: int) -> _Column:
+        if (categories := column_categories(X, n)) is not None:
+            labels, codes, is_ordered = categories
+            return missing_codes(codes), ValueLabels(labels, ORDERED if is_ordered else CATEGORY)
+        column, own = _to_float(column_values(X, n)[:, np.newaxis], names[n : n + 1], takes_text)
+        return column[:, 0], own[0]
+
+    values, own = _columns(read, len(X), names, takes_text)
+    labels = OtherFrameLabels(len(X), tuple(range(len(names))), names, kind, index, value_labels=own)
+    return values, names, labels
 
 
-def _columns(read: Callable[[int], np.ndarray], n_samples: int, names: Sequence[Hashable]) -> np.ndarray:
+def _columns(read: Callable[[int], _Column], n_samples: int, names: Sequence[Hashable], takes_text: bool) -> _Matrix:
     """Columns side by side; those that cannot be read are named in one error."""
     values = np.empty((n_samples, len(names)))
+    own: list[ValueLabels | None] = [None] * len(names)
     refused = {}
     for n, name in enumerate(names):
         try:
-            values[:, n] = read(n)
+            values[:, n], labels = read(n)
+            if labels is not None and not takes_text and (refusal := _refusal(values[:, n], labels, name)):
+                raise refusal
+            own[n] = labels
         except InvalidTypeError as error:
             refused[name] = error
     if refused:
         first, *others = refused
         likewise = f" Likewise: {list_names(others)}." if others else ""
         raise InvalidTypeError(f"{refused[first]}{likewise}") from refused[first]
-    return values
+    return values, tuple(own)
 
 
-def _frame_column(column: pd.Series, name: Hashable) -> np.ndarray:
+def _frame_column(column: pd.Series, name: Hashable) -> _Column:
     if isinstance(column.dtype, pd.CategoricalDtype):
-        categories = column.dtype.categories.dtype
+        labels = column.dtype.categories
+        if len(labels) and all(isinstance(label, str) for label in labels):
+            kind = ORDERED if column.dtype.ordered else CATEGORY
+            return missing_codes(column.cat.codes.to_numpy()), ValueLabels(tuple(map(str, labels)), kind)
+        categories = labels.dtype
         if pd.api.types.is_numeric_dtype(categories) and not pd.api.types.is_complex_dtype(categories):
             column = column.astype(categories if column.notna().all() else np.float64)
         elif pd.api.types.is_object_dtype(categories):
@@ -182,17 +253,17 @@ def _frame_column(column: pd.Series, name: Hashable) -> np.ndarray:
         raise _is_complex(str(column.dtype), (name,))
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
         with np.errstate(over="ignore"):  # infinite values are refused later
-            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    if pd.api.types.is_object_dtype(column.dtype):
-        return _object_column(column.to_numpy(), name)
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan)), None
+    if pd.api.types.is_object_dtype(column.dtype) or pd.api.types.is_string_dtype(column.dtype):
+        return _object_column(column.to_numpy(dtype=object), name)
     if column.isna().all():
-        return np.full(len(column), np.nan)
+        return np.full(len(column), np.nan), None
     first = next((f"; the first is {shown(value)}" for value in column if not pd.isna(value)), "")
-    raise _not_numeric(f"{column.dtype}{first}", (name,))
+    raise not_numeric(f"{column.dtype}{first}", (name,))
 
 
 def _read_dataarray(
-    X: xr.DataArray, variables: Sequence[Hashable] | None, sample_dim: Hashable | None
+    X: xr.DataArray, variables: Sequence[Hashable] | None, sample_dim: Hashable | None, takes_text: bool
 ) -> tuple[np.ndarray, tuple[Hashable, ...] | None, SampleLabels]:
     check_shape(X.shape)
     sample_dim = infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
@@ -203,7 +274,7 @@ def _read_dataarray(
         names = plain_names(X[variable_dim].to_index().tolist())
         _refuse_repeated(names)
     n_samples, n_variables = matrix.shape
-    values = _to_float(matrix.values, names or default_names(n_variables))
+    values, own = _to_float(matrix.values, names or default_names(n_variables), takes_text)
     labels = DataArrayLabels(
         n_samples,
         tuple(range(n_variables)),
@@ -212,11 +283,14 @@ def _read_dataarray(
         dims=X.dims,
         name=X.name,
         attrs=dict(X.attrs),
+        value_labels=own,
     )
     return values, names, labels
 
 
-def _read_dataset(X: xr.Dataset, sample_dim: Hashable | None) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
+def _read_dataset(
+    X: xr.Dataset, sample_dim: Hashable | None, takes_text: bool
+) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
     names = tuple(X.data_vars)
     if not names:
         raise InvalidInputError("X is a Dataset without data variables; expected one-dimensional variables.")
@@ -228,17 +302,20 @@ def _read_dataset(X: xr.Dataset, sample_dim: Hashable | None) -> tuple[np.ndarra
             "the others; expected one-dimensional variables on one shared dimension. Select these, or pass a DataArray."
         )
     sample_dim = infer_sample_dim(dims, sample_dim, X.indexes, None)
-    shape = (X.sizes[sample_dim], len(names))
-    check_shape(shape)
-    values = np.empty(shape)
+    n_samples = X.sizes[sample_dim]
+    check_shape((n_samples, len(names)))
+    values = np.empty((n_samples, len(names)))
+    own: list[ValueLabels | None] = [None] * len(names)
     for n, name in enumerate(names):
-        values[:, n : n + 1] = _to_float(np.asarray(X[name].values)[:, np.newaxis], (name,))
+        values[:, n : n + 1], (own[n],) = _to_float(np.asarray(X[name].values)[:, np.newaxis], (name,), takes_text)
     template = X.coords.to_dataset().assign_attrs(X.attrs)
     attrs = {name: dict(X[name].attrs) for name in names}
-    return values, names, DatasetLabels(shape[0], tuple(range(len(names))), sample_dim, template, attrs=attrs)
+    positions = tuple(range(len(names)))
+    labels = DatasetLabels(n_samples, positions, sample_dim, template, attrs=attrs, value_labels=tuple(own))
+    return values, names, labels
 
 
-def _read_array(X: Any) -> tuple[np.ndarray, None, SampleLabels]:
+def _read_array(X: Any, takes_text: bool) -> tuple[np.ndarray, None, SampleLabels]:
     if scipy.sparse.issparse(X):
         raise InvalidTypeError("X is a sparse matrix; expected a dense one. Pass X.toarray().")
     mask = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
@@ -246,6 +323,8 @@ def _read_array(X: Any) -> tuple[np.ndarray, None, SampleLabels]:
         X = unmasked_rows(X)
     try:
         array = np.asarray(X)
+        if array.dtype.kind == "U" and isinstance(X, list):
+            array = np.asarray(X, dtype=object)  # numbers beside text as they are
     except Exception as error:  # of whatever object this is
         raise InvalidInputError(
             f"X ({type(X).__name__}) cannot be read as a matrix: {str(error)[:200]}. Expected rows of equal length, "
@@ -256,52 +335,78 @@ def _read_array(X: Any) -> tuple[np.ndarray, None, SampleLabels]:
             f"X is {type(X).__name__}; expected an array, DataFrame, DataArray, Dataset or list of rows."
         )
     check_shape(array.shape)
-    if mask is not None and array.dtype.kind == "O":
-        array = array.copy()
+    if mask is not None and array.dtype.kind in "OUT":
+        array = array.astype(object)
         array[mask] = None  # what lies under the mask may be anything
-    values = _to_float(array, default_names(array.shape[1]))
+    values, own = _to_float(array, default_names(array.shape[1]), takes_text)
     if mask is not None and mask.any():
         values = np.where(mask, np.nan, values)
-    return values, None, SampleLabels(values.shape[0], tuple(range(values.shape[1])))
+    return values, None, SampleLabels(values.shape[0], tuple(range(values.shape[1])), value_labels=own)
 
 
-def _to_float(array: np.ndarray, names: Sequence[Hashable]) -> np.ndarray:
-    """The matrix as float64; the same memory where it is float64 already."""
+def _to_float(array: np.ndarray, names: Sequence[Hashable], takes_text: bool) -> _Matrix:
+    """The matrix as float64, the same memory where it is float64 already, and the labels of columns of text."""
     if array.dtype.kind in "biuf":
         with np.errstate(over="ignore"):  # longdouble beyond float64 becomes infinite, which is refused later
-            return array.astype(np.float64, copy=False)
-    if array.dtype.kind == "O":
-        return np.stack([_object_column(array[:, n], name) for n, name in enumerate(names)], axis=1)
+            return array.astype(np.float64, copy=False), (None,) * len(names)
+    if array.dtype.kind == "O" or (takes_text and array.dtype.kind in "UT"):
+        columns = array.astype(object, copy=False).T
+        return _columns(lambda n: _object_column(columns[n], names[n]), len(array), names, takes_text)
     if array.dtype.kind == "c":
         raise _is_complex(str(array.dtype), names)
-    raise _not_numeric(str(array.dtype), names)
+    raise not_numeric(str(array.dtype), names)
 
 
-def _object_column(column: np.ndarray, name: Hashable) -> np.ndarray:
-    """Numbers and missing values of an object column."""
+def _object_column(column: np.ndarray, name: Hashable) -> _Column:
+    """Numbers and missing values of an object column; or codes of text alone, and their labels."""
     values = np.full(len(column), np.nan)
     try:
         present = ~np.asarray(pd.isna(column), dtype=bool)
         kinds = {type(value) for value in column[present]}
+        if all(issubclass(kind, str) for kind in kinds):
+            return _text_column(column, name)
         refused = sorted({kind.__name__ for kind in kinds if not issubclass(kind, _NUMBERS)})
         if refused:
             row = next(m for m, value in enumerate(column) if present[m] and type(value).__name__ in refused)
             received = f"objects ({', '.join(refused)}; the first is {shown(column[row])} in row {row})"
-            raise _not_numeric(received, (name,), _words_of_float(column[row]))
+            raise not_numeric(received, (name,), _words_of_float(column[row]))
         with np.errstate(over="ignore"):  # infinite values are refused later
             values[present] = column[present].astype(np.float64)
     except OverflowError as error:
         raise InvalidInputError(f"Variable {shown(name)} holds a number too large for float64; rescale it.") from error
     except ArithmeticError as error:  # of decimal
         raise InvalidInputError(f"Variable {shown(name)} holds a decimal number that signals an error.") from error
-    return values
+    return values, None
 
 
-def _not_numeric(received: str, names: Sequence[Hashable], cause: str = "") -> InvalidTypeError:
+def _text_column(column: np.ndarray, name: Hashable) -> _Column:
+    """Codes of text, unless some of it is a number: that would be a category of its own."""
+    codes, own = ValueLabels.of_text(column)
+    for label in own.labels:
+        try:
+            float(label)
+        except ValueError:
+            continue
+        raise not_numeric(f"text that may be numbers ({shown(label)})", (name,))
+    return codes, own
+
+
+def _refusal(codes: np.ndarray, own: ValueLabels, name: Hashable) -> InvalidTypeError | None:
+    """The error about text or categories where there are none in the fit; None if all entries (n_samples,) miss."""
+    present = codes[~np.isnan(codes)]
+    if not len(present):
+        return None
+    kind = "str" if own.kind == TEXT else "category"
+    return not_numeric(f"{kind}; the first is {shown(own.labels[int(present[0])])}", (name,))
+
+
+def not_numeric(received: str, names: Sequence[Hashable], cause: str = "") -> InvalidTypeError:
+    """The error about variables that hold something else than numbers."""
     return InvalidTypeError(
-        f"Variable(s) {list_names(names)} hold {received}; expected real numbers, with NaN or None for missing. "
-        "Convert them (text by pandas.to_numeric, stray entries with its errors='coerce'; yes and no to 1 and 0; kinds "
-        "to numbers, as by pandas.factorize, and its -1 to NaN; dates to days since a start) or leave them out."
+        f"Variable(s) {list_names(names)} hold {received}; expected real numbers, with NaN or None for missing, or, in "
+        "fits, text or categories of few values. Convert them (text by pandas.to_numeric, stray entries with its "
+        "errors='coerce'; codes that are text, and text in dask DataFrames, to categories; yes and no to 1 and 0; "
+        "kinds to numbers, as by pandas.factorize, and its -1 to NaN; dates to days since a start) or leave them out."
         f"{cause}{_saved_index(names)}"
     )
 

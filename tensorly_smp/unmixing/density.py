@@ -18,6 +18,7 @@ from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity, SampleDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.samples.labels import labelled_matrix, labelled_moments, list_names
+from tensorly_smp.samples.value_labels import ValueLabels
 
 _REFUSED = (
     "{} is not available of a density with an unmixing matrix: given a component, the variables depend on each other, "
@@ -179,6 +180,11 @@ class UnmixedDensity(SampleDensity):
         if n not in self._projected:
             self._projected[n] = project(self.sources.conditionals, self.mixing[n])
         return MixtureDensity(self.weights, (self._projected[n],), (variable,))
+
+    @property
+    def value_labels(self) -> Mapping[Hashable, ValueLabels]:  # type: ignore[override]
+        """Labels of the codes of variables of text and categories, which are not mixed."""
+        return self.sources.value_labels
 
 
 #: Cells of the grid, and how many standard deviations it reaches beyond the means of the components.

@@ -66,7 +66,7 @@ class SamplesToUnmix:
             raise InvalidInputError(
                 "X is in chunks (dask); expected samples in memory. Pass X.compute(), or fit a SmoothProductMixture."
             )
-        samples = read_samples(X, None, sample_dim)
+        samples = read_samples(X, None, sample_dim, None)
         if len(samples.variables) < 3:
             raise InvalidInputError(f"X has {len(samples.variables)} feature(s); expected at least three.")
         weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
