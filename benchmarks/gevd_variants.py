@@ -139,15 +139,14 @@ def compressed(tensor: np.ndarray, rank: int) -> tuple[np.ndarray, list[np.ndarr
 def ways(tensor: np.ndarray, rank: int, seed: int) -> Iterator[tuple[str, list[np.ndarray], float]]:
     """Name, factors and seconds (without the common compression) of every way."""
     core, bases = compressed(tensor, rank)
-    left_root, right_root, _ = roots(base_slice(core, None, 20, np.random.default_rng(seed)))
+    left_root, right_root, _ = roots(base_slice(core, None, np.random.default_rng(seed)))
     whitened = np.linalg.solve(left_root, core) @ np.linalg.inv(right_root).T
 
     def lifted(vectors: np.ndarray) -> Factors:
         return rank_one_columns(core, np.linalg.solve(right_root.T, vectors))
 
     def joint(n_sweeps: int) -> Factors:
-        found = joint_eigenvectors(whitened, 20, n_sweeps, random_state=np.random.default_rng(seed))
-        return lifted(found.vectors)
+        return lifted(joint_eigenvectors(whitened, np.random.default_rng(seed), n_sweeps)[0])
 
     table: dict[str, Callable[[], Factors]] = {
         "one pencil": lambda: lifted(widest_gap(whitened, np.random.default_rng(seed), 1)),
@@ -176,7 +175,7 @@ def histogram_ways(tensor: np.ndarray, rank: int, seed: int) -> Iterator[tuple[s
     root = np.sqrt(values[:rank])
     left, right = left[:, :rank], right[:rank].T
     whitened = np.einsum("ia,ijk,jb->kab", left / root, tensor, right / root, optimize=True)
-    vectors = joint_eigenvectors(whitened, 20, random_state=np.random.default_rng(seed)).vectors
+    vectors, _ = joint_eigenvectors(whitened, np.random.default_rng(seed))
     yield "pair, joint", [left * root @ vectors, right * root @ np.linalg.inv(vectors).T], time.perf_counter() - start
 
     margins = [tensor.sum(axis=axes) for axes in ((1, 2), (0, 2))]
@@ -187,8 +186,8 @@ def histogram_ways(tensor: np.ndarray, rank: int, seed: int) -> Iterator[tuple[s
         left, _, right = np.linalg.svd(scaled.sum(axis=2))
         left, right = left[:, :rank], right[:rank].T
         slices = np.einsum("ia,ijk,jb->kab", left, scaled, right, optimize=True)
-        core = decompose_core(slices, np.ones(len(slices)), complex_pairs="keep", random_state=seed)
-        found = [factors[0][:, None] * (left @ core.left), factors[1][:, None] * (right @ core.right)]
+        parts, _ = decompose_core(slices, np.ones(len(slices)), keeps_complex=True, random_state=seed)
+        found = [factors[0][:, None] * (left @ parts[0]), factors[1][:, None] * (right @ parts[1])]
         yield name, found, time.perf_counter() - start
 
 

@@ -41,8 +41,6 @@ CALLS = {
     "decompose, rank": lambda: smp.coupled_simplex_parafac(FACTORS.to_marginals(), HUGE),
     "decompose, n_init": lambda: smp.coupled_simplex_parafac(FACTORS.to_marginals(), 1, n_init=HUGE),
     "gevd_start": lambda: smp.gevd_start(FACTORS.to_marginals(), HUGE),
-    "gevd_start, partitions": lambda: smp.gevd_start(FACTORS.to_marginals(), 1, n_partitions=HUGE),
-    "gevd_parafac": lambda: smp.gevd_parafac(np.ones((3, 3, 3)), 1, n_pencils=HUGE),
 }
 
 

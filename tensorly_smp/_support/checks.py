@@ -94,8 +94,6 @@ MOST = {
     "n_variables": 20_000,
     "n_components": 10_000,
     "n_init": 10_000,
-    "n_partitions": 10_000,
-    "n_pencils": 100_000,
     "n_jobs": 1024,
 }
 _MOST_OF_ALL = 2**53

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
-from scipy.special import logsumexp
 
 from tensorly_smp._support.checks import checked_integer, checked_sample_weight
 from tensorly_smp._support.randomness import RandomState, as_generator
@@ -31,6 +30,17 @@ from tensorly_smp.initializers.gevd import SINGULAR_RATIO, GevdDiagnostics, deco
 from tensorly_smp.marginals.block_tensor import as_marginals, counted_partition, stack_blocks
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition, pencil_partition
+
+#: Above this size of the pair block only its leading singular vectors are computed.
+DENSE_PAIR = 600
+#: Bins per variable of the start where samples, not exact histograms, are decomposed.
+START_BINS = 6
+#: Share of the overall histogram in every column of a start from samples, in place of the zeros of clipping.
+SMOOTHING = 0.02
+#: Relative decrease of the sum of squares below which its last steps end. Sampling noise is most of that sum, spread
+#: over a thousand entries: a ten-thousandth of it is less than what one parameter more would fit of the noise.
+EXACT_TOL = 1e-8
+SAMPLED_TOL = 1e-4
 
 
 def coarse_sizes(data: Marginals | Codes, n_bins: int, weights: np.ndarray | None = None) -> tuple[int, ...]:
@@ -77,31 +87,30 @@ def coarsen(data: Marginals | Codes, groups: list[np.ndarray]) -> Marginals | Co
     if isinstance(data, Codes):
         values = np.stack([np.append(g, -1)[c] for g, c in zip(groups, data.values.T, strict=True)], axis=1)
         return Codes(values, binning)
+    # Merged bins are runs of bins, which begin here.
     firsts = [np.searchsorted(group, np.arange(size)) for size, group in zip(sizes, groups, strict=True)]
-    counts = tuple(
-        _merge_counts(count, *(firsts[n] for n in triple))
-        for triple, count in zip(data.triples.tolist(), data.counts, strict=True)
-    )
-    return replace(data, counts=counts, binning=binning)
+    merged = []
+    for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
+        for axis, n in enumerate(triple):
+            count = np.add.reduceat(count, firsts[n], axis=axis)
+        merged.append(count)
+    return replace(data, counts=tuple(merged), binning=binning)
 
 
-def _merge_counts(count: np.ndarray, *firsts: np.ndarray) -> np.ndarray:
-    """One histogram at merged bins, given the first bin of each along its three modes: they are runs of bins."""
-    for axis, first in enumerate(firsts):
-        count = np.add.reduceat(count, first, axis=axis)
-    return count
+class PairBlock(NamedTuple):
+    """The pair block, each cell divided by the root of its probability, compressed, and the slices that are left.
 
+    Attributes
+    ----------
+    left, right : ndarray (n_rows, rank), (n_columns, rank)
+        Leading singular vectors.
+    singular_values : ndarray (n_values,)
+    slices : ndarray (n_slices, rank, rank)
+        One per bin of the third mode.
+    left_scale, right_scale : ndarray (n_rows,), (n_columns,)
+        Reciprocal roots of the probabilities.
+    """
 
-#: Above this size of the pair block only its leading singular vectors are computed.
-DENSE_PAIR = 600
-
-
-@dataclass(frozen=True)
-class PairBlock:
-    """Compressed pair block and slices, from histograms or from codes."""
-
-    n_bins: tuple[int, ...]
-    partition: Partition
     left: np.ndarray
     right: np.ndarray
     singular_values: np.ndarray
@@ -124,7 +133,7 @@ def compress_marginals(marginals: Marginals, partition: Partition, rank: int) ->
     slices = np.einsum(
         "ijk,ia,jb->kab", tensor, left_scale[:, None] * left, right_scale[:, None] * right, optimize=True
     )
-    return PairBlock(marginals.n_bins, partition, left, right, values, slices, left_scale, right_scale)
+    return PairBlock(left, right, values, slices, left_scale, right_scale)
 
 
 def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.ndarray | None = None) -> PairBlock:
@@ -134,10 +143,18 @@ def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.nd
     """
     n_samples = codes.n_samples if weights is None else float(weights.sum())
     observed = (codes.values >= 0).mean(axis=0) if weights is None else weights @ (codes.values >= 0) / n_samples
-    first, second = (_one_hot(codes, group, observed) for group in partition.sets[:2])
-    left_scale, right_scale = (_cell_scale(_column_sums(hot, weights) / n_samples) for hot in (first, second))
-    first = first @ scipy.sparse.diags_array(left_scale)
-    second = second @ scipy.sparse.diags_array(right_scale)
+    scaled: list[Any] = []
+    scales: list[np.ndarray] = []
+    for group in partition.sets[:2]:
+        chosen = list(group)
+        sizes = [codes.n_bins[n] for n in chosen]
+        # Sparse (n_samples, stacked bins); missing entries are zero, and observed ones weighted up for them.
+        hot = indicator_matrix(codes.values[:, chosen], sizes)
+        hot = hot @ scipy.sparse.diags_array(np.repeat(1.0 / observed[chosen], sizes))
+        sums = np.asarray(hot.sum(axis=0) if weights is None else weights @ hot).ravel()
+        scales.append(_cell_scale(sums / n_samples))
+        scaled.append(hot @ scipy.sparse.diags_array(scales[-1]))
+    first, second = scaled
     if weights is not None:  # all that follows is sums over samples of one times the other
         second = scipy.sparse.diags_array(weights) @ second
     shape = (first.shape[1], second.shape[1])
@@ -170,34 +187,12 @@ def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.nd
         for i in range(n_bins[n]):
             chosen = column == i
             slices.append(first_scores[chosen].T @ second_scores[chosen] / (n_samples * observed[n]))
-    return PairBlock(codes.n_bins, partition, left, right, values, np.stack(slices), left_scale, right_scale)
-
-
-def _one_hot(codes: Codes, group: Sequence[int], observed: np.ndarray) -> Any:
-    """Sparse (n_samples, stacked bins); missing entries are zero, and observed ones weighted up for them."""
-    chosen = list(group)
-    sizes = [codes.n_bins[n] for n in chosen]
-    hot = indicator_matrix(codes.values[:, chosen], sizes)
-    return hot @ scipy.sparse.diags_array(np.repeat(1.0 / observed[chosen], sizes))
-
-
-def _column_sums(hot: Any, weights: np.ndarray | None) -> np.ndarray:
-    return np.asarray(hot.sum(axis=0) if weights is None else weights @ hot).ravel()
+    return PairBlock(left, right, values, np.stack(slices), *scales)
 
 
 def _cell_scale(probability: np.ndarray) -> np.ndarray:
     """Reciprocal root of every cell's probability; 1 for cells that are empty."""
     return 1.0 / np.sqrt(np.where(probability > 0, probability, 1.0))
-
-
-#: Bins per variable of the start where samples, not exact histograms, are decomposed.
-START_BINS = 6
-#: Share of the overall histogram in every column of a start from samples, in place of the zeros of clipping.
-SMOOTHING = 0.02
-#: Relative decrease of the sum of squares below which its last steps end. Sampling noise is most of that sum, spread
-#: over a thousand entries: a ten-thousandth of it is less than what one parameter more would fit of the noise.
-EXACT_TOL = 1e-8
-SAMPLED_TOL = 1e-4
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -246,7 +241,6 @@ def gevd_start(
     partition: Partition | Sequence[Any] | None = None,
     *,
     modes: Sequence[Sequence[int]] | None = None,
-    n_partitions: int = 1,
     n_bins: int | None = None,
     sample_weight: Any = None,
     random_state: RandomState = None,
@@ -266,9 +260,6 @@ def gevd_start(
         of its blocks have been counted, another one whose blocks have.
     modes : sequence of (j, k, l), optional
         For tensors: the variables along the three modes of each.
-    n_partitions : int, default 1
-        Without a given partition: further ones are drawn at random, and the start that explains the data best is kept
-        (of Marginals the composite likelihood, of Codes the likelihood).
     n_bins : int, optional
         Merge the bins of every variable into about this many with equally many samples before the algebra, and spread
         the result over the bins afterwards. By default 6 for data from samples (fewer, fuller bins are less noisy)
@@ -316,96 +307,53 @@ def gevd_start(
     data = data if isinstance(data, Codes) else as_marginals(data, modes)
     rank = checked_integer(rank, "rank", 1)
     n_bins = None if n_bins is None else checked_integer(n_bins, "n_bins", 2)
-    n_partitions = checked_integer(n_partitions, "n_partitions")
-    if n_partitions < 1 or (n_partitions > 1 and partition is not None):
-        raise InvalidInputError(f"n_partitions is {n_partitions}; expected 1 with a partition, at least 1 without.")
-    data, sample_weight = _counted_samples(data, sample_weight)
-    rng = as_generator(random_state)
-    best = None
-    highest = -np.inf
-    for position in range(n_partitions):
-        if partition is not None:
-            parts = as_partition(partition, data.n_variables)
-        elif position or not _is_exact(data):
-            parts = start_partition(data.n_variables, START_BINS if n_bins is None else n_bins, rank, rng)
-        else:
-            parts = pencil_partition(data.n_bins)
-        if partition is None and isinstance(data, Marginals):
-            parts = counted_partition(data, parts, rank, rng)
-        try:
-            start = _decompose_partition(data, sample_weight, rank, parts, n_bins, rng)
-        except AlgebraicStartError:
-            if best is None and position == n_partitions - 1:
-                raise
-            continue
-        likelihood = _log_likelihood(start, data, sample_weight) if n_partitions > 1 else 0.0
-        if best is None or likelihood > highest:
-            best = start
-            highest = likelihood
-    assert best is not None  # else the last partition has raised
-    return best
-
-
-def _counted_samples(data: Marginals | Codes, sample_weight: Any) -> tuple[Marginals | Codes, np.ndarray | None]:
-    """The samples that count, and their weights."""
-    if sample_weight is None:
-        return data, None
-    if isinstance(data, Marginals):
+    if isinstance(data, Marginals) and sample_weight is not None:
         raise InvalidInputError(
             "data is Marginals; sample_weight is for Codes. count_marginals weights the samples as it counts them."
         )
-    values, weights = of_positive_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
-    assert weights is not None  # those that are all zero have been refused
-    # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
-    weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-    return data if values is data.values else Codes(values, data.binning), weights
-
-
-def _log_likelihood(start: MixtureFactors, data: Marginals | Codes, weights: np.ndarray | None = None) -> float:
-    """Log-likelihood of codes, or the composite one of histograms."""
-    floor = np.finfo(float).tiny
-    if isinstance(data, Codes):
-        each = logsumexp(start.log_joint(data), axis=1)
-        return float(each.sum() if weights is None else weights @ each)
-    pairs = zip(data.counts, start.to_marginals(data.triples).counts, strict=True)
-    return sum(float((count * np.log(np.maximum(model, floor))).sum()) for count, model in pairs)
-
-
-def _decompose_partition(
-    data: Marginals | Codes,
-    sample_weight: np.ndarray | None,
-    rank: int,
-    parts: Partition,
-    n_bins: int | None,
-    rng: np.random.Generator,
-) -> GevdStart:
-    """The start of one partition."""
-    left_out = sorted(set(range(data.n_variables)) - {n for group in parts for n in group})
-    if left_out:
-        raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
-    shares = univariate_marginals(data, sample_weight)
-    groups = _merged_bins(data, shares, parts, rank, n_bins)
+    weights: np.ndarray | None = None
+    if isinstance(data, Codes) and sample_weight is not None:
+        values, weights = of_positive_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
+        assert weights is not None  # those that are all zero have been refused
+        # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
+        weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
+        data = data if values is data.values else Codes(values, data.binning)
+    rng = as_generator(random_state)
+    is_exact = isinstance(data, Marginals) and data.n_samples == 0
+    if partition is not None:
+        parts = as_partition(partition, data.n_variables)
+        if left_out := sorted(set(range(data.n_variables)) - {n for group in parts for n in group}):
+            raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
+    else:
+        wanted = START_BINS if n_bins is None else n_bins
+        parts = pencil_partition(data.n_bins) if is_exact else start_partition(data.n_variables, wanted, rank, rng)
+        if isinstance(data, Marginals):
+            parts = counted_partition(data, parts, rank, rng)
+    shares = univariate_marginals(data, weights)
+    groups = None if n_bins is None and is_exact else [coarse_bins(share, n_bins or START_BINS) for share in shares]
+    if n_bins is None and groups is not None:
+        sizes = [int(group.max()) + 1 for group in groups]
+        groups = None if min(parts.effective_sizes(sizes)[:2]) < rank else groups
     coarse = data if groups is None else coarsen(data, groups)
-    _check_rank(parts, coarse.n_bins, rank)
-    try:
-        block = (
-            compress_codes(coarse, parts, rank, sample_weight)
-            if isinstance(coarse, Codes)
-            else compress_marginals(coarse, parts, rank)
+    if rank > (most := min(parts.effective_sizes(coarse.n_bins)[:2])):
+        raise AlgebraicStartError(
+            f"{rank} components; the first two sets of the partition allow at most {most} (bins less one, summed over "
+            "a set, plus one). Take fewer components, more bins or a more even partition, or start at random."
         )
-        weights, columns, diagnostics = _decompose(block, rank, EXACT_TOL if _is_exact(data) else SAMPLED_TOL, rng)
+    try:
+        tol = EXACT_TOL if is_exact else SAMPLED_TOL
+        component_weights, factors, diagnostics = _decompose(coarse, parts, rank, tol, weights, rng)
     except (np.linalg.LinAlgError, ArpackError) as error:
         raise AlgebraicStartError(
             f"The linear algebra failed: {error}. Take other bins, or another partition."
         ) from error
-    factors = [columns[n] for n in range(data.n_variables)]
-    if not _is_exact(data):
+    if not is_exact:
         coarse_shares = shares if groups is None else [sum_groups(s, g) for s, g in zip(shares, groups, strict=True)]
         factors = [(1 - SMOOTHING) * a + SMOOTHING * s[:, None] for a, s in zip(factors, coarse_shares, strict=True)]
-        weights = 0.9 * weights + 0.1 / rank
+        component_weights = 0.9 * component_weights + 0.1 / rank
     if groups is not None:
         factors = [refine(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
-    return GevdStart(weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
+    return GevdStart(component_weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
 
 
 def start_partition(n_variables: int, n_bins: int, rank: int, random_state: RandomState = None) -> Partition:
@@ -437,34 +385,19 @@ def start_partition(n_variables: int, n_bins: int, rank: int, random_state: Rand
     return Partition(tuple(order[:n_first]), tuple(order[n_first:middle]), tuple(order[middle:]))
 
 
-def _is_exact(data: Marginals | Codes) -> bool:
-    return isinstance(data, Marginals) and data.n_samples == 0
-
-
-def _merged_bins(
-    data: Marginals | Codes, shares: list[np.ndarray], partition: Partition, rank: int, n_bins: int | None
-) -> list[np.ndarray] | None:
-    """Merged bin of every bin of each variable; None where bins are not to be merged."""
-    if n_bins is None and _is_exact(data):
-        return None
-    groups = [coarse_bins(share, START_BINS if n_bins is None else n_bins) for share in shares]
-    sizes = [int(group.max()) + 1 for group in groups]
-    return None if n_bins is None and min(partition.effective_sizes(sizes)[:2]) < rank else groups
-
-
-def _check_rank(partition: Partition, n_bins: tuple[int, ...], rank: int) -> None:
-    sizes = partition.effective_sizes(n_bins)
-    if rank > min(sizes[:2]):
-        raise AlgebraicStartError(
-            f"{rank} components; the first two sets of the partition allow at most {min(sizes[:2])} (bins less one, "
-            "summed over a set, plus one). Take fewer components, more bins or a more even partition, or start at "
-            "random."
-        )
-
-
 def _decompose(
-    block: PairBlock, rank: int, tol: float, rng: np.random.Generator
-) -> tuple[np.ndarray, dict[int, np.ndarray], GevdDiagnostics]:
+    data: Marginals | Codes,
+    partition: Partition,
+    rank: int,
+    tol: float,
+    sample_weight: np.ndarray | None,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, list[np.ndarray], GevdDiagnostics]:
+    """Weights and columns of all variables on the simplex, at the bins of the data, and diagnostics."""
+    if isinstance(data, Codes):
+        block = compress_codes(data, partition, rank, sample_weight)
+    else:
+        block = compress_marginals(data, partition, rank)
     values = block.singular_values
     if values[rank - 1] <= SINGULAR_RATIO * values[0]:
         ratio = values[rank - 1] / values[0] if values[0] else 0.0
@@ -473,29 +406,22 @@ def _decompose(
             f"above {SINGULAR_RATIO:.0e} is needed. The data show fewer components for this partition."
         )
     if rank == 1:
-        core_left = core_right = np.ones((1, 1))
+        left = right = np.ones((1, 1))
         third = block.slices[:, :, 0]
         diagnostics = GevdDiagnostics((), 1.0, 1.0, 1.0, False, 0.0, 0.0)
     else:
         base = np.zeros(len(block.slices))
-        base[: block.n_bins[block.partition.third[0]]] = 1.0
-        core = decompose_core(block.slices, base, tol=tol, complex_pairs="keep", random_state=rng)
-        core_left = core.left
-        core_right = core.right
-        third = core.third
-        diagnostics = core.diagnostics
-    stacked = (
-        block.left @ core_left / block.left_scale[:, None],
-        block.right @ core_right / block.right_scale[:, None],
-        third,
-    )
-    weights, columns = _split(stacked, block.partition, block.n_bins)
-    return weights, columns, replace(diagnostics, singular_values=(values,))
+        base[: data.n_bins[partition.third[0]]] = 1.0
+        (left, right, third), diagnostics = decompose_core(
+            block.slices, base, tol, keeps_complex=True, random_state=rng
+        )
+    stacked = (block.left @ left / block.left_scale[:, None], block.right @ right / block.right_scale[:, None], third)
+    return *_split(stacked, partition, data.n_bins), replace(diagnostics, singular_values=(values,))
 
 
 def _split(
     stacked: Sequence[np.ndarray], partition: Partition, n_bins: Sequence[int]
-) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """Stacked factors of any scale and sign to columns on the simplex, and the weights from the scales."""
     columns: dict[int, np.ndarray] = {}
     weights = np.ones(stacked[0].shape[1])
@@ -513,4 +439,4 @@ def _split(
     weights = np.maximum(weights, 0.0)
     if not weights.sum() > 0:
         weights = np.ones_like(weights)
-    return weights / weights.sum(), columns
+    return weights / weights.sum(), [columns[n] for n in range(len(n_bins))]

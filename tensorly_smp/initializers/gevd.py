@@ -10,19 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.checks import checked_integer, is_integer, is_one_of, unmasked_array, warn
+from tensorly_smp._support.checks import checked_integer, is_integer, unmasked_array, warn
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import short_repr, shown
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
 
 Factors: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+#: Random combinations of slices that are tried.
+N_PENCILS = 20
+#: Gauss-Newton steps at most.
+N_REFINEMENTS_MAX = 50
+#: The slices are diagonalized together until the squared off-diagonal part falls by less than this share.
+JOINT_TOL = 1e-6
+# Below these ratios, what would divide is rounding.
+SINGULAR_RATIO = 1e-12
+GAP_RATIO = 1e-8
+# Two components whose columns nearly cancel (Harshman's triple cosine) have no finite limit: there is no real CPD here.
+DEGENERATE_COSINE = -0.85
 
 _N_CONJUGATE_GRADIENTS = 20
 # the other two modes
@@ -30,7 +42,7 @@ _NEXT = [1, 2, 0]
 _LAST = [2, 0, 1]
 
 
-def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float = 1e-8) -> tuple[Factors, float, int]:
+def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float = 1e-8) -> tuple[Factors, float]:
     """Lower || S_kij - sum_r c_kr p_ir q_jr ||^2 from a given start (Levenberg-Marquardt).
 
     Parameters
@@ -49,7 +61,6 @@ def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float
         The three columns of a component have equal 2-norms. Never a higher loss than at the start.
     residual : float
         2-norm of the difference relative to that of the slices.
-    n_steps : int
     """
     total = float((slices**2).sum()) or 1.0
     floor = (10 * np.finfo(float).eps) ** 2 * total
@@ -57,8 +68,9 @@ def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float
     difference = _reconstruct(current) - slices
     loss = float((difference**2).sum())
     damping = 1e-3
-    n_steps = 0
-    while n_steps < n_steps_max and loss > floor:
+    for _ in range(n_steps_max):
+        if loss <= floor:
+            break
         gradient = _gradient(difference, current)
         stacked = _stacked(current)
         grams = stacked.transpose(0, 2, 1) @ stacked
@@ -79,10 +91,9 @@ def refine_cp(slices: np.ndarray, factors: Factors, n_steps_max: int, tol: float
         difference = trial_difference
         loss = trial_loss
         damping = max(damping / 5, 1e-12)
-        n_steps += 1
         if gain < tol * loss:
             break
-    return current, float(np.sqrt(loss / total)), n_steps
+    return current, float(np.sqrt(loss / total))
 
 
 def _balanced(factors: Factors) -> Factors:
@@ -157,53 +168,12 @@ def _normal_product(factors: np.ndarray, grams: np.ndarray, blocks: np.ndarray, 
     return parts @ blocks + factors @ (grams[_LAST] * crosses[_NEXT] + grams[_NEXT] * crosses[_LAST])
 
 
-@dataclass(frozen=True, eq=False)
-class JointEigenvectors:
-    """Approximate common eigenvectors of matrices T_k ~ E diag(d_k) E^-1.
-
-    Attributes
-    ----------
-    vectors : ndarray (rank, rank)
-        E, real, columns of unit 2-norm.
-    values : ndarray (n_slices, rank)
-        The diagonals of E^-1 T_k E.
-    gap : float
-        Smallest distance between two columns of `values`, relative to the longest column. Errors of the slices are
-        amplified by its inverse.
-    pencil_gap : float
-        Smallest distance between two eigenvalues, complex ones included, of the one combination that the search started
-        from, relative to the largest.
-    condition : float
-        2-norm condition number of E.
-    complex_pair : bool
-        True if every combination of slices that was tried had complex eigenvalues; the search then started from the
-        real and imaginary parts of the eigenvectors of the best one.
-    off_diagonal : float
-        2-norm of the off-diagonal parts of all E^-1 T_k E, relative to that of all T_k.
-    n_sweeps : int
-        Refinement steps taken.
-    """
-
-    vectors: np.ndarray
-    values: np.ndarray
-    gap: float
-    pencil_gap: float
-    condition: float
-    complex_pair: bool
-    off_diagonal: float
-    n_sweeps: int
-
-
 def joint_eigenvectors(
-    slices: np.ndarray,
-    n_pencils: int = 20,
-    n_sweeps_max: int = 100,
-    tol: float = 1e-6,
-    random_state: RandomState = None,
-) -> JointEigenvectors:
-    """Real matrix that diagonalizes all slices as well as it can, by similarity.
+    slices: np.ndarray, rng: np.random.Generator, n_sweeps_max: int = 100
+) -> tuple[np.ndarray, np.ndarray]:
+    """Real matrix that diagonalizes all slices as well as it can, by similarity: T_k ~ E diag(d_k) E^-1.
 
-    Starts from the eigenvectors of one random combination of slices: of `n_pencils`, that with the smallest predicted
+    Starts from the eigenvectors of one random combination of slices: of ``N_PENCILS``, that with the smallest predicted
     error and no complex pair. Then all slices are diagonalized together: each step solves E <- E (I + Z), Z with zero
     diagonal, for the off-diagonal entries to first order, which is one least-squares problem with one unknown per
     entry. It converges quadratically on exact slices.
@@ -212,22 +182,18 @@ def joint_eigenvectors(
     ----------
     slices : ndarray (n_slices, rank, rank)
         Matrices T_k, at least one.
-    n_pencils : int
-        Random combinations tried, at least 1.
+    rng : Generator
+        For the combinations.
     n_sweeps_max : int
         Refinement steps; 0 keeps the eigenvectors of the best pencil.
-    tol : float
-        Stop when the squared off-diagonal part falls by less than this share.
-    random_state : None, int, numpy Generator or RandomState
 
     Returns
     -------
-    JointEigenvectors
-
-    Raises
-    ------
-    InvalidInputError
-        If the slices are not a finite (n_slices, rank, rank) array.
+    vectors : ndarray (rank, rank)
+        E, columns of unit 2-norm.
+    pencil_values : ndarray (rank,)
+        Eigenvalues of the combination that the search started from. They are complex if those of all combinations were;
+        it then started from the real and imaginary parts of the eigenvectors of the best one.
 
     Notes
     -----
@@ -238,21 +204,14 @@ def joint_eigenvectors(
     The first-order step is that of joint eigenvalue decomposition by Luciani and Albera (2014) and Andre, Luciani and
     Moreau (2018), with a line search added so that no step makes the off-diagonal part larger.
     """
-    vectors, pencil_values = _best_pencil(slices, max(1, n_pencils), as_generator(random_state))
-    vectors, n_sweeps = _diagonalize_all(slices, vectors, n_sweeps_max, tol)
-    rotated = _similar(slices, vectors)
-    values = np.einsum("kii->ki", rotated).copy()
-    total = float(np.linalg.norm(slices)) or 1.0
-    return JointEigenvectors(
-        vectors=vectors,
-        values=values,
-        gap=relative_gap(values),
-        pencil_gap=relative_gap(np.stack([pencil_values.real, pencil_values.imag])),
-        condition=float(np.linalg.cond(vectors)),
-        complex_pair=bool(np.any(pencil_values.imag)),
-        off_diagonal=float(np.sqrt(_off_diagonal(rotated))) / total,
-        n_sweeps=n_sweeps,
-    )
+    directions = rng.standard_normal((N_PENCILS, len(slices)))
+    pencils = np.tensordot(directions / np.linalg.norm(directions, axis=1, keepdims=True), slices, axes=1)
+    values, vectors = np.linalg.eig(pencils)
+    is_complex = np.abs(values.imag).max(axis=1) > 0
+    # A real pencil beats every complex one; then the smaller predicted error.
+    errors = [_predicted_error(v, e) for v, e in zip(values, vectors, strict=True)]
+    best = min(range(N_PENCILS), key=lambda p: (is_complex[p], errors[p]))
+    return _diagonalize_all(slices, real_vectors(values[best], vectors[best]), n_sweeps_max), values[best]
 
 
 def relative_gap(values: np.ndarray) -> float:
@@ -271,18 +230,6 @@ def relative_gap(values: np.ndarray) -> float:
         return float(values.shape[1] < 2)
     distances = np.linalg.norm(values[:, :, None] - values[:, None, :], axis=0)
     return float(distances[np.triu_indices(values.shape[1], 1)].min()) / longest
-
-
-def _best_pencil(slices: np.ndarray, n_pencils: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Real starting vectors, and the eigenvalues that they belong to."""
-    directions = rng.standard_normal((n_pencils, len(slices)))
-    pencils = np.tensordot(directions / np.linalg.norm(directions, axis=1, keepdims=True), slices, axes=1)
-    values, vectors = np.linalg.eig(pencils)
-    is_complex = np.abs(values.imag).max(axis=1) > 0
-    # A real pencil beats every complex one; then the smaller predicted error.
-    errors = [_predicted_error(v, e) for v, e in zip(values, vectors, strict=True)]
-    best = min(range(n_pencils), key=lambda p: (is_complex[p], errors[p]))
-    return real_vectors(values[best], vectors[best]), values[best]
 
 
 def _predicted_error(values: np.ndarray, vectors: np.ndarray) -> float:
@@ -306,14 +253,21 @@ def real_vectors(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return real / np.linalg.norm(real, axis=0)
 
 
-def _diagonalize_all(slices: np.ndarray, vectors: np.ndarray, n_sweeps_max: int, tol: float) -> tuple[np.ndarray, int]:
+def _diagonalize_all(slices: np.ndarray, vectors: np.ndarray, n_sweeps_max: int) -> np.ndarray:
     rotated = _similar(slices, vectors)
     loss = _off_diagonal(rotated)
     floor = (np.finfo(float).eps * np.linalg.norm(slices)) ** 2
-    for sweep in range(n_sweeps_max):
+    for _ in range(n_sweeps_max):
         if loss <= floor:
-            return vectors, sweep
-        step = _first_order_step(rotated)
+            break
+        # Z that minimizes sum_k (t_kij + z_ij (d_ki - d_kj))^2 for every i != j.
+        diagonals = np.einsum("kii->ki", rotated)
+        differences = diagonals[:, :, None] - diagonals[:, None, :]
+        curvature = (differences**2).sum(axis=0)
+        slope = (rotated * differences).sum(axis=0)
+        # Equal diagonals leave the entry undetermined: no step there.
+        usable = curvature > np.finfo(float).tiny
+        step = np.where(usable, -slope / np.where(usable, curvature, 1.0), 0.0)
         size = 1.0
         while size > 1e-3:
             trial = vectors + size * vectors @ step
@@ -324,25 +278,14 @@ def _diagonalize_all(slices: np.ndarray, vectors: np.ndarray, n_sweeps_max: int,
                 break
             size /= 2
         else:
-            return vectors, sweep
+            break
         gain = loss - trial_loss
         vectors = trial
         rotated = trial_rotated
         loss = trial_loss
-        if gain < tol * loss:
-            return vectors, sweep + 1
-    return vectors, n_sweeps_max
-
-
-def _first_order_step(rotated: np.ndarray) -> np.ndarray:
-    """Z that minimizes sum_k (t_kij + z_ij (d_ki - d_kj))^2 for every i != j."""
-    diagonals = np.einsum("kii->ki", rotated)
-    differences = diagonals[:, :, None] - diagonals[:, None, :]
-    curvature = (differences**2).sum(axis=0)
-    slope = (rotated * differences).sum(axis=0)
-    # Equal diagonals leave the entry undetermined: no step there.
-    usable = curvature > np.finfo(float).tiny
-    return np.where(usable, -slope / np.where(usable, curvature, 1.0), 0.0)
+        if gain < JOINT_TOL * loss:
+            break
+    return vectors
 
 
 def _similar(slices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -357,15 +300,6 @@ def _off_diagonal(rotated: np.ndarray) -> float:
     off = rotated.copy()
     np.einsum("kii->ki", off)[...] = 0.0
     return float((off**2).sum())
-
-
-ComplexPairs = Literal["refine", "keep", "raise"]
-
-# Below these ratios, what would divide is rounding.
-SINGULAR_RATIO = 1e-12
-GAP_RATIO = 1e-8
-# Two components whose columns nearly cancel (Harshman's triple cosine) have no finite limit: there is no real CPD here.
-DEGENERATE_COSINE = -0.85
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,32 +336,14 @@ class GevdDiagnostics:
     __repr__ = short_repr
 
 
-@dataclass(frozen=True, eq=False)
-class CoreDecomposition:
-    """S_k ~ left diag(third[k]) right'; the scale of a component is spread evenly over its three columns.
-
-    Attributes
-    ----------
-    left, right : ndarray (rank, rank)
-    third : ndarray (n_slices, rank)
-    diagnostics : GevdDiagnostics
-    """
-
-    left: np.ndarray
-    right: np.ndarray
-    third: np.ndarray
-    diagnostics: GevdDiagnostics
-
-
 def decompose_core(
     slices: np.ndarray,
     base: np.ndarray | None = None,
-    n_pencils: int = 20,
-    n_refinements_max: int = 50,
     tol: float = 1e-8,
-    complex_pairs: ComplexPairs = "refine",
+    keeps_complex: bool = False,
     random_state: RandomState = None,
-) -> CoreDecomposition:
+    n_refinements_max: int = N_REFINEMENTS_MAX,
+) -> tuple[Factors, GevdDiagnostics]:
     """Decompose square slices S_k = P diag(c_k) Q' with P, Q of full rank, for all k at once.
 
     The slices are what a third-order tensor becomes when its first two modes are compressed to `rank` by orthonormal
@@ -441,68 +357,76 @@ def decompose_core(
         the noise to be about equal in all entries.
     base : ndarray (n_slices,), optional
         Combination of slices that the others are divided by, e.g. ones where the sum of slices is the best determined.
-        Default: the best conditioned of the dominant combination and `n_pencils` random ones.
-    n_pencils : int
-        Random combinations tried.
-    n_refinements_max : int
-        Least-squares (Gauss-Newton) steps on the slices after the algebra; 0 for algebra only.
+        Default: the best conditioned of the dominant combination and ``N_PENCILS`` random ones.
     tol : float
-        They end when the sum of squares falls by less than this share.
-    complex_pairs : {"refine", "keep", "raise"}
-        If every pencil has complex eigenvalues. Noise makes them often, and the refinement mends them: "refine" raises
-        only if two components end up cancelling each other, the sign that no real decomposition is near. "keep" goes on
-        whatever comes of it, "raise" gives up at once.
+        The least-squares steps end when the sum of squares falls by less than this share.
+    keeps_complex : bool
+        Where every pencil has complex eigenvalues, which noise makes them often and the refinement mends: go on even
+        if two components end up cancelling each other, the sign that no real decomposition is near.
     random_state : None, int, numpy Generator or RandomState
+    n_refinements_max : int
+        Least-squares (Gauss-Newton) steps on the slices after the algebra.
 
     Returns
     -------
-    CoreDecomposition
+    factors : tuple of ndarray
+        P (rank, rank), Q (rank, rank), C (n_slices, rank); the scale of a component is spread evenly over its columns.
+    diagnostics : GevdDiagnostics
 
     Raises
     ------
     AlgebraicStartError
         Naming the condition: the slices have less than full rank (singular values), two components are the same in the
         pencil mode (eigenvalue gap), or no real decomposition (complex pair).
-    InvalidInputError
-        If the slices are not a finite (n_slices, rank, rank) array.
     """
-    if not is_one_of(complex_pairs, get_args(ComplexPairs)):
-        raise InvalidInputError(f"complex_pairs is {shown(complex_pairs)}; expected 'refine', 'keep' or 'raise'.")
     n_slices, rank, _ = slices.shape
     rng = as_generator(random_state)
     # The slices span at most `rank` dimensions, the rest is noise.
     modes, spread, directions = np.linalg.svd(slices.reshape(n_slices, -1), full_matrices=False)
     modes = modes[:, :rank]
     core = (spread[:rank, None] * directions[:rank]).reshape(-1, rank, rank)
-    pivot = base_slice(core, None if base is None else base @ modes, n_pencils, rng)
-    left_root, right_root, base_condition = roots(pivot)
+    left_root, right_root, base_condition = roots(base_slice(core, None if base is None else base @ modes, rng))
     whitened = np.linalg.solve(left_root, core) @ np.linalg.inv(right_root).T
-    joint = joint_eigenvectors(whitened, n_pencils, random_state=rng)
-    if joint.complex_pair and complex_pairs == "raise":
-        raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
-    _check_gap(joint, rank, n_pencils, complex_pairs)
-    start = rank_one_columns(core, np.linalg.solve(right_root.T, joint.vectors))
-    (left, right, third), residual, _ = refine_cp(core, start, n_refinements_max, tol)
-    is_suspect = joint.complex_pair and complex_pairs == "refine"
-    if is_suspect and triple_cosines(left, right, third).min() < DEGENERATE_COSINE:
-        raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
+    vectors, pencil_values = joint_eigenvectors(whitened, rng)
+    rotated = _similar(whitened, vectors)
+    gap = relative_gap(np.einsum("kii->ki", rotated))
+    is_complex = bool(np.any(pencil_values.imag))
+    complex_pair = AlgebraicStartError(
+        f"Complex pair: each of {N_PENCILS} combinations of slices has complex eigenvalues with {rank} components, so "
+        "that no real decomposition into as many is near the data. Take fewer, other bins or another partition, or "
+        "start at random."
+    )
+    # The two of a complex pair have the same real part: they are different, but not over the real numbers.
+    differ = is_complex and relative_gap(np.stack([pencil_values.real, pencil_values.imag])) >= GAP_RATIO
+    if gap < GAP_RATIO and not differ:
+        raise AlgebraicStartError(
+            f"Eigenvalue gap: two of the {rank} components agree in the pencil mode to {gap:.1e} of its size "
+            f"(k-rank below 2; at least {GAP_RATIO:.0e} is needed). Try another pencil mode, another partition, or "
+            "fewer components."
+        )
+    if gap < GAP_RATIO and not keeps_complex:
+        raise complex_pair
+    start = rank_one_columns(core, np.linalg.solve(right_root.T, vectors))
+    (left, right, third), residual = refine_cp(core, start, n_refinements_max, tol)
+    if is_complex and not keeps_complex and triple_cosines(left, right, third).min() < DEGENERATE_COSINE:
+        raise complex_pair
     diagnostics = GevdDiagnostics(
         singular_values=(),
         base_condition=base_condition,
-        eigenvalue_gap=joint.gap,
-        eigenvector_condition=joint.condition,
-        complex_pair=joint.complex_pair,
-        off_diagonal=joint.off_diagonal,
+        eigenvalue_gap=gap,
+        eigenvector_condition=float(np.linalg.cond(vectors)),
+        complex_pair=is_complex,
+        off_diagonal=float(np.sqrt(_off_diagonal(rotated))) / (float(np.linalg.norm(whitened)) or 1.0),
         residual=residual,
     )
-    return CoreDecomposition(left, right, modes @ third, diagnostics)
+    return (left, right, modes @ third), diagnostics
 
 
-def base_slice(core: np.ndarray, base: np.ndarray | None, n_pencils: int, rng: np.random.Generator) -> np.ndarray:
+def base_slice(core: np.ndarray, base: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
     """The combination to divide by: of unit combinations, that with the largest smallest singular value."""
     if base is not None:
         return np.tensordot(base, core, axes=1)
-    directions = np.vstack([np.eye(1, len(core)), rng.standard_normal((max(1, n_pencils), len(core)))])
+    directions = np.vstack([np.eye(1, len(core)), rng.standard_normal((N_PENCILS, len(core)))])
     candidates = np.tensordot(directions / np.linalg.norm(directions, axis=1, keepdims=True), core, axes=1)
     return candidates[np.argmax(np.linalg.svd(candidates, compute_uv=False)[:, -1])]
 
@@ -520,21 +444,6 @@ def roots(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         )
     root = np.sqrt(values)
     return left * root, right.T * root, float(values[0] / values[-1])
-
-
-def _check_gap(joint: JointEigenvectors, rank: int, n_pencils: int, complex_pairs: ComplexPairs) -> None:
-    if joint.gap >= GAP_RATIO:
-        return
-    # The two of a complex pair have the same real part: they are different, but not over the real numbers.
-    if joint.complex_pair and joint.pencil_gap >= GAP_RATIO:
-        if complex_pairs == "keep":
-            return
-        raise AlgebraicStartError(_complex_pair_message(rank, n_pencils))
-    raise AlgebraicStartError(
-        f"Eigenvalue gap: two of the {rank} components agree in the pencil mode to {joint.gap:.1e} of its size "
-        f"(k-rank below 2; at least {GAP_RATIO:.0e} is needed). Try another pencil mode, another partition, or "
-        "fewer components."
-    )
 
 
 def rank_one_columns(core: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -555,42 +464,7 @@ def triple_cosines(*factors: np.ndarray) -> np.ndarray:
     return product
 
 
-def _complex_pair_message(rank: int, n_pencils: int) -> str:
-    return (
-        f"Complex pair: each of {n_pencils} combinations of slices has complex eigenvalues with {rank} components, so "
-        "that no real decomposition into as many is near the data. Take fewer, other bins or another partition, or "
-        "start at random."
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class GevdDecomposition:
-    """CPD of a third-order array with what it rests on.
-
-    Attributes
-    ----------
-    weights : ndarray (rank,)
-        Positive, largest first.
-    factors : tuple of ndarray (size, rank)
-        Three, in the order of the tensor's modes, with columns of unit 2-norm. In the first two modes the entry of
-        largest magnitude of a column is positive; the last mode takes what sign is left.
-    diagnostics : GevdDiagnostics
-    """
-
-    weights: np.ndarray
-    factors: tuple[np.ndarray, np.ndarray, np.ndarray]
-    diagnostics: GevdDiagnostics
-
-
-def gevd_parafac(
-    tensor: Any,
-    rank: int,
-    pencil_mode: int = 2,
-    n_pencils: int = 20,
-    n_refinements_max: int = 50,
-    complex_pairs: ComplexPairs = "refine",
-    random_state: RandomState = None,
-) -> CPTensor:
+def gevd_parafac(tensor: Any, rank: int, pencil_mode: int = 2, random_state: RandomState = None) -> CPTensor:
     """Algebraic CPD of a third-order tensor: exact where one exists, without iterating from a random start.
 
     Parameters
@@ -602,12 +476,6 @@ def gevd_parafac(
     pencil_mode : {0, 1, 2}
         The mode whose slices are diagonalized. The factors of the other two have to have `rank` independent columns;
         those of this one only have to be different from each other (k-rank 2), e.g. two rows are enough.
-    n_pencils : int
-        Random combinations of slices tried.
-    n_refinements_max : int
-        Gauss-Newton steps on the compressed tensor afterwards; none are needed on exact data. 0 for algebra only.
-    complex_pairs : {"refine", "keep", "raise"}
-        What to do if every combination of slices has complex eigenvalues, see Notes.
     random_state : None, int, numpy Generator or RandomState
 
     Returns
@@ -632,14 +500,11 @@ def gevd_parafac(
     NearDegenerateWarning
         Two components nearly cancel each other; the message names them.
 
-    See Also
-    --------
-    gevd_decomposition : The same in NumPy arrays, with diagnostics.
-
     Notes
     -----
     S. E. Leurgans, R. T. Ross, R. B. Abel, "A decomposition for three-way arrays", 1993. The first two modes are
-    compressed to `rank` by truncated SVD, and all slices are then diagonalized together.
+    compressed to `rank` by truncated SVD, all slices are then diagonalized together, and at most 50 Gauss-Newton steps
+    on the compressed tensor follow, of which exact data need none.
 
     **Which way of diagonalizing.** ``benchmarks/gevd_variants.py`` compares them under noise: distance between true and
     found unit columns (0 exact, 1.4 orthogonal), median of 20 trials.
@@ -663,7 +528,7 @@ def gevd_parafac(
     All take milliseconds: *gap* 4, *joint* 4, *GN* 23 in the median.
 
     **Complex pairs.** Under noise, often no pencil has real eigenvalues although the tensor is near a real CPD. The
-    search then starts from real and imaginary parts, and the refinement mends them; "refine" raises only if it ends
+    search then starts from real and imaginary parts, and the refinement mends them. An error is raised only if it ends
     with two components that cancel each other (triple cosine below -0.85), the sign that no real CPD is near.
 
     Examples
@@ -679,45 +544,27 @@ def gevd_parafac(
     """
     is_masked = np.ma.isMaskedArray(tensor)  # TensorLy would drop the mask
     array = tl.to_numpy(tensor) if tl.is_tensor(tensor) and not is_masked else tensor
-    found = gevd_decomposition(
-        array, rank, pencil_mode, n_pencils, n_refinements_max, complex_pairs, random_state=random_state
-    )
+    weights, factors, _ = gevd_decomposition(array, rank, pencil_mode, random_state)
     context = tl.context(tensor) if tl.is_tensor(tensor) and np.issubdtype(array.dtype, np.floating) else {}
-    _refuse_overflow(found.weights, array.dtype if context else np.dtype(np.float64))
-    if degenerate := degeneracy_warning(*found.factors):
-        warn(degenerate)
-    return CPTensor((tl.tensor(found.weights, **context), [tl.tensor(factor, **context) for factor in found.factors]))
+    _refuse_overflow(weights, array.dtype if context else np.dtype(np.float64))
+    # The two components that cancel each other most.
+    cosines = triple_cosines(*factors)
+    first, second = (int(n) for n in sorted(np.unravel_index(int(cosines.argmin()), cosines.shape)))
+    if cosines[first, second] < DEGENERATE_COSINE:
+        warn(
+            f"Components {first} and {second} nearly cancel each other (triple cosine {cosines[first, second]:.3f}, "
+            f"below {DEGENERATE_COSINE}): the tensor has most likely no best approximation of this rank, and their "
+            "weights and columns mean little. Take a lower rank, or a constrained decomposition.",
+            NearDegenerateWarning,
+        )
+    return CPTensor((tl.tensor(weights, **context), [tl.tensor(factor, **context) for factor in factors]))
 
 
 def gevd_decomposition(
-    tensor: Any,
-    rank: int,
-    pencil_mode: int = 2,
-    n_pencils: int = 20,
-    n_refinements_max: int = 50,
-    complex_pairs: ComplexPairs = "refine",
-    random_state: RandomState = None,
-) -> GevdDecomposition:
-    """Algebraic CPD of a third-order NumPy array, with diagnostics; parameters as for :func:`gevd_parafac`.
-
-    Parameters
-    ----------
-    tensor : array_like (I1, I2, I3)
-    rank, pencil_mode, n_pencils, n_refinements_max, complex_pairs, random_state
-        As for :func:`gevd_parafac`.
-
-    Returns
-    -------
-    GevdDecomposition
-
-    Raises
-    ------
-    AlgebraicStartError, InvalidInputError
-        As for :func:`gevd_parafac`.
-    """
+    tensor: Any, rank: int, pencil_mode: int = 2, random_state: RandomState = None
+) -> tuple[np.ndarray, Factors, GevdDiagnostics]:
+    """Weights, factors and diagnostics of :func:`gevd_parafac`, of NumPy arrays in NumPy arrays."""
     array, rank, pencil_mode = _checked_tensor(tensor, rank, pencil_mode)
-    n_pencils = checked_integer(n_pencils, "n_pencils", 1)
-    n_refinements_max = checked_integer(n_refinements_max, "n_refinements_max", 0)
     order = [mode for mode in range(3) if mode != pencil_mode] + [pencil_mode]
     array = array.transpose(order)
     magnitude = float(np.abs(array).max())
@@ -728,41 +575,16 @@ def gevd_decomposition(
     right_basis, right_values = _leading_subspace(array.transpose(1, 0, 2).reshape(array.shape[1], -1), rank, order[1])
     # a b compressed rows and columns
     slices = np.einsum("ijk,ia,jb->kab", array, left_basis, right_basis, optimize=True)
-    core = decompose_core(
-        slices,
-        n_pencils=n_pencils,
-        n_refinements_max=n_refinements_max,
-        complex_pairs=complex_pairs,
-        random_state=random_state,
-    )
+    (left, right, third), diagnostics = decompose_core(slices, random_state=random_state)
     factors: list[Any] = [None, None, None]
-    parts = (left_basis @ core.left, right_basis @ core.right, core.third)
+    parts = (left_basis @ left, right_basis @ right, third)
     for mode, factor in zip(order, parts, strict=True):
         factors[mode] = factor
     weights, scaled = unit_columns(factors)
-    diagnostics = replace(core.diagnostics, singular_values=(left_values, right_values))
     with np.errstate(over="ignore"):
         weights = weights * magnitude
     _refuse_overflow(weights, weights.dtype)
-    return GevdDecomposition(weights, scaled, diagnostics)
-
-
-def degeneracy_warning(*factors: np.ndarray) -> NearDegenerateWarning | None:
-    """A warning that names the two components that cancel each other most, if any do; None if none.
-
-    Parameters
-    ----------
-    *factors : ndarray (size, rank)
-    """
-    cosines = triple_cosines(*factors)
-    first, second = (int(n) for n in sorted(np.unravel_index(int(cosines.argmin()), cosines.shape)))
-    if cosines[first, second] >= DEGENERATE_COSINE:
-        return None
-    return NearDegenerateWarning(
-        f"Components {first} and {second} nearly cancel each other (triple cosine {cosines[first, second]:.3f}, below "
-        f"{DEGENERATE_COSINE}): the tensor has most likely no best approximation of this rank, and their weights and "
-        "columns mean little. Take a lower rank, or a constrained decomposition."
-    )
+    return weights, scaled, replace(diagnostics, singular_values=(left_values, right_values))
 
 
 def unit_columns(factors: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:

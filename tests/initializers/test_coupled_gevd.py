@@ -19,7 +19,7 @@ from tensorly_smp.initializers import coupled_gevd
 from tensorly_smp.initializers.coupled_gevd import GevdStart, coarse_sizes, gevd_start, start_partition
 from tensorly_smp.marginals.histograms import count_marginals, univariate_marginals
 from tensorly_smp.marginals.partition import default_partition, paper_partition
-from tensorly_smp.metrics import clustering_accuracy, factor_error, match_components
+from tensorly_smp.metrics import clustering_accuracy, match_components
 
 UNEQUAL = (3, 5, 4, 2, 6)
 
@@ -264,7 +264,7 @@ def test_incomplete_samples(source, missing):
     assert accuracy(start, complete, labels) > 0.9
 
 
-@pytest.mark.parametrize("options", [{}, {"n_bins": 8}, {"n_partitions": 3}], ids=["default", "bins", "partitions"])
+@pytest.mark.parametrize("options", [{}, {"n_bins": 8}], ids=["default", "bins"])
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("dense", [0, 600])
 def test_integer_weights_are_repeated_samples(options, missing, dense, monkeypatch):
@@ -371,6 +371,23 @@ def test_spreading_keeps_the_sums_of_merged_bins(share, n_bins, seed):
     # The overall histogram, merged and spread, is itself.
     again = coupled_gevd.refine(np.bincount(group, share)[:, None], share, group)[:, 0]
     np.testing.assert_allclose(again, share, atol=1e-4)
+
+
+def test_merged_histograms_are_sums_over_runs_of_bins():
+    rng = np.random.default_rng(0)
+    codes = Codes.from_array(rng.integers(0, [5, 7, 4, 3], (200, 4)), n_bins=[5, 7, 4, 3])
+    marginals = count_marginals(codes)
+    groups = [coupled_gevd.coarse_bins(share, 3) for share in univariate_marginals(marginals)]
+    merged = coupled_gevd.coarsen(marginals, groups)
+    for (j, k, m), count, fine in zip(marginals.triples, merged.counts, marginals.counts, strict=True):
+        expected = np.zeros(count.shape)
+        for (a, b, c), number in np.ndenumerate(fine):
+            expected[groups[j][a], groups[k][b], groups[m][c]] += number
+        np.testing.assert_array_equal(count, expected)
+
+
+def test_all_samples_in_one_bin_leave_two_merged_bins():
+    assert coupled_gevd.coarse_bins(np.array([0.0, 1.0, 0.0]), 2).tolist() == [0, 0, 1]
 
 
 def test_merged_codes_are_counted_like_merged_histograms():
@@ -484,8 +501,6 @@ SAMPLES = Codes.from_array(np.random.default_rng(0).integers(0, 3, (50, 5)))
         ({"n_bins": 2.5}, InvalidTypeError, "n_bins is 2.5"),
         ({"n_bins": [3] * 5}, InvalidTypeError, "n_bins is"),
         ({"random_state": "seed"}, InvalidTypeError, "random_state"),
-        ({"n_partitions": 0}, InvalidInputError, "n_partitions"),
-        ({"n_partitions": 2, "partition": ((0,), (1,), (2,))}, InvalidInputError, "n_partitions"),
     ],
 )
 def test_bad_arguments_are_named(data, options, error, message):
@@ -549,22 +564,3 @@ def test_any_codes_give_a_start_or_an_error_of_the_package(data):
     except InvalidInputError:
         return
     assert_valid(start, codes, rank)
-
-
-@pytest.mark.parametrize("as_codes", [False, True])
-def test_the_best_of_several_partitions_is_kept(as_codes):
-    sample = make_smooth_mixture("laplace", 600, 6, 3, random_state=0)
-    codes = encode_samples(sample.X, choose_binning(sample.X, 8))
-    data = codes if as_codes else count_marginals(codes)
-    # One generator draws the same partitions one after the other.
-    rng = np.random.default_rng(0)
-    singles = [gevd_start(data, 3, random_state=rng) for _ in range(4)]
-    best = gevd_start(data, 3, n_partitions=4, random_state=np.random.default_rng(0))
-    likelihoods = [coupled_gevd._log_likelihood(start, data) for start in singles]
-    np.testing.assert_array_equal(best.weights, singles[int(np.argmax(likelihoods))].weights)
-
-
-def test_several_partitions_stay_exact():
-    rng = np.random.default_rng(0)
-    truth = MixtureFactors(np.array([0.4, 0.6]), tuple(rng.dirichlet(np.ones(4), 2).T for _ in range(6)))
-    assert factor_error(gevd_start(truth.to_marginals(), 2, n_partitions=3, random_state=0), truth) < 1e-8
