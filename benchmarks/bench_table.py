@@ -42,7 +42,7 @@ from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
 from tensorly_smp.fitting.fit_samples import in_memory
 from tensorly_smp.fitting.starts import SearchSamples, search
-from tensorly_smp.likelihood.expectation import expectation
+from tensorly_smp.likelihood.steps import expectation
 
 N_VARIABLES, RANK, N_SAMPLES, N_BINS = 10, 10, 10_000, 15
 KINDS = ("gaussian", "gmm", "gamma", "laplace")

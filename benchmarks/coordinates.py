@@ -13,8 +13,8 @@ import numpy as np
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.densities.logspline import background_share, smooth_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
-from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics, on_best_cells
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells
+from tensorly_smp.likelihood.steps import CellSamples, CellStatistics, on_best_cells
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES, N_NEW, N_TRUTHS = 10, 2000, 2

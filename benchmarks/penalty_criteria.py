@@ -16,8 +16,8 @@ import numpy as np
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.densities import logspline
 from tensorly_smp.densities.mixture_density import MixtureDensity
-from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import choose_cells
+from tensorly_smp.likelihood.steps import CellSamples
 from tensorly_smp.splines.basis import spline_basis
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")

@@ -16,8 +16,8 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp._support import kernels
-from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import choose_cells
+from tensorly_smp.likelihood.steps import CellSamples
 
 pytest.importorskip("pytest_benchmark")
 sys.path.append(str(Path(__file__).parent))  # which pytest does not do

@@ -18,9 +18,8 @@ from tensorly_smp.chunked.indicators import (
 )
 from tensorly_smp.chunked.parts import Parts, add_up
 from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
-from tensorly_smp.likelihood.cell_samples import CellStatistics, prior_counts, telling_weights
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.expectation import Expectation
+from tensorly_smp.likelihood.steps import CellStatistics, Expectation, prior_counts, telling_weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, vstack
 
 from tensorly_smp.chunked.parts import Parts, add_up
 from tensorly_smp.codes.one_hot import indicator_matrix
-from tensorly_smp.likelihood.expectation import Expectation, expectation
+from tensorly_smp.likelihood.steps import Expectation, expectation
 
 #: Samples whose indicator matrix is made at a time.
 BLOCK = 16384
@@ -113,7 +113,7 @@ class ChunkedPosterior:
 
 
 def expect_parts(parts: Parts, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
-    """The E-step of :func:`tensorly_smp.likelihood.expectation.expectation` over all parts.
+    """The E-step of :func:`tensorly_smp.likelihood.steps.expectation` over all parts.
 
     The tables travel to the parts, counts of the same size come back.
 

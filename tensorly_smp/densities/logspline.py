@@ -10,8 +10,8 @@ from tensorly_smp.densities.background import StudentBackground
 from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import NO_BOUNDS, ConditionalDensities, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments
-from tensorly_smp.likelihood.cell_samples import SmoothMixture
 from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.steps import SmoothMixture
 from tensorly_smp.splines.basis import SplineBasis
 from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 

@@ -18,8 +18,8 @@ from tensorly_smp.densities.logspline import background_share, log_spline_condit
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.likelihood.cell_samples import CellSamples, on_best_cells
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
+from tensorly_smp.likelihood.steps import CellSamples, on_best_cells
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.splines.penalties import CRITERIA, ungroup
 

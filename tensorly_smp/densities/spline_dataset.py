@@ -13,7 +13,7 @@ from tensorly_smp.densities.logspline import background_share, log_spline_condit
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.likelihood.smooth_em import SmoothFit
+from tensorly_smp.likelihood.em import SmoothFit
 from tensorly_smp.splines.basis import spline_basis
 from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 

@@ -17,12 +17,10 @@ from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.coupled_stage import Decomposition
-from tensorly_smp.likelihood.bin_likelihood import code_likelihood
-from tensorly_smp.likelihood.cell_samples import CellSamples, CellStatistics
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.em import LikelihoodSolution, raise_likelihood
-from tensorly_smp.likelihood.expectation import Expectation, expectation, log_floored
+from tensorly_smp.likelihood.em import LikelihoodSolution, refine_on_bins, samples_in_bins
 from tensorly_smp.likelihood.observed import distinct_values
+from tensorly_smp.likelihood.steps import CellSamples, CellStatistics, Expectation, expectation, log_floored
 from tensorly_smp.marginals.histograms import Marginals, count_chunk
 from tensorly_smp.samples.labels import SampleLabels, aligned
 from tensorly_smp.samples.reading import Samples, read_samples
@@ -59,7 +57,7 @@ class FitSamples(Protocol):
         """The coupled CPD."""
 
     def refine_em(self, factors: MixtureFactors, **options: Any) -> LikelihoodSolution:
-        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.raise_likelihood`."""
+        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_on_bins`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +191,9 @@ class SamplesInMemory:
         return decomposition.solution(self.codes, self.weights)
 
     def refine_em(self, factors: MixtureFactors, *, smoothing: float = 0.0, **options: Any) -> LikelihoodSolution:
-        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.raise_likelihood`."""
-        likelihood = code_likelihood(self.codes, self.weights, smoothing)
-        return raise_likelihood(likelihood, factors, self.codes.binning, **options)
+        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_on_bins`."""
+        samples = samples_in_bins(self.codes, self.weights, smoothing)
+        return refine_on_bins(samples, factors, self.codes.binning, **options)
 
 
 def in_memory(values: np.ndarray, binning: Binning, weights: np.ndarray | None) -> SamplesInMemory:

@@ -50,12 +50,10 @@ from tensorly_smp.fitting.starts import (
 )
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.identifiability.rivals import Solution, with_rivals
-from tensorly_smp.likelihood.agreement import distinct_clusterings
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, exact_values
-from tensorly_smp.likelihood.em import LikelihoodSolution
-from tensorly_smp.likelihood.nonnested import deviation_of_difference
+from tensorly_smp.likelihood.comparison import deviation_of_difference, distinct_clusterings
+from tensorly_smp.likelihood.em import LikelihoodSolution, SmoothFit, smooth_em
 from tensorly_smp.likelihood.observed import Observed
-from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
 
 
 @dataclass(frozen=True, eq=False)

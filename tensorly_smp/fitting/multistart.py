@@ -15,12 +15,16 @@ from tensorly_smp._support.progress import logger, progress_bar
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.fitting.fit_samples import SamplesInMemory
 from tensorly_smp.fitting.starts import Candidate
-from tensorly_smp.likelihood.agreement import SAME_CLUSTERS, adjusted_rand, contingency, distinct_clusterings
-from tensorly_smp.likelihood.cell_samples import CellSamples, SmoothMixture, on_best_cells
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.expectation import Expectation
-from tensorly_smp.likelihood.nonnested import deviation_of_difference
-from tensorly_smp.likelihood.smooth_em import N_ROUNDS, SmoothFit, smooth_em
+from tensorly_smp.likelihood.comparison import (
+    SAME_CLUSTERS,
+    adjusted_rand,
+    contingency,
+    deviation_of_difference,
+    distinct_clusterings,
+)
+from tensorly_smp.likelihood.em import N_ROUNDS, SmoothFit, smooth_em
+from tensorly_smp.likelihood.steps import CellSamples, Expectation, SmoothMixture, on_best_cells
 from tensorly_smp.search.rivals import rival_moves
 
 #: Passes of EM after which candidates are compared, and how many of a start take part: its first ones.
@@ -125,7 +129,7 @@ def refine_candidates(
         Alternatives to `cells`: every variable gets the ones that suit it best by Akaike's criterion, given the
         posteriors of the best candidate after a few passes, and once more at the end, given sharper ones.
     criterion, n_iter_max, tol
-        As for :func:`tensorly_smp.likelihood.smooth_em.smooth_em`.
+        As for :func:`tensorly_smp.likelihood.em.smooth_em`.
     n_jobs : int, optional
         Candidates at a time; the result does not depend on it.
     callback : callable, optional

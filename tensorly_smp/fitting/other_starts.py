@@ -14,10 +14,9 @@ from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.fit_samples import SamplesInMemory, start_logarithms
 from tensorly_smp.fitting.multistart import MOST_RIVALS, NEAR_RIVAL, OTHER_CLUSTERS, is_as_near
-from tensorly_smp.likelihood.agreement import distinct_clusterings
+from tensorly_smp.likelihood.comparison import deviation_of_difference, distinct_clusterings
 from tensorly_smp.likelihood.em import LikelihoodSolution
-from tensorly_smp.likelihood.expectation import log_joint
-from tensorly_smp.likelihood.nonnested import deviation_of_difference
+from tensorly_smp.likelihood.steps import log_joint
 
 #: Starts that are followed to their end, at most.
 MOST_FINISHED = 2

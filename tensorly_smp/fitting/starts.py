@@ -19,8 +19,9 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.fitting.fit_samples import SamplesInMemory
-from tensorly_smp.likelihood.agreement import distinct_clusterings
-from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
+from tensorly_smp.likelihood.comparison import distinct_clusterings
+from tensorly_smp.likelihood.steps import CellSamples
+from tensorly_smp.search.overlapping_bins import Fractions, overlapping_bins
 from tensorly_smp.search.seeds import canonical, thinned
 from tensorly_smp.search.split_merge import LEVELS, Optimum, SearchResult, split_and_merge
 from tensorly_smp.search.walk import walk
@@ -137,8 +138,8 @@ class SearchSamples:
             )
         self.every = Fractions.of(values[self.counted], discrete, self.weights[self.counted])
         self.some = thinned(canonical(self.every), rank)
-        self.levels = [OverlappingBins.of(self.some, size) for size in LEVELS]
-        self._bins: dict[int, OverlappingBins] = {}
+        self.levels = [overlapping_bins(self.some, size) for size in LEVELS]
+        self._bins: dict[int, CellSamples] = {}
 
     def result(self, results: Sequence[SearchResult], origin: str = "search") -> Searched:
         """Candidates from the optima of searches, for all samples; the best one is of this origin."""
@@ -152,18 +153,19 @@ class SearchSamples:
         return Searched(
             candidates=_distinct(candidates, self.weights),
             posterior=posterior,
-            traces=tuple(_trace(found, self.levels[-1].total) for found in results),
+            traces=tuple(_trace(found, self.levels[-1].total_weight) for found in results),
             statuses=tuple(found.status for found in results),
             best=best,
         )
 
     def _posterior(self, optimum: Optimum) -> np.ndarray:
         """Posteriors of all samples (n_samples, rank); those without entries have the weights."""
-        size = LEVELS[next(i for i, bins in enumerate(self.levels) if bins is optimum.bins)]
+        size = LEVELS[next(i for i, bins in enumerate(self.levels) if bins is optimum.samples)]
         if size not in self._bins:
-            self._bins[size] = OverlappingBins.of(self.every, size)
-        posterior = np.tile(np.exp(optimum.logs[-1]), (len(self.counted), 1))
-        posterior[self.counted] = self._bins[size].e_step(optimum.logs).posterior
+            self._bins[size] = overlapping_bins(self.every, size)
+        mixture = optimum.mixture
+        posterior = np.tile(np.exp(mixture.log_weights), (len(self.counted), 1))
+        posterior[self.counted] = self._bins[size].e_step(mixture.log_weights, mixture.tables).posterior
         return posterior
 
 

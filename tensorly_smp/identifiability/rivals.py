@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
 from tensorly_smp.identifiability.issues import clip_names
-from tensorly_smp.likelihood.agreement import adjusted_rand, contingency
+from tensorly_smp.likelihood.comparison import adjusted_rand, contingency
 
 #: What a solution has of its own in a Dataset, as far as it has it; a rival's is called "rival_" and the name.
 OWN_VARIABLES = (

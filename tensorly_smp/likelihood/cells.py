@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -51,12 +52,12 @@ class Cells:
     discrete: tuple[int, ...]
     values: tuple[np.ndarray, ...]
 
-    @property
+    @cached_property
     def smooth(self) -> tuple[int, ...]:
         """Positions of the smooth variables."""
         return tuple(n for n in range(len(self.low)) if n not in self.discrete)
 
-    @property
+    @cached_property
     def offsets(self) -> np.ndarray:
         """First row of every variable, smooth ones first, and the number of rows."""
         sizes = [self.basis.n_cells] * len(self.smooth) + [len(values) for values in self.values]
@@ -72,7 +73,7 @@ class Cells:
         ends = np.cumsum([len(values) for values in self.values])
         return np.split(tables, ends[:-1]) if len(ends) else []
 
-    @property
+    @cached_property
     def log_widths(self) -> np.ndarray:
         """Logarithms (n_rows,) of the widths of the cells, in the units of the variables; 0 of values."""
         widths = np.ones(self.offsets[-1])
@@ -249,6 +250,20 @@ def choose_cells(
         values=tuple(chosen[n] for n in sorted(chosen)),
     )
     return _on_lines(cells, lines)
+
+
+def bin_cells(sizes: Sequence[int]) -> Cells:
+    """Grid of variables with so many values, or bins, each, numbered from 0; none of them is smooth."""
+    n_variables = len(sizes)
+    return Cells(
+        basis=spline_basis(N_BASIS),
+        low=np.zeros(n_variables),
+        high=np.ones(n_variables),
+        transforms=(LINEAR,) * n_variables,
+        resolution=np.zeros(n_variables),
+        discrete=tuple(range(n_variables)),
+        values=tuple(np.arange(float(size)) for size in sizes),
+    )
 
 
 @np.errstate(over="ignore")

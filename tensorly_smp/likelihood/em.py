@@ -1,32 +1,258 @@
-"""Maximum likelihood of the factors by EM on bins, accelerated and monotone."""
+"""EM with a record, a stopping rule and acceleration: of penalized densities, and of factors on bins."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_flag, checked_integer, checked_sample_weight, checked_tolerance, warn
+from tensorly_smp._support.checks import (
+    checked_flag,
+    checked_integer,
+    checked_sample_weight,
+    checked_tolerance,
+    is_real,
+    warn,
+)
 from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, StopReason, iterate
 from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
 from tensorly_smp._support.representations import html_summary, short_repr, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
-from tensorly_smp.likelihood.bin_likelihood import BinLikelihood, checked_number, code_likelihood
-from tensorly_smp.likelihood.expectation import Expectation, log_floored
+from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.steps import CellSamples, CellStatistics, Expectation, SmoothMixture, log_floored
 
-#: Called with the current factors and the penalized log-likelihood per sample; returning True stops.
-Callback = Callable[[MixtureFactors, float], bool | None]
+#: Penalties are chosen anew after each of these rounds of passes.
+N_ROUNDS = 3
+#: ... unless fewer than this share of them change by more than this, as a logarithm.
+FEW_CHANGES, LEAST_CHANGE = 0.02, 1.5
 
 #: Gain in nats per sample and pass above which nothing is extrapolated. EM is not slow there, and which maximum it will
 #: reach is still open: from coupled solutions of small samples (M = 1000, R = 10, Laplace and pairs of Gaussians) long
 #: steps in these passes led to lower maxima more often than EM itself does, and later ones did not.
 _FAST_GAIN = 1e-3
+#: Pseudo-counts per bin and unit of sample weight at most, so that the counts of the samples are not rounded away.
+_LARGEST_SMOOTHING = 1e9
+
+#: Called before every pass with the mixture, the E-step there and the penalized log-likelihood; returning True stops.
+PassCallback = Callable[[SmoothMixture, Expectation, float], bool | None]
+#: Called with the current factors and the penalized log-likelihood per sample; returning True stops.
+Callback = Callable[[MixtureFactors, float], bool | None]
+
+
+def run_em(
+    samples: CellStatistics,
+    mixture: SmoothMixture,
+    penalty: np.ndarray,
+    *,
+    tol: float,
+    n_iter_max: int,
+    extrapolates: bool = True,
+    fast_gain: float = math.inf,
+    callback: PassCallback | None = None,
+) -> Iteration[SmoothMixture, Expectation]:
+    """Passes of EM from a mixture, until the penalized log-likelihood rises no further.
+
+    Parameters
+    ----------
+    samples : CellStatistics
+    mixture : SmoothMixture
+    penalty : ndarray (n_smooth * rank,)
+        Of the log-splines, not per sample.
+    tol : float
+        Stop when two passes gain at most this much each, in nats summed over samples.
+    n_iter_max : int
+    extrapolates : bool
+        Whether pairs of passes are extrapolated (SQUAREM).
+    fast_gain : float
+        Gain of a pass, in nats summed over samples, above which nothing is extrapolated.
+    callback : callable, optional
+        ``callback(mixture, expected, value)`` before every pass; returning True stops.
+
+    Returns
+    -------
+    Iteration
+        Its position is the mixture, its detail the last E-step.
+    """
+    return iterate(
+        mixture,
+        lambda mixture: samples.expect(mixture, penalty),
+        lambda mixture, expected: samples.maximize(expected, mixture, penalty),
+        rule=MeanGain(tol, n_iter_max),
+        coordinates=Coordinates(SmoothMixture.pack, samples.feasible) if extrapolates else None,
+        fast_gain=fast_gain,
+        callback=callback,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothFit:
+    """Result of :func:`smooth_em`.
+
+    Attributes
+    ----------
+    mixture : SmoothMixture
+    cells : Cells
+    penalty : ndarray (n_smooth, rank)
+        rho of every density, per sample of its component.
+    total_penalty : ndarray (n_smooth * rank,)
+        The same times the number of samples of the component: what the objective has, and what `near` takes.
+    log_likelihood : float
+        Of the observed entries, weighted sum over samples, in nats; of densities that are constant in every cell, so
+        that fits on other cells compare.
+    n_parameters : float
+        Effective number of parameters of all densities and the weights.
+    posterior : ndarray (n_samples, rank)
+    trace : ndarray (n_passes + n_rounds,)
+        Penalized log-likelihood per unit of sample weight at the start of every round and after every pass; within a
+        round it never falls.
+    rounds : ndarray of int (n_passes + n_rounds,)
+        Round that the entry belongs to: penalties are chosen anew between two rounds.
+    status : StopReason
+    total_weight : float
+        Sum of the sample weights.
+    """
+
+    mixture: SmoothMixture
+    cells: Cells
+    penalty: np.ndarray
+    total_penalty: np.ndarray
+    log_likelihood: float
+    n_parameters: float
+    posterior: np.ndarray
+    trace: np.ndarray
+    rounds: np.ndarray
+    status: StopReason
+    total_weight: float
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over the samples, of all rounds together."""
+        return len(self.trace) - len(np.unique(self.rounds))
+
+    @property
+    def akaike(self) -> float:
+        """Akaike's criterion as log-likelihood less the effective number of parameters, in nats; higher is better."""
+        return self.log_likelihood - self.n_parameters
+
+
+def smooth_em(
+    samples: CellStatistics,
+    posterior: Any,
+    *,
+    criterion: str = "reml",
+    near: tuple[np.ndarray, SmoothMixture] | None = None,
+    n_rounds: int = N_ROUNDS,
+    n_iter_max: int = 100,
+    tol: float = 1e-5,
+    callback: PassCallback | None = None,
+) -> SmoothFit:
+    """Alternate posteriors and penalized log-spline densities until the penalized likelihood rises no further.
+
+    The smoothed EM of Levine, Hunter and Chauveau (2011), with a penalized M-step in place of their kernel smoother:
+    it has an objective, which no pass lowers as long as the penalties stay, and on a grid of cells a pass costs
+    O(n_samples n_variables rank), not the square of the number of samples. Missing entries are integrated out.
+
+    Parameters
+    ----------
+    samples : CellStatistics
+        CellSamples, or samples elsewhere, on cells of :func:`tensorly_smp.likelihood.cells.choose_cells`. A sample of
+        weight 2 counts twice: the weights also say how many samples there are, by which the penalties go.
+    posterior : ndarray (n_samples, rank)
+        To start from, as of the coupled CPD; of samples elsewhere, what stands for it there.
+    criterion : {"reml", "aic", "bic"}
+        How penalties are chosen, one per density; see :func:`tensorly_smp.splines.penalties.choose_penalties`.
+    near : tuple, optional
+        Penalties (n_smooth * rank,), not per sample, and the mixture with them, for the same posteriors: at first those
+        within a factor of ten are compared.
+    n_rounds : int
+        How often penalties are chosen, at most; not again where next to all stay.
+    n_iter_max : int
+        Passes over the samples, of all rounds together, not counting extrapolations that are taken back. With 0 the
+        densities are those of these posteriors.
+    tol : float
+        A round ends when two passes raise the penalized log-likelihood by less than this each, in nats per sample.
+    callback : callable, optional
+        ``callback(mixture, expected, value)`` before every pass: SmoothMixture, Expectation and penalized
+        log-likelihood; returning True stops. A KeyboardInterrupt, from there or from the keyboard, ends the fit with
+        what it has reached.
+
+    Returns
+    -------
+    SmoothFit
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Another criterion, or a number of rounds or passes that is no positive integer.
+
+    References
+    ----------
+    M. Levine, D. R. Hunter, D. Chauveau, "Maximum smoothed likelihood for multivariate mixtures", Biometrika 98, 2011.
+    """
+    n_rounds = checked_integer(n_rounds, "n_rounds", 1)
+    n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
+    penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion, near)
+    runs: list[Iteration[SmoothMixture, Expectation]] = []
+    status = StopReason.CONVERGED
+    try:
+        for _ in range(n_rounds):
+            chosen = penalty
+            if runs:
+                chosen, mixture = samples.choose(runs[-1].detail, criterion, (penalty, runs[-1].position))
+                if np.count_nonzero(np.abs(np.log(chosen / penalty)) > LEAST_CHANGE) <= FEW_CHANGES * penalty.size:
+                    break
+            reached = run_em(
+                samples,
+                mixture,
+                chosen,
+                tol=tol * samples.total_weight,
+                n_iter_max=n_iter_max - sum(run.n_steps for run in runs),
+                callback=callback,
+            )
+            runs.append(reached)
+            penalty = chosen
+            status = reached.status
+            if status is not StopReason.CONVERGED:
+                break
+    except KeyboardInterrupt:
+        if not runs:
+            raise
+        status = StopReason.INTERRUPTED
+    return _smooth_fit(samples, runs, penalty, status)
+
+
+def _smooth_fit(
+    samples: CellStatistics,
+    runs: Sequence[Iteration[SmoothMixture, Expectation]],
+    penalty: np.ndarray,
+    status: StopReason,
+) -> SmoothFit:
+    """Result of several rounds; the penalties are those of the last one, not per sample."""
+    mixture = runs[-1].position
+    expected = runs[-1].detail
+    values = np.concatenate([run.values for run in runs])
+    rounds = np.repeat(np.arange(len(runs)), [len(run.values) for run in runs])
+    rho = penalty / samples.shares(expected.counts)[1]
+    return SmoothFit(
+        mixture=mixture,
+        cells=samples.cells,
+        penalty=rho.reshape(len(samples.cells.smooth), mixture.rank),
+        total_penalty=penalty,
+        log_likelihood=expected.log_likelihood - samples.log_volume,
+        n_parameters=samples.effective_df(mixture, rho),
+        posterior=expected.posterior,
+        trace=(values - samples.log_volume) / samples.total_weight,
+        rounds=rounds,
+        status=status,
+        total_weight=samples.total_weight,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,9 +444,9 @@ def refine_em(
     True
     """
     _check_start(factors, codes, callback)
-    likelihood = code_likelihood(codes, checked_sample_weight(sample_weight, codes.n_samples), smoothing)
-    return raise_likelihood(
-        likelihood,
+    weights = checked_sample_weight(sample_weight, codes.n_samples)
+    return refine_on_bins(
+        samples_in_bins(codes, weights, smoothing),
         factors,
         codes.binning,
         mixing=mixing,
@@ -232,8 +458,26 @@ def refine_em(
     )
 
 
-def raise_likelihood(
-    likelihood: BinLikelihood,
+def samples_in_bins(codes: Codes, weights: np.ndarray | None, smoothing: Any) -> CellSamples:
+    """Samples in memory in their bins; weights (n_samples,) of any scale are made one on average.
+
+    `smoothing` are pseudo-counts per bin, in the unit of the weights.
+    """
+    average = 1.0
+    if weights is None:
+        weights = np.ones(codes.n_samples)
+    else:
+        peak = float(weights.max())
+        weights = weights / peak  # its mean cannot underflow
+        average = float(weights.mean())
+        weights = weights / average
+        average *= peak
+    smoothing = checked_number(smoothing, "smoothing", _LARGEST_SMOOTHING * codes.n_samples * average)
+    return CellSamples.in_bins(one_hot(codes), codes.n_bins, weights, smoothing / average if smoothing else 0.0)
+
+
+def refine_on_bins(
+    samples: CellStatistics,
     factors: MixtureFactors,
     binning: Binning,
     *,
@@ -249,9 +493,10 @@ def raise_likelihood(
 
     Parameters
     ----------
-    likelihood : BinLikelihood
+    samples : CellStatistics
+        On the cells of :func:`tensorly_smp.likelihood.cells.bin_cells`.
     factors : MixtureFactors
-        With as many rows as the likelihood has bins.
+        With as many rows as there are bins.
     binning : Binning
     mixing, n_iter_max, tol, extrapolate, callback, verbose
         As for `refine_em`.
@@ -268,47 +513,45 @@ def raise_likelihood(
     mixing = checked_number(mixing, "mixing", 1.0)
     extrapolate = checked_flag(extrapolate, "extrapolate")
     start = factors.to_numpy().smooth(mixing, mixing)
-    logs = log_floored(np.vstack([*start.factors, start.weights]))
-    as_factors = partial(_as_factors, likelihood=likelihood, binning=binning)
-    coordinates = Coordinates[np.ndarray](lambda logs: logs, lambda vector, _: likelihood.feasible(vector))
+    total = samples.total_weight
     log_likelihoods: list[float] = []
 
-    def evaluate(logs: np.ndarray) -> tuple[Expectation, float]:
-        result, _, penalized = likelihood.expect(logs)
-        return result, penalized
+    def as_factors(mixture: SmoothMixture) -> MixtureFactors:
+        tables = samples.cells.split(np.exp(mixture.tables))
+        return MixtureFactors(np.exp(mixture.log_weights), tuple(tables), binning)
 
     with progress_bar(verbose, "EM", unit="pass") as bar:
 
-        def record(logs: np.ndarray, result: Expectation, penalized: float) -> bool | None:
-            log_likelihoods.append(result.log_likelihood / likelihood.n_samples)
-            bar.advance(log_likelihood=penalized)
-            return None if callback is None else callback(as_factors(logs), penalized)
+        def record(mixture: SmoothMixture, expected: Expectation, penalized: float) -> bool | None:
+            log_likelihoods.append(expected.log_likelihood / total)
+            bar.advance(log_likelihood=penalized / total)
+            return None if callback is None else callback(as_factors(mixture), penalized / total)
 
-        reached = iterate(
-            logs,
-            evaluate,
-            lambda logs, result: likelihood.maximize(result, logs),
-            rule=MeanGain(tol, n_iter_max),
-            coordinates=coordinates if extrapolate else None,
-            fast_gain=_FAST_GAIN,
+        reached = run_em(
+            samples,
+            SmoothMixture(
+                log_weights=log_floored(start.weights),
+                coefficients=np.empty((samples.cells.basis.n_basis, 0, start.rank)),
+                tables=log_floored(np.vstack(start.factors)),
+            ),
+            np.empty(0),
+            tol=tol * total,
+            n_iter_max=n_iter_max,
+            extrapolates=extrapolate,
+            fast_gain=_FAST_GAIN * total,
             callback=record,
         )
-    log_likelihoods = log_likelihoods or [reached.detail.log_likelihood / likelihood.n_samples]
-    solution = LikelihoodSolution(as_factors(reached.position), _trace(log_likelihoods, reached), reached.status)
+    log_likelihoods = log_likelihoods or [reached.detail.log_likelihood / total]
+    # An interrupt may have come between a pass and its log-likelihood.
+    n_kept = min(len(log_likelihoods), len(reached.values))
+    trace = LikelihoodTrace(
+        log_likelihood=np.array(log_likelihoods[:n_kept]),
+        penalized=reached.values[:n_kept] / total,
+        seconds=reached.seconds[:n_kept],
+    )
+    solution = LikelihoodSolution(as_factors(reached.position), trace, reached.status)
     _report(solution, warns)
     return solution
-
-
-def _as_factors(logs: np.ndarray, likelihood: BinLikelihood, binning: Binning) -> MixtureFactors:
-    """Factors from the logarithms of the stacked columns and, in the last row, of the weights."""
-    tables = np.split(np.exp(logs[:-1]), likelihood.first_rows[1:])
-    return MixtureFactors(np.exp(logs[-1]), tuple(tables), binning)
-
-
-def _trace(log_likelihoods: Sequence[float], reached: Iteration[np.ndarray, Expectation]) -> LikelihoodTrace:
-    """Record of the passes that are complete: an interrupt may have come between one and its log-likelihood."""
-    n_kept = min(len(log_likelihoods), len(reached.values))
-    return LikelihoodTrace(np.array(log_likelihoods[:n_kept]), reached.values[:n_kept], reached.seconds[:n_kept])
 
 
 def _check_start(factors: Any, codes: Any, callback: Any) -> None:
@@ -339,3 +582,12 @@ def _report(solution: LikelihoodSolution, warns: bool) -> None:
         )
     if empty := empty_component_warning(solution.factors.weights, "Try fewer components, or another start."):
         warn(empty)
+
+
+def checked_number(value: Any, name: str, most: float) -> float:
+    """A number from 0 to `most`."""
+    if not is_real(value):
+        raise InvalidTypeError(f"{name} is {shown(value)}; expected a number.")
+    if not 0 <= value <= most:
+        raise InvalidInputError(f"{name} is {shown(value)}; expected a number from 0 to {most:.3g}.")
+    return float(value)

@@ -6,12 +6,12 @@ m sample, r component, p pair of components, k candidate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensorly_smp.likelihood.expectation import log_joint
-from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
+from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, log_joint
+from tensorly_smp.search.overlapping_bins import Fractions, log_tables
 from tensorly_smp.search.seeds import distances, draw
 
 #: Attempts to split every component, and EM passes of each.
@@ -64,15 +64,22 @@ class Merges:
 
 
 def split_components(
-    bins: OverlappingBins, fractions: Fractions, logs: np.ndarray, posterior: np.ndarray, rng: np.random.Generator
+    samples: CellSamples,
+    fractions: Fractions,
+    mixture: SmoothMixture,
+    posterior: np.ndarray,
+    rng: np.random.Generator,
 ) -> Splits:
     """Split every component by EM within its own posterior (n_samples, rank), from two of its samples as seeds."""
     n_samples, rank = posterior.shape
     component = np.tile(np.arange(rank), SPLIT_TRIES)
     n_halves = len(component)
-    owned = posterior * bins.weights[:, None]
+    owned = posterior * samples.sample_weight[:, None]
+    pseudo_count = float(samples.prior[0, 0])
     # One pseudo-joint per component: what its samples have in it alone.
-    whole = np.einsum("mr,mr->r", owned, bins.shares @ logs[:-1]) + bins.pseudo_count * logs[:-1].sum(axis=0)
+    whole = np.einsum("mr,mr->r", owned, samples.membership @ mixture.tables) + samples.prior[
+        0, 0
+    ] * mixture.tables.sum(axis=0)
     totals = np.maximum(owned.sum(axis=0), _LEAST)
     owned = np.maximum(owned[:, component], _LEAST)
     to_first = distances(fractions, draw(np.cumsum(owned, axis=0), rng.random(n_halves)))
@@ -82,54 +89,54 @@ def split_components(
     half[to_first == to_second] = 0.5
     for _ in range(SPLIT_PASSES):
         shared = np.stack([owned * half, owned * (1.0 - half)], axis=2).reshape(n_samples, -1)
-        tables = bins.log_tables(bins.transposed @ shared)
+        tables = log_tables(samples, samples.transposed @ shared)
         log_weights = np.log(np.maximum(shared.sum(axis=0).reshape(-1, 2) / totals[component, None], _LEAST_WEIGHT))
-        joint = (bins.shares @ tables).reshape(n_samples, n_halves, 2) + log_weights
+        joint = (samples.membership @ tables).reshape(n_samples, n_halves, 2) + log_weights
         gap = joint[:, :, 1] - joint[:, :, 0]
         half = 1.0 / (1.0 + np.exp(np.minimum(gap, _LARGEST_EXPONENT)))
     log_sums = np.maximum(joint[:, :, 0], joint[:, :, 1]) + np.log1p(np.exp(-np.abs(gap)))
     tables = tables.reshape(-1, n_halves, 2)
-    gains = np.einsum("mk,mk->k", owned, log_sums) + bins.pseudo_count * tables.sum(axis=(0, 2)) - whole[component]
+    gains = np.einsum("mk,mk->k", owned, log_sums) + pseudo_count * tables.sum(axis=(0, 2)) - whole[component]
     best = gains.reshape(SPLIT_TRIES, rank).argmax(axis=0) * rank + np.arange(rank)
     return Splits(gains[best], log_weights[best], tables[:, best])
 
 
-def merge_components(bins: OverlappingBins, logs: np.ndarray, posterior: np.ndarray) -> Merges:
+def merge_components(samples: CellSamples, mixture: SmoothMixture, posterior: np.ndarray) -> Merges:
     """Merge pairs of components, each with the M-step of their common posterior, all others as they are."""
     rank = posterior.shape[1]
     pairs = np.stack(np.triu_indices(rank, 1))
-    owned = posterior * bins.weights[:, None]
+    owned = posterior * samples.sample_weight[:, None]
     if pairs.shape[1] > MOST_PAIRS:
         likeness = (posterior.T @ owned)[tuple(pairs)]
         lengths = np.sqrt((posterior * owned).sum(axis=0))
         likeness = likeness / np.maximum(lengths[pairs[0]] * lengths[pairs[1]], _LEAST)
         pairs = pairs[:, np.sort(np.argsort(-likeness, kind="stable")[:MOST_PAIRS])]
     first, second = pairs
-    counts = bins.transposed @ owned
+    counts = samples.transposed @ owned
     weights = owned.sum(axis=0)
-    tables = bins.log_tables(counts[:, first] + counts[:, second])
-    log_weights = np.log(np.maximum((weights[first] + weights[second]) / bins.total, _LEAST_WEIGHT))
-    joint = log_joint(bins.shares, logs[-1], logs[:-1])
+    tables = log_tables(samples, counts[:, first] + counts[:, second])
+    log_weights = np.log(np.maximum((weights[first] + weights[second]) / samples.total_weight, _LEAST_WEIGHT))
+    joint = log_joint(samples.membership, mixture.log_weights, mixture.tables)
     peak = joint.max(axis=1, keepdims=True)
     mass = np.exp(joint - peak)
     total = mass.sum(axis=1, keepdims=True)
-    merged = np.exp(np.minimum(log_joint(bins.shares, log_weights, tables) - peak, _LARGEST_EXPONENT))
+    merged = np.exp(np.minimum(log_joint(samples.membership, log_weights, tables) - peak, _LARGEST_EXPONENT))
     merged += np.maximum(total - mass[:, first] - mass[:, second], 0.0)
-    losses = bins.weights @ (np.log(total) - np.log(np.maximum(merged, _LEAST)))
-    sums = logs[:-1].sum(axis=0)
-    losses += bins.pseudo_count * (sums[first] + sums[second] - tables.sum(axis=0))
+    losses = samples.sample_weight @ (np.log(total) - np.log(np.maximum(merged, _LEAST)))
+    sums = mixture.tables.sum(axis=0)
+    losses += float(samples.prior[0, 0]) * (sums[first] + sums[second] - tables.sum(axis=0))
     return Merges(pairs, losses, log_weights, tables)
 
 
 def candidates(
-    bins: OverlappingBins, logs: np.ndarray, splits: Splits, merges: Merges
-) -> list[tuple[float, np.ndarray]]:
+    samples: CellSamples, mixture: SmoothMixture, splits: Splits, merges: Merges
+) -> list[tuple[float, SmoothMixture]]:
     """Best combinations of a merge and a split of another component, after a few EM passes of the three.
 
     Returns
     -------
-    list of (value, logs)
-        Objective and all logarithms, best first.
+    list of (value, mixture)
+        Objective and mixture, best first.
     """
     estimated = splits.gains - merges.losses[:, None]
     every = np.arange(merges.pairs.shape[1])
@@ -140,33 +147,36 @@ def candidates(
     # The components of every candidate: merged, one half in place of the merged pair's second, the other half.
     trio = np.stack([*merges.pairs[:, pair], split])
     tables = np.stack([merges.tables[:, pair], splits.tables[:, split, 0], splits.tables[:, split, 1]], axis=2)
-    halves = logs[-1][split][:, None] + splits.log_weights[split]
+    halves = mixture.log_weights[split][:, None] + splits.log_weights[split]
     log_weights = np.concatenate([merges.log_weights[pair][:, None], halves], axis=1)
-    joint = log_joint(bins.shares, logs[-1], logs[:-1])
+    joint = log_joint(samples.membership, mixture.log_weights, mixture.tables)
     peak = joint.max(axis=1)
     mass = np.exp(joint - peak[:, None])
     others = np.maximum(mass.sum(axis=1)[:, None] - mass[:, trio].sum(axis=1), 0.0)
-    share = np.exp(logs[-1])[trio].sum(axis=0)
-    sums = logs[:-1].sum(axis=0)
-    kept = bins.pseudo_count * (sums.sum() - sums[trio].sum(axis=0))
+    share = np.exp(mixture.log_weights)[trio].sum(axis=0)
+    sums = mixture.tables.sum(axis=0)
+    pseudo_count = float(samples.prior[0, 0])
+    kept = pseudo_count * (sums.sum() - sums[trio].sum(axis=0))
     n_samples = len(peak)
     n_rows = len(tables)
     n_tried = len(pair)
     for number in range(PARTIAL_PASSES + 1):
-        found = (bins.shares @ tables.reshape(n_rows, -1)).reshape(n_samples, n_tried, 3)
+        found = (samples.membership @ tables.reshape(n_rows, -1)).reshape(n_samples, n_tried, 3)
         found = np.exp(np.minimum(found + log_weights - peak[:, None, None], _LARGEST_EXPONENT))
         total = np.maximum(found.sum(axis=2) + others, _LEAST)
         if number == PARTIAL_PASSES:
             break
-        owned = (found / total[:, :, None] * bins.weights[:, None, None]).reshape(n_samples, -1)
-        tables = bins.log_tables(bins.transposed @ owned).reshape(n_rows, n_tried, 3)
+        owned = (found / total[:, :, None] * samples.sample_weight[:, None, None]).reshape(n_samples, -1)
+        tables = log_tables(samples, samples.transposed @ owned).reshape(n_rows, n_tried, 3)
         weights = np.maximum(owned.sum(axis=0).reshape(n_tried, 3), _LEAST_WEIGHT)
         log_weights = np.log(weights / weights.sum(axis=1, keepdims=True) * share[:, None])
-    values = bins.weights @ (peak[:, None] + np.log(total)) + kept + bins.pseudo_count * tables.sum(axis=(0, 2))
+    values = samples.sample_weight @ (peak[:, None] + np.log(total)) + kept + pseudo_count * tables.sum(axis=(0, 2))
     changed = []
     for k in np.argsort(-values, kind="stable"):
-        moved = logs.copy()
-        moved[:-1, trio[:, k]] = tables[:, k]
-        moved[-1, trio[:, k]] = log_weights[k]
+        moved_tables = mixture.tables.copy()
+        moved_tables[:, trio[:, k]] = tables[:, k]
+        moved_weights = mixture.log_weights.copy()
+        moved_weights[trio[:, k]] = log_weights[k]
+        moved = replace(mixture, log_weights=moved_weights, tables=moved_tables)
         changed.append((float(values[k]), moved))
     return changed

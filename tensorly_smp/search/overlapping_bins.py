@@ -23,8 +23,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tensorly_smp.codes.one_hot import index_type
-from tensorly_smp.likelihood.bin_likelihood import BinLikelihood
-from tensorly_smp.likelihood.expectation import Expectation, expectation
+from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellSamples, SmoothMixture
 
 #: Pseudo-counts that the bins of a variable share, per component.
 PSEUDO_SAMPLES = 0.5
@@ -71,79 +70,46 @@ class Fractions:
         return np.nan_to_num(self.values - 0.5)
 
 
-@dataclass(frozen=True, eq=False)
-class OverlappingBins(BinLikelihood):
-    """Likelihood of samples that are spread over neighboring bins. Make it with :meth:`of`.
+def overlapping_bins(fractions: Fractions, n_intervals: int) -> CellSamples:
+    """Samples in bins around `n_intervals` + 1 knots, as EM takes them.
 
-    Attributes
-    ----------
-    shares : csr_array (n_samples, n_rows)
-        Share of every bin in every entry; a missing entry has none.
-    weights : ndarray (n_samples,)
-    total : float
-        Sum of the weights.
+    Of a discrete variable with no more values, there is one bin for each value.
     """
+    n_samples, n_variables = fractions.values.shape
+    is_missing = np.isnan(fractions.values)
+    position = np.where(is_missing, 0.0, fractions.values) * n_intervals
+    left = np.minimum(position.astype(np.int32), n_intervals - 1)
+    position -= left
+    sizes = np.full(n_variables, n_intervals + 1)
+    for n, categories in enumerate(fractions.categories):
+        if categories is not None and len(categories) <= n_intervals + 1:
+            sizes[n] = len(categories)
+            nearest = np.searchsorted(categories, np.nan_to_num(fractions.values[:, n]) - 1e-12)
+            left[:, n] = np.minimum(nearest, len(categories) - 1)
+            position[:, n] = 0.0
+    left += np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int32)
+    rows = np.stack([left, left + 1], axis=2).reshape(n_samples, -1)
+    data = np.stack([1.0 - position, position], axis=2)
+    data[is_missing] = 0.0
+    data = data.reshape(n_samples, -1)
+    kept = data > 0
+    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    starts = starts.astype(index_type(int(starts[-1])))
+    shares = csr_array((data[kept], rows[kept], starts), shape=(n_samples, int(sizes.sum())))
+    pseudo_count = PSEUDO_SAMPLES / (n_intervals + 1)
+    return CellSamples.in_bins(shares, sizes.tolist(), fractions.weights, pseudo_count)
 
-    shares: csr_array
-    weights: np.ndarray
-    total: float
 
-    @classmethod
-    def of(cls, fractions: Fractions, n_intervals: int) -> OverlappingBins:
-        """Bins around `n_intervals` + 1 knots; of a discrete variable with no more values, one bin for each value."""
-        n_samples, n_variables = fractions.values.shape
-        is_missing = np.isnan(fractions.values)
-        position = np.where(is_missing, 0.0, fractions.values) * n_intervals
-        left = np.minimum(position.astype(np.int32), n_intervals - 1)
-        position -= left
-        sizes = np.full(n_variables, n_intervals + 1)
-        for n, categories in enumerate(fractions.categories):
-            if categories is not None and len(categories) <= n_intervals + 1:
-                sizes[n] = len(categories)
-                nearest = np.searchsorted(categories, np.nan_to_num(fractions.values[:, n]) - 1e-12)
-                left[:, n] = np.minimum(nearest, len(categories) - 1)
-                position[:, n] = 0.0
-        left += np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int32)
-        rows = np.stack([left, left + 1], axis=2).reshape(n_samples, -1)
-        data = np.stack([1.0 - position, position], axis=2)
-        data[is_missing] = 0.0
-        data = data.reshape(n_samples, -1)
-        kept = data > 0
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        starts = starts.astype(index_type(int(starts[-1])))
-        shares = csr_array((data[kept], rows[kept], starts), shape=(n_samples, int(sizes.sum())))
-        total = float(fractions.weights.sum())
-        return cls(
-            n_samples=len(fractions.values),
-            pseudo_count=PSEUDO_SAMPLES / (n_intervals + 1),
-            n_bins=tuple(sizes.tolist()),
-            shares=shares,
-            weights=fractions.weights,
-            total=total,
-        )
+def log_tables(samples: CellSamples, counts: np.ndarray) -> np.ndarray:
+    """M-step of any number of components: log-probabilities (n_rows, n_columns) from expected counts."""
+    smoothed = counts + samples.prior
+    totals = np.log(np.add.reduceat(smoothed, samples.first_rows, axis=0))
+    return np.asarray(np.log(smoothed) - samples.per_row(totals))
 
-    @cached_property
-    def transposed(self) -> csr_array:
-        """The shares by bin (n_rows, n_samples)."""
-        return csr_array(self.shares.T)
 
-    def e_step(self, logs: np.ndarray) -> Expectation:
-        """E-step with log-probabilities of the bins and, in the last row, of the components."""
-        return expectation(self.shares, logs[-1], logs[:-1], self.weights)
-
-    def objective(self, logs: np.ndarray) -> tuple[Expectation, float]:
-        """E-step, and the penalized log-likelihood in nats, summed over samples."""
-        result = self.e_step(logs)
-        return result, result.log_likelihood + self.pseudo_count * float(logs[:-1].sum())
-
-    def log_tables(self, counts: np.ndarray) -> np.ndarray:
-        """M-step of any number of components: log-probabilities (n_rows, n_columns) from expected counts."""
-        smoothed = counts + self.pseudo_count
-        totals = np.log(np.add.reduceat(smoothed, self.first_rows, axis=0))
-        return np.asarray(np.log(smoothed) - self._per_row(totals))
-
-    def logs_of(self, posterior: np.ndarray) -> np.ndarray:
-        """M-step from posteriors (n_samples, rank): the logarithms that :meth:`e_step` takes."""
-        weighted = posterior * self.weights[:, None]
-        shares = np.log(np.maximum(weighted.sum(axis=0) / self.total, 1e-60))
-        return np.vstack([self.log_tables(self.transposed @ weighted), shares])
+def mixture_of(samples: CellSamples, posterior: np.ndarray) -> SmoothMixture:
+    """M-step from posteriors (n_samples, rank)."""
+    weighted = posterior * samples.sample_weight[:, None]
+    shares = np.maximum(weighted.sum(axis=0) / samples.total_weight, SMALLEST_PROBABILITY)
+    coefficients = np.empty((samples.cells.basis.n_basis, 0, len(shares)))
+    return SmoothMixture(np.log(shares), coefficients, log_tables(samples, samples.transposed @ weighted))

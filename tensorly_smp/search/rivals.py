@@ -15,11 +15,10 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from tensorly_smp.identifiability.alike import separations
-from tensorly_smp.likelihood.cell_samples import CellSamples
-from tensorly_smp.likelihood.expectation import log_joint
-from tensorly_smp.likelihood.smooth_em import SmoothFit
+from tensorly_smp.likelihood.em import SmoothFit
+from tensorly_smp.likelihood.steps import CellSamples, log_joint
 from tensorly_smp.search.moves import split_components
-from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
+from tensorly_smp.search.overlapping_bins import Fractions, mixture_of, overlapping_bins
 from tensorly_smp.search.seeds import canonical, thinned
 
 #: A pair is merged if that costs at most this, in nats, beyond the parameters of one component, which it saves.
@@ -173,12 +172,14 @@ def _splits(
     counted = weights > 0
     every = Fractions.of(values[counted], samples.cells.discrete, weights[counted])
     some = thinned(canonical(every), rank)
-    every_bins, bins = (OverlappingBins.of(each, N_INTERVALS) for each in (every, some))
-    logs = every_bins.logs_of(fit.posterior[counted])
-    splits = split_components(bins, some, logs, bins.e_step(logs).posterior, np.random.default_rng(0))
+    of_every = overlapping_bins(every, N_INTERVALS)
+    of_some = overlapping_bins(some, N_INTERVALS)
+    mixture = mixture_of(of_every, fit.posterior[counted])
+    expected = of_some.e_step(mixture.log_weights, mixture.tables)
+    splits = split_components(of_some, some, mixture, expected.posterior, np.random.default_rng(0))
     found = []
     for r in range(rank):
-        joint = every_bins.shares @ splits.tables[:, r] + splits.log_weights[r]
+        joint = of_every.membership @ splits.tables[:, r] + splits.log_weights[r]
         half = np.full(len(values), 0.5)
         half[counted] = expit(joint[:, 0] - joint[:, 1])
         found.append((r, half, float(splits.gains[r]) - saved))

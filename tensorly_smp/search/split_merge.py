@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensorly_smp._support.iteration import Coordinates, MeanGain, StopReason, iterate
-from tensorly_smp.likelihood.agreement import distinct_clusterings
-from tensorly_smp.likelihood.expectation import log_joint
+from tensorly_smp._support.iteration import StopReason
+from tensorly_smp.likelihood.comparison import distinct_clusterings
+from tensorly_smp.likelihood.em import run_em
+from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, log_joint
 from tensorly_smp.search.moves import candidates, merge_components, split_components
-from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
+from tensorly_smp.search.overlapping_bins import Fractions, log_tables, mixture_of
 from tensorly_smp.search.seeds import seeded_posteriors
 
 #: Intervals between the knots of every variable, level after level: from a coarse model with few optima to a finer one,
@@ -46,18 +47,17 @@ class Optimum:
     ----------
     value : float
         Penalized log-likelihood, in nats summed over samples.
-    logs : ndarray (n_rows + 1, rank)
-        Log-probabilities of the bins and, in the last row, of the components.
+    mixture : SmoothMixture
     posterior : ndarray (n_samples, rank)
         Of the samples that were searched on.
-    bins : OverlappingBins
-        The coarse model.
+    samples : CellSamples
+        Those, in the bins of the coarse model.
     """
 
     value: float
-    logs: np.ndarray
+    mixture: SmoothMixture
     posterior: np.ndarray
-    bins: OverlappingBins
+    samples: CellSamples
 
 
 @dataclass(eq=False)
@@ -88,7 +88,7 @@ class SearchResult:
 
 def split_and_merge(
     fractions: Fractions,
-    levels: Sequence[OverlappingBins],
+    levels: Sequence[CellSamples],
     rank: int,
     rng: np.random.Generator,
     *,
@@ -107,8 +107,8 @@ def split_and_merge(
     ----------
     fractions : Fractions
         The samples to search on, in canonical order.
-    levels : sequence of OverlappingBins
-        Of these samples, from coarse to fine.
+    levels : sequence of CellSamples
+        These samples in :func:`overlapping_bins`, from coarse to fine.
     rank : int
         Number of components.
     rng : Generator
@@ -130,11 +130,11 @@ def split_and_merge(
     --------
     >>> import numpy as np
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
+    >>> from tensorly_smp.search.overlapping_bins import Fractions, overlapping_bins
     >>> from tensorly_smp.search.split_merge import split_and_merge
     >>> X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 3, random_state=0)
     >>> fractions = Fractions.of(X, (), np.ones(500))
-    >>> found = split_and_merge(fractions, [OverlappingBins.of(fractions, 12)], 3, np.random.default_rng(0))
+    >>> found = split_and_merge(fractions, [overlapping_bins(fractions, 12)], 3, np.random.default_rng(0))
     >>> bool(smp.metrics.clustering_accuracy(labels, found.best.posterior.argmax(axis=1)) > 0.97)
     True
     """
@@ -144,8 +144,8 @@ def split_and_merge(
     try:
         posterior = _best_seeded(fractions, levels[0], rank, rng) if start is None else start
         is_close = True
-        for number, bins in enumerate(levels):
-            found = [optimize(bins, bins.logs_of(posterior))]
+        for number, samples in enumerate(levels):
+            found = [optimize_posterior(samples, posterior)]
             every.append(found)
             # Where no move comes near on a level, none does on a finer one.
             failures = 0 if is_close else MOST_FAILURES
@@ -174,7 +174,7 @@ def split_and_merge(
         if each.value >= found[0].value - NEAR
     ]
     clusters = [each.posterior.argmax(axis=1) for each in near]
-    result.optima = [near[i] for i in distinct_clusterings(clusters, rank, levels[-1].weights)]
+    result.optima = [near[i] for i in distinct_clusterings(clusters, rank, levels[-1].sample_weight)]
     return result
 
 
@@ -184,12 +184,12 @@ def _round(fractions: Fractions, found: list[Optimum], rng: np.random.Generator)
     What the moves lead to is put among the optima, best first.
     """
     best = found[0]
-    splits = split_components(best.bins, fractions, best.logs, best.posterior, rng)
-    merges = merge_components(best.bins, best.logs, best.posterior)
-    tried = candidates(best.bins, best.logs, splits, merges)
-    near = [logs for value, logs in tried[:MOST_FOLLOWED] if value > best.value - FOLLOWED_BELOW]
-    for logs in near:
-        optimum = optimize(best.bins, logs)
+    splits = split_components(best.samples, fractions, best.mixture, best.posterior, rng)
+    merges = merge_components(best.samples, best.mixture, best.posterior)
+    tried = candidates(best.samples, best.mixture, splits, merges)
+    near = [mixture for value, mixture in tried[:MOST_FOLLOWED] if value > best.value - FOLLOWED_BELOW]
+    for mixture in near:
+        optimum = optimize(best.samples, mixture)
         found.append(optimum)
         if optimum.value > best.value + LEAST_GAIN:
             found.sort(key=lambda each: -each.value)
@@ -200,8 +200,7 @@ def _round(fractions: Fractions, found: list[Optimum], rng: np.random.Generator)
 
 def _dissolved(best: Optimum) -> list[Optimum]:
     """The optimum next to this one in which the two components that are merged at the least loss are one, if any."""
-    bins = best.bins
-    merges = merge_components(bins, best.logs, best.posterior)
+    merges = merge_components(best.samples, best.mixture, best.posterior)
     least = int(np.argmin(merges.losses))
     if merges.losses[least] > DISSOLVED_BELOW:
         return []
@@ -209,45 +208,50 @@ def _dissolved(best: Optimum) -> list[Optimum]:
     posterior = best.posterior.copy()
     posterior[:, kept] += posterior[:, freed]
     posterior[:, freed] = 0.0
-    joint = log_joint(bins.shares, best.logs[-1], best.logs[:-1])
+    joint = log_joint(best.samples.membership, best.mixture.log_weights, best.mixture.tables)
     outlier = int(np.argmin(joint.max(axis=1)))
     posterior[outlier] = 0.0
     posterior[outlier, freed] = 1.0
-    return [optimize(bins, bins.logs_of(posterior))]
+    return [optimize_posterior(best.samples, posterior)]
 
 
-def optimize(bins: OverlappingBins, logs: np.ndarray) -> Optimum:
+def optimize_posterior(samples: CellSamples, posterior: np.ndarray) -> Optimum:
+    """EM on the coarse model to its optimum, from posteriors (n_samples, rank)."""
+    return optimize(samples, mixture_of(samples, posterior))
+
+
+def optimize(samples: CellSamples, mixture: SmoothMixture) -> Optimum:
     """EM on the coarse model, to its optimum."""
-    coordinates = Coordinates(lambda position: position, lambda vector, _: bins.feasible(vector))
-    reached = iterate(
-        bins.feasible(logs),
-        bins.objective,
-        lambda position, expected: bins.maximize(expected, position),
-        rule=MeanGain(0.5 * TOL, MOST_PASSES),
-        coordinates=coordinates,
-        fast_gain=1e-3 * bins.total,
+    reached = run_em(
+        samples,
+        samples.feasible(mixture.pack(), mixture),
+        np.empty(0),
+        tol=0.5 * TOL,
+        n_iter_max=MOST_PASSES,
+        fast_gain=1e-3 * samples.total_weight,
     )
     if reached.status is StopReason.INTERRUPTED:
         raise KeyboardInterrupt
-    return Optimum(reached.value, reached.position, reached.detail.posterior, bins)
+    return Optimum(reached.value, reached.position, reached.detail.posterior, samples)
 
 
-def _best_seeded(fractions: Fractions, bins: OverlappingBins, rank: int, rng: np.random.Generator) -> np.ndarray:
+def _best_seeded(fractions: Fractions, samples: CellSamples, rank: int, rng: np.random.Generator) -> np.ndarray:
     """Posteriors (n_samples, rank) of the best of a few starts after a few EM passes, all of them side by side."""
     posterior = seeded_posteriors(fractions, rank, N_SEEDED, rng)
     n_samples, n_starts, _ = posterior.shape
+    weights = samples.sample_weight
     values = np.zeros(n_starts)
     for _ in range(SEEDED_PASSES):
-        owned = (posterior * bins.weights[:, None, None]).reshape(n_samples, -1)
-        tables = bins.log_tables(bins.transposed @ owned)
-        joint = bins.shares @ tables
-        joint += np.log(np.maximum(owned.sum(axis=0) / bins.total, 1e-60))
+        owned = (posterior * weights[:, None, None]).reshape(n_samples, -1)
+        tables = log_tables(samples, samples.transposed @ owned)
+        joint = samples.membership @ tables
+        joint += np.log(np.maximum(owned.sum(axis=0) / samples.total_weight, 1e-60))
         joint = joint.reshape(n_samples, n_starts, rank)
         peak = joint.max(axis=2)
         joint -= peak[:, :, None]
         np.exp(joint, out=joint)
         total = joint.sum(axis=2)
         posterior = joint / total[:, :, None]
-        penalty = bins.pseudo_count * tables.reshape(-1, n_starts, rank).sum(axis=(0, 2))
-        values = bins.weights @ (peak + np.log(total)) + penalty
+        penalty = float(samples.prior[0, 0]) * tables.reshape(-1, n_starts, rank).sum(axis=(0, 2))
+        values = weights @ (peak + np.log(total)) + penalty
     return posterior[:, int(np.argmax(values))]

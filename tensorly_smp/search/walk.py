@@ -9,9 +9,18 @@ from itertools import pairwise
 import numpy as np
 
 from tensorly_smp._support.iteration import StopReason
+from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture
 from tensorly_smp.search.moves import merge_components, split_components
-from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
-from tensorly_smp.search.split_merge import FOLLOWED_BELOW, LEAST_GAIN, Optimum, SearchResult, optimize, split_and_merge
+from tensorly_smp.search.overlapping_bins import Fractions
+from tensorly_smp.search.split_merge import (
+    FOLLOWED_BELOW,
+    LEAST_GAIN,
+    Optimum,
+    SearchResult,
+    optimize,
+    optimize_posterior,
+    split_and_merge,
+)
 
 
 @dataclass(eq=False)
@@ -37,7 +46,7 @@ class Walked:
 
 def walk(
     fractions: Fractions,
-    levels: Sequence[OverlappingBins],
+    levels: Sequence[CellSamples],
     ranks: Sequence[int],
     make_streams: Callable[[], Sequence[np.random.Generator]],
 ) -> dict[int, Walked]:
@@ -51,8 +60,8 @@ def walk(
     ----------
     fractions : Fractions
         The samples to search on, in canonical order.
-    levels : sequence of OverlappingBins
-        Of these samples, from coarse to fine.
+    levels : sequence of CellSamples
+        These samples in :func:`overlapping_bins`, from coarse to fine.
     ranks : sequence of int
         Numbers of components, increasing.
     make_streams : callable
@@ -70,11 +79,11 @@ def walk(
     --------
     >>> import numpy as np
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
+    >>> from tensorly_smp.search.overlapping_bins import Fractions, overlapping_bins
     >>> from tensorly_smp.search.walk import walk
     >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 3, random_state=0).X
     >>> fractions = Fractions.of(X, (), np.ones(500))
-    >>> levels = [OverlappingBins.of(fractions, 12)]
+    >>> levels = [overlapping_bins(fractions, 12)]
     >>> found = walk(fractions, levels, [2, 3, 4], lambda: [np.random.default_rng(0)])
     >>> bool(found[2].best.value < found[3].best.value < found[4].best.value)
     True
@@ -101,7 +110,7 @@ def _take_if_better(
     start: Optimum,
     origin: str,
     fractions: Fractions,
-    levels: Sequence[OverlappingBins],
+    levels: Sequence[CellSamples],
     rng: np.random.Generator,
 ) -> None:
     """Put what moves from an optimum lead to in the first place, if it is higher than what is known."""
@@ -115,18 +124,23 @@ def _take_if_better(
 
 def _split(fractions: Fractions, best: Optimum, n_more: int, rng: np.random.Generator) -> Optimum:
     """The optimum next to the one where the components that gain most by it are split."""
-    splits = split_components(best.bins, fractions, best.logs, best.posterior, rng)
+    mixture = best.mixture
+    splits = split_components(best.samples, fractions, mixture, best.posterior, rng)
     chosen = np.argsort(-splits.gains, kind="stable")[:n_more]
     kept = np.setdiff1d(np.arange(len(splits.gains)), chosen)
-    halves = np.concatenate([splits.tables[:, chosen, half] for half in (0, 1)], axis=1)
-    shares = np.concatenate([best.logs[-1, chosen] + splits.log_weights[chosen, half] for half in (0, 1)])
-    added = np.vstack([halves, shares])
-    return optimize(best.bins, np.hstack([best.logs[:, kept], added]))
+    halves = [splits.tables[:, chosen, half] for half in (0, 1)]
+    shares = [mixture.log_weights[chosen] + splits.log_weights[chosen, half] for half in (0, 1)]
+    start = SmoothMixture(
+        log_weights=np.concatenate([mixture.log_weights[kept], *shares]),
+        coefficients=np.empty((len(mixture.coefficients), 0, len(kept) + 2 * len(chosen))),
+        tables=np.hstack([mixture.tables[:, kept], *halves]),
+    )
+    return optimize(best.samples, start)
 
 
 def _merged(best: Optimum, n_less: int) -> Optimum:
     """The optimum next to the one where pairs of components that lose least by it are merged."""
-    merges = merge_components(best.bins, best.logs, best.posterior)
+    merges = merge_components(best.samples, best.mixture, best.posterior)
     posterior = best.posterior.copy()
     gone: set[int] = set()
     used: set[int] = set()
@@ -142,4 +156,4 @@ def _merged(best: Optimum, n_less: int) -> Optimum:
     gone |= set(smallest[: n_less - len(gone)])
     left = [r for r in range(posterior.shape[1]) if r not in gone]
     shared = np.maximum(posterior[:, left], 1e-12)
-    return optimize(best.bins, best.bins.logs_of(shared / shared.sum(axis=1, keepdims=True)))
+    return optimize_posterior(best.samples, shared / shared.sum(axis=1, keepdims=True))

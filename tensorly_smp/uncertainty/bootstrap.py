@@ -19,7 +19,7 @@ from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
-from tensorly_smp.likelihood.agreement import adjusted_rand, contingency
+from tensorly_smp.likelihood.comparison import adjusted_rand, contingency
 from tensorly_smp.uncertainty.refits import Refit, Refitted
 from tensorly_smp.uncertainty.replicates import Drawn, Rows
 

@@ -23,12 +23,9 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING
-from tensorly_smp.likelihood.bin_likelihood import code_likelihood
-from tensorly_smp.likelihood.cell_samples import CellSamples, SmoothMixture
 from tensorly_smp.likelihood.cells import Cells, cells_along
-from tensorly_smp.likelihood.em import raise_likelihood
-from tensorly_smp.likelihood.expectation import log_floored, log_joint
-from tensorly_smp.likelihood.smooth_em import smooth_em
+from tensorly_smp.likelihood.em import refine_on_bins, samples_in_bins, smooth_em
+from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, log_floored, log_joint
 from tensorly_smp.splines.basis import spline_basis
 
 
@@ -169,8 +166,8 @@ class BinRefit:
         binning = self.factors.binning
         assert binning is not None
         if self.decomposition is None:
-            likelihood = code_likelihood(codes, weights, EM_SMOOTHING)
-            refined = raise_likelihood(likelihood, self.factors, binning, mixing=0.0, warns=False, **self.options)
+            samples = samples_in_bins(codes, weights, EM_SMOOTHING)
+            refined = refine_on_bins(samples, self.factors, binning, mixing=0.0, warns=False, **self.options)
             factors = refined.factors
             status = refined.status
         else:

@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 
 from tensorly_smp.codes.categories import nearest
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.likelihood.cell_samples import CellSamples, SmoothMixture, on_best_cells
 from tensorly_smp.likelihood.cells import Cells, choose_cells, combined_cells, curved_cells
-from tensorly_smp.likelihood.smooth_em import SmoothFit, smooth_em
+from tensorly_smp.likelihood.em import SmoothFit, smooth_em
+from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, on_best_cells
 from tensorly_smp.splines.basis import SplineBasis
 from tensorly_smp.splines.transforms import ArcsinhTransform
 

@@ -8,9 +8,8 @@ from tensorly_smp.chunked.indicators import Indicators, SharedIndicators, expect
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import read_chunks
 from tensorly_smp.codes.one_hot import one_hot
-from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import choose_cells
-from tensorly_smp.likelihood.expectation import expectation
+from tensorly_smp.likelihood.steps import CellSamples, expectation
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -8,6 +8,7 @@ import tensorly_smp as smp
 from tensorly_smp.exceptions import ConstantVariableWarning, InvalidInputError, InvalidTypeError, OutlierWarning
 from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.likelihood.steps import CellSamples
 from tensorly_smp.samples.reading import read_samples
 
 RNG = np.random.default_rng(0)
@@ -198,7 +199,6 @@ def test_codes_of_categories_do_not_matter(coded):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_interrupt_of_smoothed_em_keeps_the_fit(monkeypatch, n_jobs):
     X = smp.datasets.make_smooth_mixture("gmm", 500, 4, 3, random_state=0).X
-    from tensorly_smp.likelihood.cell_samples import CellSamples
 
     calls, maximize = [], CellSamples.maximize
 
@@ -233,7 +233,6 @@ def test_status_after_an_interrupt_of_a_later_start(refine):
 
 def test_an_interrupt_before_the_first_pass_keeps_the_sweeps(monkeypatch):
     X = smp.datasets.make_smooth_mixture("gmm", 500, 4, 3, random_state=0).X
-    from tensorly_smp.likelihood.cell_samples import CellSamples
 
     calls, choose = [], CellSamples.choose
 

@@ -283,7 +283,7 @@ def test_interrupt_before_the_first_value_is_raised(monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorly_smp.likelihood.bin_likelihood.expectation", interrupted)
+    monkeypatch.setattr("tensorly_smp.likelihood.steps.expectation", interrupted)
     with pytest.raises(KeyboardInterrupt):
         refine_em(make_factors(21), make_codes(make_factors(20)))
 

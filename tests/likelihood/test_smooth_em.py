@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import tensorly_smp as smp
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import choose_cells
-from tensorly_smp.likelihood.smooth_em import smooth_em
+from tensorly_smp.likelihood.em import smooth_em
+from tensorly_smp.likelihood.steps import CellSamples
 
 
 def laid(values, rank, **options):
@@ -202,7 +202,7 @@ def test_every_m_step_climbs(seed, distance, weighted):
     samples = CellSamples.assign_to_grid(values, laid(values, 3), rng.uniform(0, 3, 60) if weighted else None)
     penalty, mixture = samples.choose(samples.counts_from_posterior(rng.dirichlet(np.ones(3), 60)), "reml")
     vector = mixture.pack()
-    mixture = samples.normalized(mixture.unpack(vector + distance * rng.standard_normal(vector.shape)))
+    mixture = samples.feasible(vector + distance * rng.standard_normal(vector.shape), mixture)
     for _ in range(4):
         expected, before = samples.expect(mixture, penalty)
         mixture = samples.maximize(expected, mixture, penalty)
@@ -218,7 +218,7 @@ def test_an_extrapolated_mixture_is_one():
     again = mixture.unpack(vector)
     for name in ("log_weights", "coefficients", "tables"):
         np.testing.assert_allclose(getattr(again, name), getattr(mixture, name), atol=1e-12)
-    moved = samples.normalized(mixture.unpack(vector + rng.standard_normal(vector.shape)))
+    moved = samples.feasible(vector + rng.standard_normal(vector.shape), mixture)
     offsets, tables = samples.cells.offsets, np.exp(samples.log_tables(moved))
     np.testing.assert_allclose(np.add.reduceat(tables, offsets[:-1], axis=0), 1.0)
     assert np.exp(moved.log_weights).sum() == pytest.approx(1.0)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
+from tensorly_smp.search.overlapping_bins import Fractions, mixture_of, overlapping_bins
 
 
 def make_values(seed, n_samples=40, n_variables=4, missing=0.1, rounded=False):
@@ -34,11 +34,11 @@ def test_fractions_are_middle_ranks_and_weights_are_repeats(seed, rounded):
 def test_shares_sum_to_one_and_have_the_fraction_as_their_mean(seed, n_intervals):
     values, weights = make_values(seed)
     fractions = Fractions.of(values, (), weights)
-    bins = OverlappingBins.of(fractions, n_intervals)
+    samples = overlapping_bins(fractions, n_intervals)
     knots = np.tile(np.arange(n_intervals + 1) / n_intervals, 4)
     for n in range(4):
         own = slice(n * (n_intervals + 1), (n + 1) * (n_intervals + 1))
-        shares = bins.shares.toarray()[:, own]
+        shares = samples.membership.toarray()[:, own]
         present = ~np.isnan(values[:, n])
         np.testing.assert_allclose(shares.sum(axis=1), present, atol=1e-12)
         np.testing.assert_allclose((shares @ knots[own])[present], fractions.values[present, n], atol=1e-12)
@@ -47,22 +47,21 @@ def test_shares_sum_to_one_and_have_the_fraction_as_their_mean(seed, n_intervals
 
 def test_a_discrete_variable_has_a_bin_for_each_value():
     values = np.array([[3.0, 0.1], [1.0, 0.2], [3.0, 0.3], [np.nan, 0.4], [7.0, 0.5]])
-    bins = OverlappingBins.of(Fractions.of(values, (0,), np.ones(5)), 4)
-    assert bins.n_bins == (3, 5)
-    assert bins.shares.toarray()[:, :3].tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
+    samples = overlapping_bins(Fractions.of(values, (0,), np.ones(5)), 4)
+    assert samples.cells.offsets.tolist() == [0, 3, 8]
+    assert samples.membership.toarray()[:, :3].tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
 
 
 @pytest.mark.parametrize("discrete", [(), (1,)])
 def test_the_objective_never_falls_and_is_that_of_a_plain_loop(discrete):
     values, weights = make_values(3, n_samples=60, rounded=True)
-    bins = OverlappingBins.of(Fractions.of(values, discrete, weights), 5)
-    rng = np.random.default_rng(0)
-    logs = bins.feasible(rng.normal(size=(sum(bins.n_bins) + 1, 3)))
+    samples = overlapping_bins(Fractions.of(values, discrete, weights), 5)
+    mixture = mixture_of(samples, np.random.default_rng(0).dirichlet(np.ones(3), 60))
     before = -np.inf
     for _ in range(20):
-        expected, value = bins.objective(logs)
-        joint = logs[-1] + bins.shares.toarray() @ logs[:-1]
-        by_hand = weights @ np.log(np.exp(joint).sum(axis=1)) + bins.pseudo_count * logs[:-1].sum()
+        expected, value = samples.expect(mixture, np.empty(0))
+        joint = mixture.log_weights + samples.membership.toarray() @ mixture.tables
+        by_hand = weights @ np.log(np.exp(joint).sum(axis=1)) + (samples.prior * mixture.tables).sum()
         assert value == pytest.approx(by_hand, rel=1e-12)
         assert value >= before - 1e-9
-        before, logs = value, bins.maximize(expected, logs)
+        before, mixture = value, samples.maximize(expected, mixture, np.empty(0))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.likelihood.cell_samples import CellSamples
 from tensorly_smp.likelihood.cells import choose_cells
-from tensorly_smp.likelihood.smooth_em import smooth_em
+from tensorly_smp.likelihood.em import smooth_em
+from tensorly_smp.likelihood.steps import CellSamples
 from tensorly_smp.search.rivals import _mergeable, _valley, rival_moves
 
 GROUPS = np.arange(600) % 3

@@ -3,15 +3,16 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp._support.iteration import StopReason
+from tensorly_smp.likelihood.steps import SmoothMixture
 from tensorly_smp.search.moves import candidates, merge_components, split_components
-from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
+from tensorly_smp.search.overlapping_bins import Fractions, mixture_of, overlapping_bins
 from tensorly_smp.search.split_merge import NEAR, split_and_merge
 
 
 def problem(kind="gaussian", n_samples=600, n_variables=5, rank=4, seed=0):
     X, labels, _ = smp.datasets.make_smooth_mixture(kind, n_samples, n_variables, rank, random_state=seed)
     fractions = Fractions.of(X, (), np.ones(n_samples))
-    return fractions, [OverlappingBins.of(fractions, size) for size in (6, 10)], labels
+    return fractions, [overlapping_bins(fractions, size) for size in (6, 10)], labels
 
 
 def merged_and_split(labels):
@@ -22,34 +23,38 @@ def merged_and_split(labels):
 
 
 def test_merges_and_splits_are_what_they_say():
-    fractions, (bins, _), labels = problem()
-    logs = bins.logs_of(0.9 * np.eye(4)[labels] + 0.025)
-    expected, value = bins.objective(logs)
-    merges = merge_components(bins, logs, expected.posterior)
+    fractions, (samples, _), labels = problem()
+    mixture = mixture_of(samples, 0.9 * np.eye(4)[labels] + 0.025)
+    expected, value = samples.expect(mixture, np.empty(0))
+    merges = merge_components(samples, mixture, expected.posterior)
     for p, (i, j) in enumerate(merges.pairs.T):
         kept = [r for r in range(4) if r not in (i, j)]
-        changed = np.column_stack([logs[:, kept], np.append(merges.tables[:, p], merges.log_weights[p])])
-        changed_value = bins.objective(changed)[1]
+        log_weights = np.append(mixture.log_weights[kept], merges.log_weights[p])
+        tables = np.column_stack([mixture.tables[:, kept], merges.tables[:, p]])
+        changed_value = samples.expect(SmoothMixture(log_weights, np.empty((0, 0, 3)), tables), np.empty(0))[1]
         assert value - changed_value == pytest.approx(merges.losses[p], rel=1e-6, abs=1e-6)
-    splits = split_components(bins, fractions, logs, expected.posterior, np.random.default_rng(0))
+    splits = split_components(samples, fractions, mixture, expected.posterior, np.random.default_rng(0))
     np.testing.assert_allclose(np.exp(splits.log_weights).sum(axis=1), 1.0, atol=1e-9)
     # Components of a product hardly gain by a split; one that is two of them does.
-    both = bins.logs_of(merged_and_split(labels))
-    found = split_components(bins, fractions, both, bins.objective(both)[0].posterior, np.random.default_rng(0))
+    both = mixture_of(samples, merged_and_split(labels))
+    posterior = samples.expect(both, np.empty(0))[0].posterior
+    found = split_components(samples, fractions, both, posterior, np.random.default_rng(0))
     assert found.gains.argmax() == 0
     assert found.gains[0] > 5 * splits.gains.max()
 
 
 def test_candidates_have_the_objective_that_they_report():
-    fractions, (bins, _), labels = problem()
-    logs = bins.logs_of(merged_and_split(labels))
-    expected, value = bins.objective(logs)
-    splits = split_components(bins, fractions, logs, expected.posterior, np.random.default_rng(0))
-    tried = candidates(bins, logs, splits, merge_components(bins, logs, expected.posterior))
+    fractions, (samples, _), labels = problem()
+    mixture = mixture_of(samples, merged_and_split(labels))
+    expected, value = samples.expect(mixture, np.empty(0))
+    splits = split_components(samples, fractions, mixture, expected.posterior, np.random.default_rng(0))
+    tried = candidates(samples, mixture, splits, merge_components(samples, mixture, expected.posterior))
     values = [found for found, _ in tried]
     assert values == sorted(values, reverse=True)
     for found, changed in tried:
-        assert found == pytest.approx(bins.objective(bins.feasible(changed))[1], rel=1e-6)
+        assert found == pytest.approx(
+            samples.expect(samples.feasible(changed.pack(), changed), np.empty(0))[1], rel=1e-6
+        )
     assert values[0] > value  # one move undoes both
 
 
@@ -77,8 +82,8 @@ def test_other_optima_are_near_the_best_of_their_level_and_differ():
     found = split_and_merge(fractions, levels, 4, np.random.default_rng(0))
     best = {}
     for optimum in found.optima:
-        best.setdefault(optimum.bins.n_bins, optimum.value)
-    assert all(each.value > best[each.bins.n_bins] - NEAR - 1e-9 or each.value < 0 for each in found.optima)
+        best.setdefault(len(optimum.mixture.tables), optimum.value)
+    assert all(each.value > best[len(each.mixture.tables)] - NEAR - 1e-9 or each.value < 0 for each in found.optima)
     clusters = [each.posterior.argmax(axis=1) for each in found.optima]
     assert len({cluster.tobytes() for cluster in clusters}) == len(clusters)
 

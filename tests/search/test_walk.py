@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.search.overlapping_bins import Fractions, OverlappingBins
+from tensorly_smp.search.overlapping_bins import Fractions, overlapping_bins
 from tensorly_smp.search.split_merge import split_and_merge
 from tensorly_smp.search.walk import walk
 
@@ -12,7 +12,7 @@ from tensorly_smp.search.walk import walk
 def problem(kind="gmm", n_samples=400, n_components=4):
     X = smp.datasets.make_smooth_mixture(kind, n_samples, 5, n_components, random_state=0).X
     fractions = Fractions.of(X, (), np.ones(n_samples))
-    return fractions, [OverlappingBins.of(fractions, size) for size in (8, 12)]
+    return fractions, [overlapping_bins(fractions, size) for size in (8, 12)]
 
 
 def streams():
