@@ -249,6 +249,8 @@ class NearDegenerateWarning(TensorlySmpWarning):
 class IdentifiabilityWarning(TensorlySmpWarning):
     """The rank is above what the sizes allow, or the fitted factors are close to a model that is not unique.
 
+    :meth:`tensorly_smp.SmoothProductMixture.bootstrap` gives it where samples hardly determine the model.
+
     Examples
     --------
     >>> import warnings

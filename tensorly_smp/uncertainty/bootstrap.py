@@ -119,6 +119,8 @@ def run_bootstrap(
     -----
     ConvergenceWarning
         The keyboard interrupted.
+    IdentifiabilityWarning
+        The likelihood is next to flat: intervals may be too small.
     """
     weights = np.where(np.isnan(values).all(axis=1), 0.0, weights)  # samples without entries say nothing
     rank = density.rank
@@ -131,16 +133,18 @@ def run_bootstrap(
     _check_total(weights.sum(), density.n_variables, is_parametric)
     grid = points_of(density, n_points)
     source: Rows | Drawn
+    on_grid = refit.assign_to_grid(values)
+    posterior = refit.posterior(on_grid)
+    flattest = refit.flattest(on_grid, weights, posterior)
     if is_parametric:
         source = Drawn(density, np.isnan(values), weights, refit.assign_to_grid, refit.posterior)
     else:
-        on_grid = refit.assign_to_grid(values)
-        source = Rows(on_grid, refit.posterior(on_grid), weights)
+        source = Rows(on_grid, posterior, weights)
 
     def one(rng: np.random.Generator, check: Callable[[], None]) -> _Found:
         check()
         on_grid, weights, posterior = source.draw(rng)
-        return _matched(refit.refit(on_grid, weights, posterior), posterior, weights, grid)
+        return _matched(refit.refit(on_grid, weights, posterior, flattest, rng), posterior, weights, grid)
 
     streams = spawn_generators(random_state, n_replicates, PURPOSE)
     with one_blas_thread():
@@ -154,6 +158,8 @@ def run_bootstrap(
             "those that were complete.",
             ConvergenceWarning,
         )
+    if flattest is not None and flattest.is_flat:
+        warn(flattest.warning())
     return _dataset(complete, Statistics.of(density.weights, density.conditionals, grid), grid)
 
 

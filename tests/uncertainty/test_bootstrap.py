@@ -54,7 +54,7 @@ def test_fitted_again_to_its_own_samples_a_model_stays(models, refine):
     on_grid = refit.assign_to_grid(X)
     posterior = refit.posterior(on_grid)
     np.testing.assert_allclose(posterior, model.predict_proba(X), atol=0.02)
-    again = refit.refit(on_grid, np.ones(600), posterior)
+    again = refit.refit(on_grid, np.ones(600), posterior, None, None)
     np.testing.assert_allclose(again.weights, model.weights_, atol=1e-3)
     for one, two in zip(again.conditionals, model.density_.conditionals, strict=True):
         points = np.linspace(-6, 6, 30)
@@ -155,7 +155,8 @@ def test_rounded_values_are_spread_as_in_the_fit():
     model = fit(rounded, discrete=[])
     refit = model._refit(rounded)
     assert refit.cells.resolution.any()
-    again = refit.refit(on_grid := refit.assign_to_grid(rounded), np.ones(600), refit.posterior(on_grid))
+    on_grid = refit.assign_to_grid(rounded)
+    again = refit.refit(on_grid, np.ones(600), refit.posterior(on_grid), None, None)
     np.testing.assert_allclose(again.weights, model.weights_, atol=1e-3)
 
 
@@ -183,7 +184,10 @@ class Permuting:
     def posterior(self, on_grid):
         return self.density.posterior(on_grid)
 
-    def refit(self, on_grid, weights, posterior):
+    def flattest(self, on_grid, weights, posterior):
+        return None
+
+    def refit(self, on_grid, weights, posterior, *_):
         order = [1, 0]
         density = self.density
         conditionals = [Reordered(each, order) for each in density.conditionals]
@@ -197,7 +201,7 @@ class Recording(Permuting):
         super().__init__(density)
         self.interrupted, self.weights = interrupted, []
 
-    def refit(self, on_grid, weights, posterior):
+    def refit(self, on_grid, weights, posterior, *_):
         self.weights.append(weights)
         fit = super().refit(on_grid, weights, posterior)
         is_last = len(self.weights) - 1 == self.interrupted
