@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from tensorly_smp.exceptions import IdentifiabilityWarning
-from tensorly_smp.likelihood.cell_samples import CellStatistics, SmoothMixture
+from tensorly_smp.likelihood.steps import CellStatistics, SmoothMixture
 
 #: A likelihood is flat if the standard error along its flattest direction is larger. For scale: 0.3 in the direction of
 #: the weights is a standard error of 0.15 of a weight of one half. Largest and smallest of 20 to 25 data sets a case
