@@ -62,7 +62,7 @@ class FlattestDirection:
     def start(self, rng: np.random.Generator) -> SmoothMixture:
         """A mixture that is about as likely as the fit, drawn along the direction."""
         moved = self.mixture.pack() + min(self.deviation, MOST) * rng.standard_normal() * self.direction
-        return self.samples.normalized(self.mixture.unpack(moved))
+        return self.samples.feasible(moved, self.mixture)
 
     @cached_property
     def components(self) -> list[int]:
