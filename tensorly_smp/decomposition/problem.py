@@ -11,8 +11,14 @@ from typing import Any
 import numpy as np
 import tensorly as tl
 
-from tensorly_smp._support.checks import MOST, checked_flag, checked_integer, checked_n_jobs, checked_sample_weight
-from tensorly_smp._support.representations import shown
+from tensorly_smp._support.checks import (
+    MOST,
+    checked_choice,
+    checked_flag,
+    checked_integer,
+    checked_n_jobs,
+    checked_sample_weight,
+)
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.thinning import thinned
@@ -113,13 +119,6 @@ def checked_options(options: Any) -> SolverOptions:
     return options
 
 
-def checked_name(name: Any, known: Any, what: str) -> str:
-    """The name, if it is one of those that are known."""
-    if not isinstance(name, str) or name not in known:
-        raise InvalidInputError(f"{what} is {shown(name)}; expected one of {list(known)}.")
-    return name
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A coupled decomposition that is to be solved.
@@ -203,8 +202,8 @@ def as_problem(
     options = options or SolverOptions()
     if (rank := checked_integer(rank, "rank", 1)) > MOST["n_components"]:
         raise SizeLimitError(f"rank is {rank}; expected at most {MOST['n_components']}.")
-    checked_name(loss, LOSSES, "loss")
-    checked_name(weights, ("count", "uniform"), "weights")
+    checked_choice(loss, "loss", LOSSES)
+    checked_choice(weights, "weights", ("count", "uniform"))
     if isinstance(data, Marginals | Codes) and (modes is not None or variables is not None):
         raise InvalidInputError(
             f"data is {type(data).__name__}, which has its variables; give modes and variables with tensors only."
@@ -218,15 +217,7 @@ def as_problem(
         )
     elif isinstance(data, Marginals):
         tensors = couple_marginals(data, weights, checked_context(options.dtype, options.device))
-        kept = None
-        if samples is not None:
-            if not isinstance(samples, Codes):
-                raise InvalidTypeError(f"samples is {type(samples).__name__}; expected Codes, as of encode_samples.")
-            if samples.n_bins != tensors.n_bins:
-                raise InvalidInputError(
-                    f"samples have {samples.n_bins} bins; expected those of the histograms, {tensors.n_bins}."
-                )
-            kept = checked_sample_weight(sample_weight, samples.n_samples)
+        kept = None if samples is None else _checked_weights_of(samples, tensors.n_bins, sample_weight)
         problem = Problem(tensors, rank, loss, data.binning, samples or data, kept)
     else:
         read = read_tensors(data, modes)
@@ -240,11 +231,20 @@ def as_problem(
     return problem
 
 
+def _checked_weights_of(samples: Any, n_bins: tuple[int, ...], sample_weight: Any) -> np.ndarray | None:
+    """Weights of samples that have the bins of the histograms."""
+    if not isinstance(samples, Codes):
+        raise InvalidTypeError(f"samples is {type(samples).__name__}; expected Codes, as of encode_samples.")
+    if samples.n_bins != n_bins:
+        raise InvalidInputError(f"samples have {samples.n_bins} bins; expected those of the histograms, {n_bins}.")
+    return checked_sample_weight(sample_weight, samples.n_samples)
+
+
 def _problem_of_codes(
     codes: Codes, rank: int, loss: str, weights: str, form: str, sample_weight: Any, options: SolverOptions
 ) -> Problem:
     """Problem of all triples of samples, counted or implicit; the algebra takes a part of them where they are many."""
-    checked_name(form, ("auto", "counted", "implicit"), "form")
+    checked_choice(form, "form", ("auto", "counted", "implicit"))
     context = checked_context(options.dtype, options.device)
     backend = tl.get_backend()
     # The same weights where all samples are in all triples.

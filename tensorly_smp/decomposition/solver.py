@@ -15,17 +15,16 @@ import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 from tensorly.decomposition._base_decomposition import DecompositionMixin
 
-from tensorly_smp._support.checks import checked_integer, checked_tolerance, warn
-from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.checks import checked_callback, checked_choice, checked_integer, checked_tolerance, warn
+from tensorly_smp._support.iteration import Coordinates, StopReason
 from tensorly_smp._support.progress import Bar, checked_verbose, logger, progress_bar
 from tensorly_smp._support.randomness import RandomState
-from tensorly_smp._support.representations import shown
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, checked_name, checked_options
+from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, checked_options
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.decomposition.starts import make_starts
-from tensorly_smp.exceptions import ConvergenceWarning, InvalidTypeError
+from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.backend import as_tensor, floor
 from tensorly_smp.factors.blocks import LOSSES, BlockSolver, ExplicitLoss
 from tensorly_smp.factors.coupled import CoupledTensors
@@ -222,27 +221,17 @@ def decompose(
     """
     options = checked_options(options)
     starts = make_starts(problem, init, n_init, random_state)
-    if callback is not None and not callable(callback):
-        raise InvalidTypeError(f"callback is {shown(callback)}; expected a function of a CPTensor and a loss, or None.")
+    checked_callback(callback, "a CPTensor and a loss")
     verbose = checked_verbose(verbose)
     began = time.perf_counter()
     tensors = problem.tensors
     if isinstance(tensors, CoupledCodes):
         tensors = tensors.calibrated(starts[0])
-    loss_class = LOSSES[problem.loss]
-    solver = _block_solver(loss_class, options)
-    is_extrapolated = options.extrapolate and solver.is_extrapolated
-    coordinates = coordinates_of(loss_class.in_logarithms) if is_extrapolated else None
+    loss = LOSSES[problem.loss]
+    solver = _block_solver(loss, options)
+    coordinates = coordinates_of(loss.in_logarithms) if options.extrapolate and solver.is_extrapolated else None
     tol = None if tol is None else checked_tolerance(tol)
     n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
-
-    def run(state: State, n_sweeps: int, watch: Callback | None) -> Result:
-        """Sweep from one start. Its steps are its own: they may remember where it is."""
-        loss = ImplicitLoss(tensors) if isinstance(tensors, CoupledCodes) else loss_class(tensors)
-        result = run_sweeps(Steps(loss, solver), state, tol, n_sweeps, coordinates, watch)
-        bar.advance(loss=result[1].loss[-1])
-        return result
-
     with (
         progress_bar(verbose, "coupled CPD", len(starts), unit="start") as bar,
         progress_bar(verbose, "sweeps", unit="sweep", level=2) as sweeps,
@@ -250,18 +239,15 @@ def decompose(
         # stays the same for any number of jobs.
         one_blas_thread(),
     ):
-        together = partial(_run_all, run, sweeps.counting(callback), allowed_threads(options.n_jobs))
+        one = partial(_run, tensors, loss, solver, coordinates, tol, bar)
+        run = partial(_run_all, one, sweeps.counting(callback), allowed_threads(options.n_jobs))
         states = [_state(start, tensors.context) for start in starts]
         n_screen = options.n_screen if isinstance(init, str) and init == "gevd" else None
         if n_screen is None or len(states) <= N_KEPT or n_screen >= n_iter_max:
-            results = together(states, n_iter_max)
+            results = run(states, n_iter_max)
         else:
-            results = _screened(together, states, n_screen, n_iter_max, bar)
-    if isinstance(tensors, CoupledCodes) and tensors.squared_norm_error:
-        # The offset of the loss is estimated at the lowest of the results.
-        state, *_ = min(results, key=lambda result: result[1].loss[-1])
-        shift = tensors.calibrated(state.mixture()).squared_norm - tensors.squared_norm
-        results = [(state, replace(trace, loss=trace.loss + shift), status) for state, trace, status in results]
+            results = _screened(run, states, n_screen, n_iter_max, bar)
+    results = _with_one_offset(results, tensors)
     solution = _solution(results, starts, problem, options.warn, tol is not None)
     logger.info(
         "Coupled CPD: %d components, %d variables; %s loss, %s steps; %d starts, number %d lowest: loss %.6g after %d "
@@ -278,7 +264,7 @@ def _block_solver(loss: type[ExplicitLoss], options: SolverOptions) -> BlockSolv
     solvers = {solver.name: solver for solver in loss.solvers}
     solver = loss.solvers[0]
     if options.solver != "auto":
-        solver = solvers[checked_name(options.solver, solvers, f'solver for loss="{loss.name}"')]
+        solver = solvers[checked_choice(options.solver, f'solver for loss="{loss.name}"', solvers)]
     return solver() if options.n_inner is None else solver(options.n_inner)
 
 
@@ -292,8 +278,26 @@ def _state(start: MixtureFactors, context: dict[str, Any]) -> State:
     return State(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors])
 
 
+def _run(
+    tensors: CoupledTensors | CoupledCodes,
+    loss: type[ExplicitLoss],
+    solver: BlockSolver,
+    coordinates: Coordinates[State] | None,
+    tol: float | None,
+    bar: Bar,
+    callback: Callback | None,
+    state: State,
+    n_sweeps: int,
+) -> Result:
+    """Result of one start. Its loss and steps are its own: they may remember where it is."""
+    steps = Steps(ImplicitLoss(tensors) if isinstance(tensors, CoupledCodes) else loss(tensors), solver)
+    result = run_sweeps(steps, state, tol, n_sweeps, coordinates, callback)
+    bar.advance(loss=result[1].loss[-1])
+    return result
+
+
 def _run_all(
-    run: Callable[[State, int, Callback | None], Result],
+    run: Callable[[Callback | None, State, int], Result],
     callback: Callback | None,
     n_threads: int,
     states: list[State],
@@ -305,7 +309,7 @@ def _run_all(
 
     def one(state: State, check: Callable[[], None]) -> Result:
         if not in_threads:
-            return run(state, n_sweeps, callback)
+            return run(callback, state, n_sweeps)
         tl.set_backend(backend, local_threadsafe=True)  # of this thread only
 
         def stoppable(cp_tensor: CPTensor, loss: float) -> bool | None:
@@ -313,21 +317,21 @@ def _run_all(
             check()
             return None if callback is None else callback(cp_tensor, loss)
 
-        return run(state, n_sweeps, stoppable)
+        return run(stoppable, state, n_sweeps)
 
     results, interrupted = run_each(one, states, n_threads, lambda result: result[2] is StopReason.INTERRUPTED)
     return [_renamed(r, StopReason.INTERRUPTED) for r in results] if in_threads and interrupted else results
 
 
 def _screened(
-    together: Callable[[list[State], int], list[Result]],
+    run: Callable[[list[State], int], list[Result]],
     states: list[State],
     n_screen: int,
     n_iter_max: int,
     bar: Bar,
 ) -> list[Result]:
     """Results of the starts, of which only the ``N_KEPT`` lowest after some sweeps go on to their end."""
-    results = together(states, n_screen)
+    results = run(states, n_screen)
     if any(status is StopReason.INTERRUPTED for *_, status in results):
         return [_renamed(result, StopReason.INTERRUPTED) for result in results]
     kept = np.argsort([trace.loss[-1] for _, trace, _ in results], kind="stable")[:N_KEPT].tolist()
@@ -335,7 +339,7 @@ def _screened(
     bar.extend(len(unfinished))
     continued: list[Result] = []
     with suppress(KeyboardInterrupt):  # before any of them has got on: what the screening found is kept
-        continued = together([results[i][0] for i in unfinished], n_iter_max - n_screen)
+        continued = run([results[i][0] for i in unfinished], n_iter_max - n_screen)
     # An interrupt leaves some of the kept ones where the screening ended.
     merged = [
         _renamed(result, StopReason.INTERRUPTED if i in unfinished else StopReason.SCREENED)
@@ -349,6 +353,15 @@ def _screened(
 def _renamed(result: Result, status: StopReason) -> Result:
     """The result with a status that says why its start got no further than the screening."""
     return (*result[:2], status) if result[2] is StopReason.MAX_SWEEPS else result
+
+
+def _with_one_offset(results: list[Result], tensors: CoupledTensors | CoupledCodes) -> list[Result]:
+    """The results with the offset of the loss estimated at the lowest of them, where it has to be estimated."""
+    if isinstance(tensors, CoupledTensors) or not tensors.squared_norm_error:
+        return results
+    state, *_ = min(results, key=lambda result: result[1].loss[-1])
+    shift = tensors.calibrated(state.mixture()).squared_norm - tensors.squared_norm
+    return [(state, replace(trace, loss=trace.loss + shift), status) for state, trace, status in results]
 
 
 def _solution(

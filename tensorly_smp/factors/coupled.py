@@ -10,7 +10,7 @@ part is in the Gram matrix).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -129,7 +129,6 @@ def _couple(
     context: dict[str, Any],
     n_samples: int,
 ) -> CoupledTensors:
-    offsets = np.concatenate([[0], np.cumsum(n_bins)])
     # One on average, so that complete data gives the paper's plain sum. Not zero: a variable in no other triple would
     # be left without a factor.
     omega = np.ones(len(totals)) if weights == "uniform" else np.maximum(totals / totals.mean(), SMALLEST_OMEGA)
@@ -138,24 +137,7 @@ def _couple(
         """A tensor divided by its sum, one at a time, so that there is no second copy of them all."""
         return arrays[t] / float(totals[t])
 
-    containing: list[list[int]] = [[] for _ in n_bins]
-    leading: list[list[int]] = [[] for _ in n_bins]
-    for t, mode in enumerate(modes.tolist()):
-        for n in mode:
-            containing[n].append(t)
-        leading[min(mode, key=lambda n: len(leading[n]))].append(t)
-    blocks: list[Unfolding] = []
-    cover: list[Unfolding] = []
-    for n in range(len(n_bins)):
-        led = set(leading[n])
-        members = leading[n] + [t for t in containing[n] if t not in led]
-        # Of all tensors, and of the first ones alone, in the same memory where the backend lets them be.
-        unfolding, of_leading = _unfold(
-            n, [(share(t), modes[t], omega[t]) for t in members], len(led), offsets, context
-        )
-        blocks.append(unfolding)
-        if led:
-            cover.append(of_leading)
+    blocks, cover = _blocks_and_cover(share, modes, omega, n_bins, context)
     entropy = 0.0
     squares = 0.0
     for t, weight in enumerate(omega.tolist()):
@@ -165,8 +147,8 @@ def _couple(
     univariate = [to_numpy(tl.sum(block.values, axis=1)) for block in blocks]
     return CoupledTensors(
         n_bins=n_bins,
-        blocks=tuple(blocks),
-        cover=tuple(cover),
+        blocks=blocks,
+        cover=cover,
         omega=omega,
         totals=totals,
         negative_entropy=entropy,
@@ -176,6 +158,36 @@ def _couple(
         n_samples=n_samples,
         triples=np.unique(np.sort(modes, axis=1), axis=0),
     )
+
+
+def _blocks_and_cover(
+    share: Callable[[int], Tensor],
+    modes: np.ndarray,
+    omega: np.ndarray,
+    n_bins: tuple[int, ...],
+    context: dict[str, Any],
+) -> tuple[tuple[Unfolding, ...], tuple[Unfolding, ...]]:
+    """Unfoldings of all tensors by variable, and of every tensor once, in the same memory where the backend lets them.
+
+    Every tensor is led by one of its variables, and those that a variable leads come first in its unfolding.
+    """
+    offsets = np.concatenate([[0], np.cumsum(n_bins)])
+    containing: list[list[int]] = [[] for _ in n_bins]
+    leading: list[list[int]] = [[] for _ in n_bins]
+    for t, mode in enumerate(modes.tolist()):
+        for n in mode:
+            containing[n].append(t)
+        leading[min(mode, key=lambda n: len(leading[n]))].append(t)
+    blocks = []
+    cover = []
+    for n, led in enumerate(leading):
+        members = led + [t for t in containing[n] if t not in set(led)]
+        parts = [(share(t), modes[t], omega[t]) for t in members]
+        unfolding, of_leading = _unfold(n, parts, len(led), offsets, context)
+        blocks.append(unfolding)
+        if led:
+            cover.append(of_leading)
+    return tuple(blocks), tuple(cover)
 
 
 def _x_log_x(tensor: Tensor) -> float:

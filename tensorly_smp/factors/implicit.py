@@ -450,12 +450,7 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     drawn = draw_triples(codes.n_variables, len(used))
     require_coverage(np.flatnonzero(observed.any(axis=0)), codes.binning.variables)
     n_possible = comb(codes.n_variables, 3)
-    # Weight of the samples that are complete in a triple.
-    totals = np.full(len(drawn), weights.sum())
-    if not observed.all():
-        by_variable = np.ascontiguousarray(observed.T)
-        totals = np.array([weights[by_variable[triple].all(axis=0)].sum() for triple in drawn])
-    is_counted = totals > 0
+    is_counted = _totals(observed, weights, drawn) > 0
     if not is_counted.all():
         _warn_of_empty_triples(1 - is_counted.mean(), len(drawn), n_possible)
     # Samples in a triple on average: the sum over all triples is known without counting any.
@@ -483,6 +478,14 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     )
     squared_norm, error = coupled.estimated_loss()
     return replace(coupled, squared_norm=squared_norm, squared_norm_error=error)
+
+
+def _totals(observed: np.ndarray, weights: np.ndarray, triples: np.ndarray) -> np.ndarray:
+    """Weight of the samples that are complete in each of the triples."""
+    if observed.all():
+        return np.full(len(triples), weights.sum())
+    by_variable = np.ascontiguousarray(observed.T)
+    return np.array([weights[by_variable[triple].all(axis=0)].sum() for triple in triples])
 
 
 def draw_triples(n_variables: int, n_samples: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import tensorly as tl
 from scipy.special import softmax
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.checks import is_real
+from tensorly_smp._support.checks import checked_real
 from tensorly_smp._support.representations import html_weights, listed, number_range, reason, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
@@ -226,9 +226,8 @@ class MixtureFactors:
 
         And the weights, with `weight_share`.
         """
-        for name, value in (("share", share), ("weight_share", weight_share)):
-            if not is_real(value) or not 0 <= value <= 1:
-                raise InvalidInputError(f"{name} is {shown(value)}; expected a number from 0 to 1.")
+        share = checked_real(share, "share", 0.0, 1.0, "[]")
+        weight_share = checked_real(weight_share, "weight_share", 0.0, 1.0, "[]")
         columns = tuple((1 - share) * a + share / a.shape[0] for a in self.factors)
         return replace(self, weights=(1 - weight_share) * self.weights + weight_share / self.rank, factors=columns)
 

@@ -103,7 +103,7 @@ class State:
         return float(tl.max(tl.abs(self.stack() - other.stack())))
 
     def mixture(self, binning: Binning | None = None) -> MixtureFactors:
-        """The same as checked factors."""
+        """MixtureFactors, checked."""
         return MixtureFactors(self.weights, tuple(self.factors), binning)
 
 
@@ -195,6 +195,18 @@ class Steps:
         for n in range(len(factors)):
             factors[n] = self.improve(n, factors, weights)
         return State(weights, factors)
+
+    def lifted(self, state: State, loss: float) -> State | None:
+        """A state of lower loss, one sweep on from where stuck entries have been lifted; None without any."""
+        lift = stuck_entries(self.loss, state.weights, state.factors) if self.solver.can_be_stuck else None
+        if lift is None:
+            return None
+        for height in LIFTS:
+            higher = lift(height)
+            moved = self.sweep(self.begin(higher.weights, higher.factors)[1](), higher.factors)
+            if self.begin(moved.weights, moved.factors)[0] < loss:
+                return moved
+        return None
 
 
 @compiled(static=(0, 1, 2))
@@ -291,9 +303,6 @@ def run_sweeps(
         In which pairs of sweeps are extrapolated.
     callback : callable, optional
     """
-    loss = steps.loss
-    # Below this no loss can be told from zero.
-    rounding = loss.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
     states: list[State] = []
     changes: list[float] = []
 
@@ -304,32 +313,8 @@ def run_sweeps(
     def advance(state: State, improved_weights: Callable[[], Tensor]) -> State:
         return steps.sweep(improved_weights(), state.factors)
 
-    def stop(values: Sequence[float]) -> StopReason | None:
-        # Losses that are off by the error of a constant are not compared with zero, and their decrease is not held
-        # against less than that error.
-        if -values[-1] <= rounding and not loss.error:
-            return StopReason.EXACT
-        if (
-            tol is not None
-            and len(values) > 2
-            and values[-1] - values[-3] <= 2 * tol * max(abs(values[-1]), loss.error)
-        ):
-            return StopReason.CONVERGED
-        return StopReason.MAX_SWEEPS if len(values) > n_iter_max else None
-
     def lift(state: State, value: float) -> State | None:
-        """A state of lower loss, one sweep on from where stuck entries have been lifted; None without any."""
-        if len(changes) > n_iter_max or not steps.solver.can_be_stuck:
-            return None
-        lifted = stuck_entries(loss, state.weights, state.factors)
-        if lifted is None:
-            return None
-        for height in LIFTS:
-            higher = lifted(height)
-            moved = advance(higher, evaluate(higher)[0])
-            if evaluate(moved)[1] > value:
-                return moved
-        return None
+        return None if len(changes) > n_iter_max else steps.lifted(state, -value)
 
     def record(state: State, _: Callable[[], Tensor], value: float) -> bool | None:
         changes.append(state.change(states[0]) if states else np.nan)
@@ -337,7 +322,14 @@ def run_sweeps(
         return None if callback is None else callback(CPTensor((state.weights, list(state.factors))), -value)
 
     reached = iterate(
-        start, evaluate, advance, rule=stop, coordinates=coordinates, lift=lift, may_fall=True, callback=record
+        start,
+        evaluate,
+        advance,
+        rule=_stopping_rule(steps.loss, start, tol, n_iter_max),
+        coordinates=coordinates,
+        lift=lift,
+        may_fall=True,
+        callback=record,
     )
     if not np.isfinite(reached.values[0]):
         raise InvalidInputError(
@@ -348,3 +340,23 @@ def run_sweeps(
     n_known = min(len(changes), len(reached.values))
     changed = np.append(changes[:n_known], np.full(len(reached.values) - n_known, np.nan))
     return reached.position, SweepTrace(-reached.values, changed, reached.seconds), reached.status
+
+
+def _stopping_rule(
+    loss: Loss, start: State, tol: float | None, n_iter_max: int
+) -> Callable[[Sequence[float]], StopReason | None]:
+    """Rule of an iteration that raises negative losses."""
+    # Below this no loss can be told from zero.
+    rounding = loss.resolution * float(tl.finfo(start.weights.dtype).eps) * 4
+
+    def stop(values: Sequence[float]) -> StopReason | None:
+        # Losses that are off by the error of a constant are not compared with zero, and their decrease is not held
+        # against less than that error.
+        last = -values[-1]
+        if last <= rounding and not loss.error:
+            return StopReason.EXACT
+        if tol is not None and len(values) > 2 and -last - values[-3] <= 2 * tol * max(abs(last), loss.error):
+            return StopReason.CONVERGED
+        return StopReason.MAX_SWEEPS if len(values) > n_iter_max else None
+
+    return stop

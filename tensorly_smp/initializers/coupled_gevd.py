@@ -307,17 +307,7 @@ def gevd_start(
     data = data if isinstance(data, Codes) else as_marginals(data, modes)
     rank = checked_integer(rank, "rank", 1)
     n_bins = None if n_bins is None else checked_integer(n_bins, "n_bins", 2)
-    if isinstance(data, Marginals) and sample_weight is not None:
-        raise InvalidInputError(
-            "data is Marginals; sample_weight is for Codes. count_marginals weights the samples as it counts them."
-        )
-    weights: np.ndarray | None = None
-    if isinstance(data, Codes) and sample_weight is not None:
-        values, weights = of_positive_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
-        assert weights is not None  # those that are all zero have been refused
-        # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
-        weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-        data = data if values is data.values else Codes(values, data.binning)
+    data, weights = _counted_samples(data, sample_weight)
     rng = as_generator(random_state)
     is_exact = isinstance(data, Marginals) and data.n_samples == 0
     if partition is not None:
@@ -330,16 +320,13 @@ def gevd_start(
         if isinstance(data, Marginals):
             parts = counted_partition(data, parts, rank, rng)
     shares = univariate_marginals(data, weights)
-    groups = None if n_bins is None and is_exact else [coarse_bins(share, n_bins or START_BINS) for share in shares]
-    if n_bins is None and groups is not None:
+    groups = None
+    if n_bins is not None or not is_exact:
+        groups = [coarse_bins(share, n_bins or START_BINS) for share in shares]
         sizes = [int(group.max()) + 1 for group in groups]
-        groups = None if min(parts.effective_sizes(sizes)[:2]) < rank else groups
+        if n_bins is None and min(parts.effective_sizes(sizes)[:2]) < rank:
+            groups = None
     coarse = data if groups is None else coarsen(data, groups)
-    if rank > (most := min(parts.effective_sizes(coarse.n_bins)[:2])):
-        raise AlgebraicStartError(
-            f"{rank} components; the first two sets of the partition allow at most {most} (bins less one, summed over "
-            "a set, plus one). Take fewer components, more bins or a more even partition, or start at random."
-        )
     try:
         tol = EXACT_TOL if is_exact else SAMPLED_TOL
         component_weights, factors, diagnostics = _decompose(coarse, parts, rank, tol, weights, rng)
@@ -354,6 +341,21 @@ def gevd_start(
     if groups is not None:
         factors = [refine(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
     return GevdStart(component_weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
+
+
+def _counted_samples(data: Marginals | Codes, sample_weight: Any) -> tuple[Marginals | Codes, np.ndarray | None]:
+    """The samples that count, and their weights."""
+    if sample_weight is None:
+        return data, None
+    if isinstance(data, Marginals):
+        raise InvalidInputError(
+            "data is Marginals; sample_weight is for Codes. count_marginals weights the samples as it counts them."
+        )
+    values, weights = of_positive_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
+    assert weights is not None  # those that are all zero have been refused
+    # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
+    weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
+    return data if values is data.values else Codes(values, data.binning), weights
 
 
 def start_partition(n_variables: int, n_bins: int, rank: int, random_state: RandomState = None) -> Partition:
@@ -394,6 +396,11 @@ def _decompose(
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, list[np.ndarray], GevdDiagnostics]:
     """Weights and columns of all variables on the simplex, at the bins of the data, and diagnostics."""
+    if rank > (most := min(partition.effective_sizes(data.n_bins)[:2])):
+        raise AlgebraicStartError(
+            f"{rank} components; the first two sets of the partition allow at most {most} (bins less one, summed over "
+            "a set, plus one). Take fewer components, more bins or a more even partition, or start at random."
+        )
     if isinstance(data, Codes):
         block = compress_codes(data, partition, rank, sample_weight)
     else:
