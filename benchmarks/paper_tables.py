@@ -256,4 +256,4 @@ def write(fits: pd.DataFrame, order: Mapping[str, Sequence[str]], ours: Sequence
     print(text)
     (folder / "summary.txt").write_text(text + "\n", encoding="utf-8")
     summary.to_csv(folder / "summary.csv", index=False)
-    to_dataset(fits, order).to_netcdf(folder / "fits.nc", engine="h5netcdf")
+    to_dataset(fits, order).to_netcdf(folder / "fits.nc", engine="scipy")

@@ -56,6 +56,7 @@ from tensorly_smp.identifiability.rivals import rivals_warning
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.reading import NO_LABELS
 from tensorly_smp.samples.units import units_of, with_units
+from tensorly_smp.storage import storable
 from tensorly_smp.uncertainty.bootstrap import run_bootstrap
 from tensorly_smp.uncertainty.refits import BinRefit, Refit, SmoothRefit
 
@@ -78,6 +79,7 @@ def _is_streamable(model: SmoothProductMixture) -> bool:
     return True
 
 
+@storable
 class SmoothProductMixture(FittedMixture):
     """Mixture of smooth product distributions, f(x) = sum_r w_r prod_n f_n(x_n | r).
 
@@ -606,8 +608,6 @@ class SmoothProductMixture(FittedMixture):
     def _refit(self, values: np.ndarray) -> Refit:
         """The fit of a replicate, as the Dataset says that this one was made."""
         attrs = self.result_.attrs
-        if "penalty_criterion" not in attrs:  # a file of before these were recorded
-            attrs = attrs | self._recorded()
         options: dict[str, Any] = dict(n_iter_max=int(attrs["max_iter"]), tol=float(attrs["tol"]))
         refine = str(attrs["refine"])
         if refine == "smooth":

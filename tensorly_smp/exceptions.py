@@ -141,13 +141,12 @@ class MissingDependencyError(TensorlySmpError, ImportError):
     Examples
     --------
     >>> import tensorly_smp as smp
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
+    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(X)
     >>> try:
-    ...     model = smp.load("model.nc")
+    ...     axes = model.plot(X)
     ... except smp.exceptions.MissingDependencyError as error:
     ...     print(error)  # names the extra
-    ... except FileNotFoundError:
-    ...     print("no such file")
-    no such file
     """
 
 

@@ -12,10 +12,10 @@ import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp._support.checks import checked_sample_weight, warn
+from tensorly_smp._support.checks import checked_sample_weight, is_integer, is_real, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState
-from tensorly_smp._support.representations import joined
+from tensorly_smp._support.representations import joined, shown
 from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.decomposition.solution import factors_from_dataset
@@ -26,14 +26,64 @@ from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.summaries import fit_html
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.identifiability.rivals import rival_dataset
+from tensorly_smp.identifiability.rivals import n_rivals, rival_dataset
 from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
 from tensorly_smp.samples.reading import Samples, present_dim, read_samples
 from tensorly_smp.samples.units import differing_units
 from tensorly_smp.samples.value_labels import ATTRIBUTE, from_json
+from tensorly_smp.storage import described, save
 
 if TYPE_CHECKING:
     from tensorly_smp.plotting.accessor import ModelPlots
+
+#: In place of bins that the user has given: they are those of the Dataset.
+_GIVEN = "given"
+#: Dimensions and kind of dtype of what a model is made from, and of the records that its pictures need.
+_ALWAYS = {
+    "weights": (("component",), "f"),
+    "factors": (("variable", "bin", "component"), "f"),
+    "n_bins": (("variable",), "i"),
+    "edges": (("variable", "edge"), "f"),
+    "discrete": (("variable",), "i"),
+    "categories": (("variable", "bin"), "f"),
+    "loss": (("sweep",), "f"),
+    "change": (("sweep",), "f"),
+    "seconds": (("sweep",), "f"),
+    "start_loss": (("start",), "f"),
+    "start_status": (("start",), "U"),
+}
+_OF_SPLINES = {
+    "spline": (("variable", "basis", "component"), "f"),
+    "spline_center": (("variable",), "f"),
+    "spline_scale": (("variable",), "f"),
+    "penalty": (("variable", "component"), "f"),
+    "background": (("component",), "f"),
+    "interval": (("variable", "end"), "f"),
+    "bounds": (("variable", "end"), "f"),
+}
+_OF_UNMIXED = {
+    "unmixing": (("source", "variable"), "f"),
+    "mixing": (("variable", "source"), "f"),
+    "mixed": (("variable",), "i"),
+}
+_OF_RIVALS = {
+    "rival_criterion": (("rival",), "f"),
+    "rival_deviation": (("rival",), "f"),
+    "rival_agreement": (("rival",), "f"),
+    "rival_candidate": (("rival",), "i"),
+    "rival_overlap": (("rival", "component", "rival_component"), "f"),
+    "rival_weights": (("rival", "component"), "f"),
+    "rival_factors": (("rival", "variable", "bin", "component"), "f"),
+}
+_AT_TIMES = {
+    "start_trace": (("start", "start_sweep"), "f"),
+    "triples": (("triple", "mode"), "i"),
+}
+_CHOICES = {
+    "refine": ("smooth", "em", "none"),
+    "penalty_criterion": ("reml", "aic", "bic"),
+    "container": ("array", "dataframe", "dataarray", "polars", "pyarrow"),
+}
 
 
 class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
@@ -42,9 +92,6 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     sample_dim: Hashable | None
     factors_: MixtureFactors
     labels_: Any
-    _fitted_names: frozenset[Hashable] = frozenset()
-    #: Attribute `estimator` of the Datasets of this estimator's models; None: they have none.
-    _stored_name: str | None = None
     _identifiability: IdentifiabilityReport | None = None
     _is_shown = False  # while scikit-learn lists the attributes
 
@@ -66,10 +113,40 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         return ModelPlots(self)
 
+    def _stored_parameters(self) -> dict[str, Any]:
+        """Constructor parameters for a file, without objects that only steer a fit."""
+        parameters = self.get_params(deep=False)
+        if not isinstance(parameters.get("binning", ""), str):
+            parameters["binning"] = _GIVEN
+        if not isinstance(parameters.get("init", ""), str):
+            del parameters["init"]
+        if not isinstance(parameters["random_state"], int | np.integer | None):
+            del parameters["random_state"]
+        parameters.pop("callback", None)
+        return parameters
+
     @classmethod
     def _of_stored_parameters(cls, parameters: dict[str, Any]) -> Any:
         """The unfitted estimator with the parameters that a file holds."""
         return cls(**parameters)
+
+    @classmethod
+    def _from_dataset(cls, dataset: xr.Dataset, names: Sequence[Hashable], parameters: dict[str, Any]) -> Any:
+        """The model of :meth:`to_dataset`; an error of any kind if there is none."""
+        _check_result(dataset, cls.__name__)
+        model = cls._of_stored_parameters(parameters)
+        model._set_fitted(dataset, names)
+        if getattr(model, "binning", None) == _GIVEN:
+            model.set_params(binning=model.binning_)
+        middle = np.array([[float(centers[len(centers) // 2]) for centers in model.binning_.centers]])
+        # Densities of rivals that are made of bins are not made here, as they may warn.
+        for k in range(n_rivals(dataset)):
+            factors_from_dataset(rival_dataset(dataset, k))
+        n_smooth = n_rivals(dataset) if "spline" in dataset else 0
+        for fitted in (model, *map(model.rivals, range(n_smooth))):
+            if not np.isfinite(fitted.density_.logpdf(middle)).all():
+                raise ValueError("a density is not finite")
+        return model
 
     def _set_fitted(
         self,
@@ -94,7 +171,6 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         labels = from_json(dataset.attrs.get(ATTRIBUTE), factors.binning.variables)
         self.density_ = replace(density, container=str(dataset.attrs["container"]), value_labels=labels)
         self.result_ = dataset
-        self._fitted_names = frozenset((*dataset.variables, *dataset.dims))  # nothing else is saved
         self._identifiability = None
         self.__dict__.pop("labels_", None)  # of the fit before
         self.factors_ = factors
@@ -269,26 +345,38 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         rival._set_fitted(rival_dataset(self.result_, k), self.binning_.variables)
         return rival
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model, for :func:`tensorly_smp.load`, to a netCDF file (extra ``io``).
+    def to_dataset(self) -> xr.Dataset:
+        """Everything that the model is, as a Dataset; :func:`tensorly_smp.load` makes the model again.
 
-        A path that ends in ".zarr" becomes a zarr store (extra ``zarr``). Any other path becomes a netCDF file, with or
-        without the suffix ".nc". Suffixes of other formats (.csv, .json, .joblib, .npy, .npz, .parquet, .pickle, .pkl,
-        .xlsx) are refused.
+        It is ``result_`` with the parameters and the names of the variables as attributes (JSON). Whatever keeps a
+        Dataset keeps the model: ``model.to_dataset().to_zarr(path)``, and ``smp.load(xarray.open_zarr(path))``.
+        Parameters that only steer a fit and are objects (`callback`, `init` if it is factors, `random_state` if it is a
+        generator) are left out: a loaded model has their defaults.
 
         Raises
         ------
         InvalidInputError
-            The path has the suffix of another format, or the model holds what a file cannot hold.
-        OSError
-            The folder does not exist, or cannot be written to.
-        MissingDependencyError
-            The extra is not installed.
+            A parameter, or the name of a variable, is neither text, number nor time, nor made of these.
         """
-        from tensorly_smp.storage.models import save_model
-
         check_is_fitted(self)
-        save_model(self, path)
+        return described(self.result_, type(self), self.binning_.variables, self._stored_parameters())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a netCDF file, for :func:`tensorly_smp.load`.
+
+        The file is netCDF-3, whatever its name, and any program that reads netCDF reads it. It is loaded again before
+        it is written, and takes its place in one step. Names that end as files of other formats do (.csv, .h5, .json,
+        .npz, .parquet, .pkl, .xlsx, .zarr and the like) are refused.
+
+        Raises
+        ------
+        InvalidInputError
+            The path has the suffix of another format, or the model holds what a file cannot hold, or its ``result_``
+            was changed so that it is no longer that of a fit.
+        OSError
+            The folder does not exist, or cannot be written to, or the disk is full. What was there is left as it was.
+        """
+        save(self.to_dataset(), path)
 
     def _read(self, X: Any) -> Samples:
         """Samples in the order of the fit's variables."""
@@ -357,3 +445,31 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _check_result(dataset: xr.Dataset, estimator: str) -> None:
+    """Refuse a Dataset that no fit makes, in words that say what it is."""
+    attrs = dataset.attrs
+    schema = _ALWAYS | {name: expected for name, expected in _AT_TIMES.items() if name in dataset}
+    schema |= _OF_SPLINES if attrs["density"] == "logspline" else {}
+    schema |= _OF_UNMIXED if estimator == "UnmixedProductMixture" else {}
+    schema |= _OF_RIVALS if "rival" in dataset.dims else {}
+    for name, (dims, kind) in schema.items():
+        held = dataset[name]
+        if held.dims != dims or held.dtype.kind != kind:
+            raise ValueError(f"{name} has dimensions {held.dims} and dtype {held.dtype}, expected {dims}, {kind!r}")
+    if 0 in dataset.sizes.values():
+        raise ValueError(f"a dimension is empty: {dict(dataset.sizes)}")
+    if "triples" in dataset:
+        n_variables = dataset.sizes["variable"]
+        triples = dataset["triples"].values
+        if triples.shape[1] != 3 or not (np.diff(triples, prepend=-1, append=n_variables) > 0).all():
+            raise ValueError(f"triples are not all three increasing numbers below {n_variables}")
+    for name, choices in _CHOICES.items():
+        if attrs[name] not in choices:
+            raise ValueError(f"{name} is {shown(attrs[name])}, expected one of {list(choices)}")
+    for name, least in (("n_samples", 1), ("max_iter", 0)):
+        if not is_integer(attrs[name]) or attrs[name] < least:
+            raise ValueError(f"{name} is {shown(attrs[name])}, expected an integer of at least {least}")
+    if not (is_real(attrs["tol"]) and 0 <= attrs["tol"] < 1):
+        raise ValueError(f"tol is {shown(attrs['tol'])}, expected a number from 0 to below 1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -24,7 +23,8 @@ from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.results import with_value_labels
 from tensorly_smp.samples.labels import labelled
 from tensorly_smp.samples.units import with_units
-from tensorly_smp.unmixing.dataset import ESTIMATOR, with_unmixing, without_unmixing
+from tensorly_smp.storage import storable
+from tensorly_smp.unmixing.dataset import with_unmixing, without_unmixing
 from tensorly_smp.unmixing.density import UnmixedDensity
 from tensorly_smp.unmixing.fit import UnmixingFit, source_frame
 from tensorly_smp.unmixing.reading import SamplesToUnmix
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tensorly_smp.plotting.unmixing import UnmixedPlots
 
 
+@storable
 class UnmixedProductMixture(FittedMixture):
     """Mixture of smooth product distributions of linear combinations of the variables: z = W x, with one W for all.
 
@@ -123,7 +124,9 @@ class UnmixedProductMixture(FittedMixture):
     True
     """
 
-    _stored_name = ESTIMATOR
+    def _stored_parameters(self) -> dict[str, Any]:
+        parameters = super()._stored_parameters()
+        return parameters | {"mixture": None if self.mixture is None else self.mixture._stored_parameters()}
 
     @classmethod
     def _of_stored_parameters(cls, parameters: dict[str, Any]) -> UnmixedProductMixture:
@@ -238,10 +241,6 @@ class UnmixedProductMixture(FittedMixture):
         """
         check_is_fitted(self)
         return self.density_.impute(X, method, random_state)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model, for :func:`tensorly_smp.load`; as :meth:`tensorly_smp.SmoothProductMixture.save`."""
-        super().save(path)
 
     def bootstrap(
         self,

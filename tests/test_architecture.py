@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "tensorly_smp"
 ORDER = (
     "exceptions",
     "_support",
+    "storage",
     "samples",
     "codes",
     "marginals",
@@ -28,7 +29,6 @@ ORDER = (
     "uncertainty",
     "chunked",
     "dependence",
-    "storage",
     "datasets",
     "metrics",
     "plotting",
@@ -36,7 +36,6 @@ ORDER = (
     "estimator",
     "unmixing",
     "unmixed",
-    "loading",
     "selection",
     "testing",
     "cli",

@@ -13,7 +13,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PAGES = sorted(path.stem for path in EXAMPLES.glob("plot_*.py"))
-NEEDED = {"plot_09_xarray": ("h5netcdf",), "plot_10_tensorly": ("tlviz",), "plot_11_dask": ("dask",)}
+NEEDED = {"plot_10_tensorly": ("tlviz",), "plot_11_dask": ("dask",)}
 
 
 def first_steps(page):

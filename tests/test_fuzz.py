@@ -26,8 +26,6 @@ import xarray as xr
 import tensorly_smp as smp
 from tensorly_smp.exceptions import TensorlySmpError, TensorlySmpWarning
 
-pytest.importorskip("h5netcdf")
-pytest.importorskip("zarr")
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
 

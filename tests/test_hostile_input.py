@@ -456,7 +456,6 @@ ODD_COLUMNS = {
 @pytest.mark.parametrize("declared", [False, True])
 @pytest.mark.parametrize("name", ODD_COLUMNS)
 def test_a_column_of_odd_values_spoils_neither_the_fit_nor_its_file(name, declared, tmp_path):
-    pytest.importorskip("h5netcdf")
     data = np.column_stack([X, ODD_COLUMNS[name]])
     is_discrete = declared and "counts" in name
     fitted = smp.SmoothProductMixture(2, discrete=["x4"] if is_discrete else None, random_state=0).fit(data)

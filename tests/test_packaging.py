@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 # Modules that nothing imports but functions which found the extra installed.
 EXTRA_MODULES = {"compiled_kernels.py": {"numba"}}
 # Extras and optional backends. pandas is not here: xarray itself depends on it.
-OPTIONAL_MODULES = ("matplotlib", "tqdm", "h5netcdf", "h5py", "zarr", "dask", "torch", "jax", "numba", "tensorly_viz")
+OPTIONAL_MODULES = ("matplotlib", "tqdm", "netCDF4", "zarr", "dask", "torch", "jax", "numba", "tensorly_viz")
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 
 # Printed by an interpreter that has imported nothing else.

@@ -115,7 +115,6 @@ def test_a_rival_is_a_model(ambiguous):
 
 
 def test_they_are_in_the_file(ambiguous, tmp_path):
-    pytest.importorskip("h5netcdf")
     ambiguous.save(tmp_path / "model.nc")
     again = smp.load(tmp_path / "model.nc")
     for one, two in zip(rivals(ambiguous), rivals(again), strict=True):
@@ -125,7 +124,6 @@ def test_they_are_in_the_file(ambiguous, tmp_path):
 
 
 def test_a_file_with_a_rival_that_is_none_is_refused(ambiguous, tmp_path):
-    pytest.importorskip("h5netcdf")
     broken, _ = fit()
     broken.result_["rival_spline"] = broken.result_["rival_spline"] * np.nan
     with pytest.raises(InvalidInputError, match="cannot be saved"):

@@ -14,7 +14,7 @@ OPTIONAL += ("tlviz", "palmerpenguins", "build", "sphinx")
 LACKING = frozenset(name for name in OPTIONAL if find_spec(name) is None)
 #: What the package's own errors tell to install, and for which package. None tells of `fast`, `torch` or `jax`: NumPy
 #: does without the first, and of the other two it is Python's or TensorLy's error that names them.
-EXTRAS = {"io": "h5netcdf", "plot": "matplotlib", "progress": "tqdm", "zarr": "zarr", "dask": "dask"}
+EXTRAS = {"plot": "matplotlib", "progress": "tqdm", "dask": "dask"}
 
 
 def lacking_module(text):

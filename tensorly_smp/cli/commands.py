@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -23,14 +25,11 @@ from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.summaries import fit_summary
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.identifiability.report import check_identifiability
-from tensorly_smp.loading import load
 from tensorly_smp.metrics import clustering_accuracy
 from tensorly_smp.selection import select_n_components
-from tensorly_smp.storage.files import require_writable, written_whole
-from tensorly_smp.storage.models import ZARR_SUFFIX, require_format
+from tensorly_smp.storage import MODEL_SUFFIX, load, require_writable, write_whole
 from tensorly_smp.unmixed import UnmixedProductMixture
 
-_MODEL_SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5", ZARR_SUFFIX)
 #: Attribute of the models of the command line: how missing entries were written besides the usual ways, as JSON.
 MISSING_SIGNS = "missing_signs"
 #: What is known of a model up to each bound of the number of components.
@@ -234,14 +233,7 @@ def _load(path: Path, where: str) -> FittedMixture:
     try:
         return load(path)
     except FileFormatError as error:
-        if path.is_dir() or _starts_as_hdf5(path):  # damaged, or of another program: the error tells
-            raise
-        raise InvalidInputError(f"{path} is no model file; expected one that fit --out has written{where}.") from error
-
-
-def _starts_as_hdf5(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"\x89HDF"
+        raise FileFormatError(f"{error} Expected a file that fit --out has written{where}.") from error
 
 
 def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> CsvTable:
@@ -290,7 +282,6 @@ def _check_outputs(options: argparse.Namespace) -> None:
     _check_targets([options.data], outputs)
     if options.out is not None:
         _check_model_name(options.out)
-        require_format(options.out)
     if options.figure is not None:
         kinds = _figure_kinds()
         if options.figure.suffix.lower().lstrip(".") not in kinds:
@@ -303,25 +294,21 @@ def _check_targets(inputs: Sequence[Path], outputs: Mapping[str, Path | None]) -
     for option, path in outputs.items():
         if path is None:
             continue
-        is_store = option == "--out" and path.suffix == ZARR_SUFFIX
-        require_writable(path, may_be_folder=is_store)
+        require_writable(path)
         real = path.resolve()
         is_special = real.exists() and not real.is_file() and not real.is_dir()
         for other, what in [] if is_special else taken:
-            is_one = real == other or (real.exists() and other.exists() and real.samefile(other))
-            if is_one or other in real.parents:
+            if real == other or (real.exists() and other.exists() and real.samefile(other)):
                 raise InvalidInputError(f"{option} is {path}, which would overwrite {what}; choose another name.")
         taken.append((real, f"what {option} writes"))
 
 
 def _check_model_name(path: Path) -> None:
     """Refuse names that do not tell that there is a model in the file."""
-    # Only the exact .zarr makes a store.
-    if path.suffix in _MODEL_SUFFIXES or path.suffix.lower() in _MODEL_SUFFIXES[:-1]:
+    if path.suffix.lower() == MODEL_SUFFIX:
         return
     hint = f" The component of every sample is written by --labels {path}." if path.suffix.lower() == ".csv" else ""
-    names = f"{', '.join(_MODEL_SUFFIXES[:-1])} or {_MODEL_SUFFIXES[-1]}"
-    raise InvalidInputError(f"--out is {path}, for the model; expected a name that ends in {names}.{hint}")
+    raise InvalidInputError(f"--out is {path}, for the model; expected a name that ends in {MODEL_SUFFIX}.{hint}")
 
 
 def _figure_kinds() -> list[str]:
@@ -343,18 +330,19 @@ def _draw(model: FittedMixture, table: CsvTable, path: Path) -> None:
     pages = range(-(-n_variables // PER_PAGE) if is_pdf else 1)
     if n_variables > PER_PAGE and not is_pdf:
         say_aside(f"note: {path} shows the first {PER_PAGE} of {n_variables} variables; a .pdf has them all.")
-    with written_whole(path) as written, PdfPages(written) if is_pdf else nullcontext(written) as file:
+    content = io.BytesIO()
+    with PdfPages(content) if is_pdf else nullcontext(content) as file:
         for page in pages:
             figure = model.plot.conditionals(table.X, page=page)[0].figure
             try:
                 figure.savefig(file, format=path.suffix.lower().lstrip("."), dpi=150)
             finally:
                 pyplot.close(figure)
+    write_whole(path, content.getvalue())
 
 
 def _write_csv(frame: pd.DataFrame, path: Path) -> None:
-    with written_whole(path) as written:
-        frame.to_csv(written, index=False)
+    write_whole(path, frame.to_csv(index=False, lineterminator=os.linesep).encode())
 
 
 def say(text: str) -> None:

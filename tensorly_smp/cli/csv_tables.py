@@ -17,7 +17,7 @@ from tensorly_smp.cli.csv_columns import TextColumn, as_numbers, no_such_column,
 from tensorly_smp.cli.csv_files import opened
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.samples.labels import list_names, repeated_names
-from tensorly_smp.storage.files import require_regular
+from tensorly_smp.storage import require_regular
 
 ROW = "row"
 _BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

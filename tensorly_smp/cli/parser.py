@@ -151,7 +151,7 @@ def _add_fit(commands: Any) -> None:
     command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
     command.add_argument("--jobs", type=int, metavar="N", help="starts, or fits, at a time; -1 for all processors")
     command.add_argument("--progress", action="store_true", help="show bars while fitting")
-    command.add_argument("--out", type=Path, metavar="FILE", help="write the model: .nc, .nc4, .h5, .hdf5 or .zarr")
+    command.add_argument("--out", type=Path, metavar="FILE", help="write the model: .nc")
     command.add_argument("--figure", type=Path, metavar="FILE", help="draw the densities: .png, .svg or .pdf")
     command.add_argument("--labels", type=Path, metavar="FILE", help="write the component of every sample: .csv")
 

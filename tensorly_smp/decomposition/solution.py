@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from math import comb
 from typing import Any
 
@@ -19,6 +20,7 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.backend import Tensor
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import SweepTrace
+from tensorly_smp.storage import described, storable
 
 _LONG_NAMES = {
     "edges": "bin edges, in the unit of the variable; NaN of discrete variables",
@@ -124,6 +126,7 @@ def plain_coordinate(names: Sequence[Hashable]) -> np.ndarray:
     return np.array([str(name) for name in names])
 
 
+@storable
 @dataclass(frozen=True, repr=False, eq=False)
 class CoupledSolution:
     """Result of :func:`coupled_simplex_parafac`.
@@ -261,8 +264,66 @@ class CoupledSolution:
         return CPTensor((cp_tensor.weights * float(self.totals[0]), cp_tensor.factors))
 
     def to_dataset(self) -> xr.Dataset:
-        """Weights, factors, edges and trace as one labelled xarray.Dataset."""
-        return solution_to_dataset(self)
+        """Weights, factors, edges and all starts as one labelled Dataset, from which `load` makes the solution again.
+
+        Beside what the Dataset of a fit has, ``start_weights`` (start, component), ``start_factors`` (start, variable,
+        bin, component), and ``start_change`` and ``start_seconds`` (start, start_sweep).
+        """
+        dataset = solution_to_dataset(self)
+        if self.start_traces:
+            of_starts = [factors_to_dataset(factors) for factors in self.start_factors]
+            contents = {
+                "start_weights": ("weights", "probability of the component, by start"),
+                "start_factors": ("factors", "probability of the bin in the component, by start"),
+            }
+            for name, (own, text) in contents.items():
+                values = np.stack([each[own].values for each in of_starts])
+                dataset[name] = (("start", *dataset[own].dims), values, {"long_name": text})
+            changes = padded_rows([start.change for start in self.start_traces])
+            seconds = padded_rows([start.seconds for start in self.start_traces])
+            dims = ("start", "start_sweep")
+            dataset["start_change"] = (dims, changes, {"long_name": "largest change of an entry, by start"})
+            dataset["start_seconds"] = (dims, seconds, {"long_name": "time since the start", "units": "s"})
+        binning = self.factors.binning
+        names = range(self.factors.n_variables) if binning is None else binning.variables
+        is_all = self.triples is not None and "triples" not in dataset
+        rest = dict(info=self.start_info, totals=self.totals, squared_norm=self.squared_norm, are_all_triples=is_all)
+        return described(dataset, CoupledSolution, list(names), rest)
+
+    @classmethod
+    def _from_dataset(
+        cls, dataset: xr.Dataset, names: Sequence[Hashable], parameters: dict[str, Any]
+    ) -> CoupledSolution:
+        """The solution of :meth:`to_dataset`; an error of any kind if there is none."""
+        factors = factors_from_dataset(dataset, names)
+        starts = [dataset.isel(start=s) for s in range(dataset.sizes["start"] if "start_trace" in dataset else 0)]
+        n_kept = [int(start["start_seconds"].notnull().sum()) for start in starts]
+        triples = dataset["triples"].values if "triples" in dataset else None
+        if parameters["are_all_triples"]:
+            triples = np.array(list(combinations(range(factors.n_variables), 3)))
+        return cls(
+            factors=factors,
+            trace=SweepTrace(*(dataset[name].values for name in ("loss", "change", "seconds"))),
+            status=StopReason[dataset.attrs["status"].upper()],
+            start_losses=dataset["start_loss"].values,
+            start_statuses=tuple(StopReason[name.upper()] for name in dataset["start_status"].values.tolist()),
+            loss_name=dataset.attrs["loss_name"],
+            best_start=dataset.attrs["best_start"],
+            start_info=parameters["info"],
+            start_factors=tuple(
+                factors_from_dataset(
+                    dataset.assign(weights=start["start_weights"], factors=start["start_factors"]), names
+                )
+                for start in starts
+            ),
+            start_traces=tuple(
+                SweepTrace(*(start[name].values[:n] for name in ("start_trace", "start_change", "start_seconds")))
+                for start, n in zip(starts, n_kept, strict=True)
+            ),
+            triples=triples,
+            totals=parameters["totals"],
+            squared_norm=parameters["squared_norm"],
+        )
 
     def __repr__(self) -> str:
         return (

@@ -157,9 +157,7 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
 
 
 def spline_transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:
-    """Transforms of the splines of all variables; files that predate transforms have the variables themselves."""
-    if "spline_scale" not in dataset:
-        return [LINEAR] * dataset.sizes["variable"]
+    """Transforms of the splines of all variables."""
     pairs = zip(dataset["spline_center"].values.tolist(), dataset["spline_scale"].values.tolist(), strict=True)
     found = [LINEAR if np.isnan(scale) else ArcsinhTransform(center, scale) for center, scale in pairs]
     if not all(each.is_linear or (np.isfinite(each.center) and each.scale > 0) for each in found):

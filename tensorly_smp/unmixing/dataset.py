@@ -15,9 +15,7 @@ EXTRA = (
     *("source", "unmixing_start", "alternation"),
 )
 #: Attributes that it has beside those of the mixture of the sources.
-EXTRA_ATTRIBUTES = ("estimator", "is_product", "unmixing_start_name", "unmixing_steps", "unmixing_converged")
-#: Name of the estimator in its Dataset.
-ESTIMATOR = "UnmixedProductMixture"
+EXTRA_ATTRIBUTES = ("is_product", "unmixing_start_name", "unmixing_steps", "unmixing_converged")
 
 
 def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixing, mixed: Sequence[int]) -> xr.Dataset:
@@ -50,7 +48,6 @@ def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixin
         alternation=np.arange(len(candidate.trace)),
     )
     return dataset.assign_attrs(
-        estimator=ESTIMATOR,
         is_product=int(found.is_product),
         unmixing_start_name=candidate.name,
         unmixing_steps=len(candidate.trace),

@@ -18,8 +18,6 @@ import pytest
 import tensorly_smp as smp
 from tensorly_smp.cli.parser import main
 
-pytest.importorskip("h5netcdf")
-
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -49,7 +47,6 @@ def test_outputs_do_not_overwrite_inputs_or_each_other(csv, folder, capsys):
         [*fit, "--labels", str(folder / "hard.csv")],
         [*fit, "--labels", str(folder / "new.png"), "--figure", str(folder / "new.png")],
         [*fit, "--out", str(folder / "new.nc"), "--labels", str(folder / "new.nc")],
-        [*fit, "--out", str(folder / "new.zarr"), "--labels", str(folder / "new.zarr" / "labels.csv")],
         ["predict", str(model), str(csv), "--out", str(csv)],
         ["predict", str(model), str(csv), "--out", str(model)],
     ):

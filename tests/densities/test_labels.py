@@ -95,13 +95,11 @@ def test_unmixed_models_have_the_same_labels(samples):
 
 
 def test_loaded_models_have_the_labels(models, tmp_path):
-    pytest.importorskip("h5netcdf")
     models["dataframe"].save(tmp_path / "fit.nc")
     pd.testing.assert_series_equal(smp.load(tmp_path / "fit.nc").density_.mean(), models["dataframe"].density_.mean())
 
 
 def test_descriptions_of_samples_are_kept(samples, tmp_path):
-    pytest.importorskip("h5netcdf")
     dataset = samples["dataarray"].to_dataset("variable").assign_attrs(title="Fish", depth=12.5, made=["a"])
     dataset["mass"].attrs = {"units": "kg", "long_name": "mass of the fish"}
     model = smp.SmoothProductMixture(2, random_state=0).fit(dataset)

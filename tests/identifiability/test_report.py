@@ -369,8 +369,8 @@ def test_dataset_of_the_report(arguments, tmp_path):
     assert ("grouping" in dataset) == (report.known.name == "samples")
     for s, group in enumerate(report.partition):
         assert np.flatnonzero(dataset.partition == s).tolist() == sorted(group)
-    dataset.to_netcdf(tmp_path / "report.nc", engine="h5netcdf")
-    with xr.open_dataset(tmp_path / "report.nc", engine="h5netcdf") as read:
+    dataset.to_netcdf(tmp_path / "report.nc", engine="netcdf4")
+    with xr.open_dataset(tmp_path / "report.nc", engine="netcdf4") as read:
         xr.testing.assert_equal(read.load(), dataset)
         assert read.attrs["rank"] == report.rank
 

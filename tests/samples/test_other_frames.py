@@ -42,7 +42,6 @@ def test_columns_are_matched_by_name(library):
 
 
 def test_answers_are_of_the_same_kind(library, tmp_path):
-    pytest.importorskip("h5netcdf")
     X = DATA.X.copy()
     X[::7, 1] = np.nan
     frame = made(library, {name: X[:, n] for n, name in enumerate(NAMES)})
@@ -125,7 +124,6 @@ def test_columns_without_any_entry_are_missing_whatever_their_type():
 
 @pytest.mark.parametrize("name", [None, np.nan, pd.NA, pd.NaT])
 def test_a_column_without_a_name(name, tmp_path):
-    pytest.importorskip("h5netcdf")
     frame = pd.DataFrame(DATA.X, columns=pd.Index([name, "b", "c", "d"], dtype=object))
     model = fit(frame)
     model.save(tmp_path / "model.nc")

@@ -330,7 +330,6 @@ def test_points_follow_the_coordinate_of_the_splines():
 
 
 def test_a_loaded_model_has_the_same(models, replicates, tmp_path):
-    pytest.importorskip("h5netcdf")
     models["smooth"].save(tmp_path / "model.nc")
     again = smp.load(tmp_path / "model.nc").bootstrap(X, 2, random_state=0)
     xr.testing.assert_allclose(again.drop_attrs(), replicates.isel(replicate=slice(2)).drop_attrs(), rtol=1e-9)
