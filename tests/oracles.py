@@ -147,3 +147,28 @@ def plain_free_directions(weights, factors, margins, tolerance=1e-9):
     norms = np.linalg.norm(jacobian, axis=0)
     values = np.linalg.svd(jacobian / np.where(norms > 0, norms, 1.0), compute_uv=False)
     return jacobian.shape[1] - int((values > tolerance * max(1.0, values.max(initial=0.0))).sum())
+
+
+def plain_latent_class(X, posterior, n_passes, prior=0.01):
+    """EM of a latent class model without missing entries, class by class and item by item.
+
+    Every item in every class gets `prior` of a sample, shared out as the values are among all samples. Returns the
+    weights, a dict of probabilities by value for every item and class, and the log-likelihood.
+    """
+    n_samples, n_items = X.shape
+    classes = range(posterior.shape[1])
+    values = [sorted(set(X[:, n])) for n in range(n_items)]
+    for _ in range(n_passes):
+        weights = [posterior[:, r].mean() for r in classes]
+        tables = [[{} for _ in classes] for _ in range(n_items)]
+        for n in range(n_items):
+            for r in classes:
+                for value in values[n]:
+                    count = posterior[X[:, n] == value, r].sum() + prior * (X[:, n] == value).mean()
+                    tables[n][r][value] = count / (posterior[:, r].sum() + prior)
+        joint = np.empty(posterior.shape)
+        for m in range(n_samples):
+            for r in classes:
+                joint[m, r] = weights[r] * np.prod([tables[n][r][X[m, n]] for n in range(n_items)])
+        posterior = joint / joint.sum(axis=1, keepdims=True)
+    return np.array(weights), tables, float(np.log(joint.sum(axis=1)).sum())
