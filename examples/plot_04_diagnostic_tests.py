@@ -57,7 +57,7 @@ print(f"patients with all results: {results.notna().all(axis=1).mean():.0%}")
 # %%
 # The fit
 # -------
-# Two components. Yes-or-no tests are discrete and keep a histogram; concentrations are not negative.
+# Two components. Yes-or-no tests are discrete: their values have probabilities; concentrations are not negative.
 
 OPTIONS = dict(
     n_components=2,

@@ -146,7 +146,7 @@ def _add_fit(commands: Any) -> None:
         "--discrete",
         action="append",
         metavar="NAME",
-        help="variable that keeps a histogram, in place of those that look it; may be repeated",
+        help="variable with a probability for each value, in place of those that look it; may be repeated",
     )
     command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
     command.add_argument("--jobs", type=int, metavar="N", help="starts, or fits, at a time; -1 for all processors")
