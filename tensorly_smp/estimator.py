@@ -53,6 +53,7 @@ from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.issues import identifiability_issues
 from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.identifiability.rivals import rivals_warning
+from tensorly_smp.likelihood.cell_samples import telling_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.reading import NO_LABELS
 from tensorly_smp.samples.units import units_of, with_units
@@ -258,9 +259,9 @@ class SmoothProductMixture(FittedMixture):
         y : ignored
         sample_weight : array_like (n_samples,), optional
             Non-negative; a sample of weight 2 counts twice, one of weight 0 not at all. They are numbers of samples:
-            weights that sum to one stand for a single one, of which nothing can be learned. Integers give, but for
-            rounding, the fit to samples that are repeated as often, from the bins and the starts on; except that
-            ``n_bins="auto"`` goes by (sum w)^2 / sum w^2, and that of more than 100 000 samples some stand for all.
+            weights that sum to one stand for a single one, of which nothing can be learned. Patterns with counts are
+            the same samples as the repeated rows: equal rows are merged and their weights added before anything else,
+            so that the fit, its warnings and its bootstrap are the same.
 
         Returns
         -------
@@ -359,7 +360,9 @@ class SmoothProductMixture(FittedMixture):
                 "variables leave the factors undetermined."
             )
         checked_integer(n_variables, "n_variables")
-        if self.n_components > (n_useful := _n_useful(data)) > 0:
+        weights = telling_weights(data.subsample.values, data.subsample_weights)
+        n_useful = max(np.count_nonzero(weights), int(weights.sum()))
+        if self.n_components > n_useful > 0:
             raise InvalidInputError(
                 f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
             )
@@ -681,16 +684,6 @@ class SmoothProductMixture(FittedMixture):
             checked_integer(getattr(self, name), name, least)
         checked_tolerance(self.tol)
         checked_n_jobs(self.n_jobs)
-
-
-def _n_useful(data: ReadSamples | ReadChunks) -> int:
-    """Number of samples that have a weight and a value, or of all where these are only some."""
-    subsample = data.subsample.values
-    weights = data.subsample_weights
-    if len(subsample) < data.n_samples:
-        return data.n_samples
-    is_useful = ~np.isnan(subsample).all(axis=1)
-    return int(np.count_nonzero(is_useful if weights is None else is_useful & (weights > 0)))
 
 
 def _sizes(data: ReadSamples | ReadChunks, binning: Binning) -> tuple[int, int, int, int, float]:

@@ -41,7 +41,7 @@ def auto_n_bins(
         NaN = missing; every variable has at least one value.
     n_components : int
     sample_weight : ndarray (n_samples,), optional
-        The number of samples is then (sum w)^2 / sum w^2.
+        Their number is then that of :func:`tensorly_smp.codes.weighted_values.effective_size`.
     coverage : float in (0, 1], optional
         Central share of the values that the bins will span; by default all of them.
 
@@ -63,14 +63,14 @@ def auto_n_bins(
 
 def _n_bins(observed: np.ndarray, weights: np.ndarray, n_components: int, tail: float, fewest: int) -> int:
     low, high = np.quantile(observed, [tail, 1.0 - tail])
-    distinct, shares = counted_values(observed, weights)
+    distinct, counts = counted_values(observed, weights)
     width = high / MOST_BINS - low / MOST_BINS  # the range itself may overflow
     if not width > 0:  # constant, or as good as
         return min(fewest, max(2, len(distinct)))
     spectrum = EnergySpectrum.of(observed, weights, low, width, MOST_BINS)
     # A component has R times the noise of the mixture, and the mixture, of unlike phases, 1/R of its energy. The
     # spectrum of an atom stays at its square for ever: a level that no bins follow, as that of the noise.
-    excess = spectrum.energies(MOST_BINS + 1) - 2.0 * (spectrum.noise + float(shares.max()) ** 2)
+    excess = spectrum.energies(MOST_BINS + 1) - 2.0 * (spectrum.noise + float(counts.max() / counts.sum()) ** 2)
     gained = np.cumsum(excess) - 0.5 * excess  # trapezoid rule, from zero
     by_spectrum = FEWEST_BINS + int(np.argmax(gained[FEWEST_BINS:]))
     by_count = 3.2 * (1.0 / spectrum.noise / n_components) ** 0.25

@@ -1,7 +1,7 @@
 """The energy of a variable's spectrum, |phi|^2, estimated from samples.
 
 The squared empirical characteristic function of M samples is too large by the noise, E|phi_M|^2 = |phi|^2 (1 - q) + q
-with q = 1/M (with normalized weights w, q = sum w^2), so that (|phi_M|^2 - q)/(1 - q) is unbiased. It is the mean of
+with q = 1/M (M the effective size of weighted samples), so that (|phi_M|^2 - q)/(1 - q) is unbiased. It is the mean of
 cos t(x - x') over all pairs of different samples, and every integral of it is a U-statistic, whose standard error
 follows from the same transforms. (Chiu, Annals of Statistics 19, 1991; Hoeffding, 1948.)
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
+from tensorly_smp.codes.weighted_values import effective_size
 
 #: Cells a bin of the grid, which is periodic: values far away need no room. At 3 pi/T, rounding takes 0.05 %.
 CELLS_PER_BIN = 128
@@ -35,13 +37,14 @@ class EnergySpectrum:
 
     @classmethod
     def of(cls, observed: np.ndarray, weights: np.ndarray, origin: float, width: float, n_steps: int) -> EnergySpectrum:
-        """Transform values near `origin`, their weights of sum one; pi / width lies at `n_steps` steps."""
+        """Transform values near `origin`, of positive weights; pi / width lies at `n_steps` steps."""
         n_cells = 2 * n_steps * CELLS_PER_BIN
         with np.errstate(over="ignore"):
             positions = np.clip((observed - origin) / width * CELLS_PER_BIN, -_FARTHEST, _FARTHEST)
         # The nearest cell, not the one below: values on a lattice then keep to its points in spite of rounding.
-        counts = np.bincount(np.rint(positions).astype(np.int64) % n_cells, weights, n_cells)
-        return cls(np.fft.rfft(counts), min(float(weights @ weights), _MOST_NOISE))
+        shares = weights / weights.max()  # so that no sum overflows
+        counts = np.bincount(np.rint(positions).astype(np.int64) % n_cells, shares / shares.sum(), n_cells)
+        return cls(np.fft.rfft(counts), min(1.0 / effective_size(weights), _MOST_NOISE))
 
     def energies(self, n_frequencies: int) -> np.ndarray:
         """Unbiased |phi|^2 at 0, 1, ..., n_frequencies - 1 steps, (n_frequencies,); 1 at 0, negative in places."""
@@ -86,8 +89,7 @@ def trapezoid(first: int, last: int) -> np.ndarray:
 
 
 def observed_values(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Values of one variable (n_samples,) that are observed and have a positive weight; those weights, of sum one."""
+    """Values of one variable (n_samples,) that are observed and have a positive weight, and those weights."""
     weights = np.ones(len(values)) if sample_weight is None else sample_weight
     kept = ~np.isnan(values) & (weights > 0)
-    weights = weights[kept] / weights[kept].max(initial=1e-300)  # so that no sum overflows
-    return values[kept], weights / weights.sum()
+    return values[kept], weights[kept]

@@ -12,6 +12,7 @@ import numpy as np
 from tensorly_smp._support.representations import joined
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.characteristic_function import EnergySpectrum, observed_values
+from tensorly_smp.codes.weighted_values import effective_size
 
 #: Share of the energy beyond pi/T from which bins are called too coarse. KL(f || sinc density) of a variable, from the
 #: true bin probabilities (benchmarks/bin_numbers.py --shares), the paper's cases, 5 components, 5 to 30 bins:
@@ -64,7 +65,7 @@ def nyquist_issues(values: np.ndarray, binning: Binning, sample_weight: np.ndarr
     coarse = []
     for column, name, edges, even in zip(values.T, binning.variables, binning.edges, binning.is_uniform, strict=True):
         observed, weights = observed_values(column, sample_weight)
-        is_enough = 0.0 < FEWEST_SAMPLES * float(weights @ weights) <= 1.0 + 1e-9  # a sum of squares, rounded
+        is_enough = effective_size(weights) >= FEWEST_SAMPLES * (1.0 - 1e-9)  # of sums, rounded
         if not even or not is_enough or observed.max() / 2 - observed.min() / 2 < _LEAST_SPREAD * (edges[1] - edges[0]):
             continue
         n_bins = len(edges) - 1

@@ -16,6 +16,7 @@ from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import joined
 from tensorly_smp.chunked.reading import is_chunked, read_chunks
 from tensorly_smp.codes.thinning import at_most, thinned
+from tensorly_smp.codes.weighted_values import effective_size, evenly_weighted, merge_equal_rows
 from tensorly_smp.densities.mixture_density import SampleDensity
 from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
 from tensorly_smp.dependence.report import IndependenceReport
@@ -122,7 +123,7 @@ def check_independence(
         samples = read_samples(X, model.variables, here, model.value_labels)
         values = samples.values
         weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-    values, counts = some_samples(values, weights, len(model.weights))
+    values, counts = some_samples(*merge_equal_rows(values, weights), len(model.weights))
     are_sources = hasattr(model, "to_sources")  # a density with an unmixing matrix
     if are_sources:
         values = model.to_sources(values)
@@ -165,11 +166,13 @@ def pair_tests(
         pairs = places.reshape(pairs.shape)
     null = NullScores(pairs, rank, len(columns), is_shared)
     missing = np.isnan(values)
-    n_draws = min(len(values), MOST_DRAWS)
+    n_copies = int(np.clip(round(effective_size(weights)), 1, max(len(values), MOST_DRAWS)))
+    copies = np.repeat(*evenly_weighted(weights, n_copies))
+    n_draws = min(n_copies, MOST_DRAWS)
     for _ in range(n_replicates):
         draws, _labels = density.sample(n_draws, rng)
         if missing.any():
-            draws[missing[rng.choice(len(values), n_draws)]] = np.nan
+            draws[missing[copies[rng.choice(n_copies, n_draws)]]] = np.nan
         null.add(draws[:, columns], density.posterior(draws))
     found = null.covariances(float(weights.sum()))
     return judge_pairs(scores, dict(zip(doubtful.tolist(), found, strict=True)))
@@ -230,8 +233,8 @@ def dependence_warning(
     used = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)[rows]
     if not used.sum() > 0.0:
         return None
-    # A weight of ten is ten samples to the fit; as evidence it counts for no more than one.
-    used = used * (used.sum() / (used @ used))
+    # Counts are evidence of as many samples; of other weights, a sample is evidence of no more than one.
+    used = used * (effective_size(used) / used.sum())
     some = posterior[rows] if isinstance(posterior, np.ndarray) else posterior.posterior(values[rows])
     scores = PairScores.of(values[np.ix_(rows, chosen)], some, used)
     tests = judge_pairs(scores)

@@ -13,6 +13,7 @@ from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.codes.thinning import representative
+from tensorly_smp.codes.weighted_values import merge_equal_rows
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -68,14 +69,19 @@ class ReadSamples:
     ----------
     samples : Samples
     weights : ndarray (n_samples,) or None
+    different : Samples
+        Equal samples as one; see :func:`tensorly_smp.codes.weighted_values.merge_equal_rows`.
+    different_weights : ndarray or None
     subsample : Samples
-        All of them, or evenly spaced ones and the extremes, that bins and cells are chosen by; see
+        All different ones, or evenly spaced ones and the extremes, that bins and cells are chosen by; see
         :mod:`tensorly_smp.codes.thinning`.
     subsample_weights : ndarray or None
     """
 
     samples: Samples
     weights: np.ndarray | None
+    different: Samples
+    different_weights: np.ndarray | None
     subsample: Samples
     subsample_weights: np.ndarray | None
 
@@ -91,12 +97,9 @@ class ReadSamples:
         """Read samples of any kind; parameters as of :func:`tensorly_smp.samples.reading.read_samples`."""
         samples = read_samples(X, variables, sample_dim, value_labels)
         weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-        values, subsample_weights = representative(samples.values, weights)
-        subsample = samples
-        if values is not samples.values:
-            labels = SampleLabels(len(values), tuple(range(values.shape[1])))
-            subsample = Samples(values, samples.variables, labels, samples.value_labels)
-        return cls(samples, weights, subsample, subsample_weights)
+        different, different_weights = _replaced(samples, *merge_equal_rows(samples.values, weights))
+        subsample = _replaced(different, *representative(different.values, different_weights))
+        return cls(samples, weights, different, different_weights, *subsample)
 
     @property
     def variables(self) -> tuple[Hashable, ...]:
@@ -124,8 +127,8 @@ class ReadSamples:
 
     def encode(self, binning: Binning) -> SamplesInMemory:
         """The samples in bins."""
-        samples = in_memory(self.samples.values, binning, self.weights)
-        if self.subsample is self.samples:
+        samples = in_memory(self.different.values, binning, self.different_weights)
+        if self.subsample is self.different:
             return samples
         return replace(samples, some=in_memory(self.subsample.values, binning, self.subsample_weights))
 
@@ -137,6 +140,14 @@ class ReadSamples:
         """Most probable component of every sample (n_samples,), and posteriors if the subsample has all samples."""
         posterior = density.posterior(self.samples.values)
         return posterior.argmax(axis=1), posterior if self.subsample is self.samples else None
+
+
+def _replaced(samples: Samples, values: np.ndarray, weights: np.ndarray | None) -> tuple[Samples, np.ndarray | None]:
+    """Samples in place of others, without labels, and their weights; the same object if they are the same."""
+    if values is samples.values:
+        return samples, weights
+    labels = SampleLabels(len(values), tuple(range(values.shape[1])))
+    return Samples(values, samples.variables, labels, samples.value_labels), weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -394,7 +394,9 @@ class _Run:
         """
         i = self._best()
         before = self.fits[i]
-        if before.posterior.max(axis=1).mean() > CLEAR and self._is_as_chosen(before.posterior):
+        if np.average(before.posterior.max(axis=1), weights=self.weights) > CLEAR and self._is_as_chosen(
+            before.posterior
+        ):
             return  # sharper ones are the same
         sharper = before.posterior**SHARPER
         sharper /= sharper.sum(axis=1, keepdims=True)

@@ -131,9 +131,9 @@ class SearchSamples:
     def __init__(self, values: np.ndarray, weights: np.ndarray | None, discrete: Sequence[int], rank: int) -> None:
         self.weights = np.ones(len(values)) if weights is None else weights
         self.counted = (self.weights > 0) & ~np.isnan(values).all(axis=1)
-        if self.counted.sum() < rank:
+        if rank > (n_useful := max(self.counted.sum(), self.weights[self.counted].sum())):
             raise InvalidInputError(
-                f"{rank} components with {self.counted.sum()} samples that have entries and a positive weight; "
+                f"{rank} components with {n_useful:.6g} samples that have entries and a positive weight; "
                 "expected at most one component per sample."
             )
         self.every = Fractions.of(values[self.counted], discrete, self.weights[self.counted])

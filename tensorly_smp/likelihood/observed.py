@@ -311,7 +311,8 @@ def atoms(
             continue
         some = column[:: max(1, len(values) // HEAD)]
         ends = np.nanmin(column), np.nanmax(column)
-        if len(np.unique(some)) == len(some) and max(np.count_nonzero(column == end) for end in ends) < 2:
+        is_alone = sample_weight is None and max(np.count_nonzero(column == end) for end in ends) < 2
+        if is_alone and len(np.unique(some)) == len(some):
             continue  # at a glance, none repeats
         # Shared to the last digits: the small values of a long tail are not one for being small.
         observed = Observed.of(column, sample_weight, rounding=0.0)

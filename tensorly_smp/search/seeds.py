@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensorly_smp.codes.weighted_values import evenly_weighted
 from tensorly_smp.search.overlapping_bins import Fractions
 
 #: Samples that are searched on, if there are more: so many for each component, within these limits.
@@ -28,10 +29,11 @@ def canonical_rows(fractions: Fractions) -> tuple[np.ndarray, np.ndarray]:
     skewness = squares @ centered
     place = np.argsort(np.argsort(np.abs(skewness), kind="stable"), kind="stable")
     mixing = np.sign(skewness) * (1.0 + (place + 1) * _GOLDEN % 1.0)
-    keys = (np.where(np.isnan(fractions.values), 0.75 * np.abs(mixing), centered * mixing)).sum(axis=1)
-    order = np.argsort(keys, kind="stable")
-    is_new = np.concatenate([[True], np.diff(keys[order]) != 0.0])
-    starts = np.flatnonzero(is_new)
+    columns = np.where(np.isnan(fractions.values), 0.75 * np.abs(mixing), centered * mixing)[:, np.argsort(place)]
+    # Sums decide, and where they tie the columns: multiples of the golden ratio are not independent, and other samples
+    # of few values have the same sum.
+    order = np.lexsort([*columns.T, columns.sum(axis=1)])
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(columns[order], axis=0) != 0.0).any(axis=1)]))
     return order[starts], np.add.reduceat(fractions.weights[order], starts)
 
 
@@ -42,13 +44,6 @@ def thinned(fractions: Fractions, rank: int) -> Fractions:
         return fractions
     rows, repeats = evenly_weighted(fractions.weights, n_kept)
     return fractions.take(rows, repeats * (fractions.weights.sum() / n_kept))
-
-
-def evenly_weighted(weights: np.ndarray, n_kept: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions evenly spaced in cumulated weight, and how many of the `n_kept` fall on each."""
-    above = np.cumsum(weights)
-    places = np.searchsorted(above, (np.arange(n_kept) + 0.5) * above[-1] / n_kept, side="right")
-    return np.unique(np.minimum(places, len(above) - 1), return_counts=True)
 
 
 def draw(cumulated: np.ndarray, fractions: np.ndarray) -> np.ndarray:
