@@ -28,6 +28,7 @@ from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.chunked.training_data import ReadChunks, read_training_data
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.spectrum import nyquist_issues
+from tensorly_smp.codes.weighted_values import merge_equal_rows
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.spline_dataset import fine_probabilities
@@ -595,6 +596,7 @@ class SmoothProductMixture(FittedMixture):
                 f"X has {len(values)} samples; expected the {n_fitted} that the model was fitted to. For others, fit a "
                 "model to them."
             )
+        values, weights = merge_equal_rows(values, weights)
         dataset = run_bootstrap(
             self._refit(values),
             self.density_,

@@ -93,7 +93,9 @@ def test_missing_entries_are_skipped():
 def test_weights():
     generator = rng()
     values = np.concatenate([generator.normal(size=2000), generator.normal(30.0, 0.01, 2000)])
-    assert one(values, sample_weight=np.repeat([3.0, 0.0], 2000)) == one(values[:2000])
+    assert one(values, sample_weight=np.repeat([1.0, 0.0], 2000)) == one(values[:2000])
+    counts = generator.integers(0, 4, 4000)
+    assert one(values, sample_weight=counts.astype(float)) == one(np.repeat(values, counts))
     # few samples with most of the weight are few samples
     normal = values[:2000]
     assert one(normal, sample_weight=np.where(np.arange(2000) < 50, 1.0, 1e-6)) < one(normal)

@@ -43,7 +43,8 @@ def test_weights_larger_than_numbers_of_samples_give_a_warning():
     with pytest.warns(SampleWeightWarning, match="All fits"):
         smp.select_n_components(X, [2, 3], sample_weight=UNEVEN, random_state=0)
     # What the message advises, and numbers of repetitions, are taken as they are.
-    for weights in (UNEVEN / UNEVEN.mean(), np.round(UNEVEN), np.round(UNEVEN) * (np.arange(600) % 2)):
+    counts = np.random.default_rng(0).integers(0, 3, 600)
+    for weights in (UNEVEN / UNEVEN.mean(), counts, counts * (np.arange(600) % 2)):
         fitted = model().fit(X, sample_weight=weights)
         assert smp.metrics.clustering_accuracy(LABELS, fitted.predict(X)) > 0.9
 

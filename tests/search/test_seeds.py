@@ -39,6 +39,20 @@ def test_repeats_are_weights(seed):
     np.testing.assert_allclose(weighted.values, repeated.values, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_variables", [4, 6, 8])
+def test_different_patterns_stay_different(n_variables):
+    # Ranks of binary items are half apart, where sums of multiples of the golden ratio coincide.
+    rng = np.random.default_rng(n_variables)
+    patterns = np.stack(np.meshgrid(*[[0.0, 1.0]] * n_variables), axis=-1).reshape(-1, n_variables)
+    counts = rng.integers(1, 50, len(patterns)).astype(float)
+    expected = canonical(fractions_of(patterns, counts))
+    assert sorted(expected.weights) == sorted(counts)
+    order = rng.permutation(len(patterns))
+    found = canonical(fractions_of(patterns[order][:, ::-1], counts[order]))
+    assert found.weights.tolist() == expected.weights.tolist()
+    assert np.array_equal(found.values[:, ::-1], expected.values)
+
+
 @pytest.mark.parametrize("rank", [2, 20, 100])
 def test_many_samples_are_thinned_to_equal_weights(rank):
     fractions = fractions_of(np.random.default_rng(0).normal(size=(10_000, 3)))
