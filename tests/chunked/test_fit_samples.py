@@ -168,7 +168,7 @@ def test_long_tails(samples, rounded):
 
 
 def test_rounded_and_discrete_variables(samples):
-    X = samples[0].copy()
+    X = np.delete(samples[0], 5, axis=0)  # the others are all different, and thinned alike
     X[:, 0] = np.round(2 * X[:, 0]) / 2
     X[:, 1] = np.where(X[:, 1] > 0, 1.0, 0.0)
     found, expected = fitted(CHUNKED["even"](X)), fitted(X)

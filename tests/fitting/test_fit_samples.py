@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 
@@ -38,3 +40,45 @@ def test_start_of_many_samples_of_many_variables_is_that_of_some_of_them(weighte
         random_state=0,
     )
     assert all(map(np.allclose, found.factors.factors, expected.factors.factors))
+
+
+def fit_and_warnings(X, n_components, sample_weight=None):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = smp.SmoothProductMixture(n_components, random_state=0).fit(X, sample_weight=sample_weight)
+    return model, [(each.category, str(each.message)) for each in caught]
+
+
+@pytest.mark.parametrize("kind", ["items", "missing items", "continuous"])
+@pytest.mark.parametrize("seed", range(4))
+def test_patterns_with_counts_are_the_repeated_rows(kind, seed):
+    rng = np.random.default_rng(seed)
+    n_components = 2 + seed % 3
+    n_variables = 4 + seed
+    if kind == "continuous":
+        patterns = smp.datasets.make_smooth_mixture("gmm", 200, 4, n_components, random_state=seed).X
+        counts = rng.integers(1, 5, 200)
+        rows = np.repeat(patterns, counts, axis=0)
+    else:
+        labels = rng.integers(n_components, size=400)
+        sizes = rng.integers(2, 4, n_variables)
+        below = [np.cumsum(rng.dirichlet(np.ones(size), n_components), axis=1)[labels, :-1] for size in sizes]
+        rows = np.stack([(rng.random((400, 1)) > each).sum(axis=1) for each in below], axis=1).astype(float)
+        if kind == "missing items":
+            rows[rng.random(rows.shape) < 0.1] = np.nan
+        patterns, counts = np.unique(rows, axis=0, return_counts=True)
+    first, given = fit_and_warnings(patterns, n_components, counts)
+    second, again = fit_and_warnings(rows, n_components)
+    assert again == given
+    np.testing.assert_allclose(second.score_samples(patterns), first.score_samples(patterns), rtol=0, atol=1e-6)
+    tests = [
+        smp.check_independence(model, X, sample_weight=weights, random_state=0).tests.p_value
+        for model, X, weights in ((first, patterns, counts), (second, rows, None))
+    ]
+    np.testing.assert_allclose(*tests, rtol=0, atol=1e-6)
+    assert len(second.labels_) == len(rows)
+    replicates = [
+        model.bootstrap(X, 2, sample_weight=weights, random_state=0).weights.values
+        for model, X, weights in ((first, patterns, counts), (second, np.repeat(patterns, counts, axis=0), None))
+    ]
+    np.testing.assert_allclose(*replicates, rtol=0, atol=1e-6)
