@@ -362,7 +362,7 @@ class SmoothProductMixture(FittedMixture):
             )
         checked_integer(n_variables, "n_variables")
         weights = telling_weights(data.subsample.values, data.subsample_weights)
-        n_useful = max(np.count_nonzero(weights), int(weights.sum()))
+        n_useful = max(int(np.count_nonzero(weights)), int(weights.sum()))
         if self.n_components > n_useful > 0:
             raise InvalidInputError(
                 f"{self.n_components} components with {n_useful} samples; expected at most one component per sample."
