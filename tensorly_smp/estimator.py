@@ -54,7 +54,7 @@ from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.issues import identifiability_issues
 from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.identifiability.rivals import rivals_warning
-from tensorly_smp.likelihood.cell_samples import telling_weights
+from tensorly_smp.likelihood.steps import telling_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.reading import NO_LABELS
 from tensorly_smp.samples.units import units_of, with_units
