@@ -15,7 +15,7 @@ from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.identifiability.bounds import max_identifiable_rank, min_bins_for_rank
-from tensorly_smp.identifiability.kruskal import kruskal_rank
+from tensorly_smp.identifiability.ranks import kruskal_rank
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start
 from tensorly_smp.initializers.gevd import gevd_parafac

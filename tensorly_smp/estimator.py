@@ -49,11 +49,11 @@ from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.likelihood_stage import Refinement
 from tensorly_smp.fitting.results import with_patterns, with_value_labels
+from tensorly_smp.fitting.rival_records import rivals_warning
 from tensorly_smp.fitting.starts import Searched
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
-from tensorly_smp.identifiability.issues import identifiability_issues
-from tensorly_smp.identifiability.known import KnownName
-from tensorly_smp.identifiability.rivals import rivals_warning
+from tensorly_smp.identifiability.problem import KnownName
+from tensorly_smp.identifiability.report import identifiability_issues
 from tensorly_smp.likelihood.steps import telling_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.reading import NO_LABELS

@@ -11,7 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 import tensorly_smp as smp
 from tensorly_smp.decomposition.solution import factors_to_dataset
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RivalSolutionsWarning
-from tensorly_smp.identifiability.rivals import Solution, describe_rivals, n_rivals, telling_variables, with_rivals
+from tensorly_smp.fitting.rival_records import Solution, n_rivals, telling_variables, with_rivals
+from tensorly_smp.identifiability.problem import describe_rivals
 
 GROUPS = np.arange(600) % 3
 #: The first two groups differ in one variable only.

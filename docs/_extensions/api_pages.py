@@ -90,7 +90,7 @@ GROUPS = (
 PARTS = (
     "ComponentPair",
     "GevdDiagnostics",
-    "Known",
+    "KnownMarginals",
     "KruskalRank",
     "LikelihoodTrace",
     "LocalIdentifiability",

@@ -37,6 +37,7 @@ from tensorly_smp.fitting.multistart import (
 )
 from tensorly_smp.fitting.other_starts import End, labels_of, near_starts, other_starts
 from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace
+from tensorly_smp.fitting.rival_records import Solution, with_rivals
 from tensorly_smp.fitting.starts import (
     Searched,
     SearchSamples,
@@ -49,7 +50,6 @@ from tensorly_smp.fitting.starts import (
     stopped_status,
 )
 from tensorly_smp.fitting.variables import Variables
-from tensorly_smp.identifiability.rivals import Solution, with_rivals
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, exact_values
 from tensorly_smp.likelihood.comparison import deviation_of_difference, distinct_clusterings
 from tensorly_smp.likelihood.em import LikelihoodSolution, SmoothFit, smooth_em

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from tensorly_smp.identifiability.known import observed_patterns
+from tensorly_smp.identifiability.problem import observed_patterns
 from tensorly_smp.likelihood.em import LikelihoodSolution
 from tensorly_smp.samples.reading import Samples
 from tensorly_smp.samples.value_labels import ATTRIBUTE, to_json

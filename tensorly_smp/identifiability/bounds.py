@@ -13,7 +13,14 @@ import numpy as np
 from tensorly_smp._support.checks import checked_integer, is_integer, is_one_of
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.marginals.partition import MOST_TABLE_BITS, Partition, as_partition, deal, pencil_partition
+from tensorly_smp.marginals.partition import (
+    MOST_TABLE_BITS,
+    Partition,
+    as_partition,
+    deal,
+    default_partition,
+    pencil_partition,
+)
 
 Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"]
 #: Criteria for histograms of triples; "joint" is the one for whole samples.
@@ -41,7 +48,7 @@ def max_identifiable_rank(
     n_variables : int
         N, at least 3.
     n_bins : int or sequence of int (n_variables,)
-        Bins of every variable; 1, of a constant, counts as 2.
+        Bins of every variable; constants have one.
     criterion : {"gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"}
         "gevd" (Leurgans): the algebraic decomposition works, R <= min(s1, s2) and s3 >= 2, where s_i is the sum of
         I_n - 1 over set i of the partition, plus one. Use it to know whether ``init="gevd"`` can succeed.
@@ -142,6 +149,15 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
         raise InvalidInputError(
             f"{shown(criterion)} prescribes its partition; expected 'gevd', 'generic', 'kruskal' or 'joint'."
         )
+    telling = [n for n, size in enumerate(sizes) if size > 1]
+    if len(telling) < min(len(sizes), 3):
+        return default_partition(len(sizes))  # allows one component
+    if len(telling) < len(sizes):
+        # Constants change nothing, wherever they are.
+        partition = best_partition(len(telling), [sizes[n] for n in telling], criterion)
+        first, second, third = (tuple(telling[n] for n in group) for group in partition)
+        constants = tuple(n for n, size in enumerate(sizes) if size == 1)
+        return Partition((*first, *constants), second, third)
     if criterion == "joint":
         return _best_grouping(sizes)
     gains = [size - 1 for size in sizes]
@@ -235,7 +251,7 @@ def _generic_rule(sizes: np.ndarray) -> np.ndarray:
     smallest = np.sort(sizes, axis=1)[:, :2]
     # frexp is exact where log2 may round up just below a power of two.
     exponents = np.frexp(smallest.astype(float))[1] - 1
-    return 2 ** np.maximum(exponents.sum(axis=1) - 2, 0)
+    return np.where(smallest[:, 0] >= 2, 2 ** np.maximum(exponents.sum(axis=1) - 2, 0), 1)
 
 
 def _kruskal_rule(sizes: np.ndarray) -> np.ndarray:
@@ -446,8 +462,7 @@ def checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
     sizes = [n_bins] * n_variables if sizes is None else sizes
     if len(sizes) != n_variables:
         raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
-    # A constant has one bin; that it tells nothing is for its factor to say, not for sizes.
-    return [max(checked_integer(size, "n_bins", 1), 2) for size in sizes]
+    return [checked_integer(size, "n_bins", 1) for size in sizes]
 
 
 def _checked_criterion(criterion: str) -> Criterion:

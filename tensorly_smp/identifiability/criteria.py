@@ -1,42 +1,66 @@
-"""The criteria of uniqueness, one line of the report each, and the verdict of all of them."""
+"""The criteria of uniqueness, one line of the report each, and the verdict of all of them: the order of evidence.
+
+A proof that holds at the factors themselves outranks a proof of non-uniqueness, which speaks of factors of any sign;
+both outrank a rank that was computed with rounding; and what holds for almost every model comes last, since it proves
+nothing of the one at hand. A criterion that a stronger one contradicts loses its verdict.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from tensorly_smp._support.representations import number_text
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.identifiability.bounds import TRIPLE_CRITERIA, Criterion, max_identifiable_rank
-from tensorly_smp.identifiability.issues import ComponentPair, clip_names, n_parameters, nearly_parallel_pairs
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_identifiability
-from tensorly_smp.identifiability.problem import Problem
-from tensorly_smp.identifiability.references import reference
-from tensorly_smp.identifiability.stacked import (
+from tensorly_smp.identifiability.likeness import (
     TOLERANCE,
-    FactorProducts,
-    FactorStacks,
-    GenericProducts,
-    GenericStacks,
-    GroupingSearch,
-    PartitionSearch,
-    StackedModel,
+    ComponentPair,
+    clip_names,
+    describe_pair,
+    nearly_parallel_pairs,
 )
-from tensorly_smp.identifiability.supports import forced_variables
-from tensorly_smp.identifiability.verdict import (
-    GENERIC,
-    OPEN,
-    UNIQUE,
-    ReportLine,
-    Strength,
-    not_identifiable,
-    overall,
-    without_contradictions,
-)
+from tensorly_smp.identifiability.problem import IdentifiabilityProblem, n_parameters
+from tensorly_smp.identifiability.ranks import FactorSets, StackedModel
 
+UNIQUE = "unique"
+GENERIC = "unique for almost every model"
+OPEN = "not guaranteed"
+_FREE = "not identifiable"
+
+# Sources of the criteria: authors, year and theorem. Numbers of theorems of Allman et al. and of Rothenberg were not
+# checked against the printed papers.
+_ALLMAN = "Allman, Matias and Rhodes, Annals of Statistics 37, 2009"
+_KARGAS = "Kargas and Sidiropoulos, AISTATS 2019, section 3"
+_KRUSKAL = "Kruskal, Linear Algebra and its Applications 18, 1977, uniqueness theorem"
+_LEURGANS = "Leurgans, Ross and Abel, SIAM Journal on Matrix Analysis and Applications 14, 1993"
+_GOODMAN = "Goodman, Biometrika 61, 1974"
+_HERE = "tensorly_smp, docs/identifiability.md, free directions"
+#: Reference by key of a report line; sets and groups by the beginning of theirs.
+REFERENCES = {
+    "set": _KARGAS,
+    "group": _ALLMAN,
+    "leurgans": _LEURGANS,
+    "kruskal": _KRUSKAL,
+    "joint": f"{_ALLMAN}, Theorem 4, by Kruskal 1977",
+    "densities": f"{_ALLMAN}, Theorems 8 and 9",
+    "gevd-bound": _LEURGANS,
+    "kruskal-bound": _KRUSKAL,
+    "generic-bound": "Chiantini and Ottaviani, SIAM Journal on Matrix Analysis and Applications 33, 2012, Theorem 1.1",
+    "joint-bound": f"{_ALLMAN}, Theorem 4 and Corollary 5",
+    "paper-gevd": _KARGAS,
+    "paper-generic": _KARGAS,
+    "counting": _GOODMAN,
+    "weights": _HERE,
+    "distinct": _HERE,
+    "jacobian": f"{_GOODMAN}; Rothenberg, Econometrica 39, 1971, Theorem 1",
+}
 _BOUNDS: dict[Criterion, tuple[str, str]] = {
     "gevd": ("gevd-bound", "Leurgans' bound"),
     "kruskal": ("kruskal-bound", "Kruskal's bound"),
@@ -45,228 +69,262 @@ _BOUNDS: dict[Criterion, tuple[str, str]] = {
     "paper-gevd": ("paper-gevd", "Paper's algebraic bound, as printed"),
     "paper-generic": ("paper-generic", "Paper's generic bound, as printed"),
 }
+_SCOPE = (
+    "All this takes the model for granted, independence within components included (check_independence tests that). It "
+    "is about exact distributions: whether other factors have the same ones. It says neither how many components there "
+    "are nor how far sampling noise moves them (model.bootstrap does)."
+)
 # The blocks of the Gram matrix are made one by one, for every pair of variables.
 _MAX_JACOBIAN_VARIABLES = 300
 # Pairs of variables are stacked, to see whether a model is special, up to this number of variables.
 _PAIRED_VARIABLES = 30
 _SPECIAL_COMBINATIONS = 5000
 _NAME_WIDTH = 36
+_SHOWN_PAIRS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class Criteria:
-    """Everything that was found, and the verdict.
+class Strength(IntEnum):
+    """Rank of a criterion in the order of evidence; a higher member outranks a lower one."""
+
+    INFORMS = 0
+    """It decides nothing."""
+    GENERIC = 1
+    """It holds for almost every model of these sizes, which the given one need not belong to."""
+    NUMERICAL = 2
+    """A rank of a Jacobian, computed with rounding."""
+    REFUTED = 3
+    """It proves that factors of any sign are not unique."""
+    PROVED = 4
+    """It proves uniqueness: of the given model, or of almost every one if that is the question."""
+
+
+def not_identifiable(n_free: int) -> str:
+    """The verdict for so many free directions."""
+    return f"{_FREE}: {n_free} free direction{'' if n_free == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class ReportLine:
+    """One criterion.
 
     Attributes
     ----------
-    lines : tuple of ReportLine
-    notes : tuple of str
+    key : str
+        Short name for programs.
+    name : str
+        Name for people.
+    value : str
+        What was found.
+    required : str
+        What would be needed; empty for a line that only informs.
     verdict : str
-    at_factors : StackedModel
-        Three sets of variables, for triples.
-    at_groups : StackedModel or None
-        Three groups of variables, for whole samples.
-    max_ranks : dict
-    pairs : tuple of ComponentPair
-    local : LocalIdentifiability or None
+        "unique", "unique for almost every model", "not guaranteed", "not identifiable: k free directions", or empty
+        where the line decides nothing by itself or was outranked.
+    n_free : int
+        Free directions that it shows.
+    strength : Strength
+        Rank in the order of evidence.
     """
 
-    lines: tuple[ReportLine, ...]
-    notes: tuple[str, ...]
-    verdict: str
-    at_factors: StackedModel
-    at_groups: StackedModel | None
-    max_ranks: dict[str, int]
-    pairs: tuple[ComponentPair, ...]
-    local: LocalIdentifiability | None
+    key: str
+    name: str
+    value: str
+    required: str = ""
+    verdict: str = ""
+    n_free: int = 0
+    strength: Strength = Strength.INFORMS
 
     @property
-    def n_free_directions(self) -> int | None:
-        """Number of free directions, as IdentifiabilityReport defines it."""
-        proved = max(line.n_free for line in self.lines)
-        if proved or self.verdict == UNIQUE or (self.local is not None and self.local.is_decided):
-            return proved
-        return None
+    def reference(self) -> str:
+        """Authors, year and theorem."""
+        return REFERENCES.get(self.key) or REFERENCES[self.key.split("-")[0]]
 
 
-def apply_criteria(problem: Problem) -> Criteria:
-    """Look at the model, or at the sizes, by every criterion."""
+def overall(lines: Sequence[ReportLine]) -> str:
+    """The verdict of all lines together: that of the strongest.
+
+    Parameters
+    ----------
+    lines : sequence of ReportLine
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> proof = ReportLine("kruskal", "Kruskal", "8", ">= 8", UNIQUE, strength=Strength.PROVED)
+    >>> rounding = ReportLine("jacobian", "Jacobian", "7", "9", not_identifiable(2), 2, Strength.NUMERICAL)
+    >>> overall([rounding]), overall([rounding, proof])
+    ('not identifiable: 2 free directions', 'unique')
+    """
+    strongest = max(line.strength for line in lines)
+    if strongest in (Strength.REFUTED, Strength.NUMERICAL):
+        return not_identifiable(max(line.n_free for line in lines))
+    found = {line.verdict for line in lines if line.strength == strongest}
+    return next((verdict for verdict in (UNIQUE, GENERIC) if verdict in found), OPEN)
+
+
+def without_contradictions(lines: Sequence[ReportLine]) -> list[ReportLine]:
+    """The lines, those that say "free" without a verdict if another one proves uniqueness."""
+    if not any(line.strength == Strength.PROVED for line in lines):
+        return list(lines)
+    return [replace(line, verdict="", n_free=0, strength=Strength.INFORMS) if line.n_free else line for line in lines]
+
+
+def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
+    """Look at the model, or at the sizes, by every criterion.
+
+    Returns
+    -------
+    dict
+        Attributes of :class:`IdentifiabilityReport`: lines, notes, verdict, partition, stacked, grouping, products,
+        max_ranks, pairs, local, n_free_directions.
+    """
     pairs = _pairs(problem)
     may_search = not any(pair.is_degenerate for pair in pairs)
-    search, grouping = _searches(problem)
-    stacked = search.best(problem.partition, may_search)
-    grouped = None if grouping is None else grouping.best(problem.partition, may_search)
-    max_ranks, covered = _bounds(problem, search)
+    # Random factors stand for almost every model.
+    factors = problem.factors if problem.factors is not None or problem.drawn is None else problem.drawn[1]
+    options: dict[str, Any] = {"is_generic": problem.is_generic, "tolerance": problem.tolerance}
+    stacks = FactorSets(problem.n_bins, problem.rank, factors, problem.known, **options)
+    stacked = stacks.best(problem.partition, may_search)
+    looked_at = [(stacks, stacked)]
     lines = _set_lines(problem, stacked, "set")
-    if grouped is not None:
-        lines += _set_lines(problem, grouped, "group")
+    if problem.known.is_joint:
+        products = FactorSets(problem.n_bins, problem.rank, factors, problem.known, are_products=True, **options)
+        looked_at.append((products, products.best(problem.partition, may_search)))
+        lines += _set_lines(problem, looked_at[1][1], "group")
     if not problem.is_generic:
-        lines += _point_lines(problem, stacked)
-        if grouped is not None:
-            lines.append(_joint_line(problem, grouped))
-        lines += _density_lines(problem, may_search)
-    special = _special(problem, search, grouping, (stacked, grouped))
+        lines += _point_lines(problem, [model for _, model in looked_at], may_search)
+    special = {} if problem.is_generic or problem.rank == 1 else _special(problem, looked_at)
+    max_ranks, covered = _bounds(problem, stacks)
     lines += _bound_lines(problem, max_ranks, covered, special)
     lines += _necessary_lines(problem, pairs)
-    local, reason = _jacobian(problem)
+    local, reasons = _jacobian(problem)
     lines.append(_jacobian_line(problem, local))
-    lines += _zero_lines(problem, search, grouping, overall(lines))
     verdict = overall(lines)
     shown = without_contradictions(lines)
     if local is not None and local.is_decided and not local.n_free_directions:
         # A full rank proves nothing beyond the neighborhood: its verdict is that of all lines together.
         shown = [replace(line, verdict=verdict) if line.key == "jacobian" else line for line in shown]
-    notes = [
-        *reason,
-        *_coverage_notes(problem, stacked, grouped),
-        *_verdict_notes(problem, verdict, special),
-        *_free_notes(problem, local, lines, shown, verdict),
-        *_tolerance_notes(problem),
-    ]
-    referenced = tuple(replace(line, reference=reference(line.key)) for line in shown)
-    return Criteria(referenced, tuple(notes), verdict, stacked, grouped, max_ranks, pairs, local)
+    proved = max(line.n_free for line in shown)
+    is_settled = proved or verdict == UNIQUE or (local is not None and local.is_decided)
+    grouped = looked_at[1][1] if problem.known.is_joint else None
+    return {
+        "lines": tuple(shown),
+        "notes": (
+            *reasons,
+            *_coverage_notes(problem, stacked, grouped),
+            *_verdict_notes(problem, local, lines, shown, verdict, special),
+            *_pair_notes(problem, pairs, verdict),
+            *problem.rivals,
+            *([] if problem.is_generic else [_SCOPE]),
+        ),
+        "verdict": verdict,
+        "partition": stacked.partition,
+        "stacked": stacked.stacked,
+        "grouping": None if grouped is None else grouped.partition,
+        "products": () if grouped is None else grouped.stacked,
+        "max_ranks": max_ranks,
+        "pairs": pairs,
+        "local": local,
+        "n_free_directions": proved if is_settled else None,
+    }
 
 
-def _pairs(problem: Problem, tolerance: float = TOLERANCE) -> tuple[ComponentPair, ...]:
+def _pairs(problem: IdentifiabilityProblem, tolerance: float = TOLERANCE) -> tuple[ComponentPair, ...]:
     """Components that are alike, by the fitted densities where there are any."""
-    if problem.factors is None:
-        return ()
-    if problem.fine is None:
-        return nearly_parallel_pairs(problem.factors, problem.parallel_cosine, tolerance)
-    # Of square roots of probabilities the cosine that means the same is the root: see PARALLEL_AFFINITY.
-    roots = [np.sqrt(cells) for cells in problem.fine]
-    return nearly_parallel_pairs(roots, problem.parallel_cosine**0.5, tolerance)
+    tables = problem.factors if problem.fine is None else problem.fine
+    return () if tables is None else nearly_parallel_pairs(tables, problem.parallel_cosine, tolerance)
 
 
-def _searches(problem: Problem) -> tuple[PartitionSearch, GroupingSearch | None]:
-    """Searches among the partitions, and for whole samples among the groupings, of the model or of almost every one."""
-    sizes = problem.n_bins, problem.rank
-    # Random factors stand for almost every model.
-    factors = problem.drawn[1] if problem.factors is None and problem.drawn is not None else problem.factors
-    stacks: FactorStacks | GenericStacks | None = None if factors is None else FactorStacks(factors, problem.tolerance)
-    products: FactorProducts | GenericProducts | None = (
-        None if factors is None else FactorProducts(factors, problem.tolerance)
-    )
-    if problem.factors is None:
-        stacks = GenericStacks(*sizes, stacks)  # type: ignore[arg-type]
-        products = GenericProducts(*sizes, products)  # type: ignore[arg-type]
-    assert stacks is not None
-    assert products is not None
-    search = PartitionSearch(*sizes, stacks, factors, problem.known)
-    return search, GroupingSearch(*sizes, products, factors, problem.known) if problem.known.is_joint else None
+# ---- lines ----
 
 
-def _set_lines(problem: Problem, model: StackedModel, kind: str) -> list[ReportLine]:
+def _set_lines(problem: IdentifiabilityProblem, model: StackedModel, kind: str) -> list[ReportLine]:
     lines = []
     for s, stack in enumerate(model.stacked):
         condition = f", condition {stack.condition:.3g}" if np.isfinite(stack.condition) else ""
         value = f"rank {stack.rank}, k-rank {stack.k_rank!r}{condition}"
-        title = "Set" if kind == "set" else "Group"
         names = clip_names([problem.names[n] for n in stack.variables], _NAME_WIDTH - 9)
-        lines.append(ReportLine(f"{kind}-{s + 1}", f"{title} {s + 1}: {names}", value))
+        lines.append(ReportLine(f"{kind}-{s + 1}", f"{kind.capitalize()} {s + 1}: {names}", value))
     return lines
 
 
-def _proof(key: str, name: str, value: str, required: str, holds: bool) -> ReportLine:
-    """A sufficient condition at the factors themselves."""
-    strength = Strength.PROVED if holds else Strength.INFORMS
-    return ReportLine(key, name, value, required, UNIQUE if holds else OPEN, strength=strength)
+def _point_lines(problem: IdentifiabilityProblem, models: Sequence[StackedModel], may_search: bool) -> list[ReportLine]:
+    """Sufficient conditions at the factors themselves: of Leurgans and Kruskal, for triples and whole samples.
 
-
-def _point_lines(problem: Problem, model: StackedModel) -> list[ReportLine]:
-    """Leurgans' and Kruskal's conditions for triples, at the factors themselves."""
-    proves = model.is_complete and not len(problem.empty)
-    one = problem.rank == 1  # the histograms of the single variables are its factors
-    pencil = model.pencil
-    shown = 2 if pencil is None else pencil
-    ranks = [stack.rank for s, stack in enumerate(model.stacked) if s != shown]
-    return [
-        _proof(
-            "leurgans",
-            "Leurgans, at these factors",
-            f"ranks {ranks[0]} and {ranks[1]}, k-rank {model.stacked[shown].k_rank!r} of set {shown + 1}",
-            "nothing for one component" if one else f"{problem.rank}, {problem.rank} and >= 2",
-            one or (proves and pencil is not None),
-        ),
-        _proof("kruskal", "Kruskal, at these factors", *_kruskal_cells(problem.rank, model),
-               one or (proves and model.is_kruskal)),
-    ]  # fmt: skip
-
-
-def _joint_line(problem: Problem, model: StackedModel) -> ReportLine:
-    """Kruskal's condition for the products of three groups, at the factors themselves."""
-    proves = model.is_complete and not len(problem.empty) and model.is_kruskal
-    cells = _kruskal_cells(problem.rank, model)
-    return _proof("joint", "Whole samples, at these factors", *cells, problem.rank == 1 or proves)
-
-
-def _kruskal_cells(rank: int, model: StackedModel) -> tuple[str, str]:
-    found = f"k-ranks {' + '.join(str(int(stack.k_rank)) for stack in model.stacked)} = {model.k_rank_sum}"
-    return found, "nothing for one component" if rank == 1 else f">= {2 * rank + 2}"
-
-
-def _density_lines(problem: Problem, may_search: bool) -> list[ReportLine]:
-    """Kruskal's condition for products of fitted densities, whose inner products are integrals, to a tolerance.
-
-    Cells are equally wide in the coordinate of the splines, so that products of their probabilities are integrals of
-    f_n(.|r) f_n(.|s) up to a factor. Fitted densities are always independent to rounding: what counts is whether they
-    are by more than sampling noise.
+    Kruskal's condition is looked at for products of fitted densities too, whose inner products are integrals: cells are
+    equally wide in the coordinate of the splines, so that products of their probabilities are integrals of
+    f_n(.|r) f_n(.|s) up to a factor.
     """
-    if problem.fine is None:
-        return []
-    n_cells = [len(cells) for cells in problem.fine]
-    products = FactorProducts(problem.fine, problem.tolerance)
-    model = GroupingSearch(n_cells, problem.rank, products, problem.fine, problem.known).best(None, may_search)
-    found, required = _kruskal_cells(problem.rank, model)
-    holds = problem.rank == 1 or (model.is_complete and not len(problem.empty) and model.is_kruskal)
-    return [
-        _proof("densities", "Whole samples, densities", f"{found}, tolerance {problem.tolerance:.2g}", required, holds)
+    one = problem.rank == 1  # the histograms of the single variables are its factors
+    nothing = "nothing for one component"
+
+    def line(key: str, name: str, value: str, required: str, model: StackedModel, condition: bool) -> ReportLine:
+        holds = one or (model.is_complete and not len(problem.empty) and condition)
+        strength = Strength.PROVED if holds else Strength.INFORMS
+        return ReportLine(key, name, value, required, UNIQUE if holds else OPEN, strength=strength)
+
+    def kruskal_line(key: str, name: str, model: StackedModel, tolerance: str = "") -> ReportLine:
+        k_ranks = " + ".join(str(int(stack.k_rank)) for stack in model.stacked)
+        required = nothing if one else f">= {2 * problem.rank + 2}"
+        return line(key, name, f"k-ranks {k_ranks} = {model.k_rank_sum}{tolerance}", required, model, model.is_kruskal)
+
+    stacked = models[0]
+    pencil = stacked.pencil
+    shown = 2 if pencil is None else pencil
+    first, second = (stack.rank for s, stack in enumerate(stacked.stacked) if s != shown)
+    value = f"ranks {first} and {second}, k-rank {stacked.stacked[shown].k_rank!r} of set {shown + 1}"
+    required = nothing if one else f"{problem.rank}, {problem.rank} and >= 2"
+    lines = [
+        line("leurgans", "Leurgans, at these factors", value, required, stacked, pencil is not None),
+        kruskal_line("kruskal", "Kruskal, at these factors", stacked),
     ]
+    if problem.known.is_joint:
+        lines.append(kruskal_line("joint", "Whole samples, at these factors", models[1]))
+    if problem.fine is not None:
+        n_cells = [len(cells) for cells in problem.fine]
+        products = FactorSets(
+            n_cells, problem.rank, problem.fine, problem.known, are_products=True, tolerance=problem.tolerance
+        )
+        tolerance = f", tolerance {problem.tolerance:.2g}"
+        best = products.best(None, may_search)
+        lines.append(kruskal_line("densities", "Whole samples, densities", best, tolerance))
+    return lines
 
 
-def _bounds(problem: Problem, search: PartitionSearch) -> tuple[dict[str, int], dict[str, bool]]:
+def _bounds(problem: IdentifiabilityProblem, stacks: FactorSets) -> tuple[dict[str, int], dict[str, bool]]:
     """Highest rank by criterion, and whether its partition speaks for the whole model."""
-    sizes = len(problem.n_bins), list(problem.n_bins)
+    sizes = list(problem.n_bins)
+    given = problem.partition
     max_ranks: dict[str, int] = {}
     covered: dict[str, bool] = {}
     for criterion in TRIPLE_CRITERIA:
-        if problem.partition is not None or problem.known.triples is None or criterion.startswith("paper"):
-            max_ranks[criterion] = max_identifiable_rank(*sizes, criterion, problem.partition)
-            covered[criterion] = problem.partition is None or search.model(problem.partition).is_complete
+        if given is not None or problem.known.triples is None or criterion.startswith("paper"):
+            max_ranks[criterion] = max_identifiable_rank(len(sizes), sizes, criterion, given)
+            covered[criterion] = given is None or stacks.model(given).is_complete
             continue
-        ranks = [(max_identifiable_rank(*sizes, criterion, p), p) for p in search.complete_partitions]
+        ranks = [(max_identifiable_rank(len(sizes), sizes, criterion, p), p) for p in stacks.complete_partitions]
         ranks.sort(key=lambda pair: -pair[0])
-        found = next(((r, True) for r, p in ranks if not search.undetermined(p)), (ranks[0][0], False))
+        found = next(((r, True) for r, p in ranks if not stacks.undetermined(sum(p, ()))), (ranks[0][0], False))
         max_ranks[criterion], covered[criterion] = found
     if problem.known.is_joint:
-        max_ranks["joint"], covered["joint"] = _joint_bound(problem)
+        products = FactorSets(sizes, problem.rank, None, problem.known, are_products=True, is_generic=True)
+        best = 0, False
+        if given is not None:
+            best = max_identifiable_rank(len(sizes), sizes, "joint", given), products.model(given).is_complete
+        # Of patterns the highest bound, one that speaks for all variables first.
+        for pattern in problem.known.patterns if given is None else ():
+            if len(pattern) >= 3:
+                bound = max_identifiable_rank(len(pattern), [sizes[n] for n in pattern], "joint")
+                best = max(best, (bound, not products.undetermined(pattern)), key=lambda pair: (pair[1], pair[0]))
+        max_ranks["joint"], covered["joint"] = best
     return max_ranks, covered
 
 
-def _joint_bound(problem: Problem) -> tuple[int, bool]:
-    """Bound for whole samples, that of the pattern with the highest one, and whether it speaks for all variables."""
-    sizes = list(problem.n_bins)
-    if problem.partition is not None:
-        model = _generic_groups(problem).model(problem.partition)
-        return max_identifiable_rank(len(sizes), sizes, "joint", problem.partition), model.is_complete
-    best = 0, False
-    for pattern in problem.known.patterns:
-        if len(pattern) >= 3:
-            inside = [sizes[n] for n in pattern]
-            bound = max_identifiable_rank(len(inside), inside, "joint")
-            rest = _generic_groups(problem).undetermined_beyond(set(pattern))
-            best = max(best, (bound, not rest), key=lambda pair: (pair[1], pair[0]))
-    return best
-
-
-def _generic_groups(problem: Problem) -> GroupingSearch:
-    return GroupingSearch(
-        problem.n_bins, problem.rank, GenericProducts(problem.n_bins, problem.rank), None, problem.known
-    )
-
-
 def _bound_lines(
-    problem: Problem, max_ranks: dict[str, int], covered: dict[str, bool], special: dict[str, str]
+    problem: IdentifiabilityProblem, max_ranks: dict[str, int], covered: dict[str, bool], special: dict[str, str]
 ) -> list[ReportLine]:
     """Bounds by sizes: proofs if sizes are the problem, withdrawn if the model at hand is a special one."""
     lines = []
@@ -288,28 +346,26 @@ def _bound_lines(
     return lines
 
 
-def _special(
-    problem: Problem, search: PartitionSearch, grouping: GroupingSearch | None, models: Sequence[StackedModel | None]
-) -> dict[str, str]:
+def _special(problem: IdentifiabilityProblem, looked_at: Sequence[tuple[FactorSets, StackedModel]]) -> dict[str, str]:
     """A set of variables, for "triples" and for "joint", whose ranks are lower than those of almost every model."""
     found: dict[str, str] = {}
-    if problem.is_generic or problem.rank == 1:
-        return found
-    for name, way, model in zip(("triples", "joint"), (search, grouping), models, strict=True):
-        if way is None or model is None:
-            continue
-        stacks = way.stacks
-        assert isinstance(stacks, FactorStacks)
-        for variables in _looked_at(len(problem.n_bins), model):
-            usual = stacks.usual_rank(variables)
-            described = stacks.describe(variables, _SPECIAL_COMBINATIONS)
+    n_variables = len(problem.n_bins)
+
+    def sets(model: StackedModel) -> Iterator[tuple[int, ...]]:
+        yield from ((n,) for n in range(n_variables))
+        if n_variables <= _PAIRED_VARIABLES:
+            yield from combinations(range(n_variables), 2)
+        yield from model.partition
+
+    for factors, model in looked_at:
+        for variables in sets(model):
+            usual = factors.usual_rank(variables)
+            described = factors.describe(variables, _SPECIAL_COMBINATIONS)
             if described.rank < usual or (described.k_rank.is_exact and described.k_rank < usual):
                 names = clip_names([problem.names[n] for n in variables])
-                way_of = "Stacked" if name == "triples" else "Multiplied"
-                subject = (
-                    f"The factor of {names} has" if len(variables) == 1 else f"{way_of}, the factors of {names} have"
-                )
-                found[name] = (
+                way = "Multiplied" if factors.are_products else "Stacked"
+                subject = f"The factor of {names} has" if len(variables) == 1 else f"{way}, the factors of {names} have"
+                found["joint" if factors.are_products else "triples"] = (
                     f"{subject} rank {described.rank} and k-rank {described.k_rank!r} where almost every model has "
                     f"{usual}: what holds for almost every model does not speak for this one."
                 )
@@ -317,42 +373,33 @@ def _special(
     return found
 
 
-def _looked_at(n_variables: int, model: StackedModel) -> Iterator[tuple[int, ...]]:
-    """Single variables, pairs of them, and the three sets."""
-    yield from ((n,) for n in range(n_variables))
-    if n_variables <= _PAIRED_VARIABLES:
-        yield from combinations(range(n_variables), 2)
-    yield from model.partition
-
-
-def _necessary_lines(problem: Problem, pairs: Sequence[ComponentPair]) -> list[ReportLine]:
+def _necessary_lines(problem: IdentifiabilityProblem, pairs: Sequence[ComponentPair]) -> list[ReportLine]:
     """Conditions without which no model is identifiable, and which prove nothing where they hold."""
+
+    def line(key: str, name: str, value: str, required: str, n_free: int) -> ReportLine:
+        if not n_free:
+            return ReportLine(key, name, value, required)
+        return ReportLine(key, name, value, required, not_identifiable(n_free), n_free, Strength.REFUTED)
+
     sizes = problem.n_bins if problem.fine is None else [len(cells) for cells in problem.fine]
     wanted = n_parameters(sizes, problem.rank)
     cells = problem.known.n_independent_cells(sizes)
-    value = f"{number_text(wanted)} parameters"
     required = f"<= {number_text(cells)} probabilities"
-    lines = [_necessary("counting", "Counting", value, required, max(0, wanted - cells))]
+    lines = [line("counting", "Counting", f"{number_text(wanted)} parameters", required, max(0, wanted - cells))]
     if problem.weights is None:
         return lines
     n_free = len(problem.empty) * sum(size - 1 for size in problem.n_bins)
-    lines.append(_necessary("weights", "Smallest weight", f"{problem.weights.min():.3g}", "> 0", n_free))
+    lines.append(line("weights", "Smallest weight", f"{problem.weights.min():.3g}", "> 0", n_free))
     if problem.rank > 1:
         # Told apart by more than the uncertainty of the samples; only columns that are equal to rounding refute.
         apart = len(problem.n_bins) - max((len(pair.equal) for pair in _pairs(problem, problem.tolerance)), default=0)
         n_free = max((pair.n_free_directions(problem.n_bins) for pair in pairs), default=0)
         value = f"all {apart} variables" if apart == len(problem.n_bins) else f"{apart} or more variables"
-        lines.append(_necessary("distinct", "Any two components differ in", value, ">= 3 variables", n_free))
+        lines.append(line("distinct", "Any two components differ in", value, ">= 3 variables", n_free))
     return lines
 
 
-def _necessary(key: str, name: str, value: str, required: str, n_free: int) -> ReportLine:
-    if not n_free:
-        return ReportLine(key, name, value, required)
-    return ReportLine(key, name, value, required, not_identifiable(n_free), n_free, Strength.REFUTED)
-
-
-def _jacobian(problem: Problem) -> tuple[LocalIdentifiability | None, list[str]]:
+def _jacobian(problem: IdentifiabilityProblem) -> tuple[LocalIdentifiability | None, list[str]]:
     """Jacobian at the model or at random factors, or the reason why there is none."""
     model = problem.drawn
     if problem.weights is not None and problem.factors is not None:
@@ -375,7 +422,7 @@ def _jacobian(problem: Problem) -> tuple[LocalIdentifiability | None, list[str]]
     ]
 
 
-def _jacobian_line(problem: Problem, local: LocalIdentifiability | None) -> ReportLine:
+def _jacobian_line(problem: IdentifiabilityProblem, local: LocalIdentifiability | None) -> ReportLine:
     """Rank of the Jacobian, and a verdict only if directions are free."""
     name = "Jacobian (local)" if problem.fine is None else "Jacobian (local), of the bins"
     if local is None:
@@ -396,20 +443,10 @@ def _jacobian_line(problem: Problem, local: LocalIdentifiability | None) -> Repo
     return replace(line, verdict=not_identifiable(n_free), n_free=n_free, strength=Strength.NUMERICAL)
 
 
-def _zero_lines(
-    problem: Problem, search: PartitionSearch, grouping: GroupingSearch | None, so_far: str
-) -> list[ReportLine]:
-    """Uniqueness among non-negative models that zeros of the factors force, where nothing else proves it."""
-    if problem.factors is None or problem.weights is None or so_far == UNIQUE or problem.fine is not None:
-        return []
-    forced = forced_variables(problem.weights, problem.factors, problem.known)
-    if not forced or (grouping or search).undetermined_beyond(set(forced)):
-        return []
-    names = clip_names([problem.names[n] for n in forced], _NAME_WIDTH)
-    return [_proof("zeros", "Zeros of the factors", f"supports are forced by {names}", "forced supports", True)]
+# ---- notes ----
 
 
-def _coverage_notes(problem: Problem, stacked: StackedModel, grouped: StackedModel | None) -> list[str]:
+def _coverage_notes(problem: IdentifiabilityProblem, stacked: StackedModel, grouped: StackedModel | None) -> list[str]:
     """Reasons why sets of variables do not speak for the whole model."""
     notes: list[str] = []
     if problem.rank == 1:
@@ -427,44 +464,54 @@ def _coverage_notes(problem: Problem, stacked: StackedModel, grouped: StackedMod
     return notes
 
 
-def _verdict_notes(problem: Problem, verdict: str, special: dict[str, str]) -> list[str]:
-    """Notes on a verdict about almost every model, for the one at hand."""
-    if problem.is_generic:
-        return []
-    if verdict == GENERIC:
-        return [
-            "Models of these sizes without this property have measure zero. That proves nothing of the model at hand; "
-            "none of its factors, alone or in the sets above, shows that it is an exception."
-        ]
-    if verdict == OPEN:
-        return list(dict.fromkeys(special.values()))[-1:]
-    return []
-
-
-def _tolerance_notes(problem: Problem) -> list[str]:
-    """Note on the tolerance of all lines of a fit."""
-    if problem.n_samples is None:
-        return []
-    return [
-        f"Columns of a fit count as dependent within the uncertainty of its {problem.n_samples} samples: scaled to "
-        f"unit length, up to a singular value of {problem.tolerance:.2g}."
-    ]
-
-
-def _free_notes(
-    problem: Problem,
+def _verdict_notes(
+    problem: IdentifiabilityProblem,
     local: LocalIdentifiability | None,
-    found: Sequence[ReportLine],
+    lines: Sequence[ReportLine],
     shown: Sequence[ReportLine],
     verdict: str,
+    special: dict[str, str],
 ) -> list[str]:
-    """Notes on free directions, or none; `found` are the lines before contradictions were settled."""
+    """Notes on the verdict; `lines` are those before contradictions were settled."""
+    notes = []
+    if not problem.is_generic and verdict == GENERIC:
+        notes.append(
+            "Models of these sizes without this property have measure zero. That proves nothing of the model at hand; "
+            "none of its factors, alone or in the sets above, shows that it is an exception."
+        )
+    elif verdict == OPEN:
+        notes += list(dict.fromkeys(special.values()))[-1:]
     free = {line.key: line.n_free for line in shown if line.n_free}
-    outranked = {line.key: line.n_free for line in found if line.n_free and line.key not in free}
+    outranked = [line.n_free for line in lines if line.n_free and line.key not in free]
     if outranked:
-        return _outranked_notes(outranked, verdict)
-    if not free:
-        return _locally_unique_notes(problem, local, verdict)
+        notes.append(
+            f"{max(outranked)} singular values of the Jacobian are not told from zero, which is rounding: a proof "
+            "outranks it. No histogram of samples is that precise."
+        )
+    elif free:
+        notes += _free_notes(problem, local, free)
+    elif verdict == OPEN and local is not None:
+        if not local.is_decided:
+            note = f"{local.n_free_directions} singular values of the Jacobian are too small to be told from zero."
+        elif local.n_free_directions:
+            note = (
+                f"The bins of the report leave {local.n_free_directions} directions free; the densities were fitted to "
+                "finer cells, which determine more."
+            )
+        else:
+            known = "distribution" if problem.known.is_joint else "histograms"
+            note = f"No other model nearby has the same {known}; one further away is not excluded."
+        notes.append(note)
+    if problem.n_samples is not None:
+        notes.append(
+            f"Columns of a fit count as dependent within the uncertainty of its {problem.n_samples} samples: scaled to "
+            f"unit length, up to a singular value of {problem.tolerance:.2g}."
+        )
+    return notes
+
+
+def _free_notes(problem: IdentifiabilityProblem, local: LocalIdentifiability | None, free: dict[str, int]) -> list[str]:
+    """Notes on free directions, by key of the line that shows them: what they come from, and what signs do."""
     notes = []
     if "counting" in free:
         notes.append("There are more parameters than probabilities: use fewer components, more bins or more variables.")
@@ -473,8 +520,20 @@ def _free_notes(
         notes.append(f"Components without weight ({empty}) may have any columns: use fewer components.")
     if local is None or not local.is_decided:
         notes.append("Without the Jacobian, the number of free directions is a lower bound.")
-    elif local.n_free_directions:
-        notes += _cause_notes(problem, local, free)
+    elif local.n_free_directions and not problem.is_generic and problem.drawn is not None:
+        usual = local_identifiability(*problem.drawn, known=problem.known).n_free_directions
+        if usual == local.n_free_directions:
+            if "counting" not in free:
+                notes.append(
+                    "Almost every model of these sizes has as many: use fewer components, more bins or more variables."
+                )
+        elif usual:
+            notes.append(
+                f"Almost every model of these sizes has {usual} free directions; this one is special and has more."
+            )
+        else:
+            known = "" if {"distinct", "weights"} & set(free) else " to first order; a small change of it may be unique"
+            notes.append(f"Almost every model of these sizes is locally unique; this one is a special point{known}.")
     if problem.factors is not None and any((factor == 0).any() for factor in problem.factors):
         notes.append(
             "Directions are counted for factors of any sign, so that the verdict holds up to signs: zeros of this "
@@ -483,42 +542,24 @@ def _free_notes(
     return notes
 
 
-def _outranked_notes(outranked: dict[str, int], verdict: str) -> list[str]:
-    if verdict == UNIQUE and set(outranked) & {"counting", "distinct", "weights"}:
-        return [
-            f"Factors of any sign could move in {max(outranked.values())} directions; non-negative ones cannot, "
-            "because of their zeros."
-        ]
-    return [
-        f"{max(outranked.values())} singular values of the Jacobian are not told from zero, which is rounding: a proof "
-        "outranks it. No histogram of samples is that precise."
+def _pair_notes(problem: IdentifiabilityProblem, pairs: Sequence[ComponentPair], verdict: str) -> list[str]:
+    """Pairs that are alike in most variables or that samples do not tell apart, by name; the rest are counted."""
+    shown = [pair for pair in pairs if pair.is_near_degenerate or 2 * len(pair.near) >= pair.n_variables]
+    shown = shown[:_SHOWN_PAIRS]
+    notes = [
+        describe_pair(pair, problem.names, range(problem.rank), not (verdict == UNIQUE and pair.is_degenerate))
+        for pair in shown
     ]
-
-
-def _locally_unique_notes(problem: Problem, local: LocalIdentifiability | None, verdict: str) -> list[str]:
-    if verdict != OPEN or local is None:
-        return []
-    known = "distribution" if problem.known.is_joint else "histograms"
-    if not local.is_decided:
-        return [f"{local.n_free_directions} singular values of the Jacobian are too small to be told from zero."]
-    if local.n_free_directions:
-        return [
-            f"The bins of the report leave {local.n_free_directions} directions free; the densities were fitted to "
-            "finer cells, which determine more."
-        ]
-    return [f"No other model nearby has the same {known}; one further away is not excluded."]
-
-
-def _cause_notes(problem: Problem, local: LocalIdentifiability, free: dict[str, int]) -> list[str]:
-    """Note that blames the sizes or this very model for free directions."""
-    if problem.is_generic or problem.drawn is None:
-        return []
-    usual = local_identifiability(*problem.drawn, known=problem.known).n_free_directions
-    if usual == local.n_free_directions:
-        if "counting" in free:
-            return []
-        return ["Almost every model of these sizes has as many: use fewer components, more bins or more variables."]
-    if usual:
-        return [f"Almost every model of these sizes has {usual} free directions; this one is special and has more."]
-    known = "" if {"distinct", "weights"} & set(free) else " to first order; a small change of it may be unique"
-    return [f"Almost every model of these sizes is locally unique; this one is a special point{known}."]
+    if more := len(pairs) - len(shown):
+        others = "more " if shown else ""
+        are = "pairs of components are" if more > 1 else "pair of components is"
+        notes.append(f"{more} {others}{are} nearly parallel in some variable.")
+    known = {pair.components for pair in pairs if pair.is_near_degenerate}
+    alike = [pair for pair in problem.alike if pair.components not in known]
+    for pair in alike[:_SHOWN_PAIRS]:
+        r, s = pair.components
+        but = " but " * bool(pair.apart) + " and ".join(clip_names([problem.names[n]]) for n in pair.apart)
+        notes.append(f"Samples do not tell components {r} and {s} apart in any variable{but}: see rivals.")
+    if len(alike) > _SHOWN_PAIRS:
+        notes.append(f"{len(alike) - _SHOWN_PAIRS} more pairs of components are hardly told apart likewise.")
+    return notes

@@ -1,4 +1,4 @@
-"""Can the answer be trusted? Every criterion of uniqueness, on one model or on sizes alone, as one table."""
+"""Can the answer be trusted? Every criterion of uniqueness, on one model or on sizes alone, as one table; warnings."""
 
 from __future__ import annotations
 
@@ -8,28 +8,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
+from tensorly_smp._support.checks import is_integer
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import html_summary, shown
 from tensorly_smp.decomposition.solution import CoupledSolution, plain_coordinate
-from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
-from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.alike import describe_alike
-from tensorly_smp.identifiability.criteria import Criteria, apply_criteria
-from tensorly_smp.identifiability.issues import PARALLEL_COSINE, ComponentPair, describe_pair
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
+from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
+from tensorly_smp.identifiability.criteria import GENERIC, OPEN, UNIQUE, ReportLine, apply_criteria
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
-from tensorly_smp.identifiability.known import Known
-from tensorly_smp.identifiability.problem import Problem, read_problem
-from tensorly_smp.identifiability.stacked import StackedFactor
-from tensorly_smp.identifiability.verdict import GENERIC, OPEN, UNIQUE, ReportLine
+from tensorly_smp.identifiability.likeness import (
+    PARALLEL_COSINE,
+    ComponentPair,
+    clip_names,
+    describe_pair,
+    nearly_parallel_pairs,
+)
+from tensorly_smp.identifiability.problem import (
+    KnownMarginals,
+    KnownName,
+    n_parameters,
+    read_problem,
+    variable_names,
+)
+from tensorly_smp.identifiability.ranks import StackedFactor, complete_partitions
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.partition import Partition
+from tensorly_smp.marginals.triples import resolve_triples
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-_SHOWN_PAIRS = 5
+# Pairs, groups and patterns of a warning.
+_WARNED = 3
 #: Characters of a line of the printed report, and of the columns of its table, two blanks apart.
 _WIDTH = 100
 _COLUMNS = {"Criterion": 25, "Found": 29, "Required": 16, "Verdict": 17, "Ref.": 5}
@@ -52,7 +67,7 @@ class IdentifiabilityReport:
         nothing by itself.
     notes : tuple of str
         What the numbers mean for this model: cause of free directions, nearly parallel components, what was left out.
-    known : Known
+    known : KnownMarginals
         The distributions that are known: triples or whole samples; ``known.name`` is "triples" or "samples".
     partition : Partition
         The three sets of variables whose stacked factors were looked at.
@@ -93,7 +108,7 @@ class IdentifiabilityReport:
     verdict: str
     lines: tuple[ReportLine, ...]
     notes: tuple[str, ...]
-    known: Known
+    known: KnownMarginals
     partition: Partition
     stacked: tuple[StackedFactor, StackedFactor, StackedFactor]
     grouping: Partition | None
@@ -243,7 +258,11 @@ class IdentifiabilityReport:
             "variable": plain_coordinate(self.variables),
         }
         if not self.from_sizes:
-            data["n_nearly_parallel"] = (("component", "other_component"), self._pair_counts())
+            counts = np.diag(np.full(self.rank, len(self.n_bins)))
+            for pair in self.pairs:
+                r, s = pair.components
+                counts[r, s] = counts[s, r] = len(pair.near)
+            data["n_nearly_parallel"] = (("component", "other_component"), counts)
             coords |= {"component": np.arange(self.rank), "other_component": np.arange(self.rank)}
         if self.local is not None and self.local.n_parameters:
             data["singular_values"] = ("parameter", np.array(self.local.singular_values))
@@ -297,13 +316,6 @@ class IdentifiabilityReport:
         plural = "" if self.rank == 1 else "s"
         return f"{self.rank} component{plural} of {len(self.n_bins)} variables with {sizes} bins"
 
-    def _pair_counts(self) -> np.ndarray:
-        counts = np.diag(np.full(self.rank, len(self.n_bins)))
-        for pair in self.pairs:
-            r, s = pair.components
-            counts[r, s] = counts[s, r] = len(pair.near)
-        return counts
-
 
 def check_identifiability(
     subject: CoupledSolution | MixtureFactors | Marginals | xr.Dataset | int | None = None,
@@ -349,7 +361,8 @@ def check_identifiability(
         With ``known="samples"``, the variables that are observed together. Default: those recorded by a fit to samples
         with missing entries, else all.
     parallel_cosine : float
-        Two columns are called nearly parallel if their cosine is above it.
+        Two columns are called nearly parallel if their affinity, sum_i sqrt(p_i q_i), is above its square root: that is
+        the affinity of two Gaussians of one variance whose densities have this cosine.
     max_parameters : int
         The Jacobian is left out if the model has more free parameters than this; its time grows with the third power.
         It is left out beyond 8000 parameters or 300 variables too.
@@ -374,8 +387,8 @@ def check_identifiability(
 
     Notes
     -----
-    "unique": Kruskal's condition, or that of Leurgans, which is a special case, holds at these very factors; or zeros
-    of the factors leave no choice. Always up to the order of the components, and among models with as many components.
+    "unique": Kruskal's condition, or that of Leurgans, which is a special case, holds at these very factors.
+    Always up to the order of the components, and among models with as many components.
     "unique for almost every model": the rank is within a bound that holds for all models of these sizes but a set of
     measure zero. That proves nothing of the model at hand, and is withdrawn where ranks of its factors are unusual.
     "not identifiable: k free directions": the Jacobian has k columns too many, so that to first order the model can
@@ -386,8 +399,8 @@ def check_identifiability(
     Where lines disagree the order of evidence decides: a proof at these factors, a proof of non-uniqueness, a rank
     computed with rounding, a statement about almost every model. Lines that are outranked lose their verdict.
 
-    Directions are counted for factors of any sign: one counts as free even if it leads out of the non-negative factors,
-    unless zeros are found to force the factors.
+    Directions are counted for factors of any sign: one counts as free even if it leads out of the non-negative factors.
+    Where some factors are zero, the verdict holds up to signs.
     Verdicts do not depend on the order of components, bins and variables; with more than 8 variables, or some triples
     only, and components that are alike in many variables, not all partitions are tried, so that a proof may be missed.
 
@@ -419,38 +432,9 @@ def check_identifiability(
     """
     given = known, partition, triples, patterns
     problem = read_problem(subject, (n_variables, n_bins, rank), given, parallel_cosine, max_parameters, random_state)
-    return _assemble(problem, apply_criteria(problem))
-
-
-_SCOPE = (
-    "All this takes the model for granted, independence within components included (check_independence tests that). It "
-    "is about exact distributions: whether other factors have the same ones. It says neither how many components there "
-    "are nor how far sampling noise moves them (model.bootstrap does)."
-)
-
-
-def _assemble(problem: Problem, criteria: Criteria) -> IdentifiabilityReport:
-    stacked = criteria.at_factors
-    grouped = criteria.at_groups
     return IdentifiabilityReport(
-        verdict=criteria.verdict,
-        lines=criteria.lines,
-        notes=(
-            *criteria.notes,
-            *_pair_notes(problem, criteria),
-            *_alike_notes(problem, criteria),
-            *problem.rivals,
-            *([] if problem.is_generic else [_SCOPE]),
-        ),
+        **apply_criteria(problem),
         known=problem.known,
-        partition=stacked.partition,
-        stacked=stacked.stacked,
-        grouping=None if grouped is None else grouped.partition,
-        products=() if grouped is None else grouped.stacked,
-        max_ranks=criteria.max_ranks,
-        pairs=criteria.pairs,
-        local=criteria.local,
-        n_free_directions=criteria.n_free_directions,
         rank=problem.rank,
         n_bins=problem.n_bins,
         variables=problem.names,
@@ -460,32 +444,137 @@ def _assemble(problem: Problem, criteria: Criteria) -> IdentifiabilityReport:
     )
 
 
-def _pair_notes(problem: Problem, criteria: Criteria) -> list[str]:
-    """Pairs that are alike in most variables, by name, and how many more there are."""
-    pairs = criteria.pairs
-    shown = [pair for pair in pairs if pair.is_near_degenerate or 2 * len(pair.near) >= len(problem.n_bins)]
-    shown = shown[:_SHOWN_PAIRS]
-    is_unique = criteria.verdict == UNIQUE
-    notes = [
-        describe_pair(pair, problem.names, range(problem.rank), not (is_unique and pair.is_degenerate))
-        for pair in shown
+def identifiability_issues(
+    factors: MixtureFactors,
+    triples: str | int | Iterable[Sequence[int]] = "all",
+    fine: Sequence[np.ndarray] | None = None,
+    *,
+    known: KnownName = "triples",
+    patterns: Any = None,
+) -> list[str]:
+    """Sentences that a fit should warn with, found in milliseconds: no proofs, and no Jacobian.
+
+    Parameters
+    ----------
+    factors : MixtureFactors
+        At least three variables of at least two bins.
+    triples : "all", int or list of (j, k, l)
+        The triples that were fitted; of a number of random ones, only the number is known here and they are not
+        looked at.
+    fine : sequence of ndarray (n_cells, rank), optional
+        Probabilities of the cells of every variable by which components are to be compared, where densities have been
+        fitted to more than the bins; by default those of the bins. Columns sum to one; numbers of cells may differ.
+    known : {"triples", "samples"}
+        With "samples", the sizes are judged by what whole samples determine, in the fine cells if these are given.
+    patterns : array_like of bool (n_patterns, n_variables), optional
+        With "samples", variables that are observed together; default: all.
+
+    Returns
+    -------
+    list of str
+        A sentence each; empty if there is nothing to say. The rank is above what the numbers of variables and bins
+        allow, no triple or sample links some variables with the others, or two components (of more than 1e-6 weight)
+        are nearly equal in all but at most two variables.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        No MixtureFactors, fewer than three variables or two bins, triples out of range, fine cells of other variables
+        or components.
+
+    See Also
+    --------
+    check_identifiability : The whole report.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> rng = np.random.default_rng(0)
+    >>> factors = smp.MixtureFactors(np.full(3, 1 / 3), [rng.dirichlet(np.ones(2), 3).T for _ in range(3)])
+    >>> print(identifiability_issues(factors)[0])
+    The model has 11 free parameters, more than the 7 independent probabilities of the histograms: at least 4 directions
+    stay free. Use fewer components or more bins.
+    """
+    if not isinstance(factors, MixtureFactors):
+        raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors.")
+    model = factors.to_numpy()
+    names = variable_names(model)
+    chosen = None
+    if not isinstance(triples, str) and not is_integer(triples):
+        chosen = resolve_triples(triples, model.n_variables)
+    elif triples != "all" and isinstance(triples, str):
+        raise InvalidInputError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
+    tables = model.factors if fine is None else fine
+    shapes = [np.shape(a) for a in tables]
+    if len(tables) != model.n_variables or any(shape[1:] != (model.rank,) for shape in shapes):
+        raise InvalidInputError(
+            f"fine has arrays of shapes {shapes}; expected {model.n_variables}, each (n_cells, {model.rank})."
+        )
+    is_joint = known == "samples"
+    data = KnownMarginals.of_triples(model.n_variables, chosen)
+    if is_joint:
+        data = KnownMarginals.of_samples(model.n_variables, patterns)
+    sizes = [len(cells) for cells in tables] if is_joint else model.n_bins
+    issues = [*_size_issues(sizes, model.rank, data), *_link_issues(names, data.margins or ())]
+    numbers = np.flatnonzero(model.weights >= EMPTY_WEIGHT)
+    pairs = [p for p in nearly_parallel_pairs([a[:, numbers] for a in tables]) if p.is_near_degenerate]
+    issues += [describe_pair(pair, names, numbers) for pair in pairs[:_WARNED]]
+    if len(pairs) > _WARNED:
+        issues.append(f"{len(pairs) - _WARNED} more pairs of components are nearly equal likewise.")
+    return issues
+
+
+def _link_issues(names: Sequence[Hashable], known: Sequence[tuple[int, ...]]) -> list[str]:
+    """Groups of variables never known together: components of one are matched to those of another by weight alone."""
+    if not known or any(len(some) == len(names) for some in known):
+        return []
+    pairs = np.array([(some[0], other) for some in known for other in some[1:]]).reshape(-1, 2)
+    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(names),) * 2)
+    n_groups, group = connected_components(links, directed=False)
+    if n_groups == 1:
+        return []
+    groups = [[name for n, name in enumerate(names) if group[n] == g] for g in range(min(n_groups, _WARNED))]
+    listed = "; ".join(clip_names(members) for members in groups)
+    more = "; ..." if n_groups > _WARNED else ""
+    return [
+        f"The variables fall into {n_groups} groups that no histogram links ({listed}{more}): which component of one "
+        "goes with which of another is known from their weights alone. Add samples, or triples, across the groups."
     ]
-    more = len(pairs) - len(shown)
-    if more:
-        others = "more " if shown else ""
-        are = "pairs of components are" if more > 1 else "pair of components is"
-        notes.append(f"{more} {others}{are} nearly parallel in some variable.")
-    return notes
 
 
-def _alike_notes(problem: Problem, criteria: Criteria) -> list[str]:
-    """Pairs that samples tell apart in two variables at most, if the exact densities say nothing of them."""
-    known = {pair.components for pair in criteria.pairs if pair.is_near_degenerate}
-    found = [pair for pair in problem.alike if pair.components not in known]
-    notes = [describe_alike(pair, problem.names) for pair in found[:_SHOWN_PAIRS]]
-    if len(found) > _SHOWN_PAIRS:
-        notes.append(f"{len(found) - _SHOWN_PAIRS} more pairs of components are hardly told apart likewise.")
-    return notes
+def _size_issues(sizes: Sequence[int], rank: int, known: KnownMarginals) -> list[str]:
+    """A sentence about sizes that determine too little, or none; counting first, since it is certain."""
+    n_together = len(known.patterns[0]) if known.is_joint else known.n_variables
+    quick: Criterion = "joint" if known.is_joint else "kruskal"
+    is_usable = n_together >= 3 if known.is_joint else known.triples is None
+    # Quick, and a lower bound: the smallest number of bins for every variable.
+    if is_usable and rank <= max_identifiable_rank(n_together, min(sizes), quick):
+        return []
+    of, more = ("whole samples", "variables") if known.is_joint else ("the histograms", "bins")
+    wanted = n_parameters(sizes, rank)
+    found = known.n_independent_cells(sizes)
+    if wanted > found:
+        return [
+            f"The model has {wanted} free parameters, more than the {found} independent probabilities of {of}: at "
+            f"least {wanted - found} directions stay free. Use fewer components or more {more}."
+        ]
+    if known.is_joint:
+        patterns = [[sizes[n] for n in pattern] for pattern in known.patterns[:_WARNED] if len(pattern) >= 3]
+        bound = max((max_identifiable_rank(len(inside), inside, "joint") for inside in patterns), default=1)
+    else:
+        partitions: list[Any] = [None]
+        if known.triples is not None:
+            partitions = complete_partitions(known.triples, known.n_variables, n_seeds=10)
+        criteria: tuple[Criterion, ...] = ("kruskal", "generic")
+        bound = max(max_identifiable_rank(known.n_variables, sizes, c, p) for c in criteria for p in partitions)
+    if rank <= bound:
+        return []
+    return [
+        f"{rank} components are more than {bound}, up to which almost every model of "
+        f"{'whole samples of ' * known.is_joint}these numbers of variables and bins is guaranteed by theorems to be "
+        f"unique. Use fewer components or more {more}, or see check_identifiability."
+    ]
 
 
 def _cells(line: ReportLine) -> tuple[str, str, str, str]:

@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp.exceptions import InvalidTypeError
+from tensorly_smp.identifiability.criteria import GENERIC, UNIQUE
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.identifiability.verdict import GENERIC, UNIQUE
 from tensorly_smp.plotting.style import BLUE, ORANGE, integer_ticks, log_ticks, panels, plain_frame, require_dataset
 from tensorly_smp.plotting.subject import MIXTURES, read_subject
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from tensorly_smp.identifiability.alike import separations
+from tensorly_smp.identifiability.likeness import separations
 from tensorly_smp.likelihood.em import SmoothFit
 from tensorly_smp.likelihood.steps import CellSamples, log_joint
 from tensorly_smp.search.moves import split_components

@@ -127,6 +127,16 @@ def test_given_partition():
     assert max_identifiable_rank(6, 5, "paper-generic", thirds) == max_identifiable_rank(6, 5, "paper-generic")
 
 
+@pytest.mark.parametrize("criterion", [*CORRECTED, "joint"])
+def test_constants_change_nothing(criterion):
+    rank = max_identifiable_rank(4, [4, 8, 5, 9], criterion)
+    assert max_identifiable_rank(6, [4, 1, 8, 5, 1, 9], criterion) == rank > 1
+    partition = best_partition(6, [4, 1, 8, 5, 1, 9], criterion)
+    assert max_identifiable_rank(6, [4, 1, 8, 5, 1, 9], criterion, partition) == rank
+    assert max_identifiable_rank(4, [8, 1, 1, 8], criterion) == 1
+    assert max_identifiable_rank(3, [8, 1, 8], criterion, [[0], [1], [2]]) == 1
+
+
 def test_large_unequal_bins_use_their_bins_in_full():
     n_bins = np.random.default_rng(0).integers(2, 60, 1000).tolist()
     total = sum(n_bins) - len(n_bins)
@@ -163,7 +173,7 @@ def test_no_number_of_bins_is_enough():
     ("arguments", "error", "message"),
     [
         ((2, 5), InvalidInputError, "at least 3"),
-        ((3, 1), InvalidInputError, "at least 2"),
+        ((3, 0), InvalidInputError, "at least 1"),
         ((3, [4, 5]), InvalidInputError, "2 entries for 3"),
         ((3, 4.0), InvalidTypeError, "n_bins"),
         ((3, [4, 4, 4.5]), InvalidTypeError, "n_bins is 4.5"),

@@ -9,14 +9,9 @@ from scipy import stats
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.issues import (
-    PARALLEL_COSINE,
-    clip_names,
-    identifiability_issues,
-    n_parameters,
-    nearly_parallel_pairs,
-)
-from tensorly_smp.identifiability.known import n_independent_cells, symmetric_sums
+from tensorly_smp.identifiability.likeness import PARALLEL_COSINE
+from tensorly_smp.identifiability.problem import n_independent_cells, n_parameters, symmetric_sums
+from tensorly_smp.identifiability.report import identifiability_issues
 from tensorly_smp.marginals.triples import all_triples
 
 
@@ -49,17 +44,6 @@ def test_counts():
     assert n_parameters([2, 2, 2], 3) == 2 + 9
     assert n_independent_cells([2, 2, 2]) == 7
     assert symmetric_sums([2, 3, 5]) == (10, 31, 30)
-
-
-def test_pairs():
-    model = nearly_equal(random_model([6] * 5, 4), 1, 3, [0, 2])
-    model = nearly_equal(model, 0, 2, [4], share=0.0)
-    first, second = nearly_parallel_pairs(model.factors)[:2]
-    assert (first.components, first.near, first.equal) == ((1, 3), (0, 2), ())
-    assert (second.components, second.near, second.equal) == ((0, 2), (4,), (4,))
-    assert not first.is_near_degenerate
-    assert first.n_free_directions(model.n_bins) == second.n_free_directions(model.n_bins) == 0
-    assert nearly_parallel_pairs([a[:, :1] for a in model.factors]) == ()
 
 
 def test_nothing_to_say():
@@ -115,12 +99,6 @@ def test_cheap():
         identifiability_issues(model)
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 0.1
-
-
-def test_long_lists_of_names_are_clipped():
-    assert clip_names(["a", 7, "b\nc"]) == "a, 7, b c"
-    assert clip_names([f"x{n}" for n in range(100)], 21) == "x0, x1, x2, ... (100)"
-    assert len(clip_names(["y" * 500])) <= 40
 
 
 @pytest.mark.parametrize(

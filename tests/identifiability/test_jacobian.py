@@ -14,7 +14,10 @@ from tensorly_smp.identifiability.jacobian import (
     orthogonal_basis,
     zero_sum_basis,
 )
-from tensorly_smp.identifiability.known import Known
+from tensorly_smp.identifiability.problem import KnownMarginals
+
+of_triples = KnownMarginals.of_triples
+of_samples = KnownMarginals.of_samples
 
 
 def random_model(n_bins, rank, seed=0):
@@ -52,13 +55,17 @@ def problems(draw):
     known = draw(st.sampled_from(["triples", "some triples", "samples", "patterns"]))
     if known == "some triples":
         chosen = draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
-        return weights, factors, Known.of_triples(len(n_bins), np.array(chosen))
+        return weights, factors, of_triples(len(n_bins), np.array(chosen))
     if known == "patterns":
         observed = np.array(draw(st.lists(st.lists(st.booleans(), min_size=len(n_bins), max_size=len(n_bins)),
                                           min_size=1, max_size=4)))  # fmt: skip
         observed[0] |= ~observed.any(axis=0)
-        return weights, factors, Known.of_samples(len(n_bins), observed)
-    return weights, factors, (Known.of_triples if known == "triples" else Known.of_samples)(len(n_bins))
+        return weights, factors, of_samples(len(n_bins), observed)
+    return (
+        weights,
+        factors,
+        (of_triples if known == "triples" else of_samples)(len(n_bins)),
+    )
 
 
 @settings(deadline=None, max_examples=60)
@@ -87,7 +94,7 @@ def test_gram_matrix_and_matrix_and_changes_agree(problem):
 
 def test_triples_one_by_one_or_all_at_once(monkeypatch):
     weights, factors = random_model([3, 2, 4, 2, 3], 3)
-    scaled = ScaledJacobian(weights, factors, Known.of_triples(5))
+    scaled = ScaledJacobian(weights, factors, of_triples(5))
     directions = np.random.default_rng(0).normal(size=(scaled.n_parameters, 4))
     listed = scaled.change(directions)
     monkeypatch.setattr(jacobian, "_LISTED_TRIPLES", 0)
@@ -101,7 +108,7 @@ def test_triples_one_by_one_or_all_at_once(monkeypatch):
     [(3, 3, 3, 20, 20), (3, 3, 4, 25, 27), (4, 3, 8, 64, 71), (5, 2, 5, 25, 29), (5, 3, 9, 98, 98), (3, 2, 3, 7, 11)],
 )
 def test_known_ranks(n_variables, n_bins, rank, found, n_parameters, method):
-    report = local_identifiability(*random_model([n_bins] * n_variables, rank), Known.of_triples(n_variables), method)
+    report = local_identifiability(*random_model([n_bins] * n_variables, rank), of_triples(n_variables), method)
     assert (report.rank, report.n_parameters) == (found, n_parameters)
     assert report.n_free_directions == n_parameters - found
 
@@ -109,11 +116,16 @@ def test_known_ranks(n_variables, n_bins, rank, found, n_parameters, method):
 @pytest.mark.parametrize(("n_variables", "rank", "free"), [(3, 2, 0), (4, 3, 1), (5, 5, 0), (9, 14, 0), (3, 3, 4)])
 def test_whole_samples_of_binary_items(n_variables, rank, free):
     model = random_model([2] * n_variables, rank)
-    assert local_identifiability(*model, known=Known.of_samples(n_variables)).n_free_directions == free
+    assert local_identifiability(*model, known=of_samples(n_variables)).n_free_directions == free
 
 
 @settings(deadline=None, max_examples=30)
-@given(sizes, st.integers(1, 4), st.integers(0, 100), st.sampled_from([Known.of_triples, Known.of_samples]))
+@given(
+    sizes,
+    st.integers(1, 4),
+    st.integers(0, 100),
+    st.sampled_from([of_triples, of_samples]),
+)
 def test_order_of_components_bins_and_variables_does_not_matter(n_bins, rank, seed, known):
     weights, factors = random_model(n_bins, rank, seed)
     rng = np.random.default_rng(seed)
@@ -128,7 +140,12 @@ def test_order_of_components_bins_and_variables_does_not_matter(n_bins, rank, se
 
 
 @settings(deadline=None, max_examples=30)
-@given(sizes, st.integers(1, 4), st.integers(0, 100), st.sampled_from([Known.of_triples, Known.of_samples]))
+@given(
+    sizes,
+    st.integers(1, 4),
+    st.integers(0, 100),
+    st.sampled_from([of_triples, of_samples]),
+)
 def test_both_methods_agree(n_bins, rank, seed, known):
     model, known = random_model(n_bins, rank, seed), known(len(n_bins))
     svd, gram = (local_identifiability(*model, method=method, known=known) for method in ("svd", "gram"))
@@ -136,7 +153,7 @@ def test_both_methods_agree(n_bins, rank, seed, known):
     assert gram.rank == svd.rank
 
 
-@pytest.mark.parametrize("known", [Known.of_triples(10), Known.of_samples(10)])
+@pytest.mark.parametrize("known", [of_triples(10), of_samples(10)])
 def test_a_small_weight_frees_nothing(known):
     _, factors = random_model([12] * 10, 8)
     weights = np.array([1e-6, *np.full(7, (1 - 1e-6) / 7)])
@@ -146,7 +163,7 @@ def test_a_small_weight_frees_nothing(known):
     assert found.singular_values[-1] > 0.01
 
 
-@pytest.mark.parametrize("known", [Known.of_triples(10), Known.of_samples(10)])
+@pytest.mark.parametrize("known", [of_triples(10), of_samples(10)])
 def test_small_eigenvalues_are_looked_at_again(known):
     weights, factors = random_model([12] * 10, 8)
     for n in range(2, 10):
@@ -167,14 +184,14 @@ def test_too_many_small_eigenvalues_stay_open(monkeypatch):
     weights, factors = random_model([4] * 4, 3)
     for factor in factors:
         factor[:, 1] = factor[:, 0]
-    found = local_identifiability(weights, factors, Known.of_triples(4), "gram")
+    found = local_identifiability(weights, factors, of_triples(4), "gram")
     assert not found.is_decided
     assert found.n_free_directions == 13
 
 
 def test_hundreds_of_variables_underflow_nowhere():
     weights, factors = random_model([2] * 400, 3)
-    known = Known.of_samples(400)
+    known = of_samples(400)
     assert local_identifiability(weights, factors, known=known).n_free_directions == 0
     for factor in factors[:-2]:
         factor[:, 1] = factor[:, 0]
@@ -184,29 +201,29 @@ def test_hundreds_of_variables_underflow_nowhere():
 @pytest.mark.parametrize("method", ["svd", "gram"])
 def test_variables_of_one_bin_tell_nothing(method):
     for seed in range(20):  # the differences of equal numbers are rounding errors, whatever is largest among them
-        found = local_identifiability(*random_model([1] * 4, 3, seed), Known.of_triples(4), method)
+        found = local_identifiability(*random_model([1] * 4, 3, seed), of_triples(4), method)
         assert found.n_free_directions == found.n_parameters == 2
 
 
 def test_equal_components_and_empty_ones_are_free():
     weights, factors = random_model([4] * 4, 3)
-    assert local_identifiability(weights, factors, Known.of_triples(4)).n_free_directions == 0
+    assert local_identifiability(weights, factors, of_triples(4)).n_free_directions == 0
     for factor in factors:
         factor[:, 1] = factor[:, 0]
     # Two equal components share their weight at will, and may part in opposite directions.
-    assert local_identifiability(weights, factors, Known.of_triples(4)).n_free_directions >= 1 + 4 * 3
+    assert local_identifiability(weights, factors, of_triples(4)).n_free_directions >= 1 + 4 * 3
     weights, factors = random_model([4] * 4, 3)
     weights = np.array([0.5, 0.5, 0.0])
-    assert local_identifiability(weights, factors, Known.of_triples(4)).n_free_directions == 4 * 3
+    assert local_identifiability(weights, factors, of_triples(4)).n_free_directions == 4 * 3
 
 
 def test_unseen_variable_is_free():
     model = random_model([3, 3, 3, 3], 2)
-    report = local_identifiability(*model, Known.of_triples(4, np.array([(0, 1, 2)])))
+    report = local_identifiability(*model, of_triples(4, np.array([(0, 1, 2)])))
     assert report.n_free_directions == 2 * 2
 
 
-@pytest.mark.parametrize("known", [Known.of_triples(10), Known.of_samples(10)])
+@pytest.mark.parametrize("known", [of_triples(10), of_samples(10)])
 def test_affordable_at_the_papers_size(known):
     report = local_identifiability(*random_model([15] * 10, 10), known=known)
     assert report.method == "gram"
@@ -214,7 +231,7 @@ def test_affordable_at_the_papers_size(known):
 
 
 def test_one_component_of_constants_has_no_parameters():
-    report = local_identifiability(np.ones(1), [np.ones((1, 1))] * 3, Known.of_triples(3))
+    report = local_identifiability(np.ones(1), [np.ones((1, 1))] * 3, of_triples(3))
     assert report.n_parameters == report.rank == report.n_free_directions == 0
 
 
@@ -236,4 +253,4 @@ def test_the_oracle_counts_what_paper_and_pencil_count():
 
 def test_too_many_parameters_are_refused():
     with pytest.raises(SizeLimitError, match="8000"):
-        local_identifiability(*random_model([30] * 30, 10), Known.of_triples(30))
+        local_identifiability(*random_model([30] * 30, 10), of_triples(30))

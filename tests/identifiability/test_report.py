@@ -10,7 +10,7 @@ from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.jacobian import local_identifiability
-from tensorly_smp.identifiability.known import Known
+from tensorly_smp.identifiability.problem import KnownMarginals
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.marginals.partition import Partition
 
@@ -78,10 +78,8 @@ def test_components_that_differ_in_two_variables_or_fewer(n_apart):
     # Different in one variable: only the mean of its columns is known. In two: a matrix of rank 2 to be factorized.
     expected = {0: 1 + 4 + 3 + 2 + 5 + 2, 1: 5, 2: 2, 3: 0}[n_apart]
     assert report["distinct"].verdict == (free(expected) if expected else "")
-    assert (
-        local_identifiability(model.weights, model.factors, Known.of_triples(len(model.factors))).n_free_directions
-        == expected
-    )
+    known = KnownMarginals.of_triples(model.n_variables)
+    assert local_identifiability(model.weights, model.factors, known).n_free_directions == expected
     assert report.verdict == (free(expected) if expected else UNIQUE)
     # Without the Jacobian the same number is a lower bound, or uniqueness is proved by Kruskal's condition.
     assert check_identifiability(model, max_parameters=0).verdict == report.verdict
@@ -164,6 +162,23 @@ def test_one_component_is_always_unique():
     ):
         assert report.verdict == UNIQUE
         assert report.is_locally_unique
+
+
+@pytest.mark.parametrize(
+    ("n_bins", "rank", "n_free"),
+    [
+        ([4, 3, 5, 1], 2, 0),
+        ([2, 2, 2, 1], 3, 11 - 7),
+        ([3, 3, 1, 1], 2, 2),  # a matrix of rank 2 has a two-dimensional family of factorizations
+        ([2, 1, 1, 1], 1, 0),
+    ],
+)
+@pytest.mark.parametrize("known", ["triples", "samples"])
+def test_constants_tell_nothing(n_bins, rank, n_free, known):
+    at_model = check_identifiability(random_model(n_bins, rank), known=known)
+    from_sizes = check_identifiability(n_bins=n_bins, rank=rank, known=known)
+    assert at_model.n_free_directions == from_sizes.n_free_directions == n_free
+    assert at_model.verdict == (free(n_free) if n_free else UNIQUE)
 
 
 sizes = st.lists(st.integers(2, 4), min_size=3, max_size=6)
@@ -413,11 +428,10 @@ def test_report_is_frozen():
         ({"n_variables": 3, "n_bins": 3, "rank": 2, "patterns": [1, 1, 1]}, InvalidInputError, "patterns has shape"),
         ({"subject": random_model([3] * 3, 2), "rank": 2}, InvalidInputError, "Both"),
         ({"subject": random_model([3] * 2, 2)}, InvalidInputError, "at least 3"),
-        ({"subject": MixtureFactors(np.ones(1), [np.ones((1, 1))] * 3)}, InvalidInputError, "n_bins is 1"),
         ({"subject": xr.Dataset()}, InvalidInputError, "lacks"),
         ({"n_variables": 3, "n_bins": 2}, InvalidInputError, "max_identifiable_rank"),
         ({"n_variables": 2, "n_bins": 2, "rank": 2}, InvalidInputError, "n_variables is 2"),
-        ({"n_variables": 3, "n_bins": 1, "rank": 2}, InvalidInputError, "n_bins is 1"),
+        ({"n_variables": 3, "n_bins": 0, "rank": 2}, InvalidInputError, "n_bins is 0"),
         ({"n_variables": 3, "n_bins": 3, "rank": 0}, InvalidInputError, "rank is 0"),
         ({"n_variables": 4, "n_bins": [3, 3, 3], "rank": 2}, InvalidInputError, "3 entries for 4"),
         ({"n_bins": 3, "rank": 2}, InvalidInputError, "pass n_variables"),

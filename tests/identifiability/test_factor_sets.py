@@ -5,16 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorly_smp.identifiability.known import Known
-from tensorly_smp.identifiability.kruskal import kruskal_rank
-from tensorly_smp.identifiability.stacked import (
-    FactorProducts,
-    FactorStacks,
-    GenericProducts,
-    GenericStacks,
-    GroupingSearch,
-)
-from tensorly_smp.identifiability.sweeps import product_core
+from tensorly_smp.identifiability.problem import KnownMarginals
+from tensorly_smp.identifiability.ranks import FactorSets, kruskal_rank, product_core
 from tensorly_smp.marginals.partition import Partition
 
 
@@ -23,6 +15,11 @@ def khatri_rao(factors):
     for factor in factors[1:]:
         product = np.stack([np.kron(product[:, r], factor[:, r]) for r in range(factor.shape[1])], axis=1)
     return product
+
+
+def sets_of(factors, known=None, **options):
+    known = known or KnownMarginals.of_samples(len(factors))
+    return FactorSets([len(factor) for factor in factors], factors[0].shape[1], factors, known, **options)
 
 
 @st.composite
@@ -45,9 +42,9 @@ def factors(draw):
 @given(factors(), st.sampled_from([1e-9, 0.05, 0.3]))
 def test_products_and_stacks_have_the_ranks_of_the_matrices(found, tolerance):
     everything = range(len(found))
-    for way, matrix in ((FactorProducts, khatri_rao(found)), (FactorStacks, np.concatenate(found))):
+    for are_products, matrix in ((True, khatri_rao(found)), (False, np.concatenate(found))):
         unit = matrix / np.linalg.norm(matrix, axis=0)
-        described = way(found, tolerance).describe(everything, 20_000)
+        described = sets_of(found, are_products=are_products, tolerance=tolerance).describe(everything, 20_000)
         values = np.linalg.svd(unit, compute_uv=False)
         assert described.rank == (values > tolerance).sum()
         assert described.k_rank == kruskal_rank(unit, tolerance)
@@ -67,8 +64,9 @@ def test_usual_ranks_are_those_of_random_factors():
     rng = np.random.default_rng(0)
     n_bins, rank = [2, 3, 2, 4], 9
     found = [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
-    for way, generic in ((FactorStacks, GenericStacks), (FactorProducts, GenericProducts)):
-        model, sizes = way(found), generic(n_bins, rank)
+    for are_products in (True, False):
+        model = sets_of(found, are_products=are_products)
+        sizes = FactorSets(n_bins, rank, None, model.known, are_products=are_products, is_generic=True)
         for variables in ((0,), (0, 1), (1, 3), (0, 1, 2, 3)):
             usual = sizes.describe(variables)
             assert model.usual_rank(variables) == usual.rank == usual.k_rank
@@ -79,25 +77,25 @@ def test_usual_ranks_are_those_of_random_factors():
 def test_k_rank_beyond_the_budget_is_bounded_by_those_of_the_factors():
     rng = np.random.default_rng(0)
     found = [rng.dirichlet(np.ones(4), size=40).T for _ in range(2)]
-    described = FactorProducts(found).describe((0, 1), 0)
+    described = sets_of(found, are_products=True).describe((0, 1), 0)
     assert described.rank == 16
     assert not described.k_rank.is_exact
     assert 1 <= described.k_rank <= 16
     # Small budgets still find the k-ranks of few rows, and their sum.
-    assert FactorProducts(found).describe((0, 1), 100_000).k_rank >= 4 + 4 - 1
+    assert sets_of(found, are_products=True).describe((0, 1), 100_000).k_rank >= 4 + 4 - 1
 
 
 def test_a_thousand_variables_neither_underflow_nor_take_long():
     rng = np.random.default_rng(0)
     found = [rng.dirichlet(np.ones(15), size=10).T for _ in range(1000)]
-    described = FactorProducts(found).describe(range(1000))
+    described = sets_of(found, are_products=True).describe(range(1000))
     assert described.rank == described.k_rank == 10
     assert described.condition == pytest.approx(1.0)
     for factor in found[1:]:
         factor[:, 1] = factor[:, 0]
-    described = FactorProducts(found).describe(range(1000))
+    described = sets_of(found, are_products=True).describe(range(1000))
     assert described.rank == 10
-    assert FactorProducts(found).describe(range(1, 1000)).rank == 9
+    assert sets_of(found, are_products=True).describe(range(1, 1000)).rank == 9
 
 
 def test_groups_inside_one_pattern_and_variables_that_follow():
@@ -105,8 +103,7 @@ def test_groups_inside_one_pattern_and_variables_that_follow():
     found = [rng.dirichlet(np.ones(3), size=3).T for _ in range(5)]
 
     def search(observed):
-        known = Known.of_samples(5, np.array(observed))
-        return GroupingSearch([3] * 5, 3, FactorProducts(found), found, known)
+        return sets_of(found, KnownMarginals.of_samples(5, np.array(observed)), are_products=True)
 
     groups = Partition((0,), (1,), (2,))
     linked = search([[1, 1, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 1, 1]]).model(groups)

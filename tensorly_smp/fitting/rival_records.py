@@ -1,4 +1,4 @@
-"""Rivals in the Dataset of a fit: other solutions that may be as good, put in, taken out and described."""
+"""Rivals in the Dataset of a fit: other solutions that may be as good, put in and taken out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from scipy.optimize import linear_sum_assignment
 
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
-from tensorly_smp.identifiability.issues import clip_names
+from tensorly_smp.identifiability.likeness import affinity, rival_changes
+from tensorly_smp.identifiability.problem import describe_rivals, rival_tables
 from tensorly_smp.likelihood.comparison import adjusted_rand, contingency
 
 #: What a solution has of its own in a Dataset, as far as it has it; a rival's is called "rival_" and the name.
@@ -22,10 +23,6 @@ OWN_VARIABLES = (
 OWN_ATTRIBUTES = ("total_log_likelihood", "n_parameters", "n_passes", "n_sweeps", "status")
 #: Records of the solution that was chosen, which its rivals have not.
 _OF_BEST = ("log_likelihood", "round", "em_pass", "candidate_agreement")
-#: A cluster lies in another one if this share of it does, and is a part of it if it has this share of that one.
-_INSIDE, _PART = 0.7, 0.01
-#: Of the variables in which two components differ, those are named that have this share of the largest difference.
-_NAMED = 0.25
 _DESCRIBED = 2
 
 
@@ -149,16 +146,12 @@ def rival_dataset(dataset: xr.Dataset, k: int) -> xr.Dataset:
     )
 
 
-def describe_rivals(dataset: xr.Dataset, names: Sequence[Hashable]) -> list[str]:
-    """A sentence for each rival: how near it is, and which components are one there, or two."""
-    return [_described(dataset, k, names) for k in range(n_rivals(dataset))]
-
-
 def rivals_warning(dataset: xr.Dataset, names: Sequence[Hashable]) -> RivalSolutionsWarning | None:
     """The warning of a fit that has rivals; None if it has none."""
     if not (n := n_rivals(dataset)):
         return None
     sentences = describe_rivals(dataset, names)
+    differing = {v for k in range(n) for change in rival_changes(*rival_tables(dataset, k)) for v in change.variables}
     more = [] if n <= _DESCRIBED else [f"model.plot.rivals() and print(model.identifiability_) show all {n}."]
     solutions = "Another solution with other clusters is" if n == 1 else f"{n} other solutions with other clusters are"
     return RivalSolutionsWarning(
@@ -166,7 +159,7 @@ def rivals_warning(dataset: xr.Dataset, names: Sequence[Hashable]) -> RivalSolut
         + " ".join([*sentences[:_DESCRIBED], *more])
         + " model.rivals(k) is rival k as a model. Decide by what is known of the groups, ask for fewer components, or "
         "measure more variables in which the groups differ.",
-        variables=[names[n] for n in _all_variables(dataset)],
+        variables=[names[n] for n in sorted(differing)],
     )
 
 
@@ -176,83 +169,8 @@ def telling_variables(dataset: xr.Dataset, k: int) -> list[int]:
     First those in which components differ that are one in the other solution, then those in which components of the
     same number differ.
     """
-    first = [n for change in _changes(dataset, k) for n in change.variables]
-    own = _factors(dataset["factors"], dataset)
-    others = _factors(dataset["rival_factors"].isel(rival=k), dataset)
+    overlap, own, others = rival_tables(dataset, k)
+    first = [n for change in rival_changes(overlap, own, others) for n in change.variables]
     weights = dataset["weights"].values
-    apart = [
-        1.0 - float(np.sqrt(np.maximum(a * b, 0.0)).sum(axis=0) @ weights) for a, b in zip(own, others, strict=True)
-    ]
+    apart = [1.0 - float(affinity(a, b).diagonal() @ weights) for a, b in zip(own, others, strict=True)]
     return list(dict.fromkeys([*first, *np.argsort(-np.array(apart), kind="stable").tolist()]))
-
-
-def _described(dataset: xr.Dataset, k: int, names: Sequence[Hashable]) -> str:
-    """Sentence about one rival."""
-    below = -float(dataset["rival_criterion"][k])
-    agreement = float(dataset["rival_agreement"][k])
-    changes = [_change(change, names) for change in _changes(dataset, k)]
-    if len(changes) > 3:
-        changes = [*changes[:3], "..."]
-    what = "; ".join(changes) or "components share the samples in another way"
-    side = "below" if below >= 0 else "above"
-    return f"Rival {k} ({abs(below):.1f} nats {side}, adjusted Rand index {agreement:.2f}): {what}."
-
-
-@dataclass(frozen=True)
-class _Change:
-    """Components that are one in the other solution, and the variables in which they differ most."""
-
-    components: tuple[int, ...]
-    together: int
-    are_of_rival: bool
-    variables: tuple[int, ...]
-
-
-def _changes(dataset: xr.Dataset, k: int) -> list[_Change]:
-    """Components of this solution that are one in a rival, and components of the rival that are one in this."""
-    overlap = dataset["rival_overlap"].transpose("rival", "component", "rival_component").values[k]
-    own = _factors(dataset["factors"], dataset)
-    others = _factors(dataset["rival_factors"].isel(rival=k), dataset)
-    changes = []
-    for are_of_rival, table, factors in ((False, overlap, own), (True, overlap.T, others)):
-        sizes = np.maximum(table.sum(axis=1), 1e-300)
-        lies_in = np.where(table.max(axis=1) >= _INSIDE * sizes, table.argmax(axis=1), -1)
-        for whole in range(table.shape[1]):
-            share = table[:, whole] / max(table[:, whole].sum(), 1e-300)
-            (parts,) = np.nonzero((lies_in == whole) & (share >= _PART))
-            if len(parts) > 1:
-                changes.append(_Change(tuple(parts.tolist()), whole, are_of_rival, _apart(factors, parts)))
-    return changes
-
-
-def _factors(padded: xr.DataArray, dataset: xr.Dataset) -> list[np.ndarray]:
-    """Bin probabilities (n_bins, rank) of every variable."""
-    values = padded.transpose("variable", "bin", "component").values
-    return [a[:size] for a, size in zip(values, dataset["n_bins"].values.tolist(), strict=True)]
-
-
-def _apart(factors: Sequence[np.ndarray], components: np.ndarray) -> tuple[int, ...]:
-    """Variables in which some of the components differ most, by the affinity of their bins; the largest first."""
-    differences = np.empty(len(factors))
-    for n, a in enumerate(factors):
-        roots = np.sqrt(np.maximum(a[:, components], 0.0))
-        differences[n] = 1.0 - (roots.T @ roots).min()
-    named = np.flatnonzero(differences >= _NAMED * differences.max())
-    return tuple(named[np.argsort(-differences[named], kind="stable")].tolist())
-
-
-def _change(change: _Change, names: Sequence[Hashable]) -> str:
-    variables = clip_names([names[n] for n in change.variables])
-    listed = " and ".join([", ".join(map(str, change.components[:-1])), str(change.components[-1])])
-    if change.are_of_rival:
-        return f"component {change.together} is {_COUNTS.get(len(change.components), 'several')} (apart in {variables})"
-    return f"components {listed} are one (here apart in {variables})"
-
-
-_COUNTS = {2: "two", 3: "three", 4: "four"}
-
-
-def _all_variables(dataset: xr.Dataset) -> list[int]:
-    """Variables in which components that are one in another solution differ."""
-    found = {n for k in range(n_rivals(dataset)) for change in _changes(dataset, k) for n in change.variables}
-    return sorted(found)

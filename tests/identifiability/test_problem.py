@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import plain_jacobian
 
-from tensorly_smp.identifiability.known import Known, maximal_patterns, observed_patterns
+from tensorly_smp.identifiability.problem import KnownMarginals, maximal_patterns, observed_patterns
+
+of_triples = KnownMarginals.of_triples
+of_samples = KnownMarginals.of_samples
 
 
 @st.composite
@@ -34,29 +37,32 @@ def test_independent_cells_are_the_rank_of_many_components(observed, n_bins):
     rng = np.random.default_rng(0)
     rank = prod(n_bins)
     weights, factors = np.full(rank, 1 / rank), [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
-    known = Known.of_samples(4, observed)
+    known = of_samples(4, observed)
     reached = np.linalg.matrix_rank(plain_jacobian(weights, factors, known.margins), tol=1e-9)
     assert known.n_independent_cells(n_bins) == reached
 
 
 def test_many_patterns_give_an_upper_bound():
     observed = np.array([[n in some for n in range(7)] for some in combinations(range(7), 3)])
-    known = Known.of_samples(7, observed)
+    known = of_samples(7, observed)
     assert known.n_independent_cells([2] * 7) == min(35 * 7, 2**7 - 1)
-    assert known.n_independent_cells([2] * 7) >= Known.of_triples(7).n_independent_cells([2] * 7)
+    assert known.n_independent_cells([2] * 7) >= of_triples(7).n_independent_cells([2] * 7)
 
 
 @pytest.mark.parametrize(
     ("known", "words"),
     [
-        (Known.of_triples(3), "the triple known"),
-        (Known.of_triples(5), "all 10 triples known"),
-        (Known.of_triples(5, np.array([[0, 1, 2], [2, 3, 4]])), "2 of 10 triples known"),
-        (Known.of_samples(5), "whole samples known"),
-        (Known.of_samples(3, np.array([[True] * 3, [False, True, True]])), "whole samples known"),
-        (Known.of_samples(4, np.array([[1, 1, 1, 0], [0, 1, 1, 1]])), "samples known in 2 patterns of 3 variables"),
+        (of_triples(3), "the triple known"),
+        (of_triples(5), "all 10 triples known"),
+        (of_triples(5, np.array([[0, 1, 2], [2, 3, 4]])), "2 of 10 triples known"),
+        (of_samples(5), "whole samples known"),
+        (of_samples(3, np.array([[True] * 3, [False, True, True]])), "whole samples known"),
         (
-            Known.of_samples(4, np.array([[1, 1, 1, 0], [0, 0, 1, 1]])),
+            of_samples(4, np.array([[1, 1, 1, 0], [0, 1, 1, 1]])),
+            "samples known in 2 patterns of 3 variables",
+        ),
+        (
+            of_samples(4, np.array([[1, 1, 1, 0], [0, 0, 1, 1]])),
             "samples known in 2 patterns of 2 to 3 variables",
         ),
     ],
@@ -66,13 +72,13 @@ def test_words(known, words):
 
 
 def test_triples_inside_patterns():
-    known = Known.of_samples(5, np.array([[1, 1, 1, 1, 0], [0, 0, 1, 1, 1]]))
+    known = of_samples(5, np.array([[1, 1, 1, 1, 0], [0, 0, 1, 1, 1]]))
     assert known.triples.tolist() == [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3], [2, 3, 4]]
-    assert Known.of_samples(5).triples is None
-    assert Known.of_samples(5).n_triples == 10
+    assert of_samples(5).triples is None
+    assert of_samples(5).n_triples == 10
     many = np.ones((2, 200), dtype=bool)
     many[0, 0] = many[1, 1] = False
-    assert 20_000 <= Known.of_samples(200, many).n_triples <= 20_010
+    assert 20_000 <= of_samples(200, many).n_triples <= 20_010
 
 
 def test_patterns_of_samples():
