@@ -10,9 +10,8 @@ FUZZ_CALLS ?= 30000
 BENCH_ARGS ?=
 SPHINX_ARGS ?= -W --keep-going
 
-BACKEND_TESTS := $(addprefix tests/factors/test_,backends.py compilation.py contexts.py implicit.py losses.py \
-	multipliers.py updates.py) tests/_support/test_iteration.py \
-	$(addprefix tests/decomposition/test_,rooms.py solver.py)
+BACKEND_TESTS := $(addprefix tests/factors/test_,backend.py blocks.py implicit.py sweeps.py) \
+	$(addprefix tests/decomposition/test_,problem.py solver.py) tests/_support/test_iteration.py
 
 PY := $(VENV)/bin/python
 SETUP := sh tools/setup_env.sh "$(VENV)" "$(PYTHON)"
@@ -48,7 +47,7 @@ test-minimal:  ## the quick tests without any extra, in an environment of their 
 	@PYTHONPATH=tests $(VENV)-minimal/bin/python -m pytest -m "not slow" -p without_extras $(PYTEST_ARGS)
 
 test-backends: $(STAMP)-test install-backends  ## set up with PyTorch and JAX, then run the tests of backends
-	@$(PY) -m pytest -n auto $(BACKEND_TESTS) tests/factors/test_arrays.py -k "pytorch or jax" $(PYTEST_ARGS)
+	@$(PY) -m pytest -n auto $(BACKEND_TESTS) -k "pytorch or jax" $(PYTEST_ARGS)
 
 install-backends: $(STAMP)-torch $(STAMP)-jax  # builds for CPUs
 

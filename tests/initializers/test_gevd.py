@@ -25,7 +25,6 @@ from tensorly_smp.initializers.gevd import (
     refine_cp,
     relative_gap,
 )
-from tensorly_smp.marginals.partition import default_partition
 
 
 def compose(*factors, weights=1.0):
@@ -74,36 +73,6 @@ def test_as_many_components_as_rows(shape, rank):
     assert column_error(factors, gevd_parafac(compose(*factors), rank, random_state=0).factors) < 1e-8
 
 
-@pytest.mark.parametrize(("n_variables", "n_bins"), [(3, 4), (6, 3), (10, 4), (9, 8)])
-def test_block_tensors_up_to_the_bound_and_not_beyond(n_variables, n_bins):
-    partition = default_partition(n_variables)
-    bound = min(partition.effective_sizes([n_bins] * n_variables)[:2])
-    for rank, works in ((bound - 2, True), (bound, True), (bound + 1, False)):
-        rng = np.random.default_rng(rank)
-        columns = [rng.dirichlet(np.ones(n_bins), size=rank).T for _ in range(n_variables)]
-        weights = 0.5 * rng.dirichlet(np.ones(rank)) + 0.5 / rank
-        stacked = [np.concatenate([columns[n] for n in group]) for group in partition]
-        tensor = compose(*stacked, weights=weights)
-        if works:
-            found = decomposed(tensor, rank, random_state=0)
-            assert column_error(stacked, found.factors) < 1e-8
-            totals = found.weights * np.prod([factor.sum(axis=0) for factor in found.factors], axis=0)
-            sizes = np.prod([len(group) for group in partition])
-            np.testing.assert_allclose(np.sort(totals / sizes), np.sort(weights), atol=1e-8)
-        else:
-            with pytest.raises((AlgebraicStartError, InvalidInputError), match=r"Singular values|rank is"):
-                decomposed(tensor, rank, random_state=0)
-
-
-def test_parafac_started_from_it_finds_nothing_better():
-    tensor = compose(*random_factors((8, 7, 6), 5))
-    cp = gevd_parafac(tensor, 5, random_state=0)
-    before = np.linalg.norm(tensor - cp.to_tensor()) / np.linalg.norm(tensor)
-    _, errors = parafac(tensor, 5, init=cp.cp_copy(), n_iter_max=10, return_errors=True)
-    assert before < 1e-13
-    assert min(errors) > before - 1e-13
-
-
 def test_least_squares_under_noise_leave_parafac_nothing_to_do():
     rng = np.random.default_rng(3)
     tensor = compose(*random_factors((8, 8, 6), 4))
@@ -136,12 +105,6 @@ def test_order_of_modes_and_rows_changes_nothing_but_the_order(order, seed):
     assert column_error([shuffled[mode] for mode in order], found.factors) < 1e-8
 
 
-def test_nonnegative_truth_comes_back_nonnegative():
-    factors = [np.abs(factor) for factor in random_factors((6, 6, 3), 4)]
-    found = decomposed(compose(*factors), 4, random_state=0)
-    assert min(factor.min() for factor in found.factors) > -1e-10
-
-
 def test_same_seed_same_result_and_input_untouched():
     tensor = compose(*random_factors((5, 5, 4), 3))
     noisy = tensor + 0.1 * np.random.default_rng(0).standard_normal(tensor.shape)
@@ -163,11 +126,6 @@ def test_dtype_of_the_input_is_kept():
     cp = gevd_parafac(tl.tensor(tensor, dtype=tl.float32), 3, random_state=0)
     assert {array.dtype for array in (cp.weights, *cp.factors)} == {np.dtype("float32")}
     assert gevd_parafac(np.ones((2, 2, 2), dtype=int), 1).weights.dtype == np.float64
-
-
-def test_rank_one():
-    factors = random_factors((4, 3, 1), 1)
-    assert column_error(factors, gevd_parafac(compose(*factors), 1).factors) < 1e-12
 
 
 def test_diagnostics_show_the_drop_after_the_rank():
@@ -296,11 +254,6 @@ def test_components_that_nearly_cancel_are_named():
             assert f"Components {first} and {second} nearly cancel" in str(caught[0].message)
             assert caught[0].filename == __file__
     assert n_warned > 5
-
-
-def test_nothing_is_said_of_tensors_that_have_the_rank():
-    for seed in range(10):
-        gevd_parafac(compose(*random_factors((4, 4, 3), 3, seed)), 3, random_state=0)
 
 
 # --- joint eigenvectors

