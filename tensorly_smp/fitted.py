@@ -214,7 +214,12 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         return samples.labels.wrap_components(self.density_.posterior(samples.values), PROBABILITY)
 
     def score_samples(self, X: Any) -> Any:
-        """Logarithm of the density at every sample, (n_samples,); the density integrates to one."""
+        """Logarithm of the density at every sample, (n_samples,); the density integrates to one.
+
+        It is with respect to the Lebesgue measure of the continuous and the counting measure of the discrete variables,
+        so that log-likelihoods, :meth:`bic` and :meth:`aic` are those of latent class software. A value that a discrete
+        variable did not have in the fit adds -708.4, the logarithm of the smallest normal float.
+        """
         if is_chunked(X):
             return self._lazy(X).log_densities()
         samples = self._read(X)

@@ -86,6 +86,18 @@ def test_published_fits(name, n_classes, published, weights):
         np.testing.assert_allclose(found, list(tables[n][r].values()), atol=0.005)
 
 
+@pytest.mark.parametrize("name", ["carcinoma", "cheating"])
+def test_bins_of_values_end_at_the_same_fit(name):
+    X = rows(name)
+    model = fit(X, 2)
+    by_bins = fit(X, 2, refine="em")
+    np.testing.assert_allclose(by_bins.score_samples(X).sum(), model.score_samples(X).sum(), atol=0.01)
+    cells = np.unique(X, axis=0)
+    factors = fit(X, 2, refine=None)
+    assert np.exp(factors.score_samples(cells)).sum() <= 1.0 + 1e-12
+    assert factors.score_samples(X).sum() <= model.score_samples(X).sum() + 0.1  # of the largest likelihood
+
+
 def test_probabilities_of_all_cells_sum_to_one(of_items):
     cells = np.array(list(product([0.0, 1.0], repeat=6)))
     assert np.exp(of_items.score_samples(cells)).sum() == pytest.approx(1.0, abs=1e-12)

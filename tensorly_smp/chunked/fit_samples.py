@@ -10,7 +10,8 @@ import numpy as np
 
 from tensorly_smp.chunked.coupled import decompose_chunks
 from tensorly_smp.chunked.encoding import ChunkedCodes
-from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
+from tensorly_smp.chunked.grid_counts import ChunkedCellSamples, overall_weight
+from tensorly_smp.chunked.parts import add_up
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.thinning import evenly_spaced
 from tensorly_smp.decomposition.solution import CoupledSolution
@@ -19,6 +20,7 @@ from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.fitting.fit_samples import SamplesInMemory, in_memory
 from tensorly_smp.likelihood.cells import Cells, bin_cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, refine_on_bins
+from tensorly_smp.likelihood.steps import with_prior_of_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,4 +68,7 @@ class SamplesInChunks:
             total_weight=self.codes.samples.total_weight,
             parts=self.codes.parts,
         )
+        if smoothing and self.binning.discrete:
+            overall, _ = self.codes.parts.map(overall_weight, int(cells.offsets[-1])).reduce(add_up)
+            samples = with_prior_of_values(samples, self.binning.discrete, overall)
         return refine_on_bins(samples, factors, self.codes.binning, **options)

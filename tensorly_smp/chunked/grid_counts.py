@@ -39,7 +39,7 @@ class ChunkedCellSamples(CellStatistics):
     def assign_to_grid(cls, samples: ChunkedSamples, cells: Cells) -> ChunkedCellSamples:
         """Samples in cells: one pass over them."""
         parts = samples.parts.map(_assign_part, cells).group(samples.groups, join).persist()
-        overall, total = parts.map(_overall, int(cells.offsets[-1])).reduce(add_up)
+        overall, total = parts.map(overall_weight, int(cells.offsets[-1])).reduce(add_up)
         return cls(
             cells=cells,
             prior=prior_counts(cells, overall),
@@ -69,7 +69,7 @@ def _assign_part(chunk: Chunk, cells: Cells) -> AnyIndicators:
     return Indicators(found, tuple(np.diff(cells.offsets).tolist()), weights)
 
 
-def _overall(part: AnyIndicators, n_rows: int) -> tuple[np.ndarray, float]:
+def overall_weight(part: AnyIndicators, n_rows: int) -> tuple[np.ndarray, float]:
     """Weight of the samples in every cell, and of all of them."""
     weights = np.ones(part.n_samples) if part.weights is None else part.weights
     total = float(weights.sum())

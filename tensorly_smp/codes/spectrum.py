@@ -64,9 +64,11 @@ def nyquist_issues(values: np.ndarray, binning: Binning, sample_weight: np.ndarr
     """
     coarse = []
     for column, name, edges, even in zip(values.T, binning.variables, binning.edges, binning.is_uniform, strict=True):
+        if not even or name in binning.values:
+            continue
         observed, weights = observed_values(column, sample_weight)
         is_enough = effective_size(weights) >= FEWEST_SAMPLES * (1.0 - 1e-9)  # of sums, rounded
-        if not even or not is_enough or observed.max() / 2 - observed.min() / 2 < _LEAST_SPREAD * (edges[1] - edges[0]):
+        if not is_enough or observed.max() / 2 - observed.min() / 2 < _LEAST_SPREAD * (edges[1] - edges[0]):
             continue
         n_bins = len(edges) - 1
         n_steps = min(n_bins * -(-_FEWEST_STEPS // n_bins), _MOST_STEPS)

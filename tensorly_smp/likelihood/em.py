@@ -26,7 +26,14 @@ from tensorly_smp.codes.one_hot import one_hot
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.steps import CellSamples, CellStatistics, Expectation, SmoothMixture, log_floored
+from tensorly_smp.likelihood.steps import (
+    CellSamples,
+    CellStatistics,
+    Expectation,
+    SmoothMixture,
+    log_floored,
+    with_prior_of_values,
+)
 
 #: Penalties are chosen anew after each of these rounds of passes.
 N_ROUNDS = 3
@@ -361,7 +368,8 @@ def refine_em(
         Pseudo-counts: this many samples in every bin of every column, on top of those that the component has there.
         Columns are then the mode of the posterior under the prior Dirichlet(1 + smoothing), the same in every bin.
         0 is maximum likelihood, in which bins that no sample of a component is in are impossible. With few samples
-        per bin and component 0.1 to 0.3 predicts new samples better (see Notes).
+        per bin and component 0.1 to 0.3 predicts new samples better (see Notes). If not 0, a discrete variable has a
+        hundredth of a sample in all of its values together, shared out as they are among all samples.
     mixing : float, default 0.01
         Share of the uniform distribution that is mixed into every column, and into the weights, of the start: the
         coupled CPD leaves exact zeros, and EM cannot leave a zero (nor, soon, the 1e-60 that stands for it here).
@@ -461,7 +469,8 @@ def refine_em(
 def samples_in_bins(codes: Codes, weights: np.ndarray | None, smoothing: Any) -> CellSamples:
     """Samples in memory in their bins; weights (n_samples,) of any scale are made one on average.
 
-    `smoothing` are pseudo-counts per bin, in the unit of the weights.
+    `smoothing` are pseudo-counts per bin, in the unit of the weights; of a discrete variable, if there are any, its
+    values get a hundredth of a sample together.
     """
     average = 1.0
     if weights is None:
@@ -473,7 +482,10 @@ def samples_in_bins(codes: Codes, weights: np.ndarray | None, smoothing: Any) ->
         weights = weights / average
         average *= peak
     smoothing = checked_number(smoothing, "smoothing", _LARGEST_SMOOTHING * codes.n_samples * average)
-    return CellSamples.in_bins(one_hot(codes), codes.n_bins, weights, smoothing / average if smoothing else 0.0)
+    found = CellSamples.in_bins(one_hot(codes), codes.n_bins, weights, smoothing / average if smoothing else 0.0)
+    if not smoothing or not codes.binning.discrete:
+        return found
+    return with_prior_of_values(found, codes.binning.discrete, found.membership.T @ weights, average)
 
 
 def refine_on_bins(

@@ -10,7 +10,7 @@ bins of histograms, and between the knots of the coarse model of the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -494,6 +494,26 @@ class CellSamples(CellStatistics):
         """Log-density (n_samples,) of the observed entries of every sample, in the units of the variables."""
         joint = log_joint(self.membership, mixture.log_weights, self.log_tables(mixture))
         return np.asarray(logsumexp(joint, axis=1) - self.membership @ self.cells.log_widths)
+
+
+def with_prior_of_values(
+    samples: AnyStatistics, discrete: Collection[int], overall: np.ndarray, unit: float = 1.0
+) -> AnyStatistics:
+    """Samples in bins, with `PRIOR_SAMPLES` for discrete variables in place of pseudo-samples in every bin.
+
+    Parameters
+    ----------
+    samples : CellStatistics
+    discrete : collection of int
+        Positions of the discrete variables.
+    overall : ndarray (n_rows,)
+        Weight of all samples in the bins.
+    unit : float
+        Weight of a sample.
+    """
+    sizes = np.diff(samples.cells.offsets)
+    is_value = np.repeat(np.isin(np.arange(len(sizes)), list(discrete)), sizes)[:, None]
+    return replace(samples, prior=np.where(is_value, prior_counts(samples.cells, overall) / unit, samples.prior))
 
 
 def telling_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
