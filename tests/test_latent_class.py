@@ -175,12 +175,12 @@ def test_the_list_is_that_of_all_samples():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(200_000, 2)), rng.integers(0, 3, 200_000)])
     X[77_777, 2] = 1.5
-    data = ReadSamples.of(X, None, None, None)
+    data = ReadSamples.of(X, None, None, None, None)
     assert not (data.subsample.values[:, 2] == 1.5).any()
     variables = Variables.of(data.subsample, distinct_values=data.distinct_values)
     assert variables.values[2].tolist() == [0, 1, 1.5, 2]
     X[:, 2] += np.where(np.arange(200_000) % 7_777 == 1, rng.random(200_000), 0.0)  # many values
-    data = ReadSamples.of(X, None, None, None)
+    data = ReadSamples.of(X, None, None, None, None)
     assert Variables.of(data.subsample, distinct_values=data.distinct_values).values == {}
 
 
