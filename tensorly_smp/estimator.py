@@ -58,6 +58,7 @@ from tensorly_smp.likelihood.steps import telling_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.reading import NO_LABELS
 from tensorly_smp.samples.units import units_of, with_units
+from tensorly_smp.samples.value_labels import ATTRIBUTE
 from tensorly_smp.storage import storable
 from tensorly_smp.uncertainty.bootstrap import run_bootstrap
 from tensorly_smp.uncertainty.refits import BinRefit, Refit, SmoothRefit
@@ -164,14 +165,15 @@ class SmoothProductMixture(FittedMixture):
         probabilities; loss, change and seconds (sweep), start_loss and start_status (start), start_trace (start,
         start_sweep), the loss of each; for searches a sweep is a round, and the loss minus their objective; triples
         (triple, mode) unless all were factorized; patterns (pattern, variable) of entries observed together where no
-        sample is complete; units (variable) where X has any; attributes of plain types. Components are sorted by
-        decreasing weight. With ``refine="smooth"`` also the splines of the log densities, their penalties, the
-        log-likelihood (em_pass) and of every candidate (candidate) the criterion by which they were compared
-        (start_criterion), the agreement of its clusters with the best (candidate_agreement) and how it was found
-        (candidate_origin); weights and factors are the refined ones. If there are rivals (rival), see :meth:`rivals`:
-        their criterion less that of this solution and its standard deviation (rival_criterion, rival_deviation), number
-        among the candidates, agreement and overlap of clusters (rival_candidate, rival_agreement, rival_overlap),
-        weights (rival_weights) and all that makes the model.
+        sample is complete; units (variable) where X has any; attributes of plain types. Values of text and categories
+        are codes 0, 1, ...; the attribute value_labels has their labels (JSON: for every variable null, or its kind and
+        labels). Components are sorted by decreasing weight. With ``refine="smooth"`` also the splines of the log
+        densities, their penalties, the log-likelihood (em_pass) and of every candidate (candidate) the criterion by
+        which they were compared (start_criterion), the agreement of its clusters with the best (candidate_agreement)
+        and how it was found (candidate_origin); weights and factors are the refined ones. If there are rivals (rival),
+        see :meth:`rivals`: their criterion less that of this solution and its standard deviation (rival_criterion,
+        rival_deviation), number among the candidates, agreement and overlap of clusters (rival_candidate,
+        rival_agreement, rival_overlap), weights (rival_weights) and all that makes the model.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -521,9 +523,10 @@ class SmoothProductMixture(FittedMixture):
         Dataset
             ``weights`` (replicate, component), ``mean`` (replicate, variable, component), ``cdf`` and ``density``
             (replicate, variable, point, component) at ``x`` (variable, point). Points of a discrete variable are its
-            values, and NaN after the last of them. Of the fit itself ``fit_weights`` and so on. ``agreement``
-            (replicate): adjusted Rand index of the clusters with those of the fit; ``switched`` and ``converged``
-            (replicate). The attribute ``n_switched`` counts replicates whose components had changed places.
+            values (of text and categories codes, see `result_`), and NaN after the last of them. Of the fit itself
+            ``fit_weights`` and so on. ``agreement`` (replicate): adjusted Rand index of the clusters with those of the
+            fit; ``switched`` and ``converged`` (replicate). The attribute ``n_switched`` counts replicates whose
+            components had changed places.
 
         Raises
         ------
@@ -608,7 +611,8 @@ class SmoothProductMixture(FittedMixture):
             n_jobs=checked_n_jobs(n_jobs),
             random_state=random_state,
         )
-        return dataset.assign_coords(variable=self.result_["variable"].values).assign_attrs(method=method)
+        labels = {name: text for name, text in self.result_.attrs.items() if name == ATTRIBUTE}
+        return dataset.assign_coords(variable=self.result_["variable"].values).assign_attrs(method=method, **labels)
 
     def _refit(self, values: np.ndarray) -> Refit:
         """The fit of a replicate, as the Dataset says that this one was made."""

@@ -83,7 +83,7 @@ UNREADABLE = {
     "a generator": ((row for row in [[1.0, 2.0]]), "generator"),
     "a Series": (pd.Series([1.0, 2.0]), "1 dimension"),
     "a frame without rows": (pd.DataFrame(columns=list("abcd"), dtype=float), "0 sample"),
-    "a frame of text": (pd.DataFrame({"a": ["u"], "b": ["v"], "c": ["w"], "d": ["x"]}), "'a' hold"),
+    "a frame of text": (pd.DataFrame({name: ["u", "v", "w"] for name in "abcd"}), "'a' hold"),
     "a frame of dates": (pd.DataFrame(dict.fromkeys("abcd", pd.date_range("2024", periods=3))), "datetime"),
     "a frame of categories": (pd.DataFrame(dict.fromkeys("abcd", pd.Categorical(["u", "v"]))), "category"),
     "names that repeat": (pd.DataFrame(X, columns=["a", "b", "a", "c"]), "more than once"),

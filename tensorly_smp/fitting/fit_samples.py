@@ -24,7 +24,7 @@ from tensorly_smp.likelihood.observed import distinct_values
 from tensorly_smp.likelihood.steps import CellSamples, CellStatistics, Expectation, expectation, log_floored
 from tensorly_smp.marginals.histograms import Marginals, count_chunk
 from tensorly_smp.samples.labels import SampleLabels, aligned
-from tensorly_smp.samples.reading import Samples, read_samples
+from tensorly_smp.samples.reading import NO_LABELS, Samples, read_samples
 from tensorly_smp.samples.value_labels import ValueLabels
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
@@ -92,7 +92,7 @@ class ReadSamples:
         sample_weight: Any,
         variables: Sequence[Hashable] | None,
         sample_dim: Hashable | None,
-        value_labels: Mapping[Hashable, ValueLabels] | None,
+        value_labels: Mapping[Hashable, ValueLabels] | None = NO_LABELS,
     ) -> ReadSamples:
         """Read samples of any kind; parameters as of :func:`tensorly_smp.samples.reading.read_samples`."""
         samples = read_samples(X, variables, sample_dim, value_labels)

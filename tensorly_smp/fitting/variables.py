@@ -15,7 +15,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, Repeate
 from tensorly_smp.likelihood.observed import Support, are_few, atoms, discrete_variables
 from tensorly_smp.likelihood.observed import distinct_values as distinct
 from tensorly_smp.samples.labels import list_names
-from tensorly_smp.samples.reading import Samples, not_numeric
+from tensorly_smp.samples.reading import Samples, label_refusal
 
 _SHOWN = 5
 #: More values of text or categories than this, or than half the rows, are names of the rows or free text.
@@ -98,12 +98,13 @@ def _check_labelled(samples: Samples, sample_weight: np.ndarray | None) -> set[i
     total = len(samples.values) if sample_weight is None else sample_weight.sum()
     labelled = [n for n, name in enumerate(samples.variables) if name in samples.value_labels]
     for n in labelled:
-        column = samples.values[~np.isnan(samples.values[:, n]), n]
-        n_values = len(np.unique(column))
-        if n_values > min(MOST_LABELS, total / 2):
-            first = samples.value_labels[samples.variables[n]].labels[int(column[0])]
-            received = f"text or categories of {n_values} values in {total:g} rows; the first is {shown(first)}"
-            raise not_numeric(received, [samples.variables[n]])
+        column = samples.values[:, n]
+        n_values = len(np.unique(column[~np.isnan(column)]))
+        name = samples.variables[n]
+        what = f", of {n_values} values in {total:g} rows"
+        refusal = label_refusal(column, samples.value_labels[name], name, what)
+        if refusal and n_values > min(MOST_LABELS, total / 2):
+            raise refusal
     return set(labelled)
 
 

@@ -38,6 +38,8 @@ FAR = 5.0
 NOTED = 0.01
 #: Values of a discrete variable that each have a tick, at most.
 MOST_LEVEL_TICKS = 6
+#: Characters of all labels below a panel; longer labels are cut.
+LABEL_ROOM = 36
 #: Bars of a component that are less probable are left out.
 LEAST_BAR = 1e-3
 #: More bars than this in a panel are drawn as steps.
@@ -59,10 +61,13 @@ class Levels:
     ----------
     centers : ndarray (n_levels,)
     probabilities : ndarray (n_levels, rank)
+    labels : tuple of str (n_levels,), optional
+        Of the values, if they are codes of text or categories.
     """
 
     centers: np.ndarray
     probabilities: np.ndarray
+    labels: tuple[str, ...] | None = None
 
     @property
     def edges(self) -> np.ndarray:
@@ -107,7 +112,10 @@ def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | N
     column = np.empty(0) if values is None else values[~np.isnan(values[:, n]), n]
     counts = np.bincount(nearest(conditionals.values, column), minlength=len(conditionals.values))
     kept = (conditionals.probabilities.max(axis=1) > LEAST_BAR) | (counts > 0)
-    return Levels(conditionals.values[kept], conditionals.probabilities[kept])
+    centers = conditionals.values[kept]
+    own = subject.value_labels.get(subject.names[n])
+    labels = None if own is None else tuple(own.decode(centers).tolist())
+    return Levels(centers, conditionals.probabilities[kept], labels)
 
 
 def axis_of(subject: Subject, n: int) -> tuple[tuple[float, float], AxisScale | None]:
@@ -345,8 +353,15 @@ def level_ticks(axis: Any, levels: Levels | None, n_ticks: int, most: int = MOST
         few_ticks(axis, n_ticks)
         return
     low, high = axis.get_view_interval()
-    shown = levels.centers[(levels.centers >= low) & (levels.centers <= high)]
-    if len(shown) <= most:
+    is_shown = (levels.centers >= low) & (levels.centers <= high)
+    shown = levels.centers[is_shown]
+    if levels.labels is not None:
+        step = -(-len(shown) // most)
+        labels = [label for label, is_here in zip(levels.labels, is_shown, strict=True) if is_here][::step]
+        longest = max(4, LABEL_ROOM // len(labels))
+        texts = [label if len(label) <= longest else f"{label[: longest - 1]}…" for label in labels]
+        axis.set_ticks(shown[::step], texts)
+    elif len(shown) <= most:
         axis.set_ticks(shown, [f"{center:.6g}" for center in shown])
     elif np.array_equal(shown, np.round(shown)):
         integer_ticks(axis, n_ticks)

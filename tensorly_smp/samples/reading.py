@@ -179,7 +179,7 @@ def _recoded(
     for n, (own, name) in enumerate(zip(given, names, strict=True)):
         known = value_labels.get(name)
         if known is None:
-            if own is not None and (refusal := _refusal(values[:, n], own, name)):
+            if own is not None and (refusal := label_refusal(values[:, n], own, name)):
                 raise refusal
         elif own is None:
             known.check_codes(values[:, n], name)
@@ -226,7 +226,7 @@ def _columns(read: Callable[[int], _Column], n_samples: int, names: Sequence[Has
     for n, name in enumerate(names):
         try:
             values[:, n], labels = read(n)
-            if labels is not None and not takes_text and (refusal := _refusal(values[:, n], labels, name)):
+            if labels is not None and not takes_text and (refusal := label_refusal(values[:, n], labels, name)):
                 raise refusal
             own[n] = labels
         except InvalidTypeError as error:
@@ -391,13 +391,13 @@ def _text_column(column: np.ndarray, name: Hashable) -> _Column:
     return codes, own
 
 
-def _refusal(codes: np.ndarray, own: ValueLabels, name: Hashable) -> InvalidTypeError | None:
-    """The error about text or categories where there are none in the fit; None if all entries (n_samples,) miss."""
+def label_refusal(codes: np.ndarray, own: ValueLabels, name: Hashable, what: str = "") -> InvalidTypeError | None:
+    """The error about text or categories where there can be none; None if all entries (n_samples,) miss."""
     present = codes[~np.isnan(codes)]
     if not len(present):
         return None
     kind = "str" if own.kind == TEXT else "category"
-    return not_numeric(f"{kind}; the first is {shown(own.labels[int(present[0])])}", (name,))
+    return not_numeric(f"{kind}; the first is {shown(own.labels[int(present[0])])}{what}", (name,))
 
 
 def not_numeric(received: str, names: Sequence[Hashable], cause: str = "") -> InvalidTypeError:

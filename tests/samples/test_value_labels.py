@@ -175,7 +175,7 @@ def test_the_most_probable_label_is_imputed(model):
 @pytest.mark.parametrize(
     ("column", "match"),
     [
-        ([f"n{m}" for m in range(400)], "'f' hold text or categories of 400 values in 400 rows; the first is 'n0'"),
+        ([f"n{m}" for m in range(400)], "'f' hold str; the first is 'n0', of 400 values in 400 rows"),
         ([f"n{m % 101}" for m in range(400)], "of 101 values in 400 rows"),
         (["3", "4+"] * 200, r"text that may be numbers \('3'\).*pandas\.to_numeric"),
         (["a", 3.0] * 200, "objects .str; the first is 'a' in row 0"),
@@ -194,7 +194,7 @@ def test_rows_are_counted_with_their_weights():
         patterns[:5].assign(e=list("uvwxy")), sample_weight=counts[:5]
     )
     assert model.sample(50, 0)[0]["e"].isin(list("uvwxy")).all()
-    with pytest.raises(InvalidTypeError, match="'e' hold text or categories of 5 values in 5 rows"):
+    with pytest.raises(InvalidTypeError, match="'e' hold str; the first is 'u', of 5 values in 5 rows"):
         smp.SmoothProductMixture(1).fit(patterns[:5].assign(e=list("uvwxy")))
 
 
