@@ -9,9 +9,10 @@ import pytest
 from matplotlib.container import BarContainer
 
 import tensorly_smp as smp
+from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting import plot_conditionals
-from tensorly_smp.plotting.marginal import Levels, curve_points, data_edges, span
+from tensorly_smp.plotting.marginal import curve_points, data_edges, levels_of, span
 from tensorly_smp.plotting.style import component_style
 from tensorly_smp.plotting.subject import read_subject
 
@@ -309,13 +310,10 @@ def test_only_narrow_components_far_from_all_others_are_cut():
 
 
 def test_levels_far_away_are_cut():
-    edges = np.array([-1000.0, -998.0, -0.5, 0.5, 1.5, 2.5])
-    levels = Levels.of(edges, np.array([[0.05], [0.0], [0.4], [0.3], [0.25]]), None)
+    levels = levels_with([-999.0, -500.0, 0.0, 1.0, 2.0], [0.05, 0.0, 0.4, 0.3, 0.25])
     assert levels.centers.tolist() == [-999.0, 0.0, 1.0, 2.0]
-    low, high = levels.limits(np.ones(1))
-    assert (low, high) == (-0.5, 2.5)  # not midway to what is left out
-    near = Levels.of(np.arange(5.0) - 0.5, np.array([[0.97], [0.01], [0.01], [0.01]]), None)
-    assert near.limits(np.ones(1)) == (-0.5, 3.5)
+    assert levels.limits(np.ones(1)) == (-0.5, 2.5)  # not midway to what is left out
+    assert levels_with(range(4), [0.97, 0.01, 0.01, 0.01]).limits(np.ones(1)) == (-0.5, 3.5)
 
 
 def test_axes_have_three_to_five_numbers(model, data):
@@ -354,17 +352,17 @@ def test_bars_of_rounded_data_are_whole_steps_wide():
     assert len(data_edges(smooth, -3.0, 3.0)) == 32
 
 
-def test_levels_of_a_single_value_and_of_values_that_are_not_in_the_middle():
-    edges = np.array([0.0, 1.0, 2.0, 3.0])
-    one = Levels.of(edges, np.array([[0.0], [1.0], [0.0]]), None)
-    assert one.centers.tolist() == [1.5]
-    assert one.edges.tolist() == [1.0, 2.0]
-    told = Levels.of(edges, np.array([[0.5], [0.0], [0.5]]), None, np.array([0.0, np.nan, 3.0]))
-    assert told.centers.tolist() == [0.0, 3.0]
-    some = Levels.of(edges, np.array([[0.5], [0.0], [0.5]]), np.array([0.0, 3.0, np.nan, 0.0]))
-    assert some.centers.tolist() == [0.0, 3.0]
-    assert some.edges.tolist() == [-1.5, 1.5, 4.5]
-    assert some.probabilities.ravel().tolist() == [0.5, 0.5]
+def levels_with(values, probabilities, samples=None):
+    """Levels of a discrete variable of a single component."""
+    item = DiscreteConditionals(np.array(values, dtype=float), np.array(probabilities)[:, None])
+    return levels_of(read_subject(smp.MixtureDensity([1.0], (item,), ("x",))), 0, samples)
+
+
+def test_levels_are_values_that_are_probable_or_have_data():
+    one = levels_with([0.0, 1.0, 2.0], [0.0, 1.0, 0.0])
+    assert (one.centers.tolist(), one.edges.tolist()) == ([1.0], [0.5, 1.5])
+    some = levels_with([0.0, 1.0, 3.0], [0.5, 0.0, 0.5], np.array([[0.0], [1.0], [np.nan]]))
+    assert (some.centers.tolist(), some.edges.tolist()) == ([0.0, 1.0, 3.0], [-0.5, 0.5, 2.0, 4.0])
 
 
 def test_bad_input(model, data):
