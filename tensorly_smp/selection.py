@@ -34,6 +34,8 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp._support.threads import one_blas_thread
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
+from tensorly_smp.codes.thinning import MOST_ROWS
+from tensorly_smp.codes.weighted_values import effective_size, evenly_weighted, merge_equal_rows
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import (
     DependenceWarning,
@@ -61,9 +63,11 @@ class Job:
     Attributes
     ----------
     values : ndarray (n_samples, n_variables)
-        NaN = missing.
+        NaN = missing; equal samples are one.
     variables : tuple of hashable (n_variables,)
     sample_weight : ndarray (n_samples,) or None
+    n_counted : int
+        Number of samples, before equal ones were merged, that have entries and a positive weight.
     seed : int
     estimator : SmoothProductMixture or UnmixedProductMixture
         Unfitted, with all parameters but n_components and random_state.
@@ -76,6 +80,7 @@ class Job:
     values: np.ndarray
     variables: tuple[Hashable, ...]
     sample_weight: np.ndarray | None
+    n_counted: int
     seed: int
     estimator: Any
     backend: str
@@ -141,7 +146,7 @@ class CandidateFit:
 
 def fit_whole(job: Job, rank: int, searched: Searched | None) -> CandidateFit:
     """The fit of all samples, with the result of a search for this number of components if there is one."""
-    fit, model = _fitted(job, rank, np.ones(len(job.values), dtype=bool), searched)
+    fit, model = _fitted(job, rank, job.values, job.sample_weight, searched)
     if model is not None:
         frame = _frame(job, job.values)
         fit.log_densities = np.asarray(model.score_samples(frame))
@@ -163,7 +168,7 @@ def _n_probabilities(job: Job, model: Any, rank: int) -> int:
 
 
 def fit_without(job: Job, whole: CandidateFit, held_out: np.ndarray, fold: int) -> CandidateFit:
-    """The fit without a fold, in the bins of all samples, and with the same variables discrete.
+    """The fit without the copies (n_samples,) of a fold, in the bins of all samples, with the same variables discrete.
 
     Else a variable with few values might be smooth for some folds and not for others, and densities not comparable.
     The bins of an unmixed model are of its sources, which every fold has others of.
@@ -173,10 +178,12 @@ def fit_without(job: Job, whole: CandidateFit, held_out: np.ndarray, fold: int) 
         changes = {"binning": whole.binning, "discrete": whole.discrete}
         if job.estimator.refine != "smooth":
             del changes["discrete"]
-    fit, model = _fitted(job, whole.rank, ~held_out, None, **changes)
+    rows = (held_out == 0) | (held_out < job.weights)
+    weights = None if job.sample_weight is None else (job.sample_weight - held_out)[rows]
+    fit, model = _fitted(job, whole.rank, job.values[rows], weights, None, **changes)
     fit.fold = fold
     if model is not None:
-        fit.log_densities = np.asarray(model.score_samples(_frame(job, job.values[held_out])))
+        fit.log_densities = np.asarray(model.score_samples(_frame(job, job.values[held_out > 0])))
     return fit
 
 
@@ -187,10 +194,9 @@ def _frame(job: Job, values: np.ndarray) -> pd.DataFrame:
 
 
 def _fitted(
-    job: Job, rank: int, rows: np.ndarray, searched: Searched | None, **changes: Any
+    job: Job, rank: int, values: np.ndarray, weights: np.ndarray | None, searched: Searched | None, **changes: Any
 ) -> tuple[CandidateFit, Any]:
     """The model of some samples, or why there is none: a failure must not cost the fits of the other numbers."""
-    weights = None if job.sample_weight is None else job.sample_weight[rows]
     fit = CandidateFit(rank)
     start = time.perf_counter()
     with collected_warnings() as caught, tl.backend_context(job.backend, local_threadsafe=True):
@@ -200,9 +206,9 @@ def _fitted(
             with one_blas_thread():
                 model = clone(job.estimator).set_params(n_components=rank, random_state=job.seed, **changes)
                 if searched is None:
-                    model.fit(_frame(job, job.values[rows]), sample_weight=weights)
+                    model.fit(_frame(job, values), sample_weight=weights)
                 else:
-                    model._fit(_frame(job, job.values[rows]), weights, searched)
+                    model._fit(_frame(job, values), weights, searched)
         except Exception as error:
             fit.error, model = error, None
     if model is not None and "interrupted" in {model.result_.attrs["status"], *model.result_["start_status"].values}:
@@ -213,6 +219,8 @@ def _fitted(
 
 
 CRITERIA = ("bic", "icl", "aic3", "cv")
+#: Copies of samples, of integer weights, that are spread over folds, at most.
+MOST_COPIES = 100_000_000
 
 
 def select_n_components(
@@ -248,6 +256,7 @@ def select_n_components(
         components that overlap may count as one. "aic3", -2 log-likelihood + 3 n_parameters, finds more of the
         components where there are only about a hundred samples for each; see Notes. "cv", -2 log-likelihood of samples
         that the fit has not seen, needs no count of parameters, but `n_folds` fits more for every number; see Notes.
+        Its weights are whole numbers: every copy of a sample goes to a fold at random.
     estimator : SmoothProductMixture or UnmixedProductMixture, optional
         Unfitted; its ``n_components`` and ``random_state`` are not used.
     n_folds : int, default 5
@@ -377,7 +386,7 @@ def select_n_components(
     return _with_singular_values(dataset, job).assign_attrs(
         criterion_name=criterion,
         random_state=job.seed,
-        n_samples=int(job.counted.sum()),
+        n_samples=job.n_counted,
         total_weight=job.total_weight,
         **({} if folds is None else {"n_folds": n_folds}),
     )
@@ -426,8 +435,10 @@ def _read_job(
     names = binning.variables if isinstance(binning, Binning) else None
     samples = read_samples(X, names, sample_dim, None)
     weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-    settings = weights, _seed(random_state), estimator, tl.get_backend(), samples.value_labels
-    job = Job(samples.values, samples.variables, *settings)
+    is_counted = ~np.isnan(samples.values).all(axis=1) & (True if weights is None else weights > 0)
+    values, weights = merge_equal_rows(samples.values, weights)
+    settings = _seed(random_state), estimator, tl.get_backend(), samples.value_labels
+    job = Job(values, samples.variables, weights, int(is_counted.sum()), *settings)
     if not job.counted.any():
         raise InvalidInputError("All samples with a weight lack all entries (NaN); expected samples with entries.")
     if job.total_weight < 2:
@@ -447,7 +458,7 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
         return {}  # which the fits refuse
     if np.isnan(job.values[job.counted]).all(axis=0).any():
         return {}  # the fits say which variable has no observed value
-    ranks = [rank for rank in candidates if rank <= np.count_nonzero(job.counted)]
+    ranks = [rank for rank in candidates if rank <= max(int(np.count_nonzero(job.counted)), job.total_weight)]
     try:
         model._check_parameters()
         data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None, None)
@@ -466,19 +477,30 @@ def _seed(random_state: RandomState) -> int:
 
 
 def _folds(job: Job, n_folds: Any) -> np.ndarray:
-    """Fold (n_samples,) of every sample, of about equally many each; -1 of those that do not count."""
+    """Copies (n_folds, n_samples) of every sample that a fold holds out, drawn at random; folds are equally large."""
     n_folds = checked_integer(n_folds, "n_folds", 2)
-    counted = np.flatnonzero(job.counted)
-    if len(counted) < 2 * n_folds:
+    weights = job.weights
+    if (broken := weights[weights != np.floor(weights)]).size:
         raise InvalidInputError(
-            f"{len(counted)} samples with entries and a positive weight are too few for {n_folds} folds; expected at "
+            f'criterion="cv" with a sample_weight of {broken[0]:g}; expected whole numbers of samples, since copies '
+            'of a sample are spread over the folds. Round the weights, or take criterion="bic".'
+        )
+    if job.total_weight > MOST_COPIES:
+        raise SizeLimitError(
+            f'criterion="cv" with {job.total_weight:.3g} samples; expected at most {MOST_COPIES:.0e}. Take '
+            'criterion="bic".'
+        )
+    copies = np.repeat(np.arange(len(weights)), weights.astype(np.int64))
+    if len(copies) < 2 * n_folds:
+        raise InvalidInputError(
+            f"{len(copies)} samples with entries and a positive weight are too few for {n_folds} folds; expected at "
             f'least {2 * n_folds}. Take criterion="bic".'
         )
     # A stream apart from those of the fits, which have the seed itself.
     rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(1,)))
-    folds = np.full(len(job.values), -1)
-    folds[rng.permutation(counted)] = np.arange(len(counted)) % n_folds
-    return folds
+    held_out = np.zeros((n_folds, len(weights)))
+    np.add.at(held_out, (np.arange(len(copies)) % n_folds, rng.permutation(copies)), 1.0)
+    return held_out
 
 
 # ---- fits ----
@@ -497,9 +519,9 @@ def _fit_folds(
     run: Parallel, job: Job, folds: np.ndarray, fits: Sequence[CandidateFit], bar: Bar
 ) -> list[CandidateFit]:
     """The fits without a fold, of every candidate that could be fitted at all, fold after fold."""
-    tasks = [(fit, fold) for fit in fits if fit.error is None for fold in range(folds.max() + 1)]
+    tasks = [(fit, fold) for fit in fits if fit.error is None for fold in range(len(folds))]
     bar.extend(len(tasks))
-    return _in_order(run(delayed(fit_without)(job, fit, folds == fold, fold) for fit, fold in tasks), bar)
+    return _in_order(run(delayed(fit_without)(job, fit, folds[fold], fold) for fit, fold in tasks), bar)
 
 
 def _give_warnings(
@@ -570,28 +592,27 @@ def _with_heldout(
 ) -> xr.Dataset:
     """The figures with what held-out samples say; one fold that fails leaves a number of components without."""
     numbers = [fit.rank for fit in fits]
-    weights = job.weights
-    n_folds = folds.max() + 1
-    log_densities = np.full((len(numbers), len(folds)), np.nan)
+    weights = folds[folds > 0]
+    fold_of, _ = np.nonzero(folds)
+    log_densities = np.full((len(numbers), len(weights)), np.nan)
     failure = dataset["failure"].values.tolist()
     seconds = dataset["seconds"].values.copy()
     for fit in heldout:
         row = numbers.index(fit.rank)
         seconds[row] += fit.seconds
         if fit.error is None:
-            log_densities[row, folds == fit.fold] = fit.log_densities
+            log_densities[row, fold_of == fit.fold] = fit.log_densities
         elif not failure[row]:
             failure[row] = f"Without fold {fit.fold}: {fit.failure}"
-    counted = folds >= 0
     by_fold = np.stack(
         [
-            log_densities[:, folds == fold] @ weights[folds == fold] / weights[folds == fold].sum()
-            for fold in range(n_folds)
+            log_densities[:, fold_of == fold] @ weights[fold_of == fold] / folds[fold].sum()
+            for fold in range(len(folds))
         ],
         axis=1,
     )
-    sums = log_densities[:, counted] @ weights[counted]
-    gap, error = _gaps(log_densities[:, counted], weights[counted])
+    sums = log_densities @ weights
+    gap, error = _gaps(log_densities, weights)
     figures = {
         "criterion": -2.0 * sums,
         "heldout_log_likelihood": by_fold,
@@ -606,17 +627,20 @@ def _with_heldout(
     for name, values in figures.items():
         dims = ("n_components", "fold")[: values.ndim]
         dataset[name] = (dims, values, {"long_name": _HELDOUT_NAMES[name], **units.get(name, {"units": "nats"})})
-    return dataset.assign_coords(fold=np.arange(n_folds))
+    return dataset.assign_coords(fold=np.arange(len(folds)))
 
 
 def _gaps(log_densities: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean log-density by which each candidate is below the best, and its standard error; NaN for failed fits."""
+    """Mean log-density by which each candidate is below the best, and its standard error; NaN for failed fits.
+
+    Weights (n_values,) are numbers of samples.
+    """
     means = log_densities @ weights / weights.sum()
     if np.isnan(means).all():
         return means, means
     below = log_densities[int(np.nanargmax(means))] - log_densities
     gap = below @ weights / weights.sum()
-    return gap, np.sqrt((below - gap[:, None]) ** 2 @ weights**2) / weights.sum()
+    return gap, np.sqrt((below - gap[:, None]) ** 2 @ weights) / weights.sum()
 
 
 def _decided(dataset: xr.Dataset, fits: Sequence[CandidateFit]) -> xr.Dataset:
@@ -635,7 +659,9 @@ def _decided(dataset: xr.Dataset, fits: Sequence[CandidateFit]) -> xr.Dataset:
 
 def _with_singular_values(dataset: xr.Dataset, job: Job) -> xr.Dataset:
     """The Dataset with singular values of the pair block, and the largest of shuffled samples."""
-    values = job.values[job.counted]
+    weights = job.weights
+    n_copies = int(min(effective_size(weights), max(MOST_ROWS, job.n_counted)))
+    values = job.values[np.repeat(*evenly_weighted(weights, n_copies))]
     most = int(dataset["n_components"].values[-1]) + 3
     try:
         pair = pair_values_of(values, most)

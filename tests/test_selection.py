@@ -19,6 +19,7 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
     RivalSolutionsWarning,
+    SizeLimitError,
 )
 from tensorly_smp.selection import CandidateFit
 
@@ -89,7 +90,7 @@ def test_figures_are_those_of_the_estimator(table, models, rank):
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # three components of two groups
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_held_out_likelihood_is_that_of_fits_without_the_fold(heldout, models):
-    folds = selection._folds(selection._read_job(X, None, None, 0, {}), 2)
+    folds = selection._folds(selection._read_job(X, None, None, 0, {}), 2).argmax(axis=0)
     assert np.bincount(folds).tolist() == [150, 150]
     for rank in (1, 2, 3):
         logs = np.full(len(X), np.nan)
@@ -181,7 +182,7 @@ def test_gaps(data):
         difference = logs[best] - row
         mean = np.average(difference, weights=weights)
         assert one_gap == pytest.approx(mean, abs=1e-12)
-        variance = sum((w / weights.sum()) ** 2 * (d - mean) ** 2 for w, d in zip(weights, difference, strict=True))
+        variance = sum(w * (d - mean) ** 2 for w, d in zip(weights, difference, strict=True)) / weights.sum() ** 2
         assert one_error == pytest.approx(variance**0.5, abs=1e-12)
     assert gap[best] == error[best] == 0.0
 
@@ -273,6 +274,29 @@ def test_weights_count_samples():
     assert (table.attrs["n_samples"], table.attrs["total_weight"]) == (300, 450.0)
 
 
+def test_folds_share_the_copies_of_a_pattern():
+    patterns, counts = X[:4].round(), np.array([500.0, 300.0, 1.0, 0.0])
+    held_out = selection._folds(selection._read_job(patterns, counts, None, 0, {}), 4)
+    assert held_out.sum(axis=0).tolist() == counts.tolist()
+    assert np.ptp(held_out.sum(axis=1)) <= 1.0
+    # Hypergeometric: 500 of 801 copies, a quarter of which is drawn, within four standard deviations.
+    sd = np.sqrt(801 / 4 * (500 / 801) * (301 / 801) * (3 / 4))
+    assert np.abs(held_out[:, 0] - 125.0).max() < 4 * sd
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_patterns_with_counts_are_the_repeated_rows():
+    rng = np.random.default_rng(0)
+    likely = np.where(rng.random((300, 1)) < 0.4, 0.85, 0.15)
+    rows = (rng.random((300, 5)) < likely).astype(float)
+    patterns, counts = np.unique(rows, axis=0, return_counts=True)
+    first = smp.select_n_components(patterns, [1, 2, 3], "cv", n_folds=3, sample_weight=counts, random_state=0)
+    second = smp.select_n_components(np.repeat(patterns, counts, axis=0), [1, 2, 3], "cv", n_folds=3, random_state=0)
+    assert first.attrs["best"] == second.attrs["best"] == 2
+    assert (first.attrs.pop("n_samples"), second.attrs.pop("n_samples")) == (len(patterns), 300)
+    xr.testing.assert_identical(timeless(first), timeless(second))
+
+
 @pytest.mark.parametrize("criterion", ["icl", "cv"])
 def test_samples_that_say_nothing_are_not_counted(criterion):
     plain = select(candidates=[1, 2], criterion=criterion, n_folds=2)
@@ -300,7 +324,7 @@ def test_discrete_variables_stay_discrete_in_every_fold():
     # Twenty values look discrete in 80 samples, but not in 40.
     data = np.column_stack([X[:80], np.arange(80) % 20])
     table = select(data, [2], "cv", n_folds=2)
-    folds = selection._folds(selection._read_job(data, None, None, 0, {}), 2)
+    folds = selection._folds(selection._read_job(data, None, None, 0, {}), 2).argmax(axis=0)
     model = smp.SmoothProductMixture(2, random_state=0, **QUICK)
     assert model.fit(data).result_.discrete.values.tolist() == [0, 0, 0, 0, 1]
     binning = model.binning_
@@ -447,6 +471,8 @@ def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
         ({"criterion": "aic"}, InvalidInputError, "'aic'; expected one of"),
         ({"criterion": ["bic"]}, InvalidInputError, "bic"),
         ({"criterion": "cv", "n_folds": 1}, InvalidInputError, "at least 2"),
+        ({"criterion": "cv", "sample_weight": np.full(300, 1.5)}, InvalidInputError, r"weight of 1\.5.*Round.*bic"),
+        ({"criterion": "cv", "sample_weight": np.full(300, 1e9)}, SizeLimitError, r"3e\+11 samples.*bic"),
         ({"criterion": "cv", "n_folds": 200}, InvalidInputError, "too few for 200 folds"),
         ({"criterion": "cv", "data": X[:9]}, InvalidInputError, "9 samples .* too few for 5 folds"),
         ({"n_jobs": 0}, InvalidInputError, "n_jobs is 0"),
