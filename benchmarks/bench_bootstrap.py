@@ -1,13 +1,14 @@
-"""Coverage and cost of bootstrap intervals.
+"""Coverage and cost of bootstrap intervals, and when they say that they are too small.
 
-    python benchmarks/bench_bootstrap.py coverage [--sets 10] [--replicates 100] [--method rows] [--first 0]
+    python benchmarks/bench_bootstrap.py items [--sets 100] [--samples 1000]
+    python benchmarks/bench_bootstrap.py densities [--sets 10]
+    python benchmarks/bench_bootstrap.py flatness [--sets 25]
     python benchmarks/bench_bootstrap.py cost
 
-`coverage` fits R = 3 components to M = 1000 samples of N = 10 variables of each of the four densities, and counts how
-often 95 % intervals hold the truth: of weights, of conditional means, and of conditional distribution functions and
-densities at the nine deciles of the truth. Three kinds of intervals, of replicates b and the fit t: percentile, [q(b,
-.025), q(b, .975)]; basic, [2 t - q(b, .975), 2 t - q(b, .025)]; and percentile with the levels corrected for the median
-bias of b against t (Efron 1987, BC). Every truth is another one.
+`items` and `densities` count how often 95 % percentile intervals hold the truth: of five 0/1 items in two and three
+classes, weights and probabilities; of R = 3 components, M = 1000 samples of N = 10 variables of each of the four
+densities, every truth another one, weights, means, and distribution functions and densities at the nine deciles of the
+truth. `flatness` counts the fits whose bootstrap warns, of cases that samples determine and of cases that they do not.
 """
 
 from __future__ import annotations
@@ -21,136 +22,169 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import norm
 
 import tensorly_smp as smp
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 DECILES = np.arange(1, 10) / 10
-LEVEL = 0.95
+#: Weights, and probabilities (n_items, rank).
+TWO = [0.4, 0.6], [[0.85, 0.2], [0.8, 0.15], [0.9, 0.3], [0.75, 0.1], [0.8, 0.25]]
+THREE = [0.4, 0.35, 0.25], [[0.9, 0.1, 0.1], [0.9, 0.2, 0.1], [0.9, 0.9, 0.1], [0.15, 0.9, 0.1], [0.1, 0.85, 0.2]]
+NOISE = [0.4, 0.6], [[0.9, 0.2], [0.8, 0.1], [0.5, 0.5]]
 
 
-def intervals(replicates: np.ndarray, fit: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Intervals of three kinds from replicates (n_replicates, ...) and the fit (...)."""
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(replicates, [tail, 1 - tail], axis=0)
-    n = len(replicates)
-    below = np.clip((replicates < fit).mean(axis=0), 0.5 / n, 1 - 0.5 / n)
-    shift = 2 * norm.ppf(below)
-    ordered = np.sort(replicates, axis=0)
-
-    def at(level: np.ndarray) -> np.ndarray:
-        place = np.clip(level * n - 0.5, 0, n - 1)
-        first = np.floor(place).astype(int)
-        second = np.minimum(first + 1, n - 1)
-        share = place - first
-        a, b = (np.take_along_axis(ordered, k[None], axis=0)[0] for k in (first, second))
-        return (1 - share) * a + share * b
-
-    corrected = at(norm.cdf(shift + norm.ppf(tail))), at(norm.cdf(shift + norm.ppf(1 - tail)))
-    return {"percentile": (low, high), "basic": (2 * fit - high, 2 * fit - low), "corrected": corrected}
-
-
-def matched(model: Any, truth: Any, X: np.ndarray) -> np.ndarray:
-    """Component of the fit for every component of the truth."""
-    shared = truth.posterior(X).T @ model.predict_proba(X)
-    return linear_sum_assignment(-shared)[1]
-
-
-def at_points(values: np.ndarray, x: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Values (..., n_points) on a grid x at other points."""
-    return np.asarray(PchipInterpolator(x, values, axis=-1, extrapolate=True)(points))
-
-
-def one_set(kind: str, seed: int, n_replicates: int, method: str) -> tuple[dict[tuple[str, str], np.ndarray], float]:
-    """Whether each interval covers, by kind of interval and quantity; and seconds of the bootstrap, in default fits."""
-    X, _, truth = smp.datasets.make_smooth_mixture(kind, 1000, n_components=3, random_state=seed)
+def fit(X: np.ndarray, rank: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        began = time.perf_counter()
-        model = smp.SmoothProductMixture(3, random_state=0).fit(X)
-        of_fit = time.perf_counter() - began
-    began = time.perf_counter()
-    found = model.bootstrap(X, n_replicates, method=method, random_state=seed)
-    ratio = (time.perf_counter() - began) / of_fit
-    order = matched(model, truth, X)
-    covered: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
-
-    def count(name: str, replicates: np.ndarray, fit: np.ndarray, right: np.ndarray) -> None:
-        for interval, (low, high) in intervals(replicates, fit).items():
-            covered[interval, name].append((low <= right) & (right <= high))
-
-    count("weights", found.weights.values[:, order], found.fit_weights.values[order], truth.weights)
-    new, labels = truth.sample(400_000, random_state=10_000 + seed)
-    for s, r in enumerate(order):
-        values = np.sort(new[labels == s], axis=0)
-        count("mean", found["mean"].values[:, :, r], found.fit_mean.values[:, r], values.mean(axis=0))
-        points = np.quantile(values, DECILES, axis=0).T
-        for n in range(X.shape[1]):
-            x = found.x.values[n]
-            right = {"cdf": DECILES, "density": density_of(truth, n, s, points[n])}
-            for name, expected in right.items():
-                replicates = at_points(found[name].values[:, n, :, r], x, points[n])
-                count(name, replicates, at_points(found[f"fit_{name}"].values[n, :, r], x, points[n]), expected)
-    return {key: np.concatenate([np.atleast_2d(each) for each in values]) for key, values in covered.items()}, ratio
+        return smp.SmoothProductMixture(rank, random_state=0).fit(X)
 
 
-def density_of(truth: Any, n: int, component: int, points: np.ndarray) -> np.ndarray:
-    """Density of one variable in one component of the truth."""
-    loc, scale = truth.loc[n, component], truth.scale[n, component]
-    return np.asarray((truth.standard.pdf((points[:, None] - loc) / scale) / scale).mean(axis=1))
+def replicates(model: Any, X: np.ndarray, n_replicates: int, seed: int) -> tuple[Any, bool]:
+    """The bootstrap, and whether it warns that the likelihood is flat."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = model.bootstrap(X, n_replicates, random_state=seed)
+    return found, any("flat" in str(each.message) for each in caught)
 
 
-def coverage(n_sets: int, n_replicates: int, method: str, first: int) -> None:
-    """Share of the intervals that cover, by density, quantity and kind of interval."""
+def draw_items(weights: Any, probabilities: Any, n_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Answers (n_samples, n_items) of 0 and 1, and classes (n_samples,)."""
+    rng = np.random.default_rng(seed)
+    classes = rng.choice(len(weights), size=n_samples, p=weights)
+    return (rng.random((n_samples, len(probabilities))) < np.array(probabilities)[:, classes].T).astype(float), classes
+
+
+def covers(values: np.ndarray, truth: Any) -> np.ndarray:
+    """Whether the 95 % percentile intervals of replicates (n_replicates, ...) hold the truth (...)."""
+    low, high = np.quantile(values, [0.025, 0.975], axis=0)
+    return np.asarray((low <= truth) & (truth <= high))
+
+
+def items(n_sets: int, n_replicates: int, n_samples: int) -> None:
+    for weights, probabilities in (TWO, THREE):
+        rank = len(weights)
+        covered = defaultdict(list)
+        n_warned = 0
+        for seed in range(n_sets):
+            X, classes = draw_items(weights, probabilities, n_samples, seed)
+            model = fit(X, rank)
+            found, is_flat = replicates(model, X, n_replicates, seed)
+            n_warned += is_flat
+            shared = np.stack([model.predict_proba(X)[classes == r].sum(axis=0) for r in range(rank)])
+            order = linear_sum_assignment(-shared)[1]
+            of_one = 1.0 - found.cdf.values[:, :, 0, :][..., order]  # the first point is 0
+            covered["weights"].append(covers(found.weights.values[:, order], weights))
+            covered["probabilities"].append(covers(of_one, probabilities))
+            covered["largest standard error of a probability"].append(of_one.std(axis=0).max())
+        shares = ", ".join(f"{name} {np.mean(values):.3f}" for name, values in covered.items())
+        print(f"five 0/1 items, R = {rank}, M = {n_samples}, {n_sets} data sets: {shares}; {n_warned} warn", flush=True)
+
+
+def densities(n_sets: int, n_replicates: int) -> None:
     for kind in KINDS:
-        every: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
-        ratios = []
-        for seed in range(first, first + n_sets):
-            covered, ratio = one_set(kind, seed, n_replicates, method)
-            ratios.append(ratio)
-            for key, values in covered.items():
-                every[key].append(values)
-        print(f"{kind}: {n_sets} data sets, {n_replicates} replicates ({method}), {np.median(ratios):.1f} default fits")
-        for interval in ("percentile", "basic", "corrected"):
-            shares = {name: np.concatenate(every[interval, name]) for name in ("weights", "mean", "cdf", "density")}
-            by_point = " ".join(f"{share:.2f}" for share in shares["density"].mean(axis=0))
-            line = ", ".join(f"{name} {values.mean():.3f}" for name, values in shares.items())
-            print(f"    {interval:10s} {line}; density by decile {by_point}", flush=True)
+        covered = defaultdict(list)
+        n_warned = 0
+        for seed in range(n_sets):
+            X, _, truth = smp.datasets.make_smooth_mixture(kind, 1000, n_components=3, random_state=seed)
+            model = fit(X, 3)
+            found, is_flat = replicates(model, X, n_replicates, seed)
+            n_warned += is_flat
+            order = linear_sum_assignment(-truth.posterior(X).T @ model.predict_proba(X))[1]
+            covered["weights"].append(covers(found.weights.values[:, order], truth.weights))
+            new, labels = truth.sample(400_000, random_state=10_000 + seed)
+            for s, r in enumerate(order):
+                values = new[labels == s]
+                covered["means"].append(covers(found["mean"].values[:, :, r], values.mean(axis=0)))
+                for n, points in enumerate(np.quantile(values, DECILES, axis=0).T):
+                    loc, scale = truth.loc[n, s], truth.scale[n, s]
+                    density = (truth.standard.pdf((points[:, None] - loc) / scale) / scale).mean(axis=1)
+                    for name, right in (("cdf", DECILES), ("density", density)):
+                        curves = PchipInterpolator(found.x.values[n], found[name].values[:, n, :, r], axis=-1)
+                        covered[name].append(covers(curves(points), right))
+        shares = ", ".join(f"{name} {np.mean(values):.3f}" for name, values in covered.items())
+        middle = np.mean(covered["density"], axis=0)[4]
+        print(f"{kind}, {n_sets} data sets: {shares} ({middle:.2f} at the median); {n_warned} warn", flush=True)
 
 
-def cost() -> None:
-    """Seconds of 100 replicates over those of a default fit."""
+def gaussians(apart: float, n_informative: int, n_variables: int, seed: int) -> np.ndarray:
+    """Two groups of normal variables, 1000 samples, some of the variables with means that far apart."""
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(2, size=(1000, 1)) * np.repeat([apart, 0.0], [n_informative, n_variables - n_informative])
+    return np.asarray(rng.normal(size=(1000, n_variables)) + groups)
+
+
+def flatness(n_sets: int) -> None:
+    """Fits whose bootstrap warns: none of the determined cases ought to, all of the others."""
+    cases: dict[str, tuple[int, Any]] = {}
+    for rank, truth in ((2, TWO), (3, THREE)):
+        for n_samples in (200, 500, 1000, 5000):
+            cases[f"determined: five items, R = {rank}, M = {n_samples}"] = (
+                rank,
+                lambda seed, truth=truth, n_samples=n_samples: draw_items(*truth, n_samples, seed)[0],
+            )
+    for kind in KINDS:
+        for rank, n_variables, n_samples in ((2, 4, 300), (3, 10, 1000), (5, 10, 1000)):
+            cases[f"determined: {kind}, R = {rank}, N = {n_variables}, M = {n_samples}"] = (
+                rank,
+                lambda seed, args=(kind, n_samples, n_variables, rank): (
+                    smp.datasets.make_smooth_mixture(*args, random_state=seed).X
+                ),
+            )
+    cases["determined: normal, 2 of 3 variables 3 apart"] = 2, lambda seed: gaussians(3.0, 2, 3, seed)
+    for n_samples in (500, 1000, 3000, 10_000):
+        cases[f"flat: two items and one of noise, M = {n_samples}"] = (
+            2,
+            lambda seed, n_samples=n_samples: draw_items(*NOISE, n_samples, seed)[0],
+        )
+    cases["flat: two items and two of noise, M = 3000"] = (
+        2,
+        lambda seed: draw_items(NOISE[0], [*NOISE[1], [0.4, 0.4]], 3000, seed)[0],
+    )
+    cases["flat: four items, R = 3, M = 1000"] = 3, lambda seed: draw_items(THREE[0], THREE[1][:4], 1000, seed)[0]
+    cases["flat: five items of two classes, R = 3, M = 1000"] = 3, lambda seed: draw_items(*TWO, 1000, seed)[0]
+    cases["flat: five items of one class, R = 2, M = 1000"] = (
+        2,
+        lambda seed: draw_items([1], [[0.4]] * 5, 1000, seed)[0],
+    )
+    for name, (rank, draw) in cases.items():
+        warned = []
+        for seed in range(n_sets):
+            X = draw(seed)
+            warned.append(replicates(fit(X, rank), X, 1, seed)[1])
+        print(f"{name}: {sum(warned)} of {n_sets} warn", flush=True)
+
+
+def cost(n_replicates: int) -> None:
+    """Seconds of the replicates over those of a default fit."""
     for rank, n_samples in ((3, 1000), (5, 5000), (10, 5000)):
         for kind in KINDS:
             X = smp.datasets.make_smooth_mixture(kind, n_samples, n_components=rank, random_state=0).X
             taken = []
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                for _ in range(3):
-                    began = time.perf_counter()
-                    model = smp.SmoothProductMixture(rank, random_state=0).fit(X)
-                    taken.append(time.perf_counter() - began)
+            for _ in range(3):
+                began = time.perf_counter()
+                model = fit(X, rank)
+                taken.append(time.perf_counter() - began)
             began = time.perf_counter()
-            model.bootstrap(X, 100, random_state=0)
+            replicates(model, X, n_replicates, 0)
             seconds = time.perf_counter() - began
-            print(
-                f"{kind:9s} R = {rank}, M = {n_samples}: {seconds:.2f} s, {seconds / min(taken):.1f} fits", flush=True
-            )
+            print(f"{kind}, R = {rank}, M = {n_samples}: {seconds:.2f} s, {seconds / min(taken):.1f} fits", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["coverage", "cost"])
-    parser.add_argument("--sets", type=int, default=10)
+    parser.add_argument("what", choices=["items", "densities", "flatness", "cost"])
+    parser.add_argument("--sets", type=int, default=25)
     parser.add_argument("--replicates", type=int, default=100)
-    parser.add_argument("--method", choices=["rows", "parametric"], default="rows")
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--samples", type=int, default=1000)
     arguments = parser.parse_args()
-    if arguments.what == "cost":
-        cost()
+    if arguments.what == "items":
+        items(arguments.sets, arguments.replicates, arguments.samples)
+    elif arguments.what == "densities":
+        densities(arguments.sets, arguments.replicates)
+    elif arguments.what == "flatness":
+        flatness(arguments.sets)
     else:
-        coverage(arguments.sets, arguments.replicates, arguments.method, arguments.first)
+        cost(arguments.replicates)
 
 
 if __name__ == "__main__":

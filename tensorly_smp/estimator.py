@@ -60,8 +60,7 @@ from tensorly_smp.samples.reading import NO_LABELS
 from tensorly_smp.samples.units import units_of, with_units
 from tensorly_smp.samples.value_labels import ATTRIBUTE
 from tensorly_smp.storage import storable
-from tensorly_smp.uncertainty.bootstrap import run_bootstrap
-from tensorly_smp.uncertainty.refits import BinRefit, Refit, SmoothRefit
+from tensorly_smp.uncertainty.bootstrap import Refit, run_bootstrap
 
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "loss": ("auto", *LOSSES),
@@ -617,11 +616,13 @@ class SmoothProductMixture(FittedMixture):
     def _refit(self, values: np.ndarray) -> Refit:
         """The fit of a replicate, as the Dataset says that this one was made."""
         attrs = self.result_.attrs
-        options: dict[str, Any] = dict(n_iter_max=int(attrs["max_iter"]), tol=float(attrs["tol"]))
+        options: dict[str, Any] = dict(
+            n_iter_max=int(attrs["max_iter"]), tol=float(attrs["tol"]), criterion=str(attrs["penalty_criterion"])
+        )
         refine = str(attrs["refine"])
         if refine == "smooth":
-            options = options | dict(tol=10.0 * options["tol"], criterion=str(attrs["penalty_criterion"]))
-            return SmoothRefit.of(self.result_, self.factors_, values, **options)
+            options["tol"] *= 10.0
+            return Refit.on_cells(self.result_, self.factors_, values, **options)
         decomposition = None
         if refine == "none":
             triples = self.result_["triples"].values if "triples" in self.result_ else "all"
@@ -638,7 +639,7 @@ class SmoothProductMixture(FittedMixture):
                 callback=None,
                 warns=False,
             )
-        return BinRefit(self.factors_, str(self.result_.attrs["density"]), decomposition, options)
+        return Refit.on_bins(self.factors_, str(attrs["density"]), decomposition, **options)
 
     def _recorded(self) -> dict[str, Any]:
         """Parameters that a replicate of the fit needs, by the names of attributes of the Dataset."""

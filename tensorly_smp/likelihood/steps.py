@@ -465,16 +465,10 @@ class CellSamples(CellStatistics):
         )
 
     def reweighted(self, sample_weight: np.ndarray) -> CellSamples:
-        """The same samples with other weights (n_samples,)."""
+        """The same samples with other weights (n_samples,), and the same pseudo-samples."""
         weights = np.where(np.diff(self.membership.indptr) > 0, sample_weight, 0.0)
-        overall = self.membership.T @ weights
-        return replace(
-            self,
-            prior=prior_counts(self.cells, overall),
-            log_volume=float(overall @ self.cells.log_widths),
-            total_weight=float(weights.sum()),
-            sample_weight=weights,
-        )
+        log_volume = float(weights @ (self.membership @ self.cells.log_widths))
+        return replace(self, log_volume=log_volume, total_weight=float(weights.sum()), sample_weight=weights)
 
     @cached_property
     def transposed(self) -> csr_array:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
-from tensorly_smp._support.checks import checked_entries, warn
+from tensorly_smp._support.checks import checked_entries, collected_warnings, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState, spawn_generators
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
+from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals
+from tensorly_smp.densities.logspline import background_share, smooth_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.densities.reconstruct import reconstruct_density
+from tensorly_smp.densities.spline_dataset import spline_transforms, variable_bounds
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, SizeLimitError
-from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
+from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
+from tensorly_smp.fitting.coupled_stage import Decomposition
+from tensorly_smp.fitting.fit_samples import EM_SMOOTHING
+from tensorly_smp.likelihood.cells import cells_along
 from tensorly_smp.likelihood.comparison import adjusted_rand, contingency
-from tensorly_smp.uncertainty.refits import Refit, Refitted
-from tensorly_smp.uncertainty.replicates import Drawn, Rows
+from tensorly_smp.likelihood.em import run_em, samples_in_bins
+from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, log_floored
+from tensorly_smp.splines.basis import spline_basis
+from tensorly_smp.uncertainty.flatness import FlattestDirection, flattest_direction
 
 #: Tails of a component beyond these quantiles have no points.
 TAIL = 1e-3
@@ -31,47 +40,165 @@ MAX_BYTES = 4 * 10**9
 MOST_SAMPLES = 2**53
 #: Of the random streams.
 PURPOSE = 0xB007
-STATISTICS = ("weights", "mean", "cdf", "density")
+#: Nats that EM may leave a replicate to gain: a displacement of 0.14 standard errors.
+LEFT = 0.01
+#: ... as if the samples had these shares of the information at least, the second where the likelihood is flat.
+LEAST_INFORMATION, OF_FLAT = 0.02, 0.1
+#: Figures of a fit: their dimensions, and what they are.
+STATISTICS = {
+    "weights": (("component",), "probability of the component"),
+    "mean": (("variable", "component"), "mean of the variable in the component"),
+    "cdf": (("variable", "point", "component"), "probability of values up to x in the component"),
+    "density": (
+        ("variable", "point", "component"),
+        "density of the variable at x in the component, of a discrete variable the probability of x",
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
-    """Figures of a fit.
+class Refit:
+    """Fits a model again to other samples, from where the first fit ended: by EM, or by the coupled decomposition.
+
+    EM is on the cells or bins of the first fit: splines keep their knots and coordinates. Penalties are chosen once
+    more, within a factor of ten of the first ones.
 
     Attributes
     ----------
-    weights : ndarray (rank,)
-    mean : ndarray (n_variables, rank)
-    cdf, density : ndarray (n_variables, n_points, rank)
+    assign_to_grid : callable
+        Values (n_samples, n_variables) to CellSamples.
+    mixture : SmoothMixture
+        The first fit.
+    penalty : ndarray (n_smooth, rank)
+        Of the first fit, per sample of the component.
+    conditionals : callable
+        The densities of a mixture that was fitted to samples of some total weight.
+    options : dict
+        ``criterion``, ``n_iter_max`` and ``tol`` (per sample) of EM.
+    decompose : callable, optional
+        Values and weights to the mixture and the status of a decomposition, in place of EM.
     """
 
-    weights: np.ndarray
-    mean: np.ndarray
-    cdf: np.ndarray
-    density: np.ndarray
+    assign_to_grid: Callable[[np.ndarray], CellSamples]
+    mixture: SmoothMixture
+    penalty: np.ndarray
+    conditionals: Callable[[SmoothMixture, float], Sequence[ConditionalDensities]]
+    options: dict[str, Any]
+    decompose: Callable[[np.ndarray, np.ndarray], tuple[SmoothMixture, StopReason]] | None = None
 
     @classmethod
-    def of(cls, weights: np.ndarray, conditionals: Sequence[ConditionalDensities], grid: np.ndarray) -> Statistics:
-        """At points (n_variables, n_points), NaN after the last of a variable."""
-        rank = len(weights)
-        cdf, density = np.full((2, *grid.shape, rank), np.nan)
-        for n, (each, row) in enumerate(zip(conditionals, grid, strict=True)):
-            points = row[~np.isnan(row)]
-            cdf[n, : len(points)] = each.cdf(points)
-            density[n, : len(points)] = each.pdf(points)
-        return cls(weights, np.stack([each.mean() for each in conditionals]), cdf, density)
+    def on_cells(cls, dataset: xr.Dataset, factors: MixtureFactors, values: np.ndarray, **options: Any) -> Refit:
+        """Refit of smoothed EM, from the Dataset of the first fit, and its samples (n_samples, n_variables)."""
+        assert factors.binning is not None
+        discrete = factors.binning.discrete
+        smooth = [n for n in range(factors.n_variables) if n not in discrete]
+        interval = np.nan_to_num(dataset["interval"].transpose("variable", "end").values, nan=0.0)
+        cells = cells_along(
+            spline_basis(dataset.sizes["basis"]),
+            interval[:, 0],
+            np.where(np.isin(np.arange(factors.n_variables), list(discrete)), 1.0, interval[:, 1]),
+            tuple(spline_transforms(dataset)),
+            discrete,
+            values,
+        )
+        spline = dataset["spline"].transpose("variable", "basis", "component").values[smooth]
+        bounds = variable_bounds(dataset)
 
-    def take(self, order: np.ndarray) -> Statistics:
-        """Components in another order."""
-        return Statistics(*(np.ascontiguousarray(getattr(self, name)[..., order]) for name in STATISTICS))
+        def conditionals(mixture: SmoothMixture, total: float) -> Sequence[ConditionalDensities]:
+            return smooth_conditionals(cells, mixture, background_share(np.exp(mixture.log_weights) * total), bounds)
+
+        return cls(
+            lambda values: CellSamples.assign_to_grid(values, cells),
+            _mixture(factors.weights, [factors.factors[n] for n in discrete], spline.transpose(1, 0, 2)),
+            dataset["penalty"].transpose("variable", "component").values[smooth],
+            conditionals,
+            options,
+        )
+
+    @classmethod
+    def on_bins(
+        cls, factors: MixtureFactors, density: str, decomposition: Decomposition | None, **options: Any
+    ) -> Refit:
+        """Refit of EM on bins, or of a decomposition, from the factors of the first fit."""
+        binning = factors.binning
+        assert binning is not None
+
+        def conditionals(mixture: SmoothMixture, total: float) -> Sequence[ConditionalDensities]:
+            tables = np.split(np.exp(mixture.tables), np.cumsum(factors.n_bins)[:-1])
+            model = MixtureFactors(np.exp(mixture.log_weights), tuple(tables), binning)
+            return reconstruct_density(model, method=density, clip_warning=np.inf).conditionals
+
+        def decompose(values: np.ndarray, weights: np.ndarray) -> tuple[SmoothMixture, StopReason]:
+            if (n_drawn := np.count_nonzero(weights)) < factors.rank:
+                raise InvalidInputError(
+                    f"A replicate has {n_drawn} different samples, too few for {factors.rank} components; "
+                    'expected one for each. Use method="parametric", or a model of fewer components.'
+                )
+            assert decomposition is not None
+            with collected_warnings():  # those of the fit say it all
+                solution = replace(decomposition, init=factors).solution(encode_samples(values, binning), weights)
+            model = solution.factors.to_numpy()
+            return _mixture(model.weights, model.factors), solution.status
+
+        return cls(
+            lambda values: samples_in_bins(encode_samples(values, binning), None, EM_SMOOTHING),
+            _mixture(factors.weights, factors.factors),
+            np.empty((0, factors.rank)),
+            conditionals,
+            options,
+            None if decomposition is None else decompose,
+        )
+
+    def posterior(self, samples: CellSamples) -> np.ndarray:
+        """Posteriors (n_samples, rank) under the first fit."""
+        return samples.expect(self.mixture, np.zeros(self.penalty.size))[0].posterior
+
+    def _penalty(self, samples: CellSamples, posterior: np.ndarray) -> np.ndarray:
+        """Penalties (n_smooth * rank,), not per sample."""
+        if not samples.cells.smooth:
+            return np.empty(0)
+        return self.penalty.ravel() * samples.shares(samples.counts_from_posterior(posterior).counts)[1]
+
+    def flattest(self, samples: CellSamples, posterior: np.ndarray) -> FlattestDirection:
+        """The direction in which samples determine the first fit least, by the likelihood."""
+        return flattest_direction(samples, posterior, self.mixture, self._penalty(samples, posterior))
+
+    def again(
+        self,
+        samples: CellSamples,
+        values: np.ndarray,
+        posterior: np.ndarray,
+        flattest: FlattestDirection,
+        rng: np.random.Generator,
+    ) -> tuple[SmoothMixture, np.ndarray, StopReason]:
+        """The fit to other samples, also given as values (n_samples, n_variables), its posteriors, and its status.
+
+        It starts from their posteriors (n_samples, rank) under the first fit, or, where that is flat, under a mixture
+        that is as likely.
+        """
+        if self.decompose is not None:
+            mixture, status = self.decompose(values, samples.sample_weight)
+            return mixture, samples.expect(mixture, np.empty(0))[0].posterior, status
+        if flattest.is_flat:
+            posterior = samples.expect(flattest.start(rng), np.zeros(self.penalty.size))[0].posterior
+        # With a share e of the information, passes after one that gains g gain g / 2e together. Where the likelihood
+        # is flat, it is the starts that spread the replicates.
+        left = 2.0 * LEFT * max(flattest.information, OF_FLAT if flattest.is_flat else LEAST_INFORMATION)
+        tol = min(self.options["tol"] * samples.total_weight, left)
+        near = (self._penalty(samples, posterior), self.mixture)
+        penalty, start = samples.choose(samples.counts_from_posterior(posterior), self.options["criterion"], near)
+        reached = run_em(samples, start, penalty, tol=tol, n_iter_max=self.options["n_iter_max"])
+        return reached.position, reached.detail.posterior, reached.status
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    statistics: Statistics
-    agreement: float
-    is_switched: bool
-    status: StopReason
+def _mixture(weights: np.ndarray, tables: Sequence[np.ndarray], splines: np.ndarray | None = None) -> SmoothMixture:
+    """The mixture with these weights, tables of the variables without splines, and coefficients of the others."""
+    rank = len(weights)
+    return SmoothMixture(
+        log_floored(weights),
+        np.ascontiguousarray(np.empty((1, 0, rank)) if splines is None else splines),
+        log_floored(np.concatenate([np.empty((0, rank)), *tables])),
+    )
 
 
 def run_bootstrap(
@@ -98,6 +225,7 @@ def run_bootstrap(
     weights : ndarray (n_samples,)
         Numbers of samples.
     is_parametric : bool
+        Draw samples of the density, with the entries missing that are missing in the rows, instead of rows.
     n_replicates, n_points, n_jobs, random_state
         As of :meth:`tensorly_smp.SmoothProductMixture.bootstrap`.
 
@@ -123,33 +251,47 @@ def run_bootstrap(
         The likelihood is next to flat: intervals may be too small.
     """
     weights = np.where(np.isnan(values).all(axis=1), 0.0, weights)  # samples without entries say nothing
-    rank = density.rank
-    size = 16 * n_replicates * density.n_variables * n_points * rank
-    if size > MAX_BYTES:
-        raise SizeLimitError(
-            f"Replicates at {n_points} points of {density.n_variables} variables would take {size / 1e9:.3g} GB, over "
-            f"the limit of {MAX_BYTES / 1e9:g} GB. Use a smaller n_points, or fewer replicates."
-        )
-    _check_total(weights.sum(), density.n_variables, is_parametric)
+    _check_sizes(weights.sum(), density, n_replicates, n_points, is_parametric)
+    n_drawn = max(round(float(weights.sum())), 1)
     grid = points_of(density, n_points)
-    source: Rows | Drawn
-    on_grid = refit.assign_to_grid(values)
-    posterior = refit.posterior(on_grid)
-    flattest = refit.flattest(on_grid, weights, posterior)
-    if is_parametric:
-        source = Drawn(density, np.isnan(values), weights, refit.assign_to_grid, refit.posterior)
-    else:
-        source = Rows(on_grid, posterior, weights)
+    on_grid = refit.assign_to_grid(values).reweighted(weights)
+    of_fit = refit.posterior(on_grid)
+    flattest = refit.flattest(on_grid, of_fit)
 
-    def one(rng: np.random.Generator, check: Callable[[], None]) -> _Found:
+    def draw(rng: np.random.Generator) -> tuple[CellSamples, np.ndarray, np.ndarray]:
+        """Samples of a replicate, their values, and their posteriors under the first fit."""
+        counts = np.round(weights)
+        if not is_parametric or not np.array_equal(counts, weights):
+            counts = rng.multinomial(n_drawn, weights / weights.sum()).astype(np.float64)
+        if not is_parametric:
+            return on_grid.reweighted(counts), values, of_fit
+        missing = np.repeat(np.isnan(values), counts.astype(np.int64), axis=0)
+        drawn, _ = density.sample(len(missing), rng)
+        drawn[missing] = np.nan
+        samples = refit.assign_to_grid(drawn)
+        return samples, drawn, refit.posterior(samples)
+
+    def one(rng: np.random.Generator, check: Callable[[], None]) -> tuple[dict[str, Any], StopReason]:
+        """Figures of a replicate, components in the order of those of the first fit that they share most with."""
         check()
-        on_grid, weights, posterior = source.draw(rng)
-        return _matched(refit.refit(on_grid, weights, posterior, flattest, rng), posterior, weights, grid)
+        samples, drawn, posterior = draw(rng)
+        mixture, new, status = refit.again(samples, drawn, posterior, flattest, rng)
+        conditionals = refit.conditionals(mixture, samples.total_weight)
+        order = linear_sum_assignment(-posterior.T @ (new * samples.sample_weight[:, None]))[1]
+        table = contingency(posterior.argmax(axis=1), new.argmax(axis=1), len(order), samples.sample_weight)
+        found: dict[str, Any] = dict(
+            agreement=adjusted_rand(table),
+            switched=np.int8(not np.array_equal(order, np.arange(len(order)))),
+            converged=np.int8(status.is_converged),
+        )
+        for name, value in figures(np.exp(mixture.log_weights), conditionals, grid).items():
+            found[name] = value[..., order]
+        return found, status
 
     streams = spawn_generators(random_state, n_replicates, PURPOSE)
     with one_blas_thread():
-        found, _ = run_each(one, streams, allowed_threads(n_jobs), lambda each: each.status is StopReason.INTERRUPTED)
-    complete = [each for each in found if each.status is not StopReason.INTERRUPTED]
+        ends, _ = run_each(one, streams, allowed_threads(n_jobs), lambda end: end[1] is StopReason.INTERRUPTED)
+    complete = [found for found, status in ends if status is not StopReason.INTERRUPTED]
     if not complete:
         raise KeyboardInterrupt
     if len(complete) < n_replicates:
@@ -158,13 +300,19 @@ def run_bootstrap(
             "those that were complete.",
             ConvergenceWarning,
         )
-    if flattest is not None and flattest.is_flat:
+    if flattest.is_flat:
         warn(flattest.warning())
-    return _dataset(complete, Statistics.of(density.weights, density.conditionals, grid), grid)
+    return _dataset(complete, figures(density.weights, density.conditionals, grid), grid)
 
 
-def _check_total(total: float, n_variables: int, is_parametric: bool) -> None:
-    """Refuse numbers of samples that no replicate can have."""
+def _check_sizes(total: float, density: MixtureDensity, n_replicates: int, n_points: int, is_parametric: bool) -> None:
+    """Refuse results too large, and numbers of samples that no replicate can have."""
+    size = 16 * n_replicates * density.n_variables * n_points * density.rank
+    if size > MAX_BYTES:
+        raise SizeLimitError(
+            f"Replicates at {n_points} points of {density.n_variables} variables would take {size / 1e9:.3g} GB, over "
+            f"the limit of {MAX_BYTES / 1e9:g} GB. Use a smaller n_points, or fewer replicates."
+        )
     if not total > 0:
         raise InvalidInputError(
             "All samples with a weight lack all entries (NaN); expected the samples of the fit, some with entries."
@@ -175,7 +323,20 @@ def _check_total(total: float, n_variables: int, is_parametric: bool) -> None:
             "sum to the number of samples that they are worth."
         )
     if is_parametric:
-        checked_entries(round(total), n_variables, "The samples of a replicate")
+        checked_entries(round(total), density.n_variables, "The samples of a replicate")
+
+
+def figures(
+    weights: np.ndarray, conditionals: Sequence[ConditionalDensities], grid: np.ndarray
+) -> dict[str, np.ndarray]:
+    """`STATISTICS` of a fit at points (n_variables, n_points), NaN after the last of a variable."""
+    cdf = np.full((*grid.shape, len(weights)), np.nan)
+    density = cdf.copy()
+    for n, (each, row) in enumerate(zip(conditionals, grid, strict=True)):
+        points = row[~np.isnan(row)]
+        cdf[n, : len(points)] = each.cdf(points)
+        density[n, : len(points)] = each.pdf(points)
+    return dict(weights=weights, mean=np.stack([each.mean() for each in conditionals]), cdf=cdf, density=density)
 
 
 def points_of(density: MixtureDensity, n_points: int) -> np.ndarray:
@@ -195,67 +356,35 @@ def points_of(density: MixtureDensity, n_points: int) -> np.ndarray:
             grid[n, : len(chosen)] = each.values[chosen]
             continue
         ends = np.stack([each.quantile(np.array([TAIL, 1.0 - TAIL]), int(r)) for r in kept])
-        even = _spaced(each, float(ends[:, 0].min()), float(ends[:, 1].max()), n_even)
+        low = float(ends[:, 0].min())
+        high = float(ends[:, 1].max())
+        even = np.linspace(low, high, n_even)
+        if isinstance(each, GridConditionals):
+            # Equally spaced by the cells that the densities are tabulated on; in the tails beyond them, by values.
+            knots = each.origin + each.unit * each.knots
+            numbers = np.arange(len(knots))
+            start, end = np.interp([low, high], knots, numbers).tolist()
+            even = np.interp(np.linspace(start, end, n_even), numbers, knots)
+            even[[0, -1]] = low, high
         grid[n] = np.sort(np.concatenate([even, density.quantile_1d(shares, name)]))
     return grid
 
 
-def _spaced(conditionals: ConditionalDensities, low: float, high: float, n_points: int) -> np.ndarray:
-    """Points from low to high, equally spaced by the cells that the densities are tabulated on, where there are any."""
-    if not isinstance(conditionals, GridConditionals):
-        return np.linspace(low, high, n_points)
-    knots = conditionals.origin + conditionals.unit * conditionals.knots
-    numbers = np.arange(len(knots))
-    start, end = np.interp([low, high], knots, numbers).tolist()
-    points = np.interp(np.linspace(start, end, n_points), numbers, knots)
-    points[[0, -1]] = low, high  # in the tails beyond the cells, if they reach so far
-    return points
-
-
-def _matched(fit: Refitted, posterior: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> _Found:
-    """The statistics of a fit, its components in the order of those of the first one that they share most with."""
-    rank = len(fit.weights)
-    shared = posterior.T @ (fit.posterior * weights[:, None])
-    _, order = linear_sum_assignment(-shared)
-    table = contingency(posterior.argmax(axis=1), fit.posterior.argmax(axis=1), rank, weights)
-    return _Found(
-        Statistics.of(fit.weights, fit.conditionals, grid).take(order),
-        adjusted_rand(table),
-        not np.array_equal(order, np.arange(rank)),
-        fit.status,
-    )
-
-
-def _dataset(found: Sequence[_Found], first: Statistics, grid: np.ndarray) -> xr.Dataset:
-    dims = {
-        "weights": ("component",),
-        "mean": ("variable", "component"),
-        "cdf": ("variable", "point", "component"),
-        "density": ("variable", "point", "component"),
-    }
-    names = {
-        "weights": "probability of the component",
-        "mean": "mean of the variable in the component",
-        "cdf": "probability of values up to x in the component",
-        "density": "density of the variable at x in the component, of a discrete variable the probability of x",
-    }
+def _dataset(found: Sequence[dict[str, Any]], first: dict[str, np.ndarray], grid: np.ndarray) -> xr.Dataset:
     data: dict[str, Any] = {}
-    for name in STATISTICS:
-        values = np.stack([getattr(each.statistics, name) for each in found])
-        data[name] = (("replicate", *dims[name]), values, {"long_name": names[name]})
-        data[f"fit_{name}"] = (dims[name], getattr(first, name), {"long_name": f"{names[name]}, of the fit itself"})
+    for name, (dims, note) in STATISTICS.items():
+        data[name] = (("replicate", *dims), np.stack([each[name] for each in found]), {"long_name": note})
+        data[f"fit_{name}"] = (dims, first[name], {"long_name": f"{note}, of the fit itself"})
     data["x"] = (("variable", "point"), grid, {"long_name": "where cdf and density are, in the unit of the variable"})
-    agreement = np.array([each.agreement for each in found])
-    note = "adjusted Rand index of clusters with those of the fit"
-    data["agreement"] = ("replicate", agreement, {"long_name": note})
-    is_switched = np.array([each.is_switched for each in found], dtype=np.int8)
-    note = "whether components had changed places, and were put back"
-    data["switched"] = ("replicate", is_switched, {"long_name": note})
-    is_converged = np.array([each.status.is_converged for each in found], dtype=np.int8)
-    data["converged"] = ("replicate", is_converged, {"long_name": "whether the tolerance was met"})
+    for name, note in (
+        ("agreement", "adjusted Rand index of clusters with those of the fit"),
+        ("switched", "whether components had changed places, and were put back"),
+        ("converged", "whether the tolerance was met"),
+    ):
+        data[name] = ("replicate", np.array([each[name] for each in found]), {"long_name": note})
     coords = {
         "replicate": np.arange(len(found)),
-        "component": np.arange(len(first.weights)),
+        "component": np.arange(len(first["weights"])),
         "point": np.arange(grid.shape[1]),
     }
-    return xr.Dataset(data, coords, {"n_switched": int(is_switched.sum())})
+    return xr.Dataset(data, coords, {"n_switched": sum(int(each["switched"]) for each in found)})

@@ -1,6 +1,7 @@
 """The flattest direction of a likelihood: against its information matrix, cell by cell, and cases known to be flat."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,8 +30,8 @@ def fit_flat(X):
 
 def flattest(model, X):
     refit = model._refit(X)
-    on_grid = refit.assign_to_grid(X)
-    return refit.flattest(on_grid, np.ones(len(X)), refit.posterior(on_grid))
+    samples = refit.assign_to_grid(X)
+    return refit.flattest(samples, refit.posterior(samples))
 
 
 def information(weights, probabilities, X):
@@ -79,17 +80,16 @@ def test_a_flat_likelihood_is_reported_and_replicates_spread_along_it(seed):
 def test_replicates_from_along_the_direction_end_as_high():
     X = draw(FLAT, 3000, 1)
     refit = fit_flat(X)._refit(X)
-    on_grid = refit.assign_to_grid(X)
-    posterior = refit.posterior(on_grid)
-    flat = refit.flattest(on_grid, np.ones(3000), posterior)
+    samples = refit.assign_to_grid(X)
+    posterior = refit.posterior(samples)
+    flat = refit.flattest(samples, posterior)
     assert flat.components == [0, 1]
 
     def end(direction, seed):
-        again = refit.refit(on_grid, np.ones(3000), posterior, direction, np.random.default_rng(seed))
-        joint = again.weights * np.prod([each.pdf(x) for each, x in zip(again.conditionals, X.T, strict=True)], axis=0)
-        return again.weights[0], np.log(joint.sum(axis=1)).sum()
+        mixture, _, _ = refit.again(samples, X, posterior, direction, np.random.default_rng(seed))
+        return np.exp(mixture.log_weights[0]), samples.expect(mixture, np.zeros(0))[1]
 
-    _, highest = end(None, 0)
+    _, highest = end(replace(flat, information=0.1), 0)  # as if it were not flat: from where the fit ended
     weights, values = np.transpose([end(flat, seed) for seed in range(10)])
     assert values.min() > highest - 1.0
     assert np.ptp(weights) > 0.1
