@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.lines import Line2D
 from scipy import stats
+from sklearn.calibration import CalibrationDisplay
 from sklearn.metrics import roc_auc_score
 
 import tensorly_smp as smp
@@ -203,7 +204,7 @@ legend = panel.legend(frameon=False)
 probability = model.predict_proba(results).iloc[:, disease]
 print(f"patients in the right group: {np.mean((probability > 0.5) == ill):.1%}")
 print(f"area under the ROC curve: {roc_auc_score(ill, probability):.3f}")
-axes = model.plot.calibration(results, np.where(ill, "ill", "healthy"))
+display = CalibrationDisplay.from_predictions(ill, probability, n_bins=10, name="model")
 
 # %%
 # With yes-or-no tests alone

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +25,7 @@ from tensorly_smp.samples.units import with_units
 from tensorly_smp.storage import storable
 from tensorly_smp.unmixing.dataset import with_unmixing, without_unmixing
 from tensorly_smp.unmixing.density import UnmixedDensity
-from tensorly_smp.unmixing.fit import UnmixingFit, source_frame
+from tensorly_smp.unmixing.fit import UnmixingFit
 from tensorly_smp.unmixing.reading import SamplesToUnmix
 
 if TYPE_CHECKING:
@@ -316,10 +315,6 @@ class UnmixedProductMixture(FittedMixture):
     @property
     def _unmixed_density(self) -> UnmixedDensity:
         return cast(UnmixedDensity, self.density_)
-
-    def _source_frame(self, X: Any) -> pd.DataFrame:
-        """Sources under the names of the variables, for methods of `mixture_`."""
-        return source_frame(self._unmixed_density.to_sources(self._read(X).values), self.binning_.variables)
 
     def _checked_mixture(self) -> SmoothProductMixture:
         """A clone of the mixture with the number of components."""

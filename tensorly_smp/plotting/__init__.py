@@ -4,7 +4,6 @@ Every function takes Axes, or makes a figure, and returns the Axes; none shows o
 them as methods, ``model.plot.conditionals(X)`` and so on.
 """
 
-from tensorly_smp.plotting.calibration import plot_calibration
 from tensorly_smp.plotting.conditionals import plot_conditionals
 from tensorly_smp.plotting.factors import plot_factors
 from tensorly_smp.plotting.identifiability import plot_identifiability
@@ -17,7 +16,6 @@ from tensorly_smp.plotting.traces import plot_loss
 from tensorly_smp.plotting.unmixing import plot_unmixing
 
 __all__ = [
-    "plot_calibration",
     "plot_conditionals",
     "plot_factors",
     "plot_identifiability",

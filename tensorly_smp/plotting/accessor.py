@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp.dependence.check import check_independence
-from tensorly_smp.plotting.calibration import plot_calibration
 from tensorly_smp.plotting.conditionals import plot_conditionals
 from tensorly_smp.plotting.factors import plot_factors
 from tensorly_smp.plotting.identifiability import plot_identifiability
@@ -110,12 +109,6 @@ class ModelPlots:
     ) -> np.ndarray:
         """Densities beside those of another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
         return plot_rivals(self._model, self._values(X), rival, variables, axes, figsize)
-
-    def calibration(
-        self, X: Any, labels: Any, n_bins: int = 10, ax: Axes | None = None, figsize: tuple[float, float] | None = None
-    ) -> Axes:
-        """Calibration of the posteriors of X, of known classes: :func:`~tensorly_smp.plotting.plot_calibration`."""
-        return plot_calibration(self._model.predict_proba(self._values(X)), labels, n_bins, ax, figsize)
 
     def singular_values(
         self, X: Any = None, ax: Axes | None = None, figsize: tuple[float, float] | None = None

@@ -19,7 +19,6 @@ def test_methods_draw_what_the_functions_do(model, data):
     assert len(model.plot.loss()) == 4
     assert model.plot.pairs(data.X, ["x0", "x1"]).shape == (2, 2)
     assert len(model.plot.identifiability()) == 4
-    assert model.plot.calibration(data.X, data.labels).get_ylabel() == "share of samples that are of it"
     assert model.plot.singular_values().get_xlabel().startswith("order")
     assert len(model.plot.singular_values(data.X).get_lines()) == 5
 
@@ -58,7 +57,6 @@ def test_without_matplotlib(model, data, monkeypatch):
         lambda: model.plot.loss(),
         lambda: model.plot.pairs(),
         lambda: model.plot.identifiability(),
-        lambda: model.plot.calibration(data.X, data.labels),
         lambda: model.plot.singular_values(),
     ]
     for call in calls:

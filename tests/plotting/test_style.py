@@ -122,7 +122,6 @@ def test_figsize_is_of_new_figures_and_methods_take_it():
         model.plot.pairs(figsize=size)[0, 0],
         model.plot.identifiability(figsize=size)[0],
         model.plot.independence(data.X, figsize=size),
-        model.plot.calibration(data.X, data.labels, figsize=size),
         model.plot.singular_values(figsize=size),
         model.plot.singular_values(data.X, figsize=size),
     ]
