@@ -25,7 +25,8 @@ from sklearn.metrics import adjusted_rand_score
 import tensorly_smp as smp
 from tensorly_smp.datasets import TrueMixture
 from tensorly_smp.exceptions import RivalSolutionsWarning
-from tensorly_smp.fitting import multistart
+from tensorly_smp.fitting import candidates
+from tensorly_smp.likelihood import comparison
 
 KINDS = ("gaussian", "gmm", "gamma", "laplace")
 RIGHT = 0.85
@@ -87,7 +88,8 @@ def alike_but_one(kind: str, n_variables: int, rank: int, seed: int) -> TrueMixt
 
 def of_pairs(n_truths: int) -> Iterator[tuple[bool, list[tuple[float, float, bool]]]]:
     """Whether a fit is right, and of every rival how far it is below, in nats and in deviations, and if it is right."""
-    multistart.RIVAL_DEVIATIONS, multistart.MOST_RIVALS = 3.0, 20
+    comparison.RIVAL_DEVIATIONS = 3.0
+    comparison.find_rivals.__kwdefaults__["most"] = 20
     for n_variables, rank, n_samples in ((5, 3, 600), (6, 4, 1000)):
         for kind in KINDS:
             for seed in range(n_truths):
@@ -126,16 +128,16 @@ def pairs(n_truths: int) -> None:
 
 def cost() -> None:
     """Seconds of default fits, in turn with the search for rivals and without it."""
-    search = multistart._Run._look_for_rivals
+    search = candidates._Run._look_for_rivals
     for rank, n_samples in ((3, 1000), (5, 3000), (10, 1000), (10, 5000)):
         for kind in KINDS:
             X = smp.datasets.make_smooth_mixture(kind, n_samples, n_components=rank, random_state=0).X
             taken: dict[bool, list[float]] = {True: [], False: []}
             for _ in range(4):
                 for with_search in (True, False):
-                    multistart._Run._look_for_rivals = search if with_search else (lambda _: None)  # type: ignore
+                    candidates._Run._look_for_rivals = search if with_search else (lambda _: None)  # type: ignore
                     taken[with_search].append(fitted(X, rank)[2])
-            multistart._Run._look_for_rivals = search  # type: ignore[method-assign]
+            candidates._Run._look_for_rivals = search  # type: ignore[method-assign]
             print(
                 f"{kind:9s} R = {rank}, M = {n_samples}: {min(taken[True]):.3f} s, without {min(taken[False]):.3f} s",
                 flush=True,

@@ -41,8 +41,9 @@ from tensorly_smp.densities.spline_dataset import spline_density
 from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
 from tensorly_smp.fitting.fit_samples import in_memory
-from tensorly_smp.fitting.starts import SearchSamples, search
 from tensorly_smp.likelihood.steps import expectation
+from tensorly_smp.search.coarse import SearchSamples
+from tensorly_smp.search.search import search
 
 N_VARIABLES, RANK, N_SAMPLES, N_BINS = 10, 10, 10_000, 15
 KINDS = ("gaussian", "gmm", "gamma", "laplace")

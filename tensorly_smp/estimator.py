@@ -47,13 +47,13 @@ from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.fit_samples import ReadSamples
-from tensorly_smp.fitting.likelihood_stage import Refinement
 from tensorly_smp.fitting.results import with_patterns, with_value_labels
 from tensorly_smp.fitting.rival_records import rivals_warning
-from tensorly_smp.fitting.starts import Searched
+from tensorly_smp.fitting.stages import Refinement
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.problem import KnownName
 from tensorly_smp.identifiability.report import identifiability_issues
+from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.steps import telling_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.reading import NO_LABELS
@@ -296,7 +296,7 @@ class SmoothProductMixture(FittedMixture):
         """
         return self._fit(X, sample_weight)
 
-    def _fit(self, X: Any, sample_weight: Any, searched: Searched | None = None) -> Self:
+    def _fit(self, X: Any, sample_weight: Any, searched: Sequence[Sequence[Candidate]] | None = None) -> Self:
         """The fit; with the result of a search of the same samples, if there is one, in place of a new search."""
         self._check_parameters()
         verbose = checked_verbose(self.verbose)
@@ -319,8 +319,8 @@ class SmoothProductMixture(FittedMixture):
         sizes = _sizes(data, binning)
         logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
         refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose), searched)
-        result = refinement.result(samples, variables)
-        dataset = result.dataset.assign_attrs(
+        dataset, smooth_conditionals = refinement.result(samples, variables)
+        dataset = dataset.assign_attrs(
             density=density,
             refine=str(self.refine).lower(),
             n_samples=data.n_samples,
@@ -329,7 +329,7 @@ class SmoothProductMixture(FittedMixture):
         )
         dataset = with_value_labels(dataset, data.subsample)
         dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(data.subsample.values))
-        self._set_fitted(dataset, binning.variables, result.smooth_conditionals)
+        self._set_fitted(dataset, binning.variables, smooth_conditionals)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
             warn(empty)
         self.labels_, posterior = data.clusters(self.density_)

@@ -46,13 +46,15 @@ from tensorly_smp.exceptions import (
     TensorlySmpError,
 )
 from tensorly_smp.fitting.fit_samples import ReadSamples
-from tensorly_smp.fitting.starts import Searched, SearchSamples, search_each
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.identifiability.problem import n_parameters
 from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
+from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.samples.value_labels import ValueLabels, pandas_frame
+from tensorly_smp.search.coarse import SearchSamples
+from tensorly_smp.search.search import search_each
 from tensorly_smp.unmixed import UnmixedProductMixture
 
 
@@ -144,7 +146,7 @@ class CandidateFit:
         return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
 
 
-def fit_whole(job: Job, rank: int, searched: Searched | None) -> CandidateFit:
+def fit_whole(job: Job, rank: int, searched: list[list[Candidate]] | None) -> CandidateFit:
     """The fit of all samples, with the result of a search for this number of components if there is one."""
     fit, model = _fitted(job, rank, job.values, job.sample_weight, searched)
     if model is not None:
@@ -194,7 +196,12 @@ def _frame(job: Job, values: np.ndarray) -> pd.DataFrame:
 
 
 def _fitted(
-    job: Job, rank: int, values: np.ndarray, weights: np.ndarray | None, searched: Searched | None, **changes: Any
+    job: Job,
+    rank: int,
+    values: np.ndarray,
+    weights: np.ndarray | None,
+    searched: list[list[Candidate]] | None,
+    **changes: Any,
 ) -> tuple[CandidateFit, Any]:
     """The model of some samples, or why there is none: a failure must not cost the fits of the other numbers."""
     fit = CandidateFit(rank)
@@ -449,7 +456,7 @@ def _read_job(
     return job
 
 
-def _search(job: Job, candidates: Sequence[int]) -> dict[int, Searched]:
+def _search(job: Job, candidates: Sequence[int]) -> dict[int, list[list[Candidate]]]:
     """Searches for all numbers that the samples allow, each helped by its neighbors; none if fits do not search."""
     model = job.estimator
     if not isinstance(model, SmoothProductMixture) or not is_one_of(model.init, ("auto",)):

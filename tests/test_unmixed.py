@@ -17,7 +17,7 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
 )
-from tensorly_smp.fitting.summaries import fit_summary
+from tensorly_smp.fitting.results import fit_summary
 
 MIXING = np.array([[1.0, 0.9, 0.2, 0.0], [0.1, 1.0, 0.8, 0.3], [0.5, 0.3, 1.0, -0.6], [0.2, -0.4, 0.1, 1.0]])
 

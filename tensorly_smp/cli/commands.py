@@ -22,7 +22,7 @@ from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
 from tensorly_smp.fitted import FittedMixture
-from tensorly_smp.fitting.summaries import fit_summary
+from tensorly_smp.fitting.results import fit_summary
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.identifiability.report import check_identifiability
 from tensorly_smp.metrics import clustering_accuracy

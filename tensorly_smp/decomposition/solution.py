@@ -352,35 +352,52 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
         ``start_status`` (start), ``start_trace`` (start, start_sweep), NaN after the end of a start, and attributes of
         plain types: loss_name, status, status_explanation, n_sweeps, best_start and what the initializer reported.
     """
-    trace = solution.trace
-    dataset = factors_to_dataset(solution.factors).assign(
-        loss=("sweep", np.array(trace.loss), {"long_name": f"{solution.loss_name} loss, summed over triples"}),
-        change=("sweep", np.array(trace.change), {"long_name": "largest change of a weight or factor entry"}),
-        seconds=("sweep", np.array(trace.seconds), {"long_name": "time since the start", "units": "s"}),
-        start_loss=("start", np.array(solution.start_losses), {"long_name": "final loss of each start"}),
-        start_status=(
-            "start",
-            np.array([status.name.lower() for status in solution.start_statuses]),
-            {"long_name": "why each start stopped"},
-        ),
+    traces = solution.start_traces or (solution.trace,)
+    dataset = with_starts(
+        factors_to_dataset(solution.factors),
+        solution.loss_name,
+        traces,
+        solution.start_statuses,
+        solution.best_start if solution.start_traces else 0,
     )
-    if solution.start_traces:
-        padded = padded_rows([start.loss for start in solution.start_traces])
-        note = {"long_name": "loss of each start by sweep; NaN after its end"}
-        dataset["start_trace"] = (("start", "start_sweep"), padded, note)
-        dataset = dataset.assign_coords(start_sweep=np.arange(padded.shape[1]))
     possible = comb(solution.factors.n_variables, 3)
     if solution.triples is not None and len(solution.triples) < possible:
         note = {"long_name": "variables of the histograms that were factorized"}
         dataset["triples"] = (("triple", "mode"), np.array(solution.triples), note)
-    dataset = dataset.assign_coords(sweep=np.arange(len(trace.loss)), start=np.arange(len(solution.start_losses)))
+    return dataset.assign_attrs({name: _plain_attribute(value) for name, value in solution.start_info.items()})
+
+
+def with_starts(
+    dataset: xr.Dataset, loss_name: str, traces: Sequence[SweepTrace], statuses: Sequence[StopReason], best: int
+) -> xr.Dataset:
+    """The Dataset of factors with the record of all starts, of which this one was the best."""
+    trace = traces[best]
+    status = statuses[best]
+    losses = [start.loss for start in traces]
+    contents = {
+        "loss": ("sweep", trace.loss, {"long_name": f"{loss_name} loss, summed over triples"}),
+        "change": ("sweep", trace.change, {"long_name": "largest change of a weight or factor entry"}),
+        "seconds": ("sweep", trace.seconds, {"long_name": "time since the start", "units": "s"}),
+        "start_loss": ("start", [loss[-1] for loss in losses], {"long_name": "final loss of each start"}),
+        "start_status": ("start", [each.name.lower() for each in statuses], {"long_name": "why each start stopped"}),
+        "start_trace": (
+            ("start", "start_sweep"),
+            padded_rows(losses),
+            {"long_name": "loss of each start by sweep; NaN after its end"},
+        ),
+    }
+    dataset = dataset.assign({name: (dims, np.array(values), note) for name, (dims, values, note) in contents.items()})
+    dataset = dataset.assign_coords(
+        start_sweep=np.arange(dataset.sizes["start_sweep"]),
+        sweep=np.arange(len(trace.loss)),
+        start=np.arange(len(traces)),
+    )
     return dataset.assign_attrs(
-        loss_name=solution.loss_name,
-        status=solution.status.name.lower(),
-        status_explanation=solution.status.explanation,
+        loss_name=loss_name,
+        status=status.name.lower(),
+        status_explanation=status.explanation,
         n_sweeps=trace.n_sweeps,
-        best_start=solution.best_start,
-        **{name: _plain_attribute(value) for name, value in solution.start_info.items()},
+        best_start=best,
     )
 
 

@@ -1,15 +1,149 @@
-"""Comparison of two fits: agreement of their clusters, and how far samples tell which is nearer to the truth."""
+"""Candidates for the result of a fit: the record, agreement of clusters, and which of two is nearer to the truth."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from tensorly_smp._support.iteration import StopReason
 
 #: Largest total weight in an adjusted Rand index. Above it the index no longer changes in double precision.
 MOST_PAIRED = 1e17
 #: Clusterings that agree better than this (adjusted Rand index) count as one.
 SAME_CLUSTERS = 0.99
+#: Solutions that are no more than this below the best are its rivals: in nats, or in standard deviations of the
+#: difference, whichever is more (the test of Vuong 1989 at 5 %).
+RIVAL_BELOW, RIVAL_DEVIATIONS = 3.0, 1.96
+#: Most rivals that are kept, and the agreement (adjusted Rand index) below which their clusters count as others than
+#: those of the best and of each other.
+MOST_RIVALS, OTHER_CLUSTERS = 5, 0.9
+#: Candidates that are farther below the best than this, in nats, are not looked at.
+HOPELESS = 100.0
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A solution that may become the result of a fit, as far as it has been followed.
+
+    Attributes
+    ----------
+    posterior : ndarray (n_samples, rank)
+        Where it starts, and after it has been followed where it is.
+    origin : str
+        "search", "split" and "merge" (of a search for another number of components), "gevd", "random" or "given"; or
+        "move", if it was tried beside the best one.
+    start : int
+        The search, or the start of a decomposition, that it is a result of.
+    fit : SmoothFit, MixtureFactors, CoupledSolution or LikelihoodSolution, optional
+        The solution, as far as there is one.
+    criterion : float
+        What candidates are compared by, in nats; higher is better. NaN before it has been followed.
+    status : StopReason
+        Why it was followed no further.
+    trace : SweepTrace or LikelihoodTrace, optional
+        Of the sweeps or passes that it was followed. Of the best candidate of a search, the record of the search: its
+        loss is minus the objective per unit of sample weight, on the last level, and a sweep is a round.
+    number : int
+        Position among the candidates of a fit.
+    is_finished : bool
+        True if it was followed to its end.
+    deviation : float
+        Of a rival, the standard deviation of the difference of its log-likelihood from that of the best, in nats.
+    """
+
+    posterior: np.ndarray
+    origin: str
+    start: int = 0
+    fit: Any = None
+    criterion: float = np.nan
+    status: StopReason = StopReason.CONVERGED
+    trace: Any = None
+    number: int = 0
+    is_finished: bool = False
+    deviation: float = np.nan
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """Most probable component (n_samples,)."""
+        return self.posterior.argmax(axis=1)
+
+    @property
+    def rounded(self) -> float:
+        """The criterion in nine digits: of candidates of one optimum the first is best, in whatever order sums are."""
+        return float(f"{self.criterion:.9g}")
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if the user has stopped it."""
+        return self.status in (StopReason.INTERRUPTED, StopReason.CALLBACK)
+
+
+def distinct_candidates(
+    candidates: Sequence[Candidate], weights: np.ndarray | None, same: float = SAME_CLUSTERS
+) -> list[Candidate]:
+    """The first of all candidates that agree to the adjusted Rand index `same`; weights (n_samples,)."""
+    clusters = [candidate.clusters for candidate in candidates]
+    rank = candidates[0].posterior.shape[1]
+    return [candidates[i] for i in distinct_clusterings(clusters, rank, weights, same)]
+
+
+def find_rivals(
+    best: Candidate,
+    candidates: Sequence[Candidate],
+    log_densities: Callable[[Candidate], np.ndarray],
+    weights: np.ndarray | None,
+    *,
+    most: int = MOST_RIVALS,
+    gain: float = 0.0,
+    n_times: float = 1.0,
+) -> list[Candidate]:
+    """Candidates that may be as good as the best one and have other clusters, the most likely first.
+
+    Their deviations are written down.
+
+    Parameters
+    ----------
+    best : Candidate
+    candidates : sequence of Candidate
+        The best may be among them.
+    log_densities : callable
+        Log-densities (n_samples,) of the samples under a candidate.
+    weights : ndarray (n_samples,) or None
+        Of the samples; zero for those without entries.
+    most : int
+    gain : float
+        What those that are not at their end may still gain, in nats.
+    n_times : float
+        How many times as many samples the criteria are of.
+    """
+    order = sorted((each for each in candidates if each is not best), key=lambda each: -each.rounded)
+    of_best = None
+    found: list[Candidate] = []
+    for candidate in distinct_candidates([best, *order], weights, OTHER_CLUSTERS)[1:]:
+        below = best.criterion - candidate.criterion - gain
+        if below > HOPELESS or len(found) >= most:
+            break
+        of_best = log_densities(best) if of_best is None else of_best
+        candidate.deviation = deviation_of_difference(of_best, log_densities(candidate), weights) * n_times**0.5
+        if is_as_near(below, candidate.deviation):
+            found.append(candidate)
+    return found
+
+
+def is_as_near(below: float, deviation: float) -> bool:
+    """True if samples leave open which of two solutions is nearer to the truth.
+
+    Parameters
+    ----------
+    below : float
+        How far the criterion of one is below that of the other, in nats.
+    deviation : float
+        Standard deviation of the difference.
+    """
+    return below <= max(RIVAL_BELOW, RIVAL_DEVIATIONS * deviation)
 
 
 def contingency(first: np.ndarray, second: np.ndarray, rank: int, weights: np.ndarray | None = None) -> np.ndarray:

@@ -232,16 +232,16 @@ def smooth_em(
         if not runs:
             raise
         status = StopReason.INTERRUPTED
-    return _smooth_fit(samples, runs, penalty, status)
+    return fit_of(samples, runs, penalty, status)
 
 
-def _smooth_fit(
+def fit_of(
     samples: CellStatistics,
     runs: Sequence[Iteration[SmoothMixture, Expectation]],
     penalty: np.ndarray,
     status: StopReason,
 ) -> SmoothFit:
-    """Result of several rounds; the penalties are those of the last one, not per sample."""
+    """Result of EM in several rounds; the penalties are those of the last one, not per sample."""
     mixture = runs[-1].position
     expected = runs[-1].detail
     values = np.concatenate([run.values for run in runs])

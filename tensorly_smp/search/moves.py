@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, log_joint
-from tensorly_smp.search.overlapping_bins import Fractions, log_tables
-from tensorly_smp.search.seeds import distances, draw
+from tensorly_smp.search.coarse import MidRanks, distances, draw, log_tables
 
 #: Attempts to split every component, and EM passes of each.
 SPLIT_TRIES, SPLIT_PASSES = 2, 8
@@ -65,7 +64,7 @@ class Merges:
 
 def split_components(
     samples: CellSamples,
-    fractions: Fractions,
+    mid_ranks: MidRanks,
     mixture: SmoothMixture,
     posterior: np.ndarray,
     rng: np.random.Generator,
@@ -82,9 +81,9 @@ def split_components(
     ] * mixture.tables.sum(axis=0)
     totals = np.maximum(owned.sum(axis=0), _LEAST)
     owned = np.maximum(owned[:, component], _LEAST)
-    to_first = distances(fractions, draw(np.cumsum(owned, axis=0), rng.random(n_halves)))
+    to_first = distances(mid_ranks, draw(np.cumsum(owned, axis=0), rng.random(n_halves)))
     second = draw(np.cumsum(np.maximum(owned * to_first, _LEAST), axis=0), rng.random(n_halves))
-    to_second = distances(fractions, second)
+    to_second = distances(mid_ranks, second)
     half = np.where(to_first < to_second, 0.9, 0.1)
     half[to_first == to_second] = 0.5
     for _ in range(SPLIT_PASSES):

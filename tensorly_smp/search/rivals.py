@@ -8,18 +8,17 @@ two components, wherever two others can be spared. Arrays are indexed by m sampl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
 from tensorly_smp.identifiability.likeness import separations
+from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.em import SmoothFit
 from tensorly_smp.likelihood.steps import CellSamples, log_joint
+from tensorly_smp.search.coarse import MidRanks, canonical, mixture_of, overlapping_bins, subsample_for_search
 from tensorly_smp.search.moves import split_components
-from tensorly_smp.search.overlapping_bins import Fractions, mixture_of, overlapping_bins
-from tensorly_smp.search.seeds import canonical, thinned
 
 #: A pair is merged if that costs at most this, in nats, beyond the parameters of one component, which it saves.
 MERGE_BELOW = 30.0
@@ -33,29 +32,7 @@ N_INTERVALS = 12
 _LEAST = 1e-300
 
 
-@dataclass(frozen=True, eq=False)
-class Move:
-    """Posteriors to start a rival from.
-
-    Attributes
-    ----------
-    merged : tuple of int
-        Components of the fit that are one.
-    split : int
-        Component of the fit that is two.
-    posterior : ndarray (n_samples, rank)
-        The pair is in the place of its first component; the place of its second has one half of what is split.
-    estimate : float
-        What is gained, in nats, by a rough guess.
-    """
-
-    merged: tuple[int, int]
-    split: int
-    posterior: np.ndarray
-    estimate: float
-
-
-def rival_moves(samples: CellSamples, fit: SmoothFit, values: np.ndarray) -> list[Move]:
+def rival_moves(samples: CellSamples, fit: SmoothFit, values: np.ndarray) -> list[Candidate]:
     """Models to try beside a fit: its nearest pairs of components as one, and another component as two.
 
     In the clear case, where no two components can be one at a small loss, that is found in milliseconds.
@@ -70,8 +47,10 @@ def rival_moves(samples: CellSamples, fit: SmoothFit, values: np.ndarray) -> lis
 
     Returns
     -------
-    list of Move
-        The most promising first; empty if no pair can be merged.
+    list of Candidate
+        Posteriors to start from, the most promising first; empty if no pair can be merged. A pair of components is one
+        in the place of its first, and the place of its second has one half of another component, which is two; the
+        criterion is what is gained, in nats, by a rough guess.
     """
     rank = fit.mixture.rank
     if rank < 2:
@@ -83,12 +62,12 @@ def rival_moves(samples: CellSamples, fit: SmoothFit, values: np.ndarray) -> lis
         return []
     halves = [*_valleys(samples, fit, tables), *_splits(samples, fit, values, saved)]
     moves = [
-        _move(fit.posterior, pair, split, half, gain - loss)
+        Candidate(_moved(fit.posterior, pair, split, half), "move", criterion=gain - loss)
         for pair, loss in pairs
         for split, half, gain in halves
         if split not in pair or rank == 2
     ]
-    return sorted(moves, key=lambda move: -move.estimate)[:MOST_TRIED]
+    return sorted(moves, key=lambda move: -move.criterion)[:MOST_TRIED]
 
 
 def _mergeable(
@@ -170,8 +149,8 @@ def _splits(
     weights = samples.sample_weight
     rank = fit.mixture.rank
     counted = weights > 0
-    every = Fractions.of(values[counted], samples.cells.discrete, weights[counted])
-    some = thinned(canonical(every), rank)
+    every = MidRanks.of(values[counted], samples.cells.discrete, weights[counted])
+    some = subsample_for_search(canonical(every), rank)
     of_every = overlapping_bins(every, N_INTERVALS)
     of_some = overlapping_bins(some, N_INTERVALS)
     mixture = mixture_of(of_every, fit.posterior[counted])
@@ -186,11 +165,12 @@ def _splits(
     return found
 
 
-def _move(posterior: np.ndarray, pair: tuple[int, int], split: int, half: np.ndarray, estimate: float) -> Move:
+def _moved(posterior: np.ndarray, pair: tuple[int, int], split: int, half: np.ndarray) -> np.ndarray:
+    """Posteriors with a pair of components as one, and another component shared between two."""
     moved = posterior.copy()
     kept, freed = pair
     moved[:, kept] += moved[:, freed]
     whole = kept if split == freed else split
     moved[:, freed] = moved[:, whole] * (1.0 - half)
     moved[:, whole] *= half
-    return Move(pair, split, moved, estimate)
+    return moved

@@ -5,10 +5,13 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.fitting.candidates import refine_candidates
 from tensorly_smp.fitting.fit_samples import in_memory
-from tensorly_smp.fitting.multistart import refine_candidates
-from tensorly_smp.fitting.starts import Candidate, SearchSamples, binned_factors, search, searched_starts
+from tensorly_smp.fitting.starts import binned_factors, searched_starts
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
+from tensorly_smp.likelihood.comparison import Candidate
+from tensorly_smp.search.coarse import SearchSamples
+from tensorly_smp.search.search import search
 
 RANK = 3
 
@@ -32,11 +35,12 @@ def blurred(labels, share, seed=1):
 def test_the_candidate_with_the_highest_criterion_is_kept():
     samples, labels, cells = problem()
     candidates = [Candidate(blurred(labels, share), "given", 0) for share in (0.2, 1.0, 0.3)]
-    found = refine_candidates(samples, candidates, cells)
-    assert found.criteria.shape == found.agreement.shape == (3,)
-    assert found.criteria[found.best] == found.fit.akaike == np.nanmax(found.criteria)
-    assert found.agreement[found.best] == 1.0
-    assert smp.metrics.clustering_accuracy(labels, found.fit.posterior.argmax(axis=1)) > 0.98
+    found, best = refine_candidates(samples, candidates, cells)
+    assert len(found) == 3
+    assert best is found[best.number]
+    assert best.criterion == best.fit.akaike == np.nanmax([each.criterion for each in found])
+    assert all(each.fit is None for each in candidates)  # those of the caller stay as they are
+    assert smp.metrics.clustering_accuracy(labels, best.clusters) > 0.98
 
 
 @pytest.mark.parametrize("kind", ["gmm", "laplace"])
@@ -44,7 +48,7 @@ def test_more_starts_never_end_lower(kind):
     samples, labels, cells = problem(300, kind)
     others = curved_cells(cells, samples.values, RANK)
     candidates = [Candidate(blurred(labels, 0.5, seed), "search", seed) for seed in range(3)]
-    ends = [refine_candidates(samples, candidates[: n + 1], cells, others).fit.akaike for n in range(3)]
+    ends = [refine_candidates(samples, candidates[: n + 1], cells, others)[1].criterion for n in range(3)]
     assert ends == sorted(ends)
 
 
@@ -52,7 +56,7 @@ def test_coordinates_at_the_end_are_kept_only_where_they_are_better():
     samples, labels, cells = problem(400, "laplace")
     others = curved_cells(cells, samples.values, RANK)
     candidate = Candidate(blurred(labels, 1.0), "given", 0)
-    plain, chosen = (refine_candidates(samples, [candidate], cells, each) for each in ((), others))
+    plain, chosen = (refine_candidates(samples, [candidate], cells, each)[1] for each in ((), others))
     assert chosen.fit.akaike > plain.fit.akaike
     assert not all(transform.is_linear for transform in chosen.fit.cells.transforms)
 
@@ -61,17 +65,17 @@ def test_number_of_jobs_changes_nothing():
     samples, labels, cells = problem(300)
     candidates = [Candidate(blurred(labels, 0.5, seed), "search", seed) for seed in range(3)]
     one, two = (refine_candidates(samples, candidates, cells, n_jobs=n_jobs) for n_jobs in (1, 2))
-    assert one.best == two.best
-    assert np.array_equal(one.criteria, two.criteria, equal_nan=True)
-    assert np.array_equal(one.fit.posterior, two.fit.posterior)
+    assert one[1].number == two[1].number
+    criteria = [[each.criterion for each in found] for found, _ in (one, two)]
+    assert np.array_equal(*criteria, equal_nan=True)
+    assert np.array_equal(one[1].posterior, two[1].posterior)
 
 
 def test_without_passes_nothing_is_learned_and_the_first_candidate_is_kept():
     samples, labels, cells = problem()
     candidates = [Candidate(blurred(labels, share), "search", 0) for share in (1.0, 0.5)]
-    found = refine_candidates(samples, candidates[:1], cells, n_iter_max=0)
-    assert found.fit.n_passes == 0
-    assert found.best == 0
+    _, best = refine_candidates(samples, candidates[:1], cells, n_iter_max=0)
+    assert best.fit.n_passes == best.number == 0
 
 
 def test_a_callback_stops_and_sees_posteriors():
@@ -83,9 +87,9 @@ def test_a_callback_stops_and_sees_posteriors():
         assert posterior.shape == (600, RANK)
         return len(seen) == 3
 
-    found = refine_candidates(samples, [Candidate(blurred(labels, 0.4), "given", 0)], cells, callback=callback)
+    _, best = refine_candidates(samples, [Candidate(blurred(labels, 0.4), "given", 0)], cells, callback=callback)
     assert len(seen) == 3
-    assert found.fit.status.name == "CALLBACK"
+    assert best.status.name == best.fit.status.name == "CALLBACK"
 
 
 def test_binned_factors_are_weighted_histograms():
@@ -103,9 +107,9 @@ def test_binned_factors_are_weighted_histograms():
 def test_searches_are_recorded_each_in_its_own_stream():
     samples, _, _ = problem(300, "gmm")
     one, three = (searched(samples, n) for n in (1, 3))
-    assert one.solution.start_losses[0] == three.solution.start_losses[0]
-    assert three.solution.start_losses.shape == (3,)
-    assert (np.diff(three.solution.trace.loss) <= 0).all()
+    assert np.array_equal(one.traces[0].loss, three.traces[0].loss)
+    assert len(three.traces) == 3
+    assert all((np.diff(trace.loss) <= 0).all() for trace in three.traces)
     assert one.candidates[0].start == 0
     assert np.array_equal(one.candidates[0].posterior, three.candidates[0].posterior)
     assert {candidate.origin for candidate in three.candidates} == {"search"}

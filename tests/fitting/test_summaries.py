@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.fitting.summaries import fit_summary
+from tensorly_smp.fitting.results import fit_summary
 
 X = smp.datasets.make_smooth_mixture("gaussian", 300, n_variables=4, n_components=2, random_state=0).X
 FACTORS = smp.SmoothProductMixture(2, n_bins=6, refine=None, density="histogram", random_state=0).fit(X).factors_

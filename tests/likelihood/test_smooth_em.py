@@ -330,7 +330,7 @@ def test_a_variable_that_only_samples_of_no_weight_have():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"criterion": "gcv"}, InvalidInputError, r"expected one of \["),
+        ({"criterion": "gcv"}, InvalidInputError, r"expected one of \['reml', 'aic', 'bic'\]"),
         ({"n_rounds": 0}, InvalidInputError, "n_rounds is 0"),
         ({"n_iter_max": -1}, InvalidInputError, "n_iter_max is -1"),
         ({"n_iter_max": 2.5}, InvalidTypeError, "n_iter_max is 2.5"),

@@ -176,7 +176,7 @@ def test_a_laplace_mixture_is_closer_in_another_coordinate(monkeypatch):
     new, _ = data.mixture.sample(4000, random_state=1)
     chosen = smp.SmoothProductMixture(3, random_state=0).fit(data.X)
     assert np.isfinite(chosen.result_["spline_scale"]).any()
-    monkeypatch.setattr("tensorly_smp.fitting.likelihood_stage.curved_cells", lambda *_: ())
+    monkeypatch.setattr("tensorly_smp.fitting.stages.curved_cells", lambda *_: ())
     plain = smp.SmoothProductMixture(3, random_state=0).fit(data.X)
     assert np.isnan(plain.result_["spline_scale"]).all()
     divergence = [smp.metrics.kl_divergence_mc(data.mixture, model, X=new).value for model in (chosen, plain)]
@@ -380,7 +380,7 @@ def test_refused_reconstructions(options, match):
 
 @pytest.mark.parametrize("stage", ["choose_cells", "curved_cells", "Refinement._of_all"])
 def test_an_interrupt_between_the_stages_keeps_what_there_is(monkeypatch, stage):
-    name = f"tensorly_smp.fitting.likelihood_stage.{stage}"
+    name = f"tensorly_smp.fitting.stages.{stage}"
     monkeypatch.setattr(
         "tensorly_smp.fitting.fit_samples.SamplesInMemory.is_complete", False
     )  # so that all stages are there

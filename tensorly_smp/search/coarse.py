@@ -1,0 +1,242 @@
+"""Samples on a few overlapping bins a variable: the coarse model in which starts are searched for.
+
+A value at the fraction u of its variable's distribution lies between two of K + 1 equally spaced knots and belongs to
+both, in proportion to its distance. With shares B of the entries (n_samples, n_rows) and log-probabilities T
+(n_rows, rank), the mixture is
+
+    sum_m log sum_r w_r exp((B T)_mr) + a sum T,    columns of exp(T) sum to one per variable,
+
+which EM raises exactly as it does for bins that do not overlap: the counts are B'P. It is the smoothed likelihood of
+Levine, Hunter and Chauveau (2011) with a piecewise linear smoother. Plain bins of the same number lead to optima that
+are farther from those of smooth densities: of 54 problems (seven kinds, 300 to 5000 samples, 3 to 20 components) the
+smooth fit from the best optimum with 8 plain bins ended at most 2 nats below the fit from the true labels in 60 %, with
+12 or 16 overlapping ones in 84 and 86 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from tensorly_smp.codes.one_hot import index_type
+from tensorly_smp.codes.weighted_values import evenly_weighted
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellSamples, SmoothMixture
+
+#: Pseudo-counts that the bins of a variable share, per component.
+PSEUDO_SAMPLES = 0.5
+#: Intervals between the knots of every variable, level after level: from a coarse model with few optima to a finer one,
+#: whose optima are nearer to those of smooth densities.
+LEVELS = (8, 12, 16)
+#: Samples that are searched on, if there are more: so many for each component, within these limits.
+SAMPLES_PER_COMPONENT, LEAST_SAMPLES, MOST_SAMPLES = 150, 1500, 4500
+_GOLDEN = 0.6180339887498949
+
+
+@dataclass(frozen=True, eq=False)
+class MidRanks:
+    """Values as fractions of their variable's distribution, between 0 and 1.
+
+    Attributes
+    ----------
+    values : ndarray (n_samples, n_variables)
+        Weighted share of the samples below, and half of those that are equal; NaN = missing.
+    categories : tuple of ndarray (n_categories,) or None
+        Mid-ranks of the distinct values of a discrete variable; None for the others.
+    weights : ndarray (n_samples,)
+    """
+
+    values: np.ndarray
+    categories: tuple[np.ndarray | None, ...]
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, discrete: Sequence[int], weights: np.ndarray) -> MidRanks:
+        """Mid-ranks of samples (n_samples, n_variables) of positive weights (n_samples,)."""
+        found = np.full(values.shape, np.nan)
+        categories: list[np.ndarray | None] = []
+        for n in range(values.shape[1]):
+            present = ~np.isnan(values[:, n])
+            _, position = np.unique(values[present, n], return_inverse=True)
+            counts = np.bincount(position, weights[present])
+            middle = (np.cumsum(counts) - 0.5 * counts) / max(counts.sum(), 1e-300)
+            found[present, n] = middle[position]
+            categories.append(middle if n in discrete else None)
+        return cls(found, tuple(categories), weights)
+
+    def take(self, rows: np.ndarray, weights: np.ndarray) -> MidRanks:
+        """Some of the samples, with other weights."""
+        return MidRanks(self.values[rows], self.categories, weights)
+
+    @cached_property
+    def centered(self) -> np.ndarray:
+        """MidRanks less one half; missing entries are 0, in the middle."""
+        return np.nan_to_num(self.values - 0.5)
+
+
+def overlapping_bins(mid_ranks: MidRanks, n_intervals: int) -> CellSamples:
+    """Samples in bins around `n_intervals` + 1 knots, as EM takes them.
+
+    Of a discrete variable with no more values, there is one bin for each value.
+    """
+    n_samples, n_variables = mid_ranks.values.shape
+    is_missing = np.isnan(mid_ranks.values)
+    position = np.where(is_missing, 0.0, mid_ranks.values) * n_intervals
+    left = np.minimum(position.astype(np.int32), n_intervals - 1)
+    position -= left
+    sizes = np.full(n_variables, n_intervals + 1)
+    for n, categories in enumerate(mid_ranks.categories):
+        if categories is not None and len(categories) <= n_intervals + 1:
+            sizes[n] = len(categories)
+            nearest = np.searchsorted(categories, np.nan_to_num(mid_ranks.values[:, n]) - 1e-12)
+            left[:, n] = np.minimum(nearest, len(categories) - 1)
+            position[:, n] = 0.0
+    left += np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int32)
+    rows = np.stack([left, left + 1], axis=2).reshape(n_samples, -1)
+    data = np.stack([1.0 - position, position], axis=2)
+    data[is_missing] = 0.0
+    data = data.reshape(n_samples, -1)
+    kept = data > 0
+    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    starts = starts.astype(index_type(int(starts[-1])))
+    shares = csr_array((data[kept], rows[kept], starts), shape=(n_samples, int(sizes.sum())))
+    pseudo_count = PSEUDO_SAMPLES / (n_intervals + 1)
+    return CellSamples.in_bins(shares, sizes.tolist(), mid_ranks.weights, pseudo_count)
+
+
+def log_tables(samples: CellSamples, counts: np.ndarray) -> np.ndarray:
+    """M-step of any number of components: log-probabilities (n_rows, n_columns) from expected counts."""
+    smoothed = counts + samples.prior
+    totals = np.log(np.add.reduceat(smoothed, samples.first_rows, axis=0))
+    return np.asarray(np.log(smoothed) - samples.per_row(totals))
+
+
+def mixture_of(samples: CellSamples, posterior: np.ndarray) -> SmoothMixture:
+    """M-step from posteriors (n_samples, rank)."""
+    weighted = posterior * samples.sample_weight[:, None]
+    shares = np.maximum(weighted.sum(axis=0) / samples.total_weight, SMALLEST_PROBABILITY)
+    coefficients = np.empty((samples.cells.basis.n_basis, 0, len(shares)))
+    return SmoothMixture(np.log(shares), coefficients, log_tables(samples, samples.transposed @ weighted))
+
+
+def canonical(mid_ranks: MidRanks) -> MidRanks:
+    """The samples in an order, and with weights, that do not depend on how they came; see :func:`canonical_rows`."""
+    return mid_ranks.take(*canonical_rows(mid_ranks))
+
+
+def canonical_rows(mid_ranks: MidRanks) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and weights of the samples in an order that does not depend on how they came.
+
+    Equal samples become one of their added weights. The order of the rows, repeats in place of weights, the order of
+    the variables, and their signs change nothing in it but where samples or variables tie.
+    """
+    centered = mid_ranks.centered
+    squares = (centered**2).sum(axis=1) * mid_ranks.weights
+    # Odd in a variable, even in all others: its sign tells the variable's direction, its size the variable's place.
+    skewness = squares @ centered
+    place = np.argsort(np.argsort(np.abs(skewness), kind="stable"), kind="stable")
+    mixing = np.sign(skewness) * (1.0 + (place + 1) * _GOLDEN % 1.0)
+    columns = np.where(np.isnan(mid_ranks.values), 0.75 * np.abs(mixing), centered * mixing)[:, np.argsort(place)]
+    # Sums decide, and where they tie the columns: multiples of the golden ratio are not independent, and other samples
+    # of few values have the same sum.
+    order = np.lexsort([*columns.T, columns.sum(axis=1)])
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(columns[order], axis=0) != 0.0).any(axis=1)]))
+    return order[starts], np.add.reduceat(mid_ranks.weights[order], starts)
+
+
+def subsample_for_search(mid_ranks: MidRanks, rank: int) -> MidRanks:
+    """Subsample large enough for a search, evenly spaced in cumulated weight, of equal weights but for repeats."""
+    n_kept = min(max(SAMPLES_PER_COMPONENT * rank, LEAST_SAMPLES), MOST_SAMPLES)
+    if len(mid_ranks.values) <= n_kept:
+        return mid_ranks
+    rows, repeats = evenly_weighted(mid_ranks.weights, n_kept)
+    return mid_ranks.take(rows, repeats * (mid_ranks.weights.sum() / n_kept))
+
+
+def draw(cumulated: np.ndarray, fractions: np.ndarray) -> np.ndarray:
+    """Positions (n_columns,) at which the cumulated weights (n_samples, n_columns) reach fractions of their totals."""
+    found = [
+        np.searchsorted(column, u * column[-1], side="right") for column, u in zip(cumulated.T, fractions, strict=True)
+    ]
+    return np.minimum(found, len(cumulated) - 1)
+
+
+def distances(mid_ranks: MidRanks, rows: np.ndarray) -> np.ndarray:
+    """Squared distances (n_samples, n_rows) of all samples from some."""
+    points = mid_ranks.centered
+    squares = (points**2).sum(axis=1)
+    found = squares[:, None] + squares[rows] - 2.0 * points @ points[rows].T
+    return np.maximum(found, 0.0)
+
+
+def seeded_posteriors(mid_ranks: MidRanks, rank: int, n_starts: int, rng: np.random.Generator) -> np.ndarray:
+    """Posteriors (n_samples, n_starts, rank) around seeds that are drawn as k-means++ draws them.
+
+    Every sample belongs to its nearest seed by nine tenths. (Arthur and Vassilvitskii, "k-means++: the advantages of
+    careful seeding", SODA 2007.)
+    """
+    n_samples = len(mid_ranks.values)
+    weights = mid_ranks.weights
+    nearest = np.full((n_samples, n_starts), np.inf)
+    owner = np.zeros((n_samples, n_starts), dtype=np.int64)
+    chances = np.repeat(weights[:, None], n_starts, axis=1)
+    for r in range(rank):
+        rows = draw(np.cumsum(chances, axis=0), rng.random(n_starts))
+        found = distances(mid_ranks, rows)
+        owner[found < nearest] = r
+        nearest = np.minimum(nearest, found)
+        chances = np.maximum(nearest * weights[:, None], 1e-300)
+    posterior = np.full((n_samples, n_starts, rank), 0.1 / rank)
+    np.put_along_axis(posterior, owner[:, :, None], 0.9 + 0.1 / rank, axis=2)
+    return posterior
+
+
+class SearchSamples:
+    """Samples of a search: in canonical order, fewer of many, on all levels of the coarse model.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+    weights : ndarray (n_samples,) or None
+    discrete : sequence of int
+        Positions of the discrete variables.
+    rank : int
+        Largest number of components that is searched for.
+
+    Raises
+    ------
+    InvalidInputError
+        More components than samples that count.
+    """
+
+    def __init__(self, values: np.ndarray, weights: np.ndarray | None, discrete: Sequence[int], rank: int) -> None:
+        self.weights = np.ones(len(values)) if weights is None else weights
+        self.counted = (self.weights > 0) & ~np.isnan(values).all(axis=1)
+        if rank > (n_useful := max(self.counted.sum(), self.weights[self.counted].sum())):
+            raise InvalidInputError(
+                f"{rank} components with {n_useful:.6g} samples that have entries and a positive weight; "
+                "expected at most one component per sample."
+            )
+        self._all = MidRanks.of(values[self.counted], discrete, self.weights[self.counted])
+        self.some = subsample_for_search(canonical(self._all), rank)
+        self.levels = [overlapping_bins(self.some, size) for size in LEVELS]
+        self._all_in_bins: dict[int, CellSamples] = {}
+
+    def posterior(self, cells: Cells, mixture: SmoothMixture) -> np.ndarray:
+        """Posteriors of all samples (n_samples, rank) under a mixture on the cells of a level.
+
+        Those of samples without entries are the weights.
+        """
+        number = next(i for i, samples in enumerate(self.levels) if samples.cells is cells)
+        if number not in self._all_in_bins:
+            self._all_in_bins[number] = overlapping_bins(self._all, LEVELS[number])
+        posterior = np.tile(np.exp(mixture.log_weights), (len(self.counted), 1))
+        expected = self._all_in_bins[number].e_step(mixture.log_weights, mixture.tables)
+        posterior[self.counted] = expected.posterior
+        return posterior

@@ -1,0 +1,408 @@
+"""Split-and-merge EM on overlapping bins: starts that are as good as the best optimum of the coarse model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.progress import logger, progress_bar
+from tensorly_smp._support.randomness import RandomState, spawn_generators
+from tensorly_smp._support.threads import allowed_threads, run_each
+from tensorly_smp.factors.sweeps import SweepTrace
+from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
+from tensorly_smp.likelihood.em import fit_of, run_em
+from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, log_joint
+from tensorly_smp.search.coarse import MidRanks, SearchSamples, log_tables, mixture_of, seeded_posteriors
+from tensorly_smp.search.moves import candidates, merge_components, split_components
+
+#: Independent searches of n_init="auto".
+N_SEARCHES = 1
+#: Random starts on the first level, and their EM passes before the best goes on.
+N_SEEDED, SEEDED_PASSES = 4, 12
+#: EM has converged when two passes gain this much together, in nats summed over samples.
+TOL = 0.02
+#: EM passes at most.
+MOST_PASSES = 500
+#: Rounds without a better optimum after which a level ends, and a move that gains less, in nats, is none.
+MOST_FAILURES, LEAST_GAIN = 2, 0.1
+#: A candidate of a round is followed to its optimum if it is no more than this below the best optimum, in nats: what
+#: is farther below did not get above it in 68 successful rounds of eight kinds of problems (at most 30.3 below).
+FOLLOWED_BELOW, MOST_FOLLOWED = 35.0, 4
+#: Optima that are no more than this below the best of their level, in nats, are results too: the order of the coarse
+#: model need not be that of smooth densities.
+NEAR = 10.0
+#: Where the merge of two components costs no more than this, in nats, a result too is the optimum in which they are
+#: one and the component that becomes free follows the least likely sample: of few samples, the parameters of a
+#: component may cost more than it gains.
+DISSOLVED_BELOW = 60.0
+
+
+def search(
+    samples: SearchSamples,
+    rank: int,
+    n_init: int | str,
+    random_state: RandomState,
+    n_jobs: int | None,
+    verbose: int,
+) -> list[list[Candidate]]:
+    """Independent split-and-merge searches.
+
+    Parameters
+    ----------
+    samples : SearchSamples
+    rank : int
+    n_init : int or "auto"
+        Number of searches.
+    random_state : None, int, Generator or RandomState
+        Every search has its own stream, so that the first are the same however many there are.
+    n_jobs : int, optional
+        Searches at a time; the result does not depend on it.
+    verbose : int
+
+    Returns
+    -------
+    list of list of Candidate
+        What every search has found, the best first, with posteriors of all samples.
+    """
+    began = time.perf_counter()
+    n_searches = _n_searches(n_init)
+
+    def one_search(rng: np.random.Generator, check: Callable[[], None]) -> list[Candidate]:
+        found = split_and_merge(samples.some, samples.levels, rank, rng, check=check)
+        bar.advance(objective=found[0].criterion)
+        return found
+
+    with progress_bar(verbose, "search", n_searches, unit="start") as bar:
+        results, _ = run_each(
+            one_search,
+            spawn_generators(random_state, n_searches),
+            allowed_threads(n_jobs),
+            lambda found: found[0].is_stopped,
+        )
+    logger.info(
+        "Search: %d searches on %d samples, objective %.6g, %d candidates; %.2f s",
+        *(len(results), len(samples.some.values), max(found[0].criterion for found in results)),
+        *(sum(map(len, results)), time.perf_counter() - began),
+    )
+    return _of_all_samples(samples, results)
+
+
+def search_each(
+    samples: SearchSamples, ranks: Sequence[int], n_init: int | str, random_state: RandomState
+) -> dict[int, list[list[Candidate]]]:
+    """Searches for several numbers of components, in increasing order, each helped by its neighbors; see `walk`."""
+    n_searches = _n_searches(n_init)
+    found = walk(samples.some, samples.levels, ranks, lambda: spawn_generators(random_state, n_searches))
+    return {rank: _of_all_samples(samples, [each]) for rank, each in found.items()}
+
+
+def _n_searches(n_init: int | str) -> int:
+    return N_SEARCHES if n_init == "auto" else int(n_init)
+
+
+def _of_all_samples(samples: SearchSamples, results: Sequence[Sequence[Candidate]]) -> list[list[Candidate]]:
+    """The candidates of every search with posteriors of all samples, in place of fits of some."""
+    return [
+        [
+            replace(each, posterior=samples.posterior(each.fit.cells, each.fit.mixture), start=start, fit=None)
+            for each in found
+        ]
+        for start, found in enumerate(results)
+    ]
+
+
+def split_and_merge(
+    mid_ranks: MidRanks,
+    levels: Sequence[CellSamples],
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    start: np.ndarray | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> list[Candidate]:
+    """Search for the best mixtures of the coarse model.
+
+    On every level EM is followed to its optimum. Then, round by round, two components are merged and another is split,
+    so that their number stays: the losses and gains of all merges and splits are computed, the most promising
+    combinations are tried with a few EM passes of the three components alone, and the best of these with EM of all. The
+    first that ends higher is where the next round begins (Ueda, Nakano, Ghahramani and Hinton 2000). The value of the
+    best optimum never falls on a level.
+
+    Parameters
+    ----------
+    mid_ranks : MidRanks
+        The samples to search on, in canonical order.
+    levels : sequence of CellSamples
+        These samples in :func:`overlapping_bins`, from coarse to fine.
+    rank : int
+        Number of components.
+    rng : Generator
+    start : ndarray (n_samples, rank), optional
+        Posteriors to begin with; seeded ones by default.
+    check : callable
+        ``check()`` between rounds; may raise KeyboardInterrupt.
+
+    Returns
+    -------
+    list of Candidate
+        The best of the last level, with the trace of that level, and those near the best of a level with other
+        clusters. After a keyboard interrupt what was reached, if anything was.
+
+    References
+    ----------
+    N. Ueda, R. Nakano, Z. Ghahramani, G. E. Hinton, "SMEM algorithm for mixture models", Neural Computation 12, 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> from tensorly_smp.search.coarse import MidRanks, overlapping_bins
+    >>> from tensorly_smp.search.search import split_and_merge
+    >>> X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 3, random_state=0)
+    >>> mid_ranks = MidRanks.of(X, (), np.ones(500))
+    >>> found = split_and_merge(mid_ranks, [overlapping_bins(mid_ranks, 12)], 3, np.random.default_rng(0))
+    >>> bool(smp.metrics.clustering_accuracy(labels, found[0].posterior.argmax(axis=1)) > 0.97)
+    True
+    """
+    every: list[list[Candidate]] = []
+    trace: list[tuple[float, float]] = []
+    status = StopReason.CONVERGED
+    began = time.perf_counter()
+    try:
+        posterior = _best_seeded(mid_ranks, levels[0], rank, rng) if start is None else start
+        is_close = True
+        for samples in levels:
+            found = [optimize(samples, mixture_of(samples, posterior))]
+            every.append(found)
+            trace = []
+            # Where no move comes near on a level, none does on a finer one.
+            failures = 0 if is_close else MOST_FAILURES
+            while True:
+                trace.append((found[0].criterion, time.perf_counter() - began))
+                if failures >= MOST_FAILURES or rank < 3:
+                    break
+                check()
+                better = _round(samples, mid_ranks, found, rng)
+                if better is None:
+                    is_close = False
+                    break
+                failures = 0 if better else failures + 1
+            posterior = found[0].posterior
+    except KeyboardInterrupt:
+        if not every:
+            raise
+        status = StopReason.INTERRUPTED
+    dissolved = []
+    if status is StopReason.CONVERGED and rank > 1:
+        dissolved.append(_dissolved(levels[0], every[0][0]))
+    near = [
+        each
+        for found in [*reversed(every), *dissolved]
+        for each in found
+        if each.criterion >= found[0].criterion - NEAR
+    ]
+    kept = distinct_candidates(near, levels[-1].sample_weight)
+    values, seconds = np.array(trace).T
+    kept[0].trace = SweepTrace(-values / levels[-1].total_weight, np.full(len(values), np.nan), seconds)
+    kept[0].status = status
+    return kept
+
+
+def walk(
+    mid_ranks: MidRanks,
+    levels: Sequence[CellSamples],
+    ranks: Sequence[int],
+    make_streams: Callable[[], Sequence[np.random.Generator]],
+) -> dict[int, list[Candidate]]:
+    """Search for the best mixtures of several numbers of components, each helped by its neighbors.
+
+    Every number has searches of its own, one for every stream. Then, upwards, the components of the best optimum that
+    gain most by it are split, and downwards the pairs that lose least are merged; where this leads higher than the
+    search, it takes the first place, after a search for better moves from there.
+
+    Parameters
+    ----------
+    mid_ranks : MidRanks
+        The samples to search on, in canonical order.
+    levels : sequence of CellSamples
+        These samples in :func:`overlapping_bins`, from coarse to fine.
+    ranks : sequence of int
+        Numbers of components, increasing.
+    make_streams : callable
+        Generators in the same states at every call: every number begins with the same.
+
+    Returns
+    -------
+    dict of {rank: list of Candidate}
+        The first is the best one known; its origin is "search", "split" or "merge".
+
+    Raises
+    ------
+    KeyboardInterrupt
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> from tensorly_smp.search.coarse import MidRanks, overlapping_bins
+    >>> from tensorly_smp.search.search import walk
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 3, random_state=0).X
+    >>> mid_ranks = MidRanks.of(X, (), np.ones(500))
+    >>> levels = [overlapping_bins(mid_ranks, 12)]
+    >>> found = walk(mid_ranks, levels, [2, 3, 4], lambda: [np.random.default_rng(0)])
+    >>> bool(found[2][0].criterion < found[3][0].criterion < found[4][0].criterion)
+    True
+    """
+    found = {}
+    for rank in ranks:
+        results = [split_and_merge(mid_ranks, levels, rank, rng) for rng in make_streams()]
+        if any(result[0].is_stopped for result in results):
+            raise KeyboardInterrupt
+        found[rank] = max(results, key=lambda result: result[0].criterion)
+    samples = levels[-1]
+    for rank, following in pairwise(ranks):
+        if following <= 2 * rank:
+            start = _split(samples, mid_ranks, found[rank][0], following - rank, make_streams()[0])
+            _take_if_better(found[following], start, "split", mid_ranks, samples, make_streams()[0])
+    for following, rank in pairwise(reversed(ranks)):
+        if following <= 2 * rank:
+            start = _merged(samples, found[following][0], following - rank)
+            _take_if_better(found[rank], start, "merge", mid_ranks, samples, make_streams()[0])
+    return found
+
+
+def _take_if_better(
+    known: list[Candidate],
+    start: Candidate,
+    origin: str,
+    mid_ranks: MidRanks,
+    samples: CellSamples,
+    rng: np.random.Generator,
+) -> None:
+    """Put what moves from an optimum lead to in the first place, if it is higher than what is known."""
+    if start.criterion < known[0].criterion - FOLLOWED_BELOW:
+        return
+    better = split_and_merge(mid_ranks, [samples], start.posterior.shape[1], rng, start=start.posterior)[0]
+    if better.criterion > known[0].criterion + LEAST_GAIN:
+        known.insert(0, replace(better, origin=origin, trace=known[0].trace))
+
+
+def _split(
+    samples: CellSamples, mid_ranks: MidRanks, best: Candidate, n_more: int, rng: np.random.Generator
+) -> Candidate:
+    """The optimum next to the one where the components that gain most by it are split."""
+    mixture = best.fit.mixture
+    splits = split_components(samples, mid_ranks, mixture, best.posterior, rng)
+    chosen = np.argsort(-splits.gains, kind="stable")[:n_more]
+    kept = np.setdiff1d(np.arange(len(splits.gains)), chosen)
+    halves = [splits.tables[:, chosen, half] for half in (0, 1)]
+    shares = [mixture.log_weights[chosen] + splits.log_weights[chosen, half] for half in (0, 1)]
+    start = SmoothMixture(
+        log_weights=np.concatenate([mixture.log_weights[kept], *shares]),
+        coefficients=np.empty((len(mixture.coefficients), 0, len(kept) + 2 * len(chosen))),
+        tables=np.hstack([mixture.tables[:, kept], *halves]),
+    )
+    return optimize(samples, start)
+
+
+def _merged(samples: CellSamples, best: Candidate, n_less: int) -> Candidate:
+    """The optimum next to the one where pairs of components that lose least by it are merged."""
+    merges = merge_components(samples, best.fit.mixture, best.posterior)
+    posterior = best.posterior.copy()
+    gone: set[int] = set()
+    used: set[int] = set()
+    for pair in merges.pairs[:, np.argsort(merges.losses, kind="stable")].T.tolist():
+        kept, freed = pair
+        if len(gone) < n_less and not {kept, freed} & used:
+            posterior[:, kept] += posterior[:, freed]
+            gone.add(freed)
+            used |= {kept, freed}
+    # Too few disjoint pairs among those that were computed: the smallest components join the others.
+    sizes = posterior.sum(axis=0)
+    smallest = [r for r in np.argsort(sizes, kind="stable").tolist() if r not in gone]
+    gone |= set(smallest[: n_less - len(gone)])
+    left = [r for r in range(posterior.shape[1]) if r not in gone]
+    shared = np.maximum(posterior[:, left], 1e-12)
+    return optimize(samples, mixture_of(samples, shared / shared.sum(axis=1, keepdims=True)))
+
+
+def _round(samples: CellSamples, mid_ranks: MidRanks, found: list[Candidate], rng: np.random.Generator) -> bool | None:
+    """One round from the best optimum: True if there is a better one now; None where no move comes near.
+
+    What the moves lead to is put among the optima, best first.
+    """
+    best = found[0]
+    mixture = best.fit.mixture
+    splits = split_components(samples, mid_ranks, mixture, best.posterior, rng)
+    merges = merge_components(samples, mixture, best.posterior)
+    tried = candidates(samples, mixture, splits, merges)
+    near = [moved for value, moved in tried[:MOST_FOLLOWED] if value > best.criterion - FOLLOWED_BELOW]
+    for moved in near:
+        optimum = optimize(samples, moved)
+        found.append(optimum)
+        if optimum.criterion > best.criterion + LEAST_GAIN:
+            found.sort(key=lambda each: -each.criterion)
+            return True
+    found[1:] = sorted(found[1:], key=lambda each: -each.criterion)
+    return False if near else None
+
+
+def _dissolved(samples: CellSamples, best: Candidate) -> list[Candidate]:
+    """The optimum next to this one in which the two components that are merged at the least loss are one, if any."""
+    mixture = best.fit.mixture
+    merges = merge_components(samples, mixture, best.posterior)
+    least = int(np.argmin(merges.losses))
+    if merges.losses[least] > DISSOLVED_BELOW:
+        return []
+    kept, freed = merges.pairs[:, least]
+    posterior = best.posterior.copy()
+    posterior[:, kept] += posterior[:, freed]
+    posterior[:, freed] = 0.0
+    joint = log_joint(samples.membership, mixture.log_weights, mixture.tables)
+    outlier = int(np.argmin(joint.max(axis=1)))
+    posterior[outlier] = 0.0
+    posterior[outlier, freed] = 1.0
+    return [optimize(samples, mixture_of(samples, posterior))]
+
+
+def optimize(samples: CellSamples, mixture: SmoothMixture) -> Candidate:
+    """EM on the coarse model to its optimum; the criterion is the penalized log-likelihood, summed over samples."""
+    reached = run_em(
+        samples,
+        samples.feasible(mixture.pack(), mixture),
+        np.empty(0),
+        tol=0.5 * TOL,
+        n_iter_max=MOST_PASSES,
+        fast_gain=1e-3 * samples.total_weight,
+    )
+    if reached.status is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
+    fit = fit_of(samples, [reached], np.empty(0), reached.status)
+    return Candidate(fit.posterior, "search", fit=fit, criterion=reached.value)
+
+
+def _best_seeded(mid_ranks: MidRanks, samples: CellSamples, rank: int, rng: np.random.Generator) -> np.ndarray:
+    """Posteriors (n_samples, rank) of the best of a few starts after a few EM passes, all of them side by side."""
+    posterior = seeded_posteriors(mid_ranks, rank, N_SEEDED, rng)
+    n_samples, n_starts, _ = posterior.shape
+    weights = samples.sample_weight
+    values = np.zeros(n_starts)
+    for _ in range(SEEDED_PASSES):
+        owned = (posterior * weights[:, None, None]).reshape(n_samples, -1)
+        tables = log_tables(samples, samples.transposed @ owned)
+        joint = samples.membership @ tables
+        joint += np.log(np.maximum(owned.sum(axis=0) / samples.total_weight, 1e-60))
+        joint = joint.reshape(n_samples, n_starts, rank)
+        peak = joint.max(axis=2)
+        joint -= peak[:, :, None]
+        np.exp(joint, out=joint)
+        total = joint.sum(axis=2)
+        posterior = joint / total[:, :, None]
+        penalty = float(samples.prior[0, 0]) * tables.reshape(-1, n_starts, rank).sum(axis=(0, 2))
+        values = weights @ (peak + np.log(total)) + penalty
+    return posterior[:, int(np.argmax(values))]
