@@ -17,7 +17,7 @@ import pandas as pd
 
 from tensorly_smp._support.checks import collected_warnings, import_extra, warn
 from tensorly_smp._support.representations import number_range, number_text
-from tensorly_smp.cli.csv_tables import Columns, CsvFormat, CsvTable, read_table
+from tensorly_smp.cli.tables import Table, read_table
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
@@ -54,7 +54,6 @@ def fit(options: argparse.Namespace) -> bool:
     model = _fitted(table, options, parameters)
     missing = table.X.isna().to_numpy().mean()
     lines = [*fit_summary(model.result_), ("missing", f"{missing:.1%} of the entries")]
-    lines += [("coded", words) for words in table.coded]
     if table.labels is not None:
         lines.append(("accuracy", _accuracy(table.labels, model.labels_)))
     width = max(len(word) for word, _ in lines)
@@ -77,7 +76,7 @@ def fit(options: argparse.Namespace) -> bool:
     return bool(concern) or not model.converged_
 
 
-def _fitted(table: CsvTable, options: argparse.Namespace, parameters: dict[str, Any]) -> FittedMixture:
+def _fitted(table: Table, options: argparse.Namespace, parameters: dict[str, Any]) -> FittedMixture:
     """The model, of a number of components that is chosen first if none is given; warnings of both are given once."""
     if options.components is not None:
         return _estimator(options, options.components, parameters).fit(table.X)
@@ -136,7 +135,7 @@ def small_components(weights: np.ndarray, n_samples: int) -> str:
     )
 
 
-def _selected(table: CsvTable, options: argparse.Namespace, parameters: dict[str, Any]) -> int:
+def _selected(table: Table, options: argparse.Namespace, parameters: dict[str, Any]) -> int:
     """Number of components, with the table that it was chosen from."""
     found = select_n_components(
         table.X,
@@ -236,24 +235,24 @@ def _load(path: Path, where: str) -> FittedMixture:
         raise FileFormatError(f"{error} Expected a file that fit --out has written{where}.") from error
 
 
-def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> CsvTable:
+def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> Table:
     """The table; what stood for a missing entry where the model is from does so here too."""
     known = "[]" if model is None else str(model.result_.attrs.get(MISSING_SIGNS, "[]"))
     missing = (*options.missing, *json.loads(known))
+    ways = ("sep", "decimal", "thousands", "comment", "skip_rows", "no_header", "encoding")
+    columns = ("id_column", "labels_column", "drop", "only_numbers")
     table = read_table(
         options.data,
-        CsvFormat(options.sep, options.decimal, missing, not options.no_header, options.encoding),
-        Columns(options.id_column, options.labels_column, tuple(options.drop), options.only_numbers),
-        None if model is None else model.binning_.variables,
+        missing=missing,
+        variables=None if model is None else model.binning_.variables,
+        **{name: getattr(options, name) for name in (*ways, *columns)},
     )
-    for note in (*table.notes, *(() if model is None else table.coded)):
+    for note in table.notes:
         say_aside(f"note: {note}")
     return table
 
 
-def _assigned(
-    model: FittedMixture, table: CsvTable, probabilities: bool = False, densities: bool = False
-) -> pd.DataFrame:
+def _assigned(model: FittedMixture, table: Table, probabilities: bool = False, densities: bool = False) -> pd.DataFrame:
     """Component of every sample, with what else was asked for."""
     posterior = np.asarray(model.predict_proba(table.X))
     columns: dict[str, Any] = {"component": posterior.argmax(axis=1)}
@@ -318,7 +317,7 @@ def _figure_kinds() -> list[str]:
     return sorted(FigureCanvasAgg.get_supported_filetypes())
 
 
-def _draw(model: FittedMixture, table: CsvTable, path: Path) -> None:
+def _draw(model: FittedMixture, table: Table, path: Path) -> None:
     """Densities of all variables; a dozen fit on a picture, and only .pdf has more pages than one."""
     from matplotlib import pyplot
     from matplotlib.backends.backend_pdf import PdfPages

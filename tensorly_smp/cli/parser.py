@@ -77,7 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return QUESTIONABLE
         except (TensorlySmpError, OSError) as error:
-            say_aside(f"error: {error}")
+            # Columns that are no numbers come to the fit.
+            advice = " On the command line: --drop NAME, or --only-numbers." if isinstance(error, TypeError) else ""
+            say_aside(f"error: {error}{advice}")
             return UNUSABLE
     doubts = (IdentifiabilityWarning, EmptyComponentWarning, RivalSolutionsWarning)
     return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in categories) else OK
@@ -207,38 +209,34 @@ def _add_independence(commands: Any) -> None:
 
 
 def _add_table(command: argparse.ArgumentParser) -> None:
-    """Arguments that say how to read a CSV file."""
-    command.add_argument(
+    """Arguments that say how to read a table."""
+    add = command.add_argument
+    add(
         "data",
         type=Path,
-        help="CSV file with a header, perhaps in gzip, bzip2, xz or zip; empty fields, NA and NaN are missing entries; "
-        "columns of yes and no, true and false, y and n, or t and f are 1 and 0",
+        help="CSV file with a header, perhaps compressed, as its name says (.gz, .bz2, .xz, .zip); empty fields, NA "
+        "and NaN are missing entries; columns of text are discrete variables",
     )
-    command.add_argument(
-        "--encoding", type=_encoding, default="utf-8", metavar="NAME", help="such as latin-1 (default: utf-8)"
+    add(
+        "--sep", type=_separator, metavar="CHAR", help='separator, such as ";" or "tab" (default: the one in the lines)'
     )
-    command.add_argument(
-        "--sep", type=_separator, default=",", metavar="CHAR", help='separator, such as ";" or "tab" (default: ,)'
-    )
-    command.add_argument(
-        "--decimal", choices=[".", ","], default=".", metavar="POINT", help="decimal point (default: .)"
-    )
-    command.add_argument(
+    add("--decimal", choices=[".", ","], default=".", metavar="POINT", help="decimal point (default: .)")
+    add("--thousands", type=_character, metavar="CHAR", help="what separates thousands")
+    add("--comment", type=_character, metavar="CHAR", help="what a comment begins with, up to the end of the line")
+    add("--skip-rows", type=_count, default=0, metavar="N", help="lines before the table")
+    add("--no-header", action="store_true", help="the first line has no names")
+    add("--encoding", type=_encoding, default="utf-8", metavar="NAME", help="such as latin-1 (default: utf-8)")
+    add(
         "--missing",
         action="append",
         default=[],
         metavar="TEXT",
         help="another sign of a missing entry (--missing=-999 if it starts with a dash); a model keeps it",
     )
-    command.add_argument("--no-header", action="store_true", help="the first line has no names")
-    command.add_argument("--id-column", metavar="NAME", help="column that names the samples")
-    command.add_argument("--labels-column", metavar="NAME", help="column of known classes, to compare with")
-    command.add_argument(
-        "--drop", action="append", default=[], metavar="NAME", help="leave a column out; may be repeated"
-    )
-    command.add_argument(
-        "--only-numbers", action="store_true", help="leave all columns out most of whose entries are not numbers"
-    )
+    add("--id-column", metavar="NAME", help="column that names the samples")
+    add("--labels-column", metavar="NAME", help="column of known classes, to compare with")
+    add("--drop", action="append", default=[], metavar="NAME", help="leave a column out; may be repeated")
+    add("--only-numbers", action="store_true", help="leave all columns of text out")
 
 
 def _numbers(text: str) -> range:
@@ -263,11 +261,20 @@ def _bins(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return int(text)
+
+
 def _separator(text: str) -> str:
-    separator = {"tab": "\t", "\\t": "\t"}.get(text, text)
-    if len(separator) != 1 or separator in '"\r\n':
-        raise argparse.ArgumentTypeError(f'{text!r} is not a single character, nor "tab"')
-    return separator
+    return _character({"tab": "\t", "\\t": "\t"}.get(text, text))
+
+
+def _character(text: str) -> str:
+    if len(text) != 1 or text in '"\r\n':
+        raise argparse.ArgumentTypeError(f"{text!r} is not a single character")
+    return text
 
 
 def _encoding(text: str) -> str:

@@ -1,15 +1,9 @@
-"""Files of the command line: none is overwritten by mistake, compressed ones are read, sizes are limited."""
+"""Files of the command line: none is overwritten by mistake, sizes are limited."""
 
-import bz2
-import gzip
-import io
-import lzma
 import os
 import re
 import subprocess
 import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pandas as pd
@@ -94,64 +88,6 @@ def test_a_closed_standard_output(csv, folder):
         assert ended.returncode == status
         assert ended.stderr.startswith(words)
     assert subprocess.run(f"{command} check none.nc >&- 2>&-", shell=True).returncode == 2
-
-
-PACKED = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
-
-
-def zipped(names, content):
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        for name in names:
-            archive.writestr(name, content)
-    return made.getvalue()
-
-
-@pytest.mark.parametrize("kind", [*PACKED, "zip"])
-@pytest.mark.parametrize("has_suffix", [True, False])
-def test_compressed_tables(csv, folder, kind, has_suffix, capsys):
-    content = csv.read_bytes()
-    path = folder / (f"data.csv.{kind}" if has_suffix else "data.csv2")
-    packed = zipped(["data.csv"], content) if kind == "zip" else PACKED[kind](content)
-    path.write_bytes(packed)
-    outputs = []
-    for each in (csv, path):
-        assert main(["fit", str(each), "--components", "2"]) == 0
-        outputs.append(capsys.readouterr().out)
-    assert outputs[0] == outputs[1]
-    path.write_bytes(packed[: len(packed) // 2])
-    assert main(["fit", str(path), "--components", "2"]) == 2
-    assert f"{path} cannot be unpacked" in capsys.readouterr().err
-
-
-def tarred(content):
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as archive:
-        info = tarfile.TarInfo("data.csv")
-        info.size = len(content)
-        archive.addfile(info, io.BytesIO(content))
-    return made.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("data.tar", tarred(b"a,b,c\n1,2,3\n"), "is a tar file"),
-        ("data.tar.gz", gzip.compress(tarred(b"a,b,c\n1,2,3\n")), "is a tar file"),
-        ("data.csv.zst", b"\x28\xb5\x2f\xfd\0\0\0\0", "is a Zstandard file"),
-        ("data.7z", b"7z\xbc\xaf\x27\x1c\0\0", "is a 7-Zip file"),
-        ("two.zip", zipped(["a.csv", "b.csv"], b"a,b\n1,2\n"), "has 2 files"),
-        ("none.zip", zipped([], b""), "has 0 files"),
-        ("data.parquet", b"PAR1\0\0\0\xff\xfe", "text"),
-    ],
-)
-def test_other_archives_are_named(folder, name, content, words, capsys):
-    (folder / name).write_bytes(content)
-    assert main(["fit", str(folder / name), "--components", "2"]) == 2
-    said = capsys.readouterr().err
-    assert re.search(words, said)
-    assert name in said
-    assert len(said.splitlines()) == 1
 
 
 def test_version(capsys):

@@ -176,18 +176,31 @@ def test_few_samples_alone_are_questionable(capsys, monkeypatch):
     assert err == ("warning: 2 of 2 components hold fewer than 400 samples: 0, 1. Fewer components, or --select 1:1.\n")
 
 
-def test_columns_of_yes_and_no(capsys):
-    table = FRAME[NAMES].assign(smoker=np.where(DATA.labels == 1, "Yes", "no"))
+def test_columns_of_text(capsys):
+    table = FRAME[NAMES].assign(smoker=np.where(DATA.labels == 1, "yes", "no"))
     table.to_csv("smokers.csv", index=False)
-    status, out, err = run(capsys, "fit", "smokers.csv", "--components", "2", "--out", "fit.nc")
+    status, _, err = run(capsys, "fit", "smokers.csv", "--components", "2", "--out", "fit.nc")
     assert status == 0
-    assert re.search("^coded +smoker: yes = 1, no = 0$", out, re.MULTILINE)
-    assert "smoker: yes" not in err
-    table.assign(smoker="NO").iloc[:2].to_csv("new.csv", index=False)
+    assert "note: Text, taken for discrete variables: 'smoker'" in err
+    table.assign(smoker="no").iloc[:2].to_csv("new.csv", index=False)
     status, out, err = run(capsys, "predict", "fit.nc", "new.csv")
-    assert (status, err) == (0, "note: smoker: yes = 1, no = 0\n")
-    expected = smp.load("fit.nc").predict(table.assign(smoker=0.0).iloc[:2])
+    assert (status, err) == (0, "")
+    expected = smp.load("fit.nc").predict(table.assign(smoker="no").iloc[:2])
     assert [int(line.split(",")[1]) for line in out.splitlines()[1:]] == expected.tolist()
+    table.assign(smoker=[f"name {m}" for m in range(500)]).to_csv("names.csv", index=False)
+    status, _, err = run(capsys, "fit", "names.csv", "--components", "2")
+    assert status == 2
+    assert re.search("error: .*'smoker'.* On the command line: --drop NAME, or --only-numbers.", err)
+
+
+def test_flags_that_say_how_a_table_is_written(capsys, folder):
+    text = FRAME[NAMES].to_csv(index=False, sep=";", decimal=",")
+    (folder / "german.csv").write_text(f"of today\n{text.replace('length', 'länge')}% end", encoding="latin-1")
+    ways = ["--decimal", ",", "--thousands", "'", "--skip-rows", 1, "--comment", "%", "--encoding", "latin-1"]
+    assert run(capsys, "fit", "german.csv", *FIT, *ways, "--out", "fit.nc")[0] == 0
+    assert smp.load("fit.nc").feature_names_in_.tolist() == ["länge", *NAMES[1:]]
+    status, out, _ = run(capsys, "predict", "fit.nc", "german.csv", *ways)
+    assert (status, out.count("\n")) == (0, 501)
 
 
 def test_a_constant_column_is_said_once(capsys):
@@ -203,10 +216,7 @@ def test_other_encodings_and_repeated_names_of_samples(capsys, folder):
     status, out, err = run(capsys, "fit", "latin.csv", *ways)
     assert status == 0
     assert "4: 'länge', 'depth'" in out
-    assert err == (
-        "note: Column 'name', which names the samples, is not unique: 100 is in rows 1 and 2; 1 of 500 entries repeat "
-        "another.\n"
-    )
+    assert err == "note: Column 'name', which names the samples, has entries that repeat another: 1.\n"
 
 
 @pytest.mark.parametrize("name", ["fit.nc", "fit.NC"])
@@ -412,12 +422,15 @@ UNUSABLE = {
     "a long separator": (["fit", "data.csv", *FIT, "--sep", "::"], "not a single character"),
     "a short option": (["fit", "data.csv", "--comp", 2], "required|unrecognized"),
     "no such file": (["fit", "none.csv", *FIT], "error: There is no file none.csv."),
-    "text columns": (["fit", "data.csv", *FIT], "error: Column 'kind' is not numbers: .*--drop 'kind'"),
+    "a comma for the point": (
+        ["fit", "data.csv", *FIT, "--decimal", ","],
+        "Column .length. has .* text: .*--drop",
+    ),
+    "no number of lines": (["fit", "data.csv", *FIT, "--skip-rows", "-1"], "'-1' is no number from 0 on"),
     "too few variables": (["fit", "data.csv", *FIT, *WAYS, "--drop", "age", "--drop", "mass"], "at least three"),
     "one bin": (["fit", "data.csv", *FIT, *WAYS, "--bins", 1], "error: n_bins of variable 'length' is 1"),
     "no jobs": (["fit", "data.csv", *FIT, *WAYS, "--jobs", 0], "error: n_jobs is 0"),
     "an unknown column": (["fit", "data.csv", *FIT, "--drop", "weight"], "error: data.csv has no column 'weight'; it"),
-    "a misspelled column": (["fit", "data.csv", *FIT, "--drop", "Masss"], "did you mean 'mass'"),
     "no folder for the model": (["fit", "data.csv", *FIT, "--out", "a/b.nc"], "error: There is no folder a "),
     "no folder for the labels": (["fit", "data.csv", *FIT, "--labels", "a/b.csv"], "error: There is no folder a "),
     "a picture of unknown kind": (["fit", "data.csv", *FIT, "--figure", "fit.doc"], r"expected a name that ends in \."),
@@ -443,7 +456,7 @@ UNUSABLE = {
     ),
     "a model named like a table": (["fit", "data.csv", *FIT, "--out", "x.csv"], r"ends in \.nc\. .*--labels x\.csv"),
     "a model of unknown kind": (["fit", "data.csv", *FIT, "--out", "fit"], r"--out is fit, .*ends in \.nc\.$"),
-    "a folder": (["fit", ".", *FIT], r"error: \. is a folder; expected a CSV file"),
+    "a folder": (["fit", ".", *FIT], r"error: \. is a folder; expected the file of a table"),
     "an unknown encoding": (["fit", "data.csv", *FIT, "--encoding", "latin-99"], "'latin-99' is no text encoding"),
     "an encoding of no text": (["fit", "data.csv", *FIT, "--encoding", "base64"], "'base64' is no text encoding"),
     "a model that is not there": (["predict", "none.nc", "data.csv"], "error: There is no file none.nc."),

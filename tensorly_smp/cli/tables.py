@@ -1,0 +1,243 @@
+"""Tables in text files, for the command line: pandas reads them, and an error names the flags that say how."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.samples.labels import list_names
+from tensorly_smp.storage import require_regular
+
+_FLAGS = (
+    "--sep, --decimal, --thousands, --comment, --skip-rows, --no-header and --encoding say how the file is written."
+)
+#: Separators that are looked for; one that stands in each of the first lines, the first of these.
+_SEPARATORS = "\t;|,"
+_LINES = 5
+#: An entry that is, or may be, a number: with another point, groups of thousands, a unit or a sign before it.
+_LIKE_NUMBER = r"\W*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\W*"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Samples by variables, and what is known about the samples.
+
+    Attributes
+    ----------
+    X : DataFrame (n_samples, n_variables)
+        Numbers, or text; NaN is missing.
+    identifiers : Series (n_samples,)
+        Named like their column, or the numbers of the rows, from 1.
+    labels : Series (n_samples,) or None
+        Known classes.
+    notes : tuple of str
+        What was left out or is text, and what may be a mistake.
+    """
+
+    X: pd.DataFrame
+    identifiers: pd.Series
+    labels: pd.Series | None
+    notes: tuple[str, ...]
+
+
+def read_table(
+    path: Path,
+    *,
+    id_column: str | None = None,
+    labels_column: str | None = None,
+    drop: Sequence[str] = (),
+    only_numbers: bool = False,
+    variables: Sequence[Hashable] | None = None,
+    **ways: Any,
+) -> Table:
+    r"""Read a table of samples.
+
+    A first column without a name, as pandas and R write row numbers, names the samples.
+
+    Parameters
+    ----------
+    path : Path
+        Perhaps compressed, as its suffix says (.gz, .bz2, .xz, .zip and what else pandas knows).
+    id_column, labels_column : str, optional
+        Columns that name the samples, and of known classes, which take no part in a fit.
+    drop : sequence of str
+        Columns that are left out.
+    only_numbers : bool
+        Leave out columns of text; else they are discrete variables.
+    variables : sequence of hashable, optional
+        Names of the variables of a model. If the file has them all, others are left out, and columns get these names
+        (1 for "1"); if it has none of them, columns are what they are.
+    **ways
+        How the file is written: `sep`, `decimal`, `thousands`, `comment`, `skip_rows`, `no_header`, `encoding` and
+        `missing`, see :func:`read_frame`.
+
+    Raises
+    ------
+    OSError
+        There is no such file, or it is a folder.
+    InvalidInputError
+        It is no table, columns are missing, or have numbers and text.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensorly_smp.cli.tables import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "birds.csv"
+    ...     _ = path.write_text("species;length;depth\nA;39.1;18.7\nB;;17.4\n")
+    ...     table = read_table(path, labels_column="species")
+    >>> table.X
+       length  depth
+    0    39.1   18.7
+    1     NaN   17.4
+    >>> table.labels.tolist()
+    ['A', 'B']
+    """
+    frame = read_frame(path, **ways)
+    notes = []
+    first = str(frame.columns[0])
+    if id_column is None and first.startswith("Unnamed: "):
+        frame = frame.rename(columns={first: "id"})
+        id_column = "id"
+        notes.append("The first column has no name; it is taken to name the samples.")
+    wanted = [name for name in (id_column, labels_column, *drop) if name is not None]
+    if unknown := [name for name in wanted if name not in frame.columns]:
+        raise InvalidInputError(f"{path} has no column {list_names(unknown)}; it has {list_names(frame.columns)}.")
+    X = frame.drop(columns=wanted)
+    named = {str(name): name for name in variables or ()}
+    if any(name in named for name in X.columns):  # else by position, or not at all: the model tells
+        if lacking := [name for name in named if name not in X.columns]:
+            raise InvalidInputError(
+                f"{path} has no column {list_names(lacking)}, which the model needs; it has {list_names(X.columns)}. "
+                "If the variable was not observed, add an empty column."
+            )
+        if others := [name for name in X.columns if name not in named]:
+            notes.append(f"Left out, as the model has no such variables: {list_names(others)}.")
+        X = X.drop(columns=others)
+    X = X.apply(_as_numbers, decimal=ways.get("decimal", "."), thousands=ways.get("thousands") or "")
+    if text := [name for name in X.columns if not pd.api.types.is_numeric_dtype(X[name])]:
+        if only_numbers:
+            X = X.drop(columns=text)
+            notes.append(f"Left out, as they are text: {list_names(text)}.")
+        elif variables is None:
+            notes.append(f"Text, taken for discrete variables: {list_names(text)}; --only-numbers leaves them out.")
+    if not X.shape[1]:
+        raise InvalidInputError(f"{path} has no column to fit; it has {list_names(frame.columns)}.")
+    rows = pd.Series(np.arange(1, len(frame) + 1), name="row")
+    identifiers = rows if id_column is None else frame[id_column]
+    if repeated := int(identifiers.dropna().duplicated().sum()):
+        notes.append(f"Column {id_column!r}, which names the samples, has entries that repeat another: {repeated}.")
+    X.columns = pd.Index([named.get(name, name) for name in X.columns], tupleize_cols=False)
+    return Table(X, identifiers, None if labels_column is None else frame[labels_column], tuple(notes))
+
+
+def read_frame(
+    path: Path,
+    *,
+    sep: str | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
+    comment: str | None = None,
+    skip_rows: int = 0,
+    no_header: bool = False,
+    encoding: str = "utf-8",
+    missing: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Read all columns as they are.
+
+    Parameters
+    ----------
+    path : Path
+    sep : str, optional
+        Between fields; by default a tab, ";", "|" or ",", the first of these that is in each of the first lines.
+    decimal, thousands : str
+        Decimal point, and what separates thousands.
+    comment : str, optional
+        What a comment begins with, which goes to the end of the line.
+    skip_rows : int
+        Lines before the table.
+    no_header : bool
+        The first line has no names: they are "x0", "x1", ...
+    encoding : str
+    missing : sequence of str
+        What stands for a missing entry, besides nothing, NA, NaN, null and the like.
+
+    Raises
+    ------
+    OSError
+        There is no such file, or it is a folder.
+    InvalidInputError
+        What pandas says, and the flags.
+    """
+    require_regular(path, "a table")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; expected the file of a table.")
+    is_utf8 = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+    way: dict[str, Any] = dict(
+        comment=comment,
+        skiprows=skip_rows,
+        encoding="utf-8-sig" if is_utf8 else encoding,  # a byte order mark is not part of the first name
+    )
+    try:
+        if sep is None:
+            lines = pd.read_csv(path, sep="\x01", quoting=3, header=None, nrows=_LINES, dtype=str, **way)[0]
+            sep = next((s for s in _SEPARATORS if lines.str.contains(s, regex=False).all()), ",")
+        frame = pd.read_csv(
+            path,
+            sep=sep,
+            decimal=decimal,
+            thousands=thousands,
+            na_values=list(missing),
+            header=None if no_header else 0,
+            low_memory=False,  # columns of one dtype each
+            skipinitialspace=True,
+            **way,
+        )
+    except (MemoryError, Warning):
+        raise
+    except Exception as error:  # of pandas, of text encodings, and of all kinds of compression
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        raise InvalidInputError(f"{path} is not read as a table: {reason}. {_FLAGS}") from error
+    frame.columns = pd.Index([f"x{name}" if no_header else str(name).strip() for name in frame.columns])
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise InvalidInputError(f"{path} has rows with more fields than its header has names. {_FLAGS}")
+    if not len(frame):
+        raise InvalidInputError(f"{path} has no rows below its header. {_FLAGS}")
+    if all(pd.notna(pd.to_numeric(frame.columns, errors="coerce"))):
+        raise InvalidInputError(f"{path} has numbers in place of names, {list_names(frame.columns)}. {_FLAGS}")
+    return frame
+
+
+def _as_numbers(column: pd.Series, decimal: str, thousands: str) -> pd.Series:
+    """A column as numbers, or as text none of whose entries may be one.
+
+    Raises
+    ------
+    InvalidInputError
+        Some entries are numbers, or may be, and others are not.
+    """
+    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+        return column
+    text = column.astype(str).str.strip().where(column.notna())
+    plain = text.str.replace(thousands, "", regex=False) if thousands else text
+    if decimal == ",":  # so that 1.5 is none
+        plain = plain.str.translate(str.maketrans(".,", ",."))
+    numbers = pd.to_numeric(plain, errors="coerce")
+    is_wrong = (numbers.isna() & text.notna()).to_numpy()
+    if not is_wrong.any():  # such as integers beyond 64 bits, or nothing
+        return numbers.astype(float)
+    if not text.dropna().str.fullmatch(_LIKE_NUMBER).any():
+        return text
+    row = int(np.argmax(is_wrong))
+    raise InvalidInputError(
+        f"Column {column.name!r} has numbers and text: {is_wrong.sum()} of {text.notna().sum()} entries are no "
+        f"numbers, the first {text.iloc[row][:40]!r} in row {row + 1}. Say --missing TEXT if that means missing, "
+        f"--decimal or --thousands if it is a number; or leave the column out, --drop {column.name!r}."
+    )
