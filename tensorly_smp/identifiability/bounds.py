@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import asinh, exp, isqrt, log, prod
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_integer, is_integer, is_one_of
+from tensorly_smp._support.checks import checked_choice, checked_integer, is_integer
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.marginals.partition import (
@@ -106,7 +106,7 @@ def max_identifiable_rank(
     (5, 16)
     """
     sizes = checked_sizes(n_variables, n_bins)
-    criterion = _checked_criterion(criterion)
+    checked_choice(criterion, "criterion", get_args(Criterion))
     chosen = None if partition is None else as_partition(partition, n_variables)
     if criterion in _PAPER_RULES:
         if chosen is None:
@@ -115,7 +115,8 @@ def max_identifiable_rank(
     if chosen is None:
         chosen = best_partition(n_variables, sizes, criterion)
     if criterion == "joint":
-        return int(_kruskal_rule(np.array([group_states(chosen, sizes)], dtype=object))[0])
+        states = [prod(sizes[n] for n in group) for group in chosen]  # exact, however large
+        return int(_kruskal_rule(np.array([states], dtype=object))[0])
     return int(_RANK_RULES[criterion](np.array([chosen.effective_sizes(sizes)]))[0])
 
 
@@ -144,7 +145,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     (7, 9, 3)
     """
     sizes = checked_sizes(n_variables, n_bins)
-    criterion = _checked_criterion(criterion)
+    checked_choice(criterion, "criterion", get_args(Criterion))
     if criterion in _PAPER_RULES:
         raise InvalidInputError(
             f"{shown(criterion)} prescribes its partition; expected 'gevd', 'generic', 'kruskal' or 'joint'."
@@ -219,27 +220,6 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
     return high
 
 
-def group_states(partition: Partition, n_bins: Sequence[int]) -> tuple[int, int, int]:
-    """Number of states of each group of variables: products of bins, exact however large.
-
-    Parameters
-    ----------
-    partition : Partition
-    n_bins : sequence of int
-
-    Returns
-    -------
-    tuple of three int
-
-    Examples
-    --------
-    >>> group_states(Partition((0, 1), (2,), (3, 4)), [2, 3, 4, 5, 6])
-    (6, 4, 30)
-    """
-    first, second, third = (prod(int(n_bins[n]) for n in group) for group in partition)
-    return first, second, third
-
-
 # Each rule maps effective sizes (n_partitions, 3) to ranks (n_partitions,).
 
 
@@ -255,20 +235,9 @@ def _generic_rule(sizes: np.ndarray) -> np.ndarray:
 
 
 def _kruskal_rule(sizes: np.ndarray) -> np.ndarray:
-    # 2 R + 2 <= min(s1, R) + min(s2, R) + min(s3, R) is solved on each of the four intervals between the sizes;
-    # R = 1 is always unique.
+    # 2 R + 2 <= min(s1, R) + min(s2, R) + min(s3, R) for R above the middle size; R = 1 is always unique.
     small, middle, large = np.sort(sizes, axis=1).T
-    below_middle = np.where(small >= 2, middle, 1)
-    below_large = np.minimum(middle + small - 2, large)
-    above = (small + middle + large - 2) // 2
-    return np.maximum.reduce(
-        [
-            np.where(small >= 2, small, 1),
-            below_middle,
-            np.where(below_large >= middle, below_large, 1),
-            np.where(above >= large, above, 1),
-        ]
-    )
+    return np.where(small >= 2, np.minimum(small + middle - 2, (small + middle + large - 2) // 2), 1)
 
 
 _RANK_RULES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -430,25 +399,15 @@ def _greedy_partitions(gains: list[int], criterion: str) -> list[Partition]:
     order = sorted(range(len(gains)), key=lambda n: gains[n])
     candidates = [deal(order, gains, 3), [*deal(order[1:], gains, 2), order[:1]]]
     if criterion == "generic":
-        # Sizes 2^a <= 2^b <= the third: fill the sets up to the sums 2^a - 1 and 2^b - 1, the last takes the rest.
-        exponents = range(1, sum(gains).bit_length() + 1)
-        for small, middle in ((a, b) for b in exponents for a in exponents if a <= b):
-            candidates.append(_fill(order, gains, [2**small - 1, 2**middle - 1]))
+        # Sizes 2^a <= 2^b <= the third: smallest variables first fill two sets up to the sums 2^a - 1 and 2^b - 1, so
+        # that they are overshot by little, and the third takes the rest.
+        sums = np.cumsum([gains[n] for n in order])
+        for large in range(1, sum(gains).bit_length() + 1):
+            for small in range(1, large + 1):
+                first = int(np.searchsorted(sums, 2**small - 1)) + 1
+                second = int(np.searchsorted(sums, sums[min(first, len(sums)) - 1] + 2**large - 1)) + 1
+                candidates.append([order[:first], order[first:second], order[second:]])
     return [Partition(*(tuple(sorted(group)) for group in sets)) for sets in candidates if all(sets)]
-
-
-def _fill(order: list[int], gains: list[int], targets: list[int]) -> list[list[int]]:
-    """Smallest variables first into the first target, and so on, so that a target is overshot by little."""
-    sets: list[list[int]] = []
-    left = list(order)
-    for target in targets:
-        group: list[int] = []
-        while left and target > 0:
-            n = left.pop(0)
-            group.append(n)
-            target -= gains[n]
-        sets.append(group)
-    return [*sets, left]
 
 
 def checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
@@ -463,9 +422,3 @@ def checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
     if len(sizes) != n_variables:
         raise InvalidInputError(f"n_bins has {len(sizes)} entries for {n_variables} variables; expected one for each.")
     return [checked_integer(size, "n_bins", 1) for size in sizes]
-
-
-def _checked_criterion(criterion: str) -> Criterion:
-    if not is_one_of(criterion, get_args(Criterion)):
-        raise InvalidInputError(f"criterion is {shown(criterion)}; expected one of {', '.join(get_args(Criterion))}.")
-    return cast(Criterion, criterion)

@@ -155,7 +155,12 @@ def local_identifiability(
     jacobian = ScaledJacobian(weights, factors, known)
     if method == "auto":
         method = "svd" if jacobian.operations() <= _SVD_OPERATIONS else "gram"
-    return jacobian.by_svd() if method == "svd" else jacobian.by_gram()
+    if method == "gram":
+        return jacobian.by_gram()
+    values = np.zeros(n_parameters)
+    found = np.linalg.svd(jacobian.matrix(), compute_uv=False)[:n_parameters]
+    values[: len(found)] = found
+    return LocalIdentifiability(values, _ZERO * float(values.max(initial=1.0)), "svd")
 
 
 class ScaledJacobian:
@@ -171,7 +176,6 @@ class ScaledJacobian:
     """
 
     def __init__(self, weights: np.ndarray, factors: Sequence[np.ndarray], known: KnownMarginals) -> None:
-        self.known = known
         # All triples, too, unless they are too many.
         self.margins = known.margins
         if known.margins is None and comb(len(factors), 3) <= _LISTED_TRIPLES:
@@ -201,20 +205,15 @@ class ScaledJacobian:
         self.scales[:, ~live] = np.inf
         self.scales[self.scales == 0] = np.inf
         # The probabilities of all cells of a component sum to one, and those of its scaled column to this.
-        masses = np.exp(-(lengths := self._log_masses()) + lengths.min())
-        self.weight_basis = orthogonal_basis(masses)
+        longer = np.log(self.sizes)
+        if known.margins is not None:
+            # Every margin sums to one: sizes are relative to the largest component of each, so the first decides.
+            sums = np.log(np.array([self.factors[n].sum(axis=0) for n in known.margins[0]])).sum(axis=0)
+            longer = longer - self._levels[0] - sums
+        self.weight_basis = orthogonal_basis(np.exp(longer.min() - longer))
         counts = [self.rank - 1] + [basis.shape[1] * self.rank for basis in self.bases]
         self.spans = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]).tolist())]
         self.n_parameters = self.spans[-1].stop
-
-    def _log_masses(self) -> np.ndarray:
-        """Logarithms of how much longer a component is than its column, up to a common constant (rank,)."""
-        if self.known.margins is None:
-            return np.log(self.sizes)
-        # Every margin sums to one: sizes are relative to the largest component of each, so the first decides.
-        first = self.known.margins[0]
-        sums = np.log(np.array([self.factors[n].sum(axis=0) for n in first])).sum(axis=0)
-        return np.log(self.sizes) - self._levels[0] - sums
 
     def operations(self) -> float:
         """Multiplications that the matrix itself takes, roughly."""
@@ -299,13 +298,6 @@ class ScaledJacobian:
                 gram[here, there] = block.reshape(tangent.size, tangents[m].size)
                 gram[there, here] = gram[here, there].T
         return gram
-
-    def by_svd(self) -> LocalIdentifiability:
-        """Singular values of the matrix."""
-        values = np.zeros(self.n_parameters)
-        found = np.linalg.svd(self.matrix(), compute_uv=False)[: self.n_parameters]
-        values[: len(found)] = found
-        return LocalIdentifiability(values, _ZERO * float(values.max(initial=1.0)), "svd")
 
     def by_gram(self) -> LocalIdentifiability:
         """Square roots of the eigenvalues of J'J; those near rounding from J on their eigenvectors."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorly_smp._support.checks import checked_integer, checked_real, is_integer
 from tensorly_smp._support.randomness import RandomState, as_generator
-from tensorly_smp._support.representations import reason, shown
+from tensorly_smp._support.representations import number_range, reason, shown
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset
 from tensorly_smp.densities.spline_dataset import fine_probabilities
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
@@ -109,19 +109,29 @@ class KnownMarginals:
             return f"{self.n_triples} of {possible} triples known"
         if self.patterns == (tuple(range(self.n_variables)),):
             return "whole samples known"
-        sizes = sorted({len(pattern) for pattern in self.patterns})
-        span = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         n_patterns = len(self.patterns)
+        span = number_range(map(len, self.patterns))
         return f"samples known in {n_patterns} pattern{'s' * (n_patterns > 1)} of {span} variables"
 
     def n_independent_cells(self, n_bins: Sequence[int]) -> int:
         """Free probabilities of the known distributions, or an upper bound if there are many patterns.
 
         The distribution of a set of variables is made of one interaction for each of its subsets T, of dimension
-        prod (I_n - 1) over T. Distributions of two sets share those of the common subsets.
+        prod (I_n - 1) over T. Distributions of two sets share those of the common subsets: triples the pair, or the
+        variable, in which they overlap.
+
+        Parameters
+        ----------
+        n_bins : sequence of int
         """
-        if not self.is_joint:
-            return n_independent_cells(n_bins, self.triples)
+        gains = [int(size) - 1 for size in n_bins]
+        if not self.is_joint and self.triples is None:
+            return int(sum(symmetric_sums(gains)))
+        if self.triples is not None and not self.is_joint:
+            subsets = {
+                some for triple in self.triples.tolist() for size in (1, 2, 3) for some in combinations(triple, size)
+            }
+            return sum(prod(gains[n] for n in some) for some in subsets)
         sizes = [prod(int(n_bins[n]) for n in pattern) - 1 for pattern in self.patterns]
         if len(self.patterns) > _MOST_COUNTED_PATTERNS:
             return min(sum(sizes), prod(int(size) for size in n_bins) - 1)
@@ -131,35 +141,6 @@ class KnownMarginals:
                 shared = set(some[0]).intersection(*some[1:])
                 total -= (-1) ** count * (prod(int(n_bins[n]) for n in shared) - 1)
         return total
-
-
-def n_independent_cells(n_bins: Sequence[int], triples: np.ndarray | None = None) -> int:
-    """Numbers that the histograms of the triples determine.
-
-    Two triples agree on the pair and on the variables that they share. What is left over are I_n - 1 probabilities for
-    every variable, and products of these for every known pair and every known triple.
-
-    Parameters
-    ----------
-    n_bins : sequence of int
-    triples : ndarray of int (n_triples, 3), optional
-        Default: all.
-
-    Returns
-    -------
-    int
-    """
-    gains = [int(size) - 1 for size in n_bins]
-    if triples is None:
-        return int(sum(symmetric_sums(gains)))
-    known = [tuple(triple) for triple in triples.tolist()]
-    pairs = {pair for j, k, l in known for pair in ((j, k), (j, l), (k, l))}
-    singles = {n for triple in known for n in triple}
-    return (
-        sum(gains[n] for n in singles)
-        + sum(gains[j] * gains[k] for j, k in pairs)
-        + sum(gains[j] * gains[k] * gains[l] for j, k, l in known)
-    )
 
 
 def symmetric_sums(values: Iterable[Any]) -> tuple[Any, Any, Any]:
@@ -345,22 +326,7 @@ def read_problem(
             raise InvalidInputError(f"n_variables is given twice, as {shown(subject)} and as {shown(n_variables)}.")
         n_variables = subject
         subject = None
-    factors = None
-    if subject is None:
-        bins, components = _checked_sizes(n_variables, n_bins, rank)
-        names: tuple[Hashable, ...] = tuple(f"x{n}" for n in range(len(bins)))
-    elif isinstance(subject, Marginals):
-        if n_variables is not None or n_bins is not None:
-            raise InvalidInputError("Marginals have their own numbers of variables and bins; pass the rank alone.")
-        bins, components = _checked_sizes(subject.n_variables, subject.n_bins, rank)
-        names = subject.binning.variables
-    else:
-        sizes_by_name = {"n_variables": n_variables, "n_bins": n_bins, "rank": rank}
-        if named := [name for name, size in sizes_by_name.items() if size is not None]:
-            raise InvalidInputError(f"Both a model and {named} are given; the model has its own sizes, leave them out.")
-        factors = _as_factors(subject)
-        bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
-        names = variable_names(factors)
+    bins, components, names, factors = _read_subject(subject, n_variables, n_bins, rank)
     dataset = getattr(subject, "result_", subject)
     recorded = getattr(dataset, "data_vars", ())
     rng = as_generator(random_state)
@@ -389,6 +355,29 @@ def read_problem(
         parallel_cosine=checked_real(parallel_cosine, "parallel_cosine", 0.0, 1.0, "()"),
         max_parameters=checked_integer(max_parameters, "max_parameters", 0),
     )
+
+
+def _read_subject(
+    subject: Any, n_variables: Any, n_bins: Any, rank: Any
+) -> tuple[tuple[int, ...], int, tuple[Hashable, ...], MixtureFactors | None]:
+    """Numbers of bins, number of components, names of the variables, and factors if the subject has them."""
+    factors = None
+    if subject is None:
+        bins, components = _checked_sizes(n_variables, n_bins, rank)
+        names: tuple[Hashable, ...] = tuple(f"x{n}" for n in range(len(bins)))
+    elif isinstance(subject, Marginals):
+        if n_variables is not None or n_bins is not None:
+            raise InvalidInputError("Marginals have their own numbers of variables and bins; pass the rank alone.")
+        bins, components = _checked_sizes(subject.n_variables, subject.n_bins, rank)
+        names = subject.binning.variables
+    else:
+        sizes_by_name = {"n_variables": n_variables, "n_bins": n_bins, "rank": rank}
+        if named := [name for name, size in sizes_by_name.items() if size is not None]:
+            raise InvalidInputError(f"Both a model and {named} are given; the model has its own sizes, leave them out.")
+        factors = _as_factors(subject)
+        bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
+        names = variable_names(factors)
+    return bins, components, names, factors
 
 
 def _read_known(

@@ -308,7 +308,9 @@ class FactorSets:
         self.tolerance = tolerance
         # The triangular factor of a QR decomposition has the same dependent columns in at most `rank` rows.
         self.cores = None if factors is None else [compressed(factor) for factor in factors]
-        self.cosines = None if factors is None else _unit_grams(factors)
+        # Cosines between the columns of every factor (n_variables, rank, rank)
+        units = [factor / np.linalg.norm(factor, axis=0) for factor in factors or ()]
+        self.cosines = np.stack([unit.T @ unit for unit in units]) if units else None
         self._described: dict[tuple[frozenset[int], int], StackedFactor] = {}
 
     # ---- ranks of one set ----
@@ -322,19 +324,15 @@ class FactorSets:
         """Ranks and conditioning of the factors of these variables."""
         key = frozenset(variables), 0 if self.is_generic else max_combinations
         if key not in self._described:
-            self._described[key] = self._described_set(tuple(variables), key[1])
+            usual = self.usual_rank(variables)
+            if not self.is_generic:
+                self._described[key] = self._measured(tuple(variables), max_combinations)
+            else:
+                condition = np.inf if usual < self.rank else np.nan
+                if usual == self.rank and self.cores is not None:
+                    condition = self._measured(tuple(variables), 0).condition
+                self._described[key] = StackedFactor(tuple(variables), usual, KruskalRank(usual), condition)
         return self._described[key]
-
-    def _described_set(self, variables: tuple[int, ...], max_combinations: int) -> StackedFactor:
-        usual = self.usual_rank(variables)
-        measured = None
-        if self.cores is not None and (not self.is_generic or usual == self.rank):
-            measured = self._measured(variables, max_combinations)
-        if not self.is_generic:
-            assert measured is not None
-            return measured
-        condition = np.inf if usual < self.rank else np.nan if measured is None else measured.condition
-        return StackedFactor(variables, usual, KruskalRank(usual), condition)
 
     def _measured(self, variables: tuple[int, ...], max_combinations: int) -> StackedFactor:
         """Ranks of the given factors.
@@ -562,9 +560,3 @@ def _renumbered(partition: Partition, variables: Sequence[int]) -> Partition:
     """A partition of positions in a list of variables, as one of the variables."""
     first, second, third = (tuple(variables[n] for n in group) for group in partition)
     return Partition(first, second, third)
-
-
-def _unit_grams(factors: Sequence[np.ndarray]) -> np.ndarray:
-    """Cosines between the columns of every factor, ndarray (n_variables, rank, rank)."""
-    units = (factor / np.linalg.norm(factor, axis=0) for factor in factors)
-    return np.stack([unit.T @ unit for unit in units])

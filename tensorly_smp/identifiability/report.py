@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tensorly_smp._support.checks import is_integer
 from tensorly_smp._support.randomness import RandomState
-from tensorly_smp._support.representations import html_summary, shown
+from tensorly_smp._support.representations import html_summary, number_range, shown
 from tensorly_smp.decomposition.solution import CoupledSolution, plain_coordinate
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
@@ -230,27 +231,26 @@ class IdentifiabilityReport:
         """
         import xarray as xr
 
-        texts = {
+        data: dict[str, Any] = {
             name: ("line", np.array([getattr(line, name) for line in self.lines]))
             for name in ("name", "value", "required", "verdict", "reference")
         }
-        data: dict[str, Any] = {
-            **texts,
-            "stacked_rank": ("set", np.array([stack.rank for stack in self.stacked])),
-            "k_rank": ("set", np.array([int(stack.k_rank) for stack in self.stacked])),
-            "k_rank_is_exact": ("set", np.array([int(stack.k_rank.is_exact) for stack in self.stacked])),
-            "condition": ("set", np.array([stack.condition for stack in self.stacked])),
-            "max_rank": ("criterion", np.array([min(rank, _LARGEST) for rank in self.max_ranks.values()])),
-            "partition": ("variable", self._set_numbers(self.partition)),
-            "n_bins": ("variable", np.array(self.n_bins)),
-        }
-        if self.grouping is not None:
-            data |= {
-                "product_rank": ("set", np.array([stack.rank for stack in self.products])),
-                "product_k_rank": ("set", np.array([int(stack.k_rank) for stack in self.products])),
-                "product_condition": ("set", np.array([stack.condition for stack in self.products])),
-                "grouping": ("variable", self._set_numbers(self.grouping)),
-            }
+        data["k_rank_is_exact"] = "set", np.array([int(stack.k_rank.is_exact) for stack in self.stacked])
+        data["max_rank"] = "criterion", np.array([min(rank, _LARGEST) for rank in self.max_ranks.values()])
+        data["n_bins"] = "variable", np.array(self.n_bins)
+        for sets, rank, prefix, stacks, partition in (
+            ("partition", "stacked_rank", "", self.stacked, self.partition),
+            ("grouping", "product_rank", "product_", self.products, self.grouping),
+        ):
+            if partition is None:
+                continue
+            numbers = np.full(len(self.n_bins), -1)
+            for s, group in enumerate(partition):
+                numbers[list(group)] = s
+            data[sets] = "variable", numbers
+            data[rank] = "set", np.array([stack.rank for stack in stacks])
+            data[f"{prefix}k_rank"] = "set", np.array([int(stack.k_rank) for stack in stacks])
+            data[f"{prefix}condition"] = "set", np.array([stack.condition for stack in stacks])
         coords: dict[str, Any] = {
             "line": np.array([line.key for line in self.lines]),
             "set": np.arange(3),
@@ -304,17 +304,9 @@ class IdentifiabilityReport:
         solutions = "solution is" if self.n_rivals == 1 else "solutions are"
         return f"{self.n_rivals} other {solutions} nearly as likely by the samples, see the notes"
 
-    def _set_numbers(self, partition: Partition) -> np.ndarray:
-        """Number of the set of every variable, -1 for none."""
-        sets = np.full(len(self.n_bins), -1)
-        for s, group in enumerate(partition):
-            sets[list(group)] = s
-        return sets
-
     def _subject(self) -> str:
-        sizes = f"{min(self.n_bins)}" if len(set(self.n_bins)) == 1 else f"{min(self.n_bins)} to {max(self.n_bins)}"
         plural = "" if self.rank == 1 else "s"
-        return f"{self.rank} component{plural} of {len(self.n_bins)} variables with {sizes} bins"
+        return f"{self.rank} component{plural} of {len(self.n_bins)} variables with {number_range(self.n_bins)} bins"
 
 
 def check_identifiability(
@@ -583,15 +575,12 @@ def _cells(line: ReportLine) -> tuple[str, str, str, str]:
 
 def _row(cells: Sequence[str]) -> list[str]:
     """A row of the printed table, cells wrapped to their columns."""
-    columns = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, _COLUMNS.values(), strict=True)]
-    lines = []
-    for i in range(max(map(len, columns))):
-        parts = [
-            (column[i] if i < len(column) else "").ljust(width)
-            for column, width in zip(columns, _COLUMNS.values(), strict=True)
-        ]
-        lines.append("  ".join(parts).rstrip())
-    return lines
+    widths = _COLUMNS.values()
+    columns = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths, strict=True)]
+    return [
+        "  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
+        for parts in zip_longest(*columns, fillvalue="")
+    ]
 
 
 def _wrapped(text: str, bullet: str = "") -> list[str]:

@@ -10,7 +10,7 @@ from scipy import stats
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.likeness import PARALLEL_COSINE
-from tensorly_smp.identifiability.problem import n_independent_cells, n_parameters, symmetric_sums
+from tensorly_smp.identifiability.problem import KnownMarginals, n_parameters, symmetric_sums
 from tensorly_smp.identifiability.report import identifiability_issues
 from tensorly_smp.marginals.triples import all_triples
 
@@ -36,13 +36,14 @@ def test_independent_cells_are_the_rank_of_many_components(n_bins, data):
     # So many components that their histograms can move in every direction in which histograms can move at all.
     model = random_model(n_bins, 60)
     reached = np.linalg.matrix_rank(plain_jacobian(model.weights, model.factors, triples), tol=1e-10)
-    assert n_independent_cells(n_bins, triples) == reached
-    assert n_independent_cells(n_bins) == n_independent_cells(n_bins, all_triples(len(n_bins)))
+    assert KnownMarginals.of_triples(len(n_bins), triples).n_independent_cells(n_bins) == reached
+    listed = KnownMarginals("triples", len(n_bins), all_triples(len(n_bins)))
+    assert KnownMarginals.of_triples(len(n_bins)).n_independent_cells(n_bins) == listed.n_independent_cells(n_bins)
 
 
 def test_counts():
     assert n_parameters([2, 2, 2], 3) == 2 + 9
-    assert n_independent_cells([2, 2, 2]) == 7
+    assert KnownMarginals.of_triples(3).n_independent_cells([2, 2, 2]) == 7
     assert symmetric_sums([2, 3, 5]) == (10, 31, 30)
 
 
