@@ -239,8 +239,8 @@ def decompose(
         # stays the same for any number of jobs.
         one_blas_thread(),
     ):
-        one = partial(_run, tensors, loss, solver, coordinates, tol, bar)
-        run = partial(_run_all, one, sweeps.counting(callback), allowed_threads(options.n_jobs))
+        n_threads = allowed_threads(options.n_jobs)
+        run = partial(_run_all, tensors, loss, solver, tol, coordinates, sweeps.counting(callback), bar, n_threads)
         states = [_state(start, tensors.context) for start in starts]
         n_screen = options.n_screen if isinstance(init, str) and init == "gevd" else None
         if n_screen is None or len(states) <= N_KEPT or n_screen >= n_iter_max:
@@ -278,27 +278,14 @@ def _state(start: MixtureFactors, context: dict[str, Any]) -> State:
     return State(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors])
 
 
-def _run(
+def _run_all(
     tensors: CoupledTensors | CoupledCodes,
     loss: type[ExplicitLoss],
     solver: BlockSolver,
-    coordinates: Coordinates[State] | None,
     tol: float | None,
+    coordinates: Coordinates[State] | None,
+    callback: Callback | None,
     bar: Bar,
-    callback: Callback | None,
-    state: State,
-    n_sweeps: int,
-) -> Result:
-    """Result of one start. Its loss and steps are its own: they may remember where it is."""
-    steps = Steps(ImplicitLoss(tensors) if isinstance(tensors, CoupledCodes) else loss(tensors), solver)
-    result = run_sweeps(steps, state, tol, n_sweeps, coordinates, callback)
-    bar.advance(loss=result[1].loss[-1])
-    return result
-
-
-def _run_all(
-    run: Callable[[Callback | None, State, int], Result],
-    callback: Callback | None,
     n_threads: int,
     states: list[State],
     n_sweeps: int,
@@ -308,16 +295,18 @@ def _run_all(
     in_threads = len(states) > 1 and n_threads > 1
 
     def one(state: State, check: Callable[[], None]) -> Result:
-        if not in_threads:
-            return run(callback, state, n_sweeps)
-        tl.set_backend(backend, local_threadsafe=True)  # of this thread only
-
-        def stoppable(cp_tensor: CPTensor, loss: float) -> bool | None:
+        def stoppable(cp_tensor: CPTensor, value: float) -> bool | None:
             """The callback, interrupting once another start has been interrupted."""
             check()
-            return None if callback is None else callback(cp_tensor, loss)
+            return None if callback is None else callback(cp_tensor, value)
 
-        return run(stoppable, state, n_sweeps)
+        if in_threads:
+            tl.set_backend(backend, local_threadsafe=True)  # of this thread only
+        # The loss and the steps are of this start alone: they may remember where it is.
+        steps = Steps(ImplicitLoss(tensors) if isinstance(tensors, CoupledCodes) else loss(tensors), solver)
+        result = run_sweeps(steps, state, tol, n_sweeps, coordinates, stoppable if in_threads else callback)
+        bar.advance(loss=result[1].loss[-1])
+        return result
 
     results, interrupted = run_each(one, states, n_threads, lambda result: result[2] is StopReason.INTERRUPTED)
     return [_renamed(r, StopReason.INTERRUPTED) for r in results] if in_threads and interrupted else results

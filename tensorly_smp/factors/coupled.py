@@ -111,8 +111,8 @@ def couple_tensors(tensors: ReadTensors, weights: str, dtype: Any = None, device
 
 def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None:
     """Refuse data in which a variable is not among those, by index, that some complete triple contains."""
-    found = set(covered.ravel().tolist())
-    lost = [name for n, name in enumerate(variables) if n not in found]
+    known = set(covered.ravel().tolist())
+    lost = [name for n, name in enumerate(variables) if n not in known]
     if lost:
         raise InvalidInputError(
             f"Variables {lost} have no sample that is complete in any counted triple. Remove them, or add samples in "

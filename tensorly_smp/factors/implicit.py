@@ -77,7 +77,13 @@ class PairSums:
     def compute(self, factors: Sequence[np.ndarray]) -> np.ndarray:
         """Sums of these factors; returns the weighted sum over samples of e3, (rank,)."""
         if not self.parts:
-            self.parts = self._new_parts(int(factors[0].shape[1]))
+            rank = int(factors[0].shape[1])
+            n_samples = len(self.weights)
+            n_parts = min(n_samples, -(-n_samples * rank // CACHED))
+            parts = [slice(*pair) for pair in pairwise(n_samples * i // n_parts for i in range(n_parts + 1))]
+            longest = max(part.stop - part.start for part in parts)
+            scratch = [np.zeros((longest, rank), dtype=self.weights.dtype) for _ in range(2)]
+            self.parts = [_Part(part, self.weights[part], self.n_rows, scratch) for part in parts]
         tables = [_table(factor) for factor in factors]
         return np.sum([part.compute(tables, self.columns) for part in self.parts], axis=0)
 
@@ -85,8 +91,7 @@ class PairSums:
         """Take a variable out of the sums; returns the weighted sum of e2 without it over the samples in each bin."""
         table = _table(factor)
         index = self.columns[n]
-        found = [part.remove(table, index) for part in self.parts]
-        return np.sum(found, axis=0)[: factor.shape[0]]
+        return np.sum([part.remove(table, index) for part in self.parts], axis=0)[: factor.shape[0]]
 
     def insert(self, n: int, factor: np.ndarray) -> None:
         """Put a variable into the sums."""
@@ -94,15 +99,6 @@ class PairSums:
         index = self.columns[n]
         for part in self.parts:
             part.insert(table, index)
-
-    def _new_parts(self, rank: int) -> list[_Part]:
-        n_samples = len(self.weights)
-        n_parts = min(n_samples, -(-n_samples * rank // CACHED))
-        edges = [n_samples * i // n_parts for i in range(n_parts + 1)]
-        parts = [slice(*pair) for pair in pairwise(edges)]
-        longest = max(part.stop - part.start for part in parts)
-        scratch = [np.zeros((longest, rank), dtype=self.weights.dtype) for _ in range(2)]
-        return [_Part(part, self.weights[part], self.n_rows, scratch) for part in parts]
 
 
 def _table(factor: np.ndarray) -> np.ndarray:
@@ -224,7 +220,10 @@ class PatternGrams:
         self.rank = int(factors[0].shape[1])
         rows, columns = np.triu_indices(self.rank)
         self.upper = rows * self.rank + columns
-        self.unpack = packed_positions(self.rank)
+        # Position in the packed upper triangle of every entry of a symmetric matrix.
+        positions = np.zeros((self.rank, self.rank), dtype=int)
+        positions[rows, columns] = np.arange(len(rows))
+        self.unpack = np.maximum(positions, positions.T).ravel()
         self.grams = np.stack([self._gram(a) for a in factors])
         self.squares = self.grams * self.grams
         self.first = np.concatenate([chunk @ self.grams for chunk in self._chunks()])
@@ -278,13 +277,6 @@ class PatternGrams:
     def _square(self, upper: np.ndarray) -> np.ndarray:
         # Rounding may leave a zero negative, and the step sizes need entries that are not.
         return np.maximum(upper.take(self.unpack).reshape(self.rank, self.rank), 0.0)
-
-
-def packed_positions(rank: int) -> np.ndarray:
-    """Position in the packed upper triangle of every entry of a symmetric matrix, (rank * rank,)."""
-    positions = np.zeros((rank, rank), dtype=int)
-    positions[np.triu_indices(rank)] = np.arange(rank * (rank + 1) // 2)
-    return np.maximum(positions, positions.T).ravel()
 
 
 def pair_weights(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
@@ -506,10 +498,10 @@ def distinct_patterns(observed: np.ndarray, weights: np.ndarray) -> tuple[np.nda
 
 
 def _warn_of_empty_triples(share: float, n_drawn: int, n_possible: int) -> None:
-    some = f"{round(share * n_possible)} of {n_possible} triples"
+    number = f"{round(share * n_possible)} of {n_possible} triples"
     warn(
-        f"{some if n_drawn == n_possible else f'About {share:.1%} of all triples'} have no complete sample and take no "
-        "part in the fit.",
+        f"{number if n_drawn == n_possible else f'About {share:.1%} of all triples'} have no complete sample and take "
+        "no part in the fit.",
         SparseHistogramWarning,
     )
 

@@ -112,17 +112,17 @@ def counted_partition(
     Returns
     -------
     Partition
-        The wanted one where none is found.
+        The wanted one where there is none.
     """
     counted = {tuple(t) for t in marginals.triples[marginals.totals > 0].tolist()}
-    found: Partition | None = None
+    of_lower_rank: Partition | None = None
     for partition in _candidates(wanted, marginals.n_bins, np.random.default_rng(0) if rng is None else rng):
         if not all(tuple(sorted(block)) in counted for block in product(*partition)):
             continue
         if min(partition.effective_sizes(marginals.n_bins)[:2]) >= rank:
             return partition
-        found = found or partition
-    return found or wanted
+        of_lower_rank = of_lower_rank or partition
+    return of_lower_rank or wanted
 
 
 def _candidates(wanted: Partition, n_bins: Sequence[int], rng: np.random.Generator) -> Iterator[Partition]:

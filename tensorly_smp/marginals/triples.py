@@ -98,19 +98,15 @@ def resolve_triples(
     if isinstance(triples, bool | float):
         raise InvalidTypeError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
     if is_integer(triples):
-        return _checked_sample(int(triples), n_variables, random_state)
+        fewest = -(-n_variables // 3)
+        most = comb(n_variables, 3)
+        if not fewest <= triples <= most:
+            raise InvalidInputError(
+                f"{shown(triples)} triples of {n_variables} variables; expected {fewest} (so that every variable is in "
+                f"one) to {most} (all)."
+            )
+        return sample_triples(n_variables, int(triples), random_state)
     return _checked_list(triples, n_variables)
-
-
-def _checked_sample(n_triples: int, n_variables: int, random_state: RandomState) -> np.ndarray:
-    fewest = -(-n_variables // 3)
-    most = comb(n_variables, 3)
-    if not fewest <= n_triples <= most:
-        raise InvalidInputError(
-            f"{shown(n_triples)} triples of {n_variables} variables; expected {fewest} (so that every variable is in "
-            f"one) to {most} (all)."
-        )
-    return sample_triples(n_variables, n_triples, random_state)
 
 
 def _checked_list(triples: Any, n_variables: int) -> np.ndarray:
