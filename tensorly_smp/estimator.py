@@ -47,14 +47,13 @@ from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.coupled_stage import Decomposition
 from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.fit_samples import ReadSamples
-from tensorly_smp.fitting.results import with_patterns, with_value_labels
-from tensorly_smp.fitting.rival_records import rivals_warning
+from tensorly_smp.fitting.results import rivals_warning, with_patterns, with_value_labels
 from tensorly_smp.fitting.stages import Refinement
 from tensorly_smp.fitting.variables import Variables, repeated_value_warning
 from tensorly_smp.identifiability.problem import KnownName
 from tensorly_smp.identifiability.report import identifiability_issues
 from tensorly_smp.likelihood.comparison import Candidate
-from tensorly_smp.likelihood.steps import telling_weights
+from tensorly_smp.likelihood.steps import effective_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.reading import NO_LABELS
 from tensorly_smp.samples.units import units_of, with_units
@@ -362,7 +361,7 @@ class SmoothProductMixture(FittedMixture):
                 "variables leave the factors undetermined."
             )
         checked_integer(n_variables, "n_variables")
-        weights = telling_weights(data.subsample.values, data.subsample_weights)
+        weights = effective_weights(data.subsample.values, data.subsample_weights)
         n_useful = max(int(np.count_nonzero(weights)), int(weights.sum()))
         if self.n_components > n_useful > 0:
             raise InvalidInputError(

@@ -24,8 +24,7 @@ from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.spline_dataset import spline_density
 from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.fitting.results import fit_html
-from tensorly_smp.fitting.rival_records import n_rivals, rival_dataset
+from tensorly_smp.fitting.results import fit_html, n_rivals, rival_dataset
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
 from tensorly_smp.samples.reading import Samples, present_dim, read_samples

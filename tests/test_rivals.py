@@ -11,8 +11,9 @@ from sklearn.metrics import adjusted_rand_score
 import tensorly_smp as smp
 from tensorly_smp.decomposition.solution import factors_to_dataset
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RivalSolutionsWarning
-from tensorly_smp.fitting.rival_records import Solution, n_rivals, telling_variables, with_rivals
+from tensorly_smp.fitting.results import n_rivals, telling_variables, with_rivals
 from tensorly_smp.identifiability.problem import describe_rivals
+from tensorly_smp.likelihood.comparison import Candidate
 
 GROUPS = np.arange(600) % 3
 #: The first two groups differ in one variable only.
@@ -229,7 +230,9 @@ def test_words():
     flat, weights = np.full((2, 3), 0.5), np.array([0.3, 0.3, 0.4])
     here, there = (factors_to_dataset(smp.MixtureFactors(weights, [*each, flat])) for each in (tables, other))
     labels, labels_there = np.array([0] * 30 + [1] * 30 + [2] * 40), np.array([0] * 60 + [1] * 20 + [2] * 20)
-    dataset = with_rivals(here, labels, None, [Solution(there, labels_there, -1.25, 2.0, 4)])
+    best = Candidate(np.eye(3)[labels], "given", criterion=0.0)
+    rival = Candidate(np.eye(3)[labels_there], "given", criterion=-1.25, deviation=2.0, number=4)
+    dataset = with_rivals(here, best, [rival], [there], None)
     (sentence,) = describe_rivals(dataset, ["a", "b", "c"])
     assert sentence == (
         "Rival 0 (1.2 nats below, adjusted Rand index 0.45): components 0 and 1 are one (here apart in a); "

@@ -19,7 +19,7 @@ from tensorly_smp.chunked.indicators import (
 from tensorly_smp.chunked.parts import Parts, add_up
 from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.steps import CellStatistics, Expectation, prior_counts, telling_weights
+from tensorly_smp.likelihood.steps import CellStatistics, Expectation, effective_weights, prior_counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class ChunkedCellSamples(CellStatistics):
 
 
 def _assign_part(chunk: Chunk, cells: Cells) -> AnyIndicators:
-    weights: np.ndarray | None = telling_weights(chunk.values, chunk.weights)
+    weights: np.ndarray | None = effective_weights(chunk.values, chunk.weights)
     if weights is not None and (weights == 1.0).all():
         weights = None
     if cells.resolution.any():

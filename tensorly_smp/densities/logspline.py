@@ -11,7 +11,7 @@ from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import NO_BOUNDS, ConditionalDensities, GridConditionals
 from tensorly_smp.densities.histogram import bin_moments
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.steps import SmoothMixture
+from tensorly_smp.likelihood.steps import Mixture
 from tensorly_smp.splines.basis import SplineBasis
 from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 
@@ -111,14 +111,14 @@ def _grid(low: float, high: float, n_cells: int, transform: ArcsinhTransform) ->
 
 
 def smooth_conditionals(
-    cells: Cells, mixture: SmoothMixture, share: np.ndarray, bounds: Sequence[tuple[float, float]] | None = None
+    cells: Cells, mixture: Mixture, share: np.ndarray, bounds: Sequence[tuple[float, float]] | None = None
 ) -> tuple[ConditionalDensities, ...]:
     """Densities of all variables of a mixture on cells: log-splines, and probabilities of the values of discrete ones.
 
     Parameters
     ----------
     cells : Cells
-    mixture : SmoothMixture
+    mixture : Mixture
     share : ndarray (rank,)
         Of the background of log-splines.
     bounds : sequence of (float, float), optional

@@ -160,14 +160,14 @@ def _log_spline_density(
         posterior = factors.posterior(encode_samples(values, binning))
     posterior = _checked_posterior(posterior, (len(values), factors.rank))
     cells = choose_cells(values, factors.rank, binning.discrete or None)
-    on_grid, near = on_best_cells(
+    on_grid, warm_start = on_best_cells(
         CellSamples.assign_to_grid(values, cells),
         curved_cells(cells, values, factors.rank),
         lambda other: CellSamples.assign_to_grid(values, other),
         posterior,
         penalty,
     )
-    _, mixture = on_grid.choose(on_grid.counts_from_posterior(posterior), penalty, near)
+    _, mixture = on_grid.choose(on_grid.counts_from_posterior(posterior), penalty, warm_start)
     weights = np.exp(mixture.log_weights)
     on_cells = smooth_conditionals(on_grid.cells, mixture, background_share(weights * on_grid.total_weight))
     return MixtureDensity(weights / weights.sum(), on_cells, binning.variables)

@@ -16,7 +16,7 @@ from tensorly_smp.fitting.fit_samples import SamplesInMemory
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.comparison import SAME_CLUSTERS, Candidate, adjusted_rand, contingency, find_rivals
 from tensorly_smp.likelihood.em import N_ROUNDS, smooth_em
-from tensorly_smp.likelihood.steps import CellSamples, Expectation, SmoothMixture, on_best_cells
+from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture, on_best_cells
 from tensorly_smp.search.rivals import rival_moves
 
 #: Passes of EM after which candidates are compared, and how many of a start take part: its first ones.
@@ -93,7 +93,7 @@ def refine_candidates(
     first = samples.assign_to_grid(cells)
 
     def one_start(number: int, check: Callable[[], None]) -> _Run:
-        def call(_: SmoothMixture, expected: Expectation, value: float) -> bool | None:
+        def call(_: Mixture, expected: Expectation, value: float) -> bool | None:
             check()
             passes.advance(log_likelihood=value)
             return None if callback is None else callback(expected.posterior, value)
@@ -148,7 +148,7 @@ class _Run:
         self.options = options
         self.n_iter_max = n_iter_max
         self.followed: list[Candidate] = []
-        self.warm_starts: dict[Candidate, tuple[np.ndarray, SmoothMixture]] = {}
+        self.warm_starts: dict[Candidate, tuple[np.ndarray, Mixture]] = {}
         self.chosen_by: np.ndarray | None = None
 
     @property
@@ -228,7 +228,7 @@ class _Run:
         fit = smooth_em(
             self.samples,
             posterior,
-            near=self.warm_starts.get(candidate),
+            warm_start=self.warm_starts.get(candidate),
             n_rounds=n_rounds,
             n_iter_max=n_passes,
             **self.options,
@@ -271,10 +271,10 @@ class _Run:
         """Put the samples on the cells that suit every variable best, given posteriors of a candidate."""
         self.chosen_by = posterior
         others = [cells for cells in self.choices if cells is not self.samples.cells]
-        self.samples, near = on_best_cells(
+        self.samples, warm_start = on_best_cells(
             self.samples, others, self.assign_to_grid, posterior, self.options["criterion"]
         )
-        self.warm_starts = {candidate: near}
+        self.warm_starts = {candidate: warm_start}
 
     def _is_as_chosen(self, posterior: np.ndarray) -> bool:
         """True if these posteriors have the clusters that the cells were last chosen by, if there is a choice."""

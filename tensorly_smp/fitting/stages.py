@@ -30,8 +30,7 @@ from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitting.candidates import NEAR_RIVAL, refine_candidates
 from tensorly_smp.fitting.coupled_stage import MOST_VARIABLES_FOR_STARTS, Decomposition
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, SamplesInMemory, start_logarithms
-from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace
-from tensorly_smp.fitting.rival_records import Solution, with_rivals
+from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace, with_rivals
 from tensorly_smp.fitting.starts import (
     Starts,
     binned_factors,
@@ -44,7 +43,7 @@ from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, exa
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates, find_rivals
 from tensorly_smp.likelihood.em import smooth_em
 from tensorly_smp.likelihood.observed import Observed
-from tensorly_smp.likelihood.steps import log_joint, telling_weights
+from tensorly_smp.likelihood.steps import effective_weights, log_joint
 from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search
 
@@ -130,12 +129,13 @@ class Refinement:
             dataset = with_likelihood_trace(dataset, best.trace, best.status)
         rivals = _rivals_on_bins(subsample, best, ends)
         n_steps = "n_passes" if is_em else "n_sweeps"
-        solutions = []
-        for each in rivals:
-            attrs = {"status": each.status.name.lower(), n_steps: getattr(each.trace, n_steps)}
-            own = factors_to_dataset(each.fit).assign_attrs(attrs)
-            solutions.append(Solution(own, each.clusters, each.criterion - best.criterion, each.deviation, each.number))
-        return with_rivals(dataset, best.clusters, subsample.weights, solutions)
+        datasets = [
+            factors_to_dataset(each.fit).assign_attrs(
+                {"status": each.status.name.lower(), n_steps: getattr(each.trace, n_steps)}
+            )
+            for each in rivals
+        ]
+        return with_rivals(dataset, best, rivals, datasets, subsample.weights)
 
     def _decompose(self, samples: FitSamples, candidate: Candidate, warns: bool = False) -> Starts:
         """The coupled CPD to its end from the factors of a candidate, which gets its result."""
@@ -197,17 +197,9 @@ class Refinement:
         dataset = with_candidates(dataset, candidates, first, best.number, subsample.weights)
         if stopped is not None:
             return _marked(dataset, stopped), conditionals
-        solutions = [
-            Solution(
-                dataset=with_smooth_fit(plain, each.fit, bounds)[0],
-                labels=_labels(each),
-                criterion=each.criterion - best.criterion,
-                deviation=each.deviation,
-                candidate=each.number,
-            )
-            for each in rivals
-        ]
-        return with_rivals(dataset, _labels(best), subsample.weights, solutions), conditionals
+        datasets = [with_smooth_fit(plain, each.fit, bounds)[0] for each in rivals]
+        best, *rivals = (_in_order(each) for each in (best, *rivals))
+        return with_rivals(dataset, best, rivals, datasets, subsample.weights), conditionals
 
     def _compared(
         self, samples: FitSamples, variables: Variables, starts: Starts
@@ -299,7 +291,7 @@ def _rivals_on_bins(
         expected = samples.expect(each.fit)
         each.posterior = expected.posterior
         each.criterion = expected.log_likelihood
-    return find_rivals(best, candidates, log_densities, telling_weights(samples.values, samples.weights), **options)
+    return find_rivals(best, candidates, log_densities, effective_weights(samples.values, samples.weights), **options)
 
 
 def _rivals_by_smoothed_em(
@@ -310,14 +302,14 @@ def _rivals_by_smoothed_em(
     def log_densities(candidate: Candidate) -> np.ndarray:
         return samples.assign_to_grid(candidate.fit.cells).log_densities(candidate.fit.mixture)
 
-    weights = telling_weights(samples.values, samples.weights)
+    weights = effective_weights(samples.values, samples.weights)
     return find_rivals(best, candidates, log_densities, weights, n_times=best.fit.total_weight / weights.sum())
 
 
-def _labels(candidate: Candidate) -> np.ndarray:
-    """Most probable component (n_samples,), numbered by decreasing weight, as in the Dataset."""
+def _in_order(candidate: Candidate) -> Candidate:
+    """The candidate with posteriors by decreasing weight of the components, as in the Dataset."""
     order = np.argsort(-candidate.fit.mixture.log_weights, kind="stable")
-    return candidate.posterior[:, order].argmax(axis=1)
+    return replace(candidate, posterior=candidate.posterior[:, order])
 
 
 def _binned_callback(callback: Callback, samples: FitSamples) -> Callable[[np.ndarray, float], bool | None]:

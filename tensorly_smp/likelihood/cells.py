@@ -222,7 +222,7 @@ def choose_cells(
     every = exact_values(values, sample_weight) if observed is None else observed
     n_variables = values.shape[1]
     bounds = [(None, None)] * n_variables if support is None else support
-    lines = [_Line()] * n_variables
+    lines = [GridSpec()] * n_variables
     needed = 0.0
     if discrete is None:
         positions = discrete_variables(values, sample_weight)
@@ -296,12 +296,12 @@ def curved_cells(
         return ()
     every = exact_values(values, sample_weight) if observed is None else observed
     bounds = [(None, None)] * values.shape[1] if support is None else support
-    lines = [[_Line()] * values.shape[1] for _ in SCALES]
+    lines = [[GridSpec()] * values.shape[1] for _ in SCALES]
     for n in cells.smooth:
         apart = every[n].without_atoms(rank)
         narrowest = apart.narrowest(rank)
         for line, scale in zip(lines, SCALES, strict=True):
-            line[n] = _Line.of(every[n], bounds[n], _arcsinh(apart, narrowest, scale))
+            line[n] = GridSpec.of(every[n], bounds[n], _arcsinh(apart, narrowest, scale))
     return tuple(_on_lines(cells, line) for line in lines)
 
 
@@ -338,7 +338,7 @@ def cells_along(
 
 
 @dataclass(frozen=True)
-class _Line:
+class GridSpec:
     """Ends and transform of the cells of one variable, and the step to which its values are rounded, or 0."""
 
     low: float = 0.0
@@ -347,11 +347,12 @@ class _Line:
     step: float = 0.0
 
     @classmethod
-    def of(cls, observed: Observed, bounds: Support, transform: ArcsinhTransform) -> _Line:
+    def of(cls, observed: Observed, bounds: Support, transform: ArcsinhTransform) -> GridSpec:
+        """Cells for the values of a variable, within its bounds."""
         return cls(*observed.interval(bounds, transform), transform, observed.step)
 
 
-def _on_lines(cells: Cells, lines: Sequence[_Line]) -> Cells:
+def _on_lines(cells: Cells, lines: Sequence[GridSpec]) -> Cells:
     """Cells with the ends, transforms and steps of these lines."""
     low, high, steps = (np.array([getattr(line, name) for line in lines]) for name in ("low", "high", "step"))
     cells = replace(cells, low=low, high=high, transforms=tuple(line.transform for line in lines))
@@ -359,7 +360,7 @@ def _on_lines(cells: Cells, lines: Sequence[_Line]) -> Cells:
     return replace(cells, resolution=np.where(steps > 0.5 * width, steps, 0.0))
 
 
-def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[_Line, float]:
+def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[GridSpec, float]:
     """Ends and transform of the cells of one variable, and the number of knots that they need.
 
     The variable itself, unless even the largest basis is too coarse for its narrowest component. Then an arsinh whose
@@ -368,7 +369,7 @@ def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[_Line,
     look like a component without a width.
     """
     enough = BASIS_NUMBERS[-1] - 3
-    line = _Line.of(observed, bounds, LINEAR)
+    line = GridSpec.of(observed, bounds, LINEAR)
     n_knots = _knots_needed(observed, rank, line.low, line.high)
     if n_knots <= enough:
         return line, n_knots
@@ -377,7 +378,7 @@ def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[_Line,
     curved = _arcsinh(apart, apart.narrowest(rank))
     if needed <= enough or _knots_needed(apart, rank, line.low, line.high, curved) >= needed:
         return line, n_knots
-    line = _Line.of(observed, bounds, curved)
+    line = GridSpec.of(observed, bounds, curved)
     return line, _knots_needed(observed, rank, line.low, line.high, curved)
 
 

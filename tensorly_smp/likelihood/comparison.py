@@ -128,12 +128,12 @@ def find_rivals(
             break
         of_best = log_densities(best) if of_best is None else of_best
         candidate.deviation = deviation_of_difference(of_best, log_densities(candidate), weights) * n_times**0.5
-        if is_as_near(below, candidate.deviation):
+        if is_indistinguishable(below, candidate.deviation):
             found.append(candidate)
     return found
 
 
-def is_as_near(below: float, deviation: float) -> bool:
+def is_indistinguishable(below: float, deviation: float) -> bool:
     """True if samples leave open which of two solutions is nearer to the truth.
 
     Parameters

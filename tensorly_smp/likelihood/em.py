@@ -30,7 +30,7 @@ from tensorly_smp.likelihood.steps import (
     CellSamples,
     CellStatistics,
     Expectation,
-    SmoothMixture,
+    Mixture,
     log_floored,
     with_prior_of_values,
 )
@@ -48,14 +48,14 @@ _FAST_GAIN = 1e-3
 _LARGEST_SMOOTHING = 1e9
 
 #: Called before every pass with the mixture, the E-step there and the penalized log-likelihood; returning True stops.
-PassCallback = Callable[[SmoothMixture, Expectation, float], bool | None]
+PassCallback = Callable[[Mixture, Expectation, float], bool | None]
 #: Called with the current factors and the penalized log-likelihood per sample; returning True stops.
 Callback = Callable[[MixtureFactors, float], bool | None]
 
 
 def run_em(
     samples: CellStatistics,
-    mixture: SmoothMixture,
+    mixture: Mixture,
     penalty: np.ndarray,
     *,
     tol: float,
@@ -63,13 +63,13 @@ def run_em(
     extrapolates: bool = True,
     fast_gain: float = math.inf,
     callback: PassCallback | None = None,
-) -> Iteration[SmoothMixture, Expectation]:
+) -> Iteration[Mixture, Expectation]:
     """Passes of EM from a mixture, until the penalized log-likelihood rises no further.
 
     Parameters
     ----------
     samples : CellStatistics
-    mixture : SmoothMixture
+    mixture : Mixture
     penalty : ndarray (n_smooth * rank,)
         Of the log-splines, not per sample.
     tol : float
@@ -92,7 +92,7 @@ def run_em(
         lambda mixture: samples.expect(mixture, penalty),
         lambda mixture, expected: samples.maximize(expected, mixture, penalty),
         rule=MeanGain(tol, n_iter_max),
-        coordinates=Coordinates(SmoothMixture.pack, samples.feasible) if extrapolates else None,
+        coordinates=Coordinates(Mixture.pack, samples.feasible) if extrapolates else None,
         fast_gain=fast_gain,
         callback=callback,
     )
@@ -104,12 +104,12 @@ class SmoothFit:
 
     Attributes
     ----------
-    mixture : SmoothMixture
+    mixture : Mixture
     cells : Cells
     penalty : ndarray (n_smooth, rank)
         rho of every density, per sample of its component.
     total_penalty : ndarray (n_smooth * rank,)
-        The same times the number of samples of the component: what the objective has, and what `near` takes.
+        The same times the number of samples of the component: what the objective has, and what `warm_start` takes.
     log_likelihood : float
         Of the observed entries, weighted sum over samples, in nats; of densities that are constant in every cell, so
         that fits on other cells compare.
@@ -126,7 +126,7 @@ class SmoothFit:
         Sum of the sample weights.
     """
 
-    mixture: SmoothMixture
+    mixture: Mixture
     cells: Cells
     penalty: np.ndarray
     total_penalty: np.ndarray
@@ -154,7 +154,7 @@ def smooth_em(
     posterior: Any,
     *,
     criterion: str = "reml",
-    near: tuple[np.ndarray, SmoothMixture] | None = None,
+    warm_start: tuple[np.ndarray, Mixture] | None = None,
     n_rounds: int = N_ROUNDS,
     n_iter_max: int = 100,
     tol: float = 1e-5,
@@ -175,7 +175,7 @@ def smooth_em(
         To start from, as of the coupled CPD; of samples elsewhere, what stands for it there.
     criterion : {"reml", "aic", "bic"}
         How penalties are chosen, one per density; see :func:`tensorly_smp.splines.penalties.choose_penalties`.
-    near : tuple, optional
+    warm_start : tuple, optional
         Penalties (n_smooth * rank,), not per sample, and the mixture with them, for the same posteriors: at first those
         within a factor of ten are compared.
     n_rounds : int
@@ -186,7 +186,7 @@ def smooth_em(
     tol : float
         A round ends when two passes raise the penalized log-likelihood by less than this each, in nats per sample.
     callback : callable, optional
-        ``callback(mixture, expected, value)`` before every pass: SmoothMixture, Expectation and penalized
+        ``callback(mixture, expected, value)`` before every pass: Mixture, Expectation and penalized
         log-likelihood; returning True stops. A KeyboardInterrupt, from there or from the keyboard, ends the fit with
         what it has reached.
 
@@ -205,8 +205,8 @@ def smooth_em(
     """
     n_rounds = checked_integer(n_rounds, "n_rounds", 1)
     n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
-    penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion, near)
-    runs: list[Iteration[SmoothMixture, Expectation]] = []
+    penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion, warm_start)
+    runs: list[Iteration[Mixture, Expectation]] = []
     status = StopReason.CONVERGED
     try:
         for _ in range(n_rounds):
@@ -237,7 +237,7 @@ def smooth_em(
 
 def fit_of(
     samples: CellStatistics,
-    runs: Sequence[Iteration[SmoothMixture, Expectation]],
+    runs: Sequence[Iteration[Mixture, Expectation]],
     penalty: np.ndarray,
     status: StopReason,
 ) -> SmoothFit:
@@ -528,20 +528,20 @@ def refine_on_bins(
     total = samples.total_weight
     log_likelihoods: list[float] = []
 
-    def as_factors(mixture: SmoothMixture) -> MixtureFactors:
+    def as_factors(mixture: Mixture) -> MixtureFactors:
         tables = samples.cells.split(np.exp(mixture.tables))
         return MixtureFactors(np.exp(mixture.log_weights), tuple(tables), binning)
 
     with progress_bar(verbose, "EM", unit="pass") as bar:
 
-        def record(mixture: SmoothMixture, expected: Expectation, penalized: float) -> bool | None:
+        def record(mixture: Mixture, expected: Expectation, penalized: float) -> bool | None:
             log_likelihoods.append(expected.log_likelihood / total)
             bar.advance(log_likelihood=penalized / total)
             return None if callback is None else callback(as_factors(mixture), penalized / total)
 
         reached = run_em(
             samples,
-            SmoothMixture(
+            Mixture(
                 log_weights=log_floored(start.weights),
                 coefficients=np.empty((samples.cells.basis.n_basis, 0, start.rank)),
                 tables=log_floored(np.vstack(start.factors)),

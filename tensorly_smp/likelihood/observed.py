@@ -118,7 +118,7 @@ class Observed:
             is_peak &= is_apart | (not is_favorite and self.counts >= ROUNDED_SHARE * self.total)
         return [self._shared(position) for position in np.flatnonzero(is_peak).tolist()]
 
-    def codes(self, is_discrete: bool = False) -> list[tuple[float, float]]:
+    def sentinel_values(self, is_discrete: bool = False) -> list[tuple[float, float]]:
         """Values at the ends that most likely stand for something else, with the shares of the samples.
 
         Such as 998 and 999 beside ages. Groups of them are looked for on either side, then again without those found.
@@ -316,7 +316,7 @@ def atoms(
             continue  # at a glance, none repeats
         # Shared to the last digits: the small values of a long tail are not one for being small.
         observed = Observed.of(column, sample_weight, rounding=0.0)
-        shared = dict(observed.codes(n in discrete))
+        shared = dict(observed.sentinel_values(n in discrete))
         if n not in discrete:
             shared |= {value: observed.share(value) for value, _ in observed.without(shared).atoms}
         if shared:

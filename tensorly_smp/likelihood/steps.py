@@ -178,7 +178,7 @@ def _blocks(hot: csr_array) -> Iterator[tuple[slice, csr_array]]:
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothMixture:
+class Mixture:
     """Parameters of the mixture.
 
     Attributes
@@ -208,12 +208,12 @@ class SmoothMixture:
         """All parameters in one vector."""
         return np.concatenate([self.tables.ravel(), self.log_weights, self.coefficients.ravel()])
 
-    def unpack(self, vector: np.ndarray) -> SmoothMixture:
+    def unpack(self, vector: np.ndarray) -> Mixture:
         """Parameters of this shape from a vector."""
         first = self.tables.size
         second = first + self.rank
         coefficients = vector[second:].reshape(self.coefficients.shape)
-        return SmoothMixture(vector[first:second], coefficients, vector[:first].reshape(self.tables.shape))
+        return Mixture(vector[first:second], coefficients, vector[:first].reshape(self.tables.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +244,7 @@ class CellStatistics:
         """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells."""
         raise NotImplementedError
 
-    def log_tables(self, mixture: SmoothMixture) -> np.ndarray:
+    def log_tables(self, mixture: Mixture) -> np.ndarray:
         """Log-probabilities (n_rows, rank) of all rows."""
         if not self.cells.smooth:
             return mixture.tables
@@ -254,7 +254,7 @@ class CellStatistics:
         stacked = logs.reshape(basis.n_cells, -1, rank).transpose(1, 0, 2).reshape(-1, rank)
         return np.concatenate([stacked, mixture.tables])
 
-    def expect(self, mixture: SmoothMixture, penalty: np.ndarray) -> tuple[Expectation, float]:
+    def expect(self, mixture: Mixture, penalty: np.ndarray) -> tuple[Expectation, float]:
         """E-step, and the penalized log-likelihood; the penalty (n_smooth * rank,) is not per sample."""
         tables = self.log_tables(mixture)
         expected = self.e_step(mixture.log_weights, tables)
@@ -272,7 +272,7 @@ class CellStatistics:
         totals = columns.sum(axis=0)
         return columns / totals, totals
 
-    def feasible(self, vector: np.ndarray, like: SmoothMixture) -> SmoothMixture:
+    def feasible(self, vector: np.ndarray, like: Mixture) -> Mixture:
         """The mixture nearest to a packed vector, as after an extrapolation: probabilities are made to sum to one."""
         mixture = like.unpack(vector)
         if self.cells.smooth:
@@ -286,9 +286,9 @@ class CellStatistics:
             tables = tables - self.per_row(np.maximum.reduceat(tables, self.first_rows, axis=0))
             tables = np.exp(np.maximum(tables, _LOWEST))
             tables = log_floored(tables / self.per_row(np.add.reduceat(tables, self.first_rows, axis=0)))
-        return SmoothMixture(log_weights, mixture.coefficients, tables)
+        return Mixture(log_weights, mixture.coefficients, tables)
 
-    def maximize(self, expected: Expectation, mixture: SmoothMixture, penalty: np.ndarray) -> SmoothMixture:
+    def maximize(self, expected: Expectation, mixture: Mixture, penalty: np.ndarray) -> Mixture:
         """M-step: shares of the expected counts and, for every smooth density, one Newton step.
 
         It raises what the E-step has found, not more. A discrete variable of a component without counts stays as it
@@ -313,8 +313,8 @@ class CellStatistics:
         self,
         expected: Expectation,
         criterion: str = "reml",
-        near: tuple[np.ndarray, SmoothMixture] | None = None,
-    ) -> tuple[np.ndarray, SmoothMixture]:
+        warm_start: tuple[np.ndarray, Mixture] | None = None,
+    ) -> tuple[np.ndarray, Mixture]:
         """Penalties for the counts of an E-step, not per sample, and the mixture with them.
 
         Given penalties and their mixture, those within a factor of ten are compared, from its densities on; otherwise
@@ -325,19 +325,20 @@ class CellStatistics:
         shares, totals = self.shares(expected.counts)
         candidates = PENALTIES
         start = None
-        if near is not None:
-            candidates = np.clip(near[0] / totals * np.array([0.1, 1.0, 10.0])[:, None], PENALTIES[0], PENALTIES[-1])
-            start = near[1].columns
+        if warm_start is not None:
+            nearby = warm_start[0] / totals * np.array([0.1, 1.0, 10.0])[:, None]
+            candidates = np.clip(nearby, PENALTIES[0], PENALTIES[-1])
+            start = warm_start[1].columns
         rho, coefficients = choose_penalties(self.cells.basis, shares, totals, candidates, criterion, start)
         return rho * totals, self._mixture(expected, coefficients)
 
-    def effective_df(self, mixture: SmoothMixture, rho: np.ndarray) -> float:
+    def effective_df(self, mixture: Mixture, rho: np.ndarray) -> float:
         """Effective number of parameters: of smooth densities that of their smoothers, else free probabilities."""
         smooth = effective_parameters(self.cells.basis, mixture.columns, rho).sum()
         n_free = sum(len(values) - 1 for values in self.cells.values)
         return float(smooth) + mixture.rank * n_free + mixture.rank - 1
 
-    def akaike_by_variable(self, expected: Expectation, criterion: str) -> tuple[np.ndarray, np.ndarray, SmoothMixture]:
+    def akaike_by_variable(self, expected: Expectation, criterion: str) -> tuple[np.ndarray, np.ndarray, Mixture]:
         """Akaike's criterion (n_smooth,) of the cells of every smooth variable, by the posteriors of an E-step.
 
         It is the log-likelihood of the variable's entries less the effective number of parameters, in nats, with the
@@ -356,7 +357,7 @@ class CellStatistics:
         effective_df = effective_parameters(self.cells.basis, columns, rho).reshape(n_smooth, -1).sum(axis=1)
         return np.asarray(likelihood - effective_df), rho * totals, mixture
 
-    def _mixture(self, expected: Expectation, columns: np.ndarray, before: np.ndarray | None = None) -> SmoothMixture:
+    def _mixture(self, expected: Expectation, columns: np.ndarray, before: np.ndarray | None = None) -> Mixture:
         """The mixture with these log-splines (n_basis, n_smooth * rank), all else as the E-step has it."""
         if self.cells.smooth:
             shares = np.maximum(expected.component_counts / self.total_weight, SMALLEST_PROBABILITY)
@@ -366,12 +367,12 @@ class CellStatistics:
         coefficients = columns.reshape(len(columns), len(self.cells.smooth), len(log_weights))
         counts = (expected.counts + self.prior)[self.cells.first_value :]
         if not len(counts):
-            return SmoothMixture(log_weights, coefficients, counts)
+            return Mixture(log_weights, coefficients, counts)
         totals = self.per_row(np.add.reduceat(counts, self.first_rows, axis=0))
         tables = counts / np.maximum(totals, _TINY)
         if before is not None and not (totals > _TINY).all():
             tables = np.where(totals > _TINY, tables, np.exp(before))
-        return SmoothMixture(log_weights, coefficients, log_floored(tables))
+        return Mixture(log_weights, coefficients, log_floored(tables))
 
 
 AnyStatistics = TypeVar("AnyStatistics", bound=CellStatistics)
@@ -383,7 +384,7 @@ def on_best_cells(
     assign_to_grid: Callable[[Cells], AnyStatistics],
     posterior: Any,
     criterion: str,
-) -> tuple[AnyStatistics, tuple[np.ndarray, SmoothMixture]]:
+) -> tuple[AnyStatistics, tuple[np.ndarray, Mixture]]:
     """The samples on the cells that suit every variable best, given posteriors.
 
     Parameters
@@ -401,7 +402,7 @@ def on_best_cells(
     Returns
     -------
     on_grid : CellStatistics
-    near : tuple
+    warm_start : tuple
         The penalties that were found there, not per sample, and the mixture with them.
     """
     found = [on_grid.akaike_by_variable(on_grid.counts_from_posterior(posterior), criterion)]
@@ -416,8 +417,8 @@ def on_best_cells(
     own = (best, np.arange(len(best)))  # of every smooth variable, what was found on its cells
     coefficients = np.stack([mixture.coefficients.transpose(1, 0, 2) for mixture in mixtures])[own].transpose(1, 0, 2)
     penalty = np.stack([penalty.reshape(len(best), -1) for penalty in penalties])[own].ravel()
-    near = penalty, replace(mixtures[0], coefficients=coefficients)
-    return assign_to_grid(combined_cells([on_grid.cells, *others], chosen)), near
+    warm_start = penalty, replace(mixtures[0], coefficients=coefficients)
+    return assign_to_grid(combined_cells([on_grid.cells, *others], chosen)), warm_start
 
 
 @dataclass(frozen=True, eq=False)
@@ -453,7 +454,7 @@ class CellSamples(CellStatistics):
     def assign_to_grid(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
         """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
         membership = cells.membership(values)
-        weights = telling_weights(values, sample_weight)
+        weights = effective_weights(values, sample_weight)
         overall = membership.T @ weights
         return cls(
             cells=cells,
@@ -484,7 +485,7 @@ class CellSamples(CellStatistics):
         """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells."""
         return expectation(self.membership, log_weights, log_tables, self.sample_weight)
 
-    def log_densities(self, mixture: SmoothMixture) -> np.ndarray:
+    def log_densities(self, mixture: Mixture) -> np.ndarray:
         """Log-density (n_samples,) of the observed entries of every sample, in the units of the variables."""
         joint = log_joint(self.membership, mixture.log_weights, self.log_tables(mixture))
         return np.asarray(logsumexp(joint, axis=1) - self.membership @ self.cells.log_widths)
@@ -510,7 +511,7 @@ def with_prior_of_values(
     return replace(samples, prior=np.where(is_value, prior_counts(samples.cells, overall) / unit, samples.prior))
 
 
-def telling_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
+def effective_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
     """Weights (n_samples,), zero for samples (n_samples, n_variables) without entries."""
     return np.where(np.isnan(values).all(axis=1), 0.0, 1.0 if sample_weight is None else sample_weight)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.fitting.rival_records import n_rivals, rival_dataset, telling_variables, why_none
+from tensorly_smp.fitting.results import n_rivals, rival_dataset, telling_variables, why_none
 from tensorly_smp.plotting.marginal import axis_of, density_title, draw_variable, note_left_out
 from tensorly_smp.plotting.names import axis_names
 from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, room_for, weight_text

@@ -26,7 +26,7 @@ from tensorly_smp.codes.one_hot import index_type
 from tensorly_smp.codes.weighted_values import evenly_weighted
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellSamples, SmoothMixture
+from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellSamples, Mixture
 
 #: Pseudo-counts that the bins of a variable share, per component.
 PSEUDO_SAMPLES = 0.5
@@ -116,12 +116,12 @@ def log_tables(samples: CellSamples, counts: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(smoothed) - samples.per_row(totals))
 
 
-def mixture_of(samples: CellSamples, posterior: np.ndarray) -> SmoothMixture:
+def mixture_of(samples: CellSamples, posterior: np.ndarray) -> Mixture:
     """M-step from posteriors (n_samples, rank)."""
     weighted = posterior * samples.sample_weight[:, None]
     shares = np.maximum(weighted.sum(axis=0) / samples.total_weight, SMALLEST_PROBABILITY)
     coefficients = np.empty((samples.cells.basis.n_basis, 0, len(shares)))
-    return SmoothMixture(np.log(shares), coefficients, log_tables(samples, samples.transposed @ weighted))
+    return Mixture(np.log(shares), coefficients, log_tables(samples, samples.transposed @ weighted))
 
 
 def canonical(mid_ranks: MidRanks) -> MidRanks:
@@ -228,7 +228,7 @@ class SearchSamples:
         self.levels = [overlapping_bins(self.some, size) for size in LEVELS]
         self._all_in_bins: dict[int, CellSamples] = {}
 
-    def posterior(self, cells: Cells, mixture: SmoothMixture) -> np.ndarray:
+    def posterior(self, cells: Cells, mixture: Mixture) -> np.ndarray:
         """Posteriors of all samples (n_samples, rank) under a mixture on the cells of a level.
 
         Those of samples without entries are the weights.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, log_joint
+from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_joint
 from tensorly_smp.search.coarse import MidRanks, distances, draw, log_tables
 
 #: Attempts to split every component, and EM passes of each.
@@ -65,7 +65,7 @@ class Merges:
 def split_components(
     samples: CellSamples,
     mid_ranks: MidRanks,
-    mixture: SmoothMixture,
+    mixture: Mixture,
     posterior: np.ndarray,
     rng: np.random.Generator,
 ) -> Splits:
@@ -100,7 +100,7 @@ def split_components(
     return Splits(gains[best], log_weights[best], tables[:, best])
 
 
-def merge_components(samples: CellSamples, mixture: SmoothMixture, posterior: np.ndarray) -> Merges:
+def merge_components(samples: CellSamples, mixture: Mixture, posterior: np.ndarray) -> Merges:
     """Merge pairs of components, each with the M-step of their common posterior, all others as they are."""
     rank = posterior.shape[1]
     pairs = np.stack(np.triu_indices(rank, 1))
@@ -127,9 +127,7 @@ def merge_components(samples: CellSamples, mixture: SmoothMixture, posterior: np
     return Merges(pairs, losses, log_weights, tables)
 
 
-def candidates(
-    samples: CellSamples, mixture: SmoothMixture, splits: Splits, merges: Merges
-) -> list[tuple[float, SmoothMixture]]:
+def candidates(samples: CellSamples, mixture: Mixture, splits: Splits, merges: Merges) -> list[tuple[float, Mixture]]:
     """Best combinations of a merge and a split of another component, after a few EM passes of the three.
 
     Returns

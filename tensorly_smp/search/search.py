@@ -16,7 +16,7 @@ from tensorly_smp._support.threads import allowed_threads, run_each
 from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
 from tensorly_smp.likelihood.em import fit_of, run_em
-from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, log_joint
+from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_joint
 from tensorly_smp.search.coarse import MidRanks, SearchSamples, log_tables, mixture_of, seeded_posteriors
 from tensorly_smp.search.moves import candidates, merge_components, split_components
 
@@ -302,7 +302,7 @@ def _split(
     kept = np.setdiff1d(np.arange(len(splits.gains)), chosen)
     halves = [splits.tables[:, chosen, half] for half in (0, 1)]
     shares = [mixture.log_weights[chosen] + splits.log_weights[chosen, half] for half in (0, 1)]
-    start = SmoothMixture(
+    start = Mixture(
         log_weights=np.concatenate([mixture.log_weights[kept], *shares]),
         coefficients=np.empty((len(mixture.coefficients), 0, len(kept) + 2 * len(chosen))),
         tables=np.hstack([mixture.tables[:, kept], *halves]),
@@ -370,7 +370,7 @@ def _dissolved(samples: CellSamples, best: Candidate) -> list[Candidate]:
     return [optimize(samples, mixture_of(samples, posterior))]
 
 
-def optimize(samples: CellSamples, mixture: SmoothMixture) -> Candidate:
+def optimize(samples: CellSamples, mixture: Mixture) -> Candidate:
     """EM on the coarse model to its optimum; the criterion is the penalized log-likelihood, summed over samples."""
     reached = run_em(
         samples,

@@ -28,7 +28,7 @@ from tensorly_smp.fitting.fit_samples import EM_SMOOTHING
 from tensorly_smp.likelihood.cells import cells_along
 from tensorly_smp.likelihood.comparison import adjusted_rand, contingency
 from tensorly_smp.likelihood.em import run_em, samples_in_bins
-from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, log_floored
+from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_floored
 from tensorly_smp.splines.basis import spline_basis
 from tensorly_smp.uncertainty.flatness import FlattestDirection, flattest_direction
 
@@ -67,7 +67,7 @@ class Refit:
     ----------
     assign_to_grid : callable
         Values (n_samples, n_variables) to CellSamples.
-    mixture : SmoothMixture
+    mixture : Mixture
         The first fit.
     penalty : ndarray (n_smooth, rank)
         Of the first fit, per sample of the component.
@@ -80,11 +80,11 @@ class Refit:
     """
 
     assign_to_grid: Callable[[np.ndarray], CellSamples]
-    mixture: SmoothMixture
+    mixture: Mixture
     penalty: np.ndarray
-    conditionals: Callable[[SmoothMixture, float], Sequence[ConditionalDensities]]
+    conditionals: Callable[[Mixture, float], Sequence[ConditionalDensities]]
     options: dict[str, Any]
-    decompose: Callable[[np.ndarray, np.ndarray], tuple[SmoothMixture, StopReason]] | None = None
+    decompose: Callable[[np.ndarray, np.ndarray], tuple[Mixture, StopReason]] | None = None
 
     @classmethod
     def on_cells(cls, dataset: xr.Dataset, factors: MixtureFactors, values: np.ndarray, **options: Any) -> Refit:
@@ -104,7 +104,7 @@ class Refit:
         spline = dataset["spline"].transpose("variable", "basis", "component").values[smooth]
         bounds = variable_bounds(dataset)
 
-        def conditionals(mixture: SmoothMixture, total: float) -> Sequence[ConditionalDensities]:
+        def conditionals(mixture: Mixture, total: float) -> Sequence[ConditionalDensities]:
             return smooth_conditionals(cells, mixture, background_share(np.exp(mixture.log_weights) * total), bounds)
 
         return cls(
@@ -123,12 +123,12 @@ class Refit:
         binning = factors.binning
         assert binning is not None
 
-        def conditionals(mixture: SmoothMixture, total: float) -> Sequence[ConditionalDensities]:
+        def conditionals(mixture: Mixture, total: float) -> Sequence[ConditionalDensities]:
             tables = np.split(np.exp(mixture.tables), np.cumsum(factors.n_bins)[:-1])
             model = MixtureFactors(np.exp(mixture.log_weights), tuple(tables), binning)
             return reconstruct_density(model, method=density, clip_warning=np.inf).conditionals
 
-        def decompose(values: np.ndarray, weights: np.ndarray) -> tuple[SmoothMixture, StopReason]:
+        def decompose(values: np.ndarray, weights: np.ndarray) -> tuple[Mixture, StopReason]:
             if (n_drawn := np.count_nonzero(weights)) < factors.rank:
                 raise InvalidInputError(
                     f"A replicate has {n_drawn} different samples, too few for {factors.rank} components; "
@@ -170,7 +170,7 @@ class Refit:
         posterior: np.ndarray,
         flattest: FlattestDirection,
         rng: np.random.Generator,
-    ) -> tuple[SmoothMixture, np.ndarray, StopReason]:
+    ) -> tuple[Mixture, np.ndarray, StopReason]:
         """The fit to other samples, also given as values (n_samples, n_variables), its posteriors, and its status.
 
         It starts from their posteriors (n_samples, rank) under the first fit, or, where that is flat, under a mixture
@@ -185,16 +185,16 @@ class Refit:
         # is flat, it is the starts that spread the replicates.
         left = 2.0 * LEFT * max(flattest.information, OF_FLAT if flattest.is_flat else LEAST_INFORMATION)
         tol = min(self.options["tol"] * samples.total_weight, left)
-        near = (self._penalty(samples, posterior), self.mixture)
-        penalty, start = samples.choose(samples.counts_from_posterior(posterior), self.options["criterion"], near)
+        warm_start = (self._penalty(samples, posterior), self.mixture)
+        penalty, start = samples.choose(samples.counts_from_posterior(posterior), self.options["criterion"], warm_start)
         reached = run_em(samples, start, penalty, tol=tol, n_iter_max=self.options["n_iter_max"])
         return reached.position, reached.detail.posterior, reached.status
 
 
-def _mixture(weights: np.ndarray, tables: Sequence[np.ndarray], splines: np.ndarray | None = None) -> SmoothMixture:
+def _mixture(weights: np.ndarray, tables: Sequence[np.ndarray], splines: np.ndarray | None = None) -> Mixture:
     """The mixture with these weights, tables of the variables without splines, and coefficients of the others."""
     rank = len(weights)
-    return SmoothMixture(
+    return Mixture(
         log_floored(weights),
         np.ascontiguousarray(np.empty((1, 0, rank)) if splines is None else splines),
         log_floored(np.concatenate([np.empty((0, rank)), *tables])),

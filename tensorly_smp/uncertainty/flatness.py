@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from tensorly_smp.exceptions import IdentifiabilityWarning
-from tensorly_smp.likelihood.steps import CellStatistics, SmoothMixture
+from tensorly_smp.likelihood.steps import CellStatistics, Mixture
 
 #: A likelihood is flat if the standard error along its flattest direction is larger. For scale: 0.3 in the direction of
 #: the weights is a standard error of 0.15 of a weight of one half. Largest and smallest of 20 to 25 data sets a case
@@ -36,7 +36,7 @@ class FlattestDirection:
     Attributes
     ----------
     samples : CellStatistics
-    mixture : SmoothMixture
+    mixture : Mixture
         About as likely as the fit, and off the borders of the parameters.
     direction : ndarray (n_parameters,)
         In the coordinates of ``mixture.pack()``, of length one in the metric of Fisher's information of one sample
@@ -46,7 +46,7 @@ class FlattestDirection:
     """
 
     samples: CellStatistics
-    mixture: SmoothMixture
+    mixture: Mixture
     direction: np.ndarray
     information: float
 
@@ -60,7 +60,7 @@ class FlattestDirection:
         """True if models that differ much are about as likely."""
         return self.deviation > FLAT
 
-    def start(self, rng: np.random.Generator) -> SmoothMixture:
+    def start(self, rng: np.random.Generator) -> Mixture:
         """A mixture that is about as likely as the fit, drawn along the direction."""
         moved = self.mixture.pack() + min(self.deviation, MOST) * rng.standard_normal() * self.direction
         return self.samples.feasible(moved, self.mixture)
@@ -82,7 +82,7 @@ class FlattestDirection:
 
 
 def flattest_direction(
-    samples: CellStatistics, posterior: np.ndarray, mixture: SmoothMixture, penalty: np.ndarray
+    samples: CellStatistics, posterior: np.ndarray, mixture: Mixture, penalty: np.ndarray
 ) -> FlattestDirection:
     """Direction in which samples determine a mixture least, by the rate of EM.
 
@@ -95,7 +95,7 @@ def flattest_direction(
     samples : CellStatistics
     posterior : ndarray (n_samples, rank)
         Of the fit.
-    mixture : SmoothMixture
+    mixture : Mixture
         The fit.
     penalty : ndarray (n_smooth * rank,)
         Not per sample.
@@ -105,7 +105,7 @@ def flattest_direction(
     FlattestDirection
     """
 
-    def pass_of_em(position: SmoothMixture) -> SmoothMixture:
+    def pass_of_em(position: Mixture) -> Mixture:
         return samples.maximize(samples.expect(position, penalty)[0], position, penalty)
 
     pulled = (1.0 - PULL) * posterior + PULL * np.exp(mixture.log_weights)
@@ -123,7 +123,7 @@ def flattest_direction(
     return FlattestDirection(samples, mixture, direction, max(1.0 - float(length), 1e-6))
 
 
-def _squared_lengths(samples: CellStatistics, mixture: SmoothMixture, direction: np.ndarray) -> np.ndarray:
+def _squared_lengths(samples: CellStatistics, mixture: Mixture, direction: np.ndarray) -> np.ndarray:
     """Squared length (rank,) of the part that every component has in a direction, in the metric of Fisher."""
     moved = mixture.unpack(mixture.pack() + STEP * direction)
     tables = samples.log_tables(mixture)

@@ -14,7 +14,7 @@ from tensorly_smp.codes.categories import nearest
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import Cells, choose_cells, combined_cells, curved_cells
 from tensorly_smp.likelihood.em import SmoothFit, smooth_em
-from tensorly_smp.likelihood.steps import CellSamples, SmoothMixture, on_best_cells
+from tensorly_smp.likelihood.steps import CellSamples, Mixture, on_best_cells
 from tensorly_smp.splines.basis import SplineBasis
 from tensorly_smp.splines.transforms import ArcsinhTransform
 
@@ -85,7 +85,7 @@ class LogDensities:
         return value, slope
 
 
-def source_densities(cells: Cells, mixture: SmoothMixture) -> list[LogDensities]:
+def source_densities(cells: Cells, mixture: Mixture) -> list[LogDensities]:
     """Log-densities of all smooth variables of a mixture on cells."""
     return [
         LogDensities.of(cells.basis, mixture.coefficients[:, i], cells.low[n], cells.high[n], cells.transforms[n])
@@ -218,7 +218,7 @@ class SourceFit:
     n_parameters : float
         Effective number, of weights and densities.
     cells : Cells
-    mixture : SmoothMixture
+    mixture : Mixture
     penalty : ndarray (n, rank)
         Per sample of the component.
     kinds : tuple of int (n,)
@@ -232,7 +232,7 @@ class SourceFit:
     log_likelihood: float
     n_parameters: float
     cells: Cells
-    mixture: SmoothMixture
+    mixture: Mixture
     penalty: np.ndarray
     kinds: tuple[int, ...]
 
@@ -284,17 +284,17 @@ def fit_sources(
         return CellSamples.assign_to_grid(values, chosen, weights)
 
     if before is None:
-        samples, near = on_best_cells(on_cells(cells), choices[1:], on_cells, posterior, criterion)
+        samples, warm_start = on_best_cells(on_cells(cells), choices[1:], on_cells, posterior, criterion)
         kinds = tuple(_kind(samples.cells, choices, i) for i in range(n))
     else:
         kinds = before.kinds
         samples = on_cells(combined_cells(choices, dict(enumerate(kinds))))
-        near = None
+        warm_start = None
         if samples.cells.basis is before.cells.basis:
             totals = samples.shares(samples.counts_from_posterior(posterior).counts)[1]
-            near = (before.penalty.ravel() * totals, before.mixture)
+            warm_start = (before.penalty.ravel() * totals, before.mixture)
     fit: SmoothFit = smooth_em(
-        samples, posterior, criterion=criterion, near=near, n_rounds=1, n_iter_max=n_passes, tol=PASS_TOL
+        samples, posterior, criterion=criterion, warm_start=warm_start, n_rounds=1, n_iter_max=n_passes, tol=PASS_TOL
     )
     return SourceFit(
         posterior=fit.posterior,
@@ -324,7 +324,7 @@ def _kind(cells: Cells, choices: Sequence[Cells], source: int) -> int:
     return transforms.index(cells.transforms[source])
 
 
-def _log_categories(cells: Cells, mixture: SmoothMixture, values: np.ndarray) -> np.ndarray | None:
+def _log_categories(cells: Cells, mixture: Mixture, values: np.ndarray) -> np.ndarray | None:
     """Log-probabilities (n_samples, rank) of the discrete variables, missing ones left out."""
     if not cells.discrete:
         return None

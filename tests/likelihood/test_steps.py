@@ -147,7 +147,7 @@ def test_a_sharp_peak_with_tails_gets_another_coordinate_and_a_gaussian_keeps_it
     def assign_to_grid(other):
         return CellSamples.assign_to_grid(values, other)
 
-    found, near = on_best_cells(
+    found, warm_start = on_best_cells(
         assign_to_grid(cells), curved_cells(cells, values, RANK), assign_to_grid, posterior, "reml"
     )
     assert found.cells.transforms[0] is LINEAR
@@ -157,8 +157,8 @@ def test_a_sharp_peak_with_tails_gets_another_coordinate_and_a_gaussian_keeps_it
     assert on_best_cells(alone, (), assign_to_grid, posterior, "reml")[0] is alone
     # What was found on the way is near what a search from the beginning finds.
     penalty, mixture = found.choose(found.counts_from_posterior(posterior), "reml")
-    again, same = found.choose(found.counts_from_posterior(posterior), "reml", near)
-    assert np.abs(np.log10(near[0] / penalty)).max() < 1.1
+    again, same = found.choose(found.counts_from_posterior(posterior), "reml", warm_start)
+    assert np.abs(np.log10(warm_start[0] / penalty)).max() < 1.1
     np.testing.assert_allclose(np.log10(again / penalty), 0.0, atol=1.0)
     np.testing.assert_allclose(
         *(np.exp(found.log_tables(each)[: found.cells.first_value]) for each in (same, mixture)), atol=2e-3

@@ -3,7 +3,7 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp.likelihood.steps import SmoothMixture
+from tensorly_smp.likelihood.steps import Mixture
 from tensorly_smp.search.coarse import MidRanks, mixture_of, overlapping_bins
 from tensorly_smp.search.moves import candidates, merge_components, split_components
 from tensorly_smp.search.search import NEAR, split_and_merge, walk
@@ -31,7 +31,7 @@ def test_merges_and_splits_are_what_they_say():
         kept = [r for r in range(4) if r not in (i, j)]
         log_weights = np.append(mixture.log_weights[kept], merges.log_weights[p])
         tables = np.column_stack([mixture.tables[:, kept], merges.tables[:, p]])
-        changed_value = samples.expect(SmoothMixture(log_weights, np.empty((0, 0, 3)), tables), np.empty(0))[1]
+        changed_value = samples.expect(Mixture(log_weights, np.empty((0, 0, 3)), tables), np.empty(0))[1]
         assert value - changed_value == pytest.approx(merges.losses[p], rel=1e-6, abs=1e-6)
     splits = split_components(samples, mid_ranks, mixture, expected.posterior, np.random.default_rng(0))
     np.testing.assert_allclose(np.exp(splits.log_weights).sum(axis=1), 1.0, atol=1e-9)
