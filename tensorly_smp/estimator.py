@@ -27,7 +27,6 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.chunked.training_data import ReadChunks, read_training_data
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.spectrum import nyquist_issues
 from tensorly_smp.codes.weighted_values import merge_equal_rows
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
@@ -38,7 +37,6 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
     NonUniformBinsError,
-    NyquistWarning,
 )
 from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
@@ -93,10 +91,10 @@ class SmoothProductMixture(FittedMixture):
     ----------
     n_components : int, default 2
         Number of mixture components, R.
-    n_bins : int, sequence of int, mapping by variable name, or "auto", default 15
-        Bins per variable. Fewer bins need fewer samples; more bins follow narrower densities. "auto" chooses by the
-        number of samples per component and the spectrum of every variable. With ``refine="smooth"`` little depends on
-        it; the paper's way, bins by validated likelihood, is ``GridSearchCV(model, {"n_bins": [5, 10]})``.
+    n_bins : int, sequence of int or mapping by variable name, default 15
+        Bins per variable. Fewer bins need fewer samples; more bins follow narrower densities. With ``refine="smooth"``
+        little depends on it; else choose it as in the paper, by validated likelihood:
+        ``GridSearchCV(model, {"n_bins": [5, 10]})``.
     binning : {"uniform", "quantile"} or Binning, default "uniform"
         How bins are chosen, or the bins. "sinc" needs uniform ones.
     coverage : float, optional
@@ -206,7 +204,7 @@ class SmoothProductMixture(FittedMixture):
         self,
         n_components: int = 2,
         *,
-        n_bins: int | str | Sequence[int] | Mapping[Any, int] = 15,
+        n_bins: int | Sequence[int] | Mapping[Any, int] = 15,
         binning: str | Binning = "uniform",
         coverage: float | None = None,
         triples: str | int | Iterable[Sequence[int]] = "all",
@@ -289,9 +287,9 @@ class SmoothProductMixture(FittedMixture):
             Weights that do not look like numbers of samples.
         DependenceWarning
             Variables depend on each other within components, grossly: see :func:`check_independence`.
-        RepeatedValueWarning, OutlierWarning, NyquistWarning
+        RepeatedValueWarning, OutlierWarning, ClippedMassWarning
             A value that many samples share, or some far from all others (``refine="smooth"``); otherwise far values
-            that leave a few bins to the others, and bins too coarse for sinc densities.
+            that leave a few bins to the others, and bins too wide, or of too few samples, for sinc densities.
         """
         return self._fit(X, sample_weight)
 
@@ -375,7 +373,7 @@ class SmoothProductMixture(FittedMixture):
         """Bins of the samples, with warnings about those that suit no start or no density."""
         subsample = data.subsample
         weights = data.subsample_weights
-        discretization = Discretization(self.n_bins, self.binning, self.coverage, self.n_components)
+        discretization = Discretization(self.n_bins, self.binning, self.coverage)
         if self.refine == "smooth":
             binning = discretization.bins_of_starts(subsample, weights, variables, must_be_uniform=density == "sinc")
             if repeated := repeated_value_warning(subsample, variables.discrete, weights):
@@ -387,8 +385,6 @@ class SmoothProductMixture(FittedMixture):
                 binning.require_uniform()
             except NonUniformBinsError as error:
                 raise NonUniformBinsError(f'{error} Here: density="histogram", or binning="uniform".') from error
-            if issues := nyquist_issues(subsample.values, binning, weights):
-                warn(" ".join(issues), NyquistWarning)
         is_counted = is_one_of(self.init, ("gevd", "random")) or is_one_of(self.triples, ("all",))
         if self.refine == "smooth" and not is_counted:
             # These starts count no triples, but what is asked for is wrong all the same.
@@ -448,7 +444,7 @@ class SmoothProductMixture(FittedMixture):
             self._check_width(X, before.binning.variables)
         names = known.variables if isinstance(known, Binning) else None
         data = read_training_data(X, sample_weight, names, self.sample_dim, NO_LABELS)
-        discretization = Discretization(self.n_bins, known, self.coverage, self.n_components)
+        discretization = Discretization(self.n_bins, known, self.coverage)
         binning = discretization.bins(data.subsample, data.subsample_weights)
         density = self._density_name()
         if density == "sinc":
@@ -667,8 +663,8 @@ class SmoothProductMixture(FittedMixture):
 
     def _check_parameters(self) -> None:
         """Refuse what no later stage would, or only after the work is done."""
-        if isinstance(self.n_bins, str) and self.n_bins != "auto":
-            raise InvalidInputError(f'n_bins is {shown(self.n_bins)}; expected numbers of bins, or "auto".')
+        if isinstance(self.n_bins, str):
+            raise InvalidInputError(f"n_bins is {shown(self.n_bins)}; expected numbers of bins.")
         if not isinstance(self.binning, str | Binning):
             raise InvalidTypeError(
                 f'binning is {type(self.binning).__name__}; expected "uniform", "quantile" or a Binning.'

@@ -26,7 +26,6 @@ __all__ = [
     "MissingDependencyError",
     "NearDegenerateWarning",
     "NonUniformBinsError",
-    "NyquistWarning",
     "OutlierWarning",
     "RepeatedValueWarning",
     "RivalSolutionsWarning",
@@ -362,22 +361,6 @@ class ClippedMassWarning(TensorlySmpWarning):
     ...     )
     >>> caught[0].category.__name__
     'ClippedMassWarning'
-    """
-
-
-class NyquistWarning(TensorlySmpWarning):
-    """Bins that are too coarse for sinc reconstruction: a noticeable share of a spectrum lies beyond pi / width.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import tensorly_smp as smp
-    >>> X, _, _ = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     _ = smp.SmoothProductMixture(2, n_bins=4, refine=None, random_state=0).fit(X)
-    >>> caught[0].category.__name__
-    'NyquistWarning'
     """
 
 

@@ -348,7 +348,7 @@ VALID = {
     "n_components": one_of(1, 2, 3),
     ("select_n_components", "n_components"): one_of(2, [1, 2], range(2, 4)),
     "n_variables": one_of(3, 4, 7),
-    "n_bins": one_of(3, 5, 15, "auto", [4, 5, 6, 7]),
+    "n_bins": one_of(3, 5, 15, [4, 5, 6, 7]),
     ("max_identifiable_rank", "n_bins"): one_of(3, 15),
     ("check_identifiability", "n_bins"): one_of(None),
     ("check_identifiability", "n_variables"): one_of(None),

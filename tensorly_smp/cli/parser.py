@@ -135,7 +135,7 @@ def _add_fit(commands: Any) -> None:
     number.add_argument("--components", type=_positive, metavar="R", help="number of components")
     number.add_argument("--select", type=_numbers, metavar="A:B", help="choose the number of components, from A to B")
     command.add_argument("--criterion", choices=CRITERIA, default="bic", help="what chooses it (default: bic)")
-    command.add_argument("--bins", type=_bins, metavar="I", help='bins per variable, or "auto"')
+    command.add_argument("--bins", type=_positive, metavar="I", help="bins per variable")
     command.add_argument(
         "--refine", choices=["smooth", "em", "none"], default="smooth", help="none is the paper's algorithm"
     )
@@ -253,12 +253,6 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
     return int(text)
-
-
-def _bins(text: str) -> int | str:
-    if text != "auto" and not text.isdecimal():
-        raise argparse.ArgumentTypeError(f'{text!r} is neither a number nor "auto"')
-    return text if text == "auto" else int(text)
 
 
 def _count(text: str) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp._support.checks import warn
-from tensorly_smp.codes.bin_number import auto_n_bins
 from tensorly_smp.codes.binning import Binning, binning_of_values
 from tensorly_smp.codes.edges import are_crowded, quantile_edges, stretched_range
 from tensorly_smp.codes.thinning import of_positive_weight
@@ -20,21 +19,19 @@ from tensorly_smp.samples.reading import Samples
 
 @dataclass(frozen=True)
 class Discretization:
-    """Parameters of the estimator, and the number of components, by which "auto" goes."""
+    """Parameters of the estimator."""
 
-    n_bins: int | str | Sequence[int] | Mapping[Any, int]
+    n_bins: int | Sequence[int] | Mapping[Any, int]
     binning: str | Binning
     coverage: float | None
-    rank: int
 
     def bins(self, samples: Samples, sample_weight: Any, variables: Variables | None = None) -> Binning:
         """Bins of all variables, in the order of the samples; values of discrete ones, where these are known."""
         if isinstance(self.binning, Binning):
             return self.binning if variables is None else self._given(variables)
         used, weights = of_positive_weight(samples.values, sample_weight)
-        numbers = self._numbers(samples, used, self.binning, sample_weight)
         values = {samples.variables[n]: each for n, each in variables.values.items()} if variables else {}
-        options = (numbers, self.binning, None, self.coverage, weights, values)
+        options = (self.n_bins, self.binning, None, self.coverage, weights, values)
         return _warned(*binning_of_values(used, samples.variables, *options))
 
     def bins_of_starts(
@@ -53,13 +50,12 @@ class Discretization:
         if isinstance(self.binning, Binning):
             return self._given(variables)
         used, weights = of_positive_weight(samples.values, sample_weight)
-        numbers = self._numbers(samples, used, self.binning, sample_weight)
         values = {samples.variables[n]: each for n, each in variables.values.items()}
         ranges = {}
         if self.coverage is None and self.binning == "uniform":
             central = {name: stretched_range(used[:, n], weights) for n, name in enumerate(samples.variables)}
             ranges = {name: pair for name, pair in central.items() if pair is not None and name not in values}
-        options = (numbers, self.binning, ranges, self.coverage, weights, values)
+        options = (self.n_bins, self.binning, ranges, self.coverage, weights, values)
         chosen, found = binning_of_values(used, samples.variables, *options)
         # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
         _warned(chosen, [each for each in found if not isinstance(each, OutlierWarning | MergedBinsWarning)])
@@ -83,13 +79,6 @@ class Discretization:
         assert isinstance(self.binning, Binning)
         names = self.binning.variables
         return replace(self.binning, values={names[n]: each for n, each in variables.values.items()})
-
-    def _numbers(self, samples: Samples, used: np.ndarray, strategy: str, sample_weight: Any) -> Any:
-        if not isinstance(self.n_bins, str):
-            return self.n_bins
-        # Refuses unusable values by the names of their variables; the bins that are kept will warn.
-        binning_of_values(used, samples.variables, 2, strategy, None, self.coverage)
-        return auto_n_bins(samples.values, self.rank, sample_weight, self.coverage)
 
 
 def _warned(binning: Binning, found: Sequence[TensorlySmpWarning]) -> Binning:

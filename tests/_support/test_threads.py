@@ -131,7 +131,7 @@ def test_concurrent_fits_leave_the_process_as_it_was():
     data = [smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=seed).X for seed in range(4)]
 
     def fit(X):
-        for parameters in ({}, {"refine": "em"}, {"refine": None}, {"n_bins": "auto"}):
+        for parameters in ({}, {"refine": "em"}, {"refine": None}, {"n_bins": 8}):
             smp.SmoothProductMixture(2, random_state=0, **parameters).fit(X)
         smp.UnmixedProductMixture(1, random_state=0).fit(X[:100])
 

@@ -12,7 +12,6 @@ from tensorly_smp.exceptions import (
     ClippedMassWarning,
     ConvergenceWarning,
     InvalidInputError,
-    NyquistWarning,
     SizeLimitError,
 )
 
@@ -56,7 +55,7 @@ OPTIONS = {
     "smooth": dict(refine="smooth"),
     "triples": dict(refine=None, triples=5, loss="frobenius", max_iter=30),
     "quantile": dict(refine=None, binning="quantile", density="histogram", max_iter=30),
-    "coverage": dict(refine=None, coverage=0.95, n_bins="auto", density="histogram", max_iter=30),
+    "coverage": dict(refine=None, coverage=0.95, density="histogram", max_iter=30),
 }
 
 
@@ -207,8 +206,6 @@ def test_errors_and_warnings_are_those_in_memory(samples, monkeypatch):
         fitted(da.from_array(np.where(np.arange(5) == 1, np.nan, X), chunks=100))
     with pytest.raises(InvalidInputError, match="support of 'x0'"):
         fitted(CHUNKED["even"](X), support={"x0": (0, 1)})
-    with pytest.warns(NyquistWarning, match="too coarse"):
-        fitted(CHUNKED["even"](X), refine=None, n_bins=5, max_iter=5)
     with pytest.warns(ConvergenceWarning, match="stopped after 2"):
         smp.SmoothProductMixture(3, refine="em", max_iter=2, random_state=0).fit(CHUNKED["even"](X))
 

@@ -418,7 +418,7 @@ UNUSABLE = {
     "two numbers of components": (["fit", "data.csv", "--components", 2, "--select", "1:2"], "not allowed with"),
     "a range that is none": (["fit", "data.csv", "--select", "3:1"], "no range of numbers such as 1:10"),
     "a negative number": (["fit", "data.csv", "--components", -1], "'-1' is no number from 1 on"),
-    "bins that are no number": (["fit", "data.csv", *FIT, "--bins", "many"], 'neither a number nor "auto"'),
+    "bins that are no number": (["fit", "data.csv", *FIT, "--bins", "many"], "'many' is no number from 1 on"),
     "a long separator": (["fit", "data.csv", *FIT, "--sep", "::"], "not a single character"),
     "a short option": (["fit", "data.csv", "--comp", 2], "required|unrecognized"),
     "no such file": (["fit", "none.csv", *FIT], "error: There is no file none.csv."),

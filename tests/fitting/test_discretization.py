@@ -18,7 +18,7 @@ NORMAL = RNG.normal(size=(400, 3))
 def bins_of_starts(X, n_bins=15, binning="uniform", coverage=None, support=None, discrete=None, sample_weight=None):
     samples = read_samples(X)
     variables = Variables.of(samples, support, discrete, sample_weight, binning=binning)
-    return Discretization(n_bins, binning, coverage, 2).bins_of_starts(samples, sample_weight, variables)
+    return Discretization(n_bins, binning, coverage).bins_of_starts(samples, sample_weight, variables)
 
 
 # ---- bins ----
