@@ -161,15 +161,16 @@ class SmoothProductMixture(FittedMixture):
         probabilities; loss, change and seconds (sweep), start_loss and start_status (start), start_trace (start,
         start_sweep), the loss of each; for searches a sweep is a round, and the loss minus their objective; triples
         (triple, mode) unless all were factorized; patterns (pattern, variable) of entries observed together where no
-        sample is complete; units (variable) where X has any; attributes of plain types. Values of text and categories
-        are codes 0, 1, ...; the attribute value_labels has their labels (JSON: for every variable null, or its kind and
-        labels). Components are sorted by decreasing weight. With ``refine="smooth"`` also the splines of the log
-        densities, their penalties, the log-likelihood (em_pass) and of every candidate (candidate) the criterion by
-        which they were compared (start_criterion), the agreement of its clusters with the best (candidate_agreement)
-        and how it was found (candidate_origin); weights and factors are the refined ones. If there are rivals (rival),
-        see :meth:`rivals`: their criterion less that of this solution and its standard deviation (rival_criterion,
-        rival_deviation), number among the candidates, agreement and overlap of clusters (rival_candidate,
-        rival_agreement, rival_overlap), weights (rival_weights) and all that makes the model.
+        sample is complete; units (variable) where X has any; attributes of plain types, total_weight among them if
+        samples have weights. Values of text and categories are codes 0, 1, ...; the attribute value_labels has their
+        labels (JSON: for every variable null, or its kind and labels). Components are sorted by decreasing weight. With
+        ``refine="smooth"`` also the splines of the log densities, their penalties, the log-likelihood (em_pass) and of
+        every candidate (candidate) the criterion by which they were compared (start_criterion), the agreement of its
+        clusters with the best (candidate_agreement) and how it was found (candidate_origin); weights and factors are
+        the refined ones. If there are rivals (rival), see :meth:`rivals`: their criterion less that of this solution
+        and its standard deviation (rival_criterion, rival_deviation), number among the candidates, agreement and
+        overlap of clusters (rival_candidate, rival_agreement, rival_overlap), weights (rival_weights) and all that
+        makes the model.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning
@@ -321,6 +322,7 @@ class SmoothProductMixture(FittedMixture):
             density=density,
             refine=str(self.refine).lower(),
             n_samples=data.n_samples,
+            **({} if sample_weight is None else {"total_weight": data.total_weight}),
             container=data.container,
             **self._recorded(),
         )

@@ -504,8 +504,8 @@ def _verdict_notes(
         notes.append(note)
     if problem.n_samples is not None:
         notes.append(
-            f"Columns of a fit count as dependent within the uncertainty of its {problem.n_samples} samples: scaled to "
-            f"unit length, up to a singular value of {problem.tolerance:.2g}."
+            f"Columns of a fit count as dependent within the uncertainty of its {problem.n_samples:.0f} samples: "
+            f"scaled to unit length, up to a singular value of {problem.tolerance:.2g}."
         )
     return notes
 

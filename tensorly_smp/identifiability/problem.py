@@ -244,8 +244,8 @@ class IdentifiabilityProblem:
     fine : tuple of ndarray (n_cells, rank) or None
         Probabilities of equally wide cells of fitted densities, where whole samples are known and some variable has
         more than its bins: factors of discrete variables are the probabilities of their values.
-    n_samples : int or None
-        Size of the sample that the factors were fitted to; None if they are exact, or of an unknown number of samples.
+    n_samples : float or None
+        Sum of the weights of the samples that the factors were fitted to; None if they are exact, or that is unknown.
     alike : tuple of ComponentPair
         Pairs of components that samples tell apart in at most two variables, where densities were fitted to some.
     rivals : tuple of str
@@ -264,7 +264,7 @@ class IdentifiabilityProblem:
     weights: np.ndarray | None
     factors: tuple[np.ndarray, ...] | None
     fine: tuple[np.ndarray, ...] | None
-    n_samples: int | None
+    n_samples: float | None
     alike: tuple[ComponentPair, ...]
     rivals: tuple[str, ...]
     drawn: tuple[np.ndarray, tuple[np.ndarray, ...]] | None
@@ -333,7 +333,8 @@ def read_problem(
     known = _read_known(given, dataset, len(bins), rng)
     is_smooth = known.is_joint and "spline" in recorded
     cells = fine_probabilities(dataset, factors) if is_smooth and factors is not None else None
-    n_samples = None if factors is None else getattr(dataset, "attrs", {}).get("n_samples")
+    attrs = {} if factors is None else getattr(dataset, "attrs", {})
+    n_samples = attrs.get("total_weight", attrs.get("n_samples"))
     drawn = None
     if components <= _MAX_DRAWN_RANK and components * sum(bins) <= _MAX_DRAWN_ENTRIES:
         # Weights and factors that stand for almost every model.
@@ -348,8 +349,8 @@ def read_problem(
         weights=None if factors is None else factors.weights,
         factors=None if factors is None else factors.factors,
         fine=None if cells is None or bool(dataset["discrete"].all()) else tuple(cells),
-        n_samples=None if n_samples is None else int(n_samples),
-        alike=() if cells is None or factors is None else _alike(dataset, cells, factors.weights),
+        n_samples=None if n_samples is None else float(n_samples),
+        alike=() if cells is None or factors is None else _alike(dataset, cells, factors.weights, n_samples),
         rivals=tuple(describe_rivals(dataset, names)) if "rival_criterion" in recorded else (),
         drawn=drawn,
         parallel_cosine=checked_real(parallel_cosine, "parallel_cosine", 0.0, 1.0, "()"),
@@ -415,11 +416,13 @@ def _read_known(
     return found
 
 
-def _alike(dataset: Any, fine: Sequence[np.ndarray], weights: np.ndarray) -> tuple[ComponentPair, ...]:
+def _alike(
+    dataset: Any, fine: Sequence[np.ndarray], weights: np.ndarray, n_samples: float | None
+) -> tuple[ComponentPair, ...]:
     """Pairs whose densities, but for those of two variables, would be one by Akaike's criterion."""
-    if "n_samples" not in dataset.attrs or "n_parameters" not in dataset.attrs:
+    if n_samples is None or "n_parameters" not in dataset.attrs:
         return ()
-    separation = separations(fine, weights, float(dataset.attrs["n_samples"]))
+    separation = separations(fine, weights, float(n_samples))
     n_mixed = 0 if "mixed" not in dataset or dataset.attrs["is_product"] else int(dataset["mixed"].sum())
     n_densities = float(dataset.attrs["n_parameters"]) - n_mixed * (n_mixed - 1)  # the rest are those of a matrix
     return tuple(alike_pairs(separation, weights, n_densities / len(weights)))

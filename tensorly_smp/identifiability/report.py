@@ -399,8 +399,8 @@ def check_identifiability(
     A fit with ``refine="smooth"`` is judged by its densities as well, by their products over three groups of variables;
     one of discrete variables alone by the probabilities of their values. Columns of fitted factors are always
     independent to rounding: in every line of a fit they count as independent if no unit combination of them is shorter
-    than 1 / sqrt(n_samples), or 1e-3 if that is larger, while directions are free only if they are to rounding. Other
-    factors are exact. Components of less than 1e-6 weight count as empty.
+    than 1 / sqrt(n_samples), or 1e-3 if that is larger, where a sample of weight 2 counts twice. Directions are free
+    only if they are to rounding. Other factors are exact. Components of less than 1e-6 weight count as empty.
 
     References are printed with every line. E. S. Allman, C. Matias and J. A. Rhodes, 2009, for whole samples.
     J. B. Kruskal, 1977. S. E. Leurgans, R. T. Ross and R. B. Abel, 1993. L. Chiantini and G. Ottaviani, 2012.

@@ -177,6 +177,13 @@ def test_components_that_are_equal_in_one_of_three_variables_are_not_proved_uniq
     assert "within the uncertainty of its 400 samples" in " ".join(str(report).split())
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_patterns_with_counts_are_as_many_samples_as_their_rows(four_items):
+    patterns, counts = np.unique(four_items, axis=0, return_counts=True)
+    model = smp.SmoothProductMixture(2, n_init=1, random_state=0).fit(patterns, sample_weight=counts)
+    assert "within the uncertainty of its 2000 samples" in " ".join(str(model.identifiability_).split())
+
+
 def test_directions_of_a_fit_are_free_to_rounding_and_settled_beyond_noise():
     X = smp.datasets.make_smooth_mixture("gaussian", 400, n_variables=4, n_components=2, random_state=0).X
     result = smp.SmoothProductMixture(2, refine="em", n_bins=6, n_init=1, random_state=0).fit(X).result_
