@@ -261,3 +261,23 @@ def test_numbers_of_components_of_text():
     expected = smp.select_n_components(CODES, [1, 2], random_state=0)
     found = smp.select_n_components(words(), [1, 2], random_state=0)
     np.testing.assert_array_equal(found["bic"], expected["bic"])
+
+
+@pytest.mark.parametrize("refine", ["em", None])
+def test_other_fits_take_text(refine):
+    model = smp.SmoothProductMixture(2, refine=refine, random_state=0).fit(words())
+    codes = smp.SmoothProductMixture(2, refine=refine, random_state=0).fit(CODES)
+    np.testing.assert_array_equal(model.score_samples(words()), codes.score_samples(CODES))
+    assert model.binning_.n_bins == (2, 2, 2, 2, 3)
+    assert set(model.sample(50, 0)[0]["e"]) <= set(SIZES)
+
+
+def test_replicates_and_pictures_know_the_labels(model):
+    replicates = model.bootstrap(words(), 2, random_state=0)
+    assert from_json(replicates.attrs["value_labels"], list("abcde")) == dict(model.density_.value_labels)
+    pytest.importorskip("matplotlib")
+    axes = model.plot.conditionals(words(), bootstrap=replicates)
+    assert [tick.get_text() for tick in axes[4].get_xticklabels()] == SIZES
+    many = words().assign(e=[f"a long name of {m % 20:02}" for m in range(400)])
+    ax = smp.SmoothProductMixture(1, random_state=0).fit(many).plot.conditionals(many)[4]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["a long…"] * 5
