@@ -96,11 +96,9 @@ class SmoothProductMixture(FittedMixture):
         little depends on it; else choose it as in the paper, by validated likelihood:
         ``GridSearchCV(model, {"n_bins": [5, 10]})``.
     binning : {"uniform", "quantile"} or Binning, default "uniform"
-        How bins are chosen, or the bins. "sinc" needs uniform ones.
-    coverage : float, optional
-        Central share of each variable's values that the bins span, the outermost bins catching the rest, such as 0.99
-        against far outliers; by default the whole range. ``refine="smooth"`` needs none: bins are for the starts only,
-        and far values or long tails do not stretch them (uniform ones span the central 98 %, or are quantiles).
+        How bins are chosen, or the bins. "sinc" needs uniform ones. Against far outliers, with `refine` None or "em":
+        ``choose_binning(X, coverage=0.99)``. ``refine="smooth"`` needs none: bins are for the starts only, and far
+        values or long tails do not stretch them (uniform ones span the central 98 %, or are quantiles).
     triples : "all", int or list of (j, k, l), default "all"
         Histograms that are counted: all, this many random ones, or these.
     loss : {"auto", "kl", "frobenius"}, default "auto"
@@ -207,7 +205,6 @@ class SmoothProductMixture(FittedMixture):
         *,
         n_bins: int | Sequence[int] | Mapping[Any, int] = 15,
         binning: str | Binning = "uniform",
-        coverage: float | None = None,
         triples: str | int | Iterable[Sequence[int]] = "all",
         loss: str = "auto",
         init: str | MixtureFactors = "auto",
@@ -228,7 +225,6 @@ class SmoothProductMixture(FittedMixture):
         self.n_components = n_components
         self.n_bins = n_bins
         self.binning = binning
-        self.coverage = coverage
         self.triples = triples
         self.loss = loss
         self.init = init
@@ -375,7 +371,7 @@ class SmoothProductMixture(FittedMixture):
         """Bins of the samples, with warnings about those that suit no start or no density."""
         subsample = data.subsample
         weights = data.subsample_weights
-        discretization = Discretization(self.n_bins, self.binning, self.coverage)
+        discretization = Discretization(self.n_bins, self.binning)
         if self.refine == "smooth":
             binning = discretization.bins_of_starts(subsample, weights, variables, must_be_uniform=density == "sinc")
             if repeated := repeated_value_warning(subsample, variables.discrete, weights):
@@ -446,7 +442,7 @@ class SmoothProductMixture(FittedMixture):
             self._check_width(X, before.binning.variables)
         names = known.variables if isinstance(known, Binning) else None
         data = read_training_data(X, sample_weight, names, self.sample_dim, NO_LABELS)
-        discretization = Discretization(self.n_bins, known, self.coverage)
+        discretization = Discretization(self.n_bins, known)
         binning = discretization.bins(data.subsample, data.subsample_weights)
         density = self._density_name()
         if density == "sinc":

@@ -367,7 +367,7 @@ def test_coverage_against_one_far_outlier(model):
     spoiled[0] = 1e4
     with pytest.warns(OutlierWarning, match=r"coverage=0\.99"):
         blind = estimator(refine=None, density="histogram").fit(spoiled)
-    robust = estimator(coverage=0.98).fit(spoiled)
+    robust = estimator(binning=smp.choose_binning(spoiled, 10, coverage=0.98)).fit(spoiled)
     assert accuracy(robust) > accuracy(model) - 0.01 > accuracy(blind) + 0.2
     assert max(edges[-1] for edges in robust.binning_.edges) < 20
 
@@ -379,8 +379,8 @@ def test_coverage_against_one_far_outlier(model):
 @pytest.mark.parametrize("n_init", [1, "auto"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"binning": "quantile"}, {"coverage": 0.9}, {"triples": 3}, {"loss": "frobenius"}],
-    ids=["default", "quantile", "coverage", "triples", "frobenius"],
+    [{}, {"binning": "quantile"}, {"triples": 3}, {"loss": "frobenius"}],
+    ids=["default", "quantile", "triples", "frobenius"],
 )
 def test_integer_weights_are_repeated_samples(refine, n_init, options):
     options = dict(refine=refine, n_init=n_init, max_iter=50, **options)

@@ -136,7 +136,6 @@ PARAMETERS = {
         "n_bins",
     ),
     "binning": (["kmeans", "", None, 5, [[0, 1, 2]] * 4, np.zeros((4, 3))], "binning|strategy"),
-    "coverage": ([0, -0.5, 1.5, np.nan, np.inf, "0.9", True, [0.9]], "coverage"),
     "triples": (["some", 0, 5, 2.5, None, True, [], [(0, 1)], [(0, 1, 4)], [(0, 1, 2.5)], ["abc"]], "[Tt]riple"),
     "loss": (["mse", "", "KL", None, 5, ["kl"], np.ones(2)], "loss"),
     "init": (["kmeans", "", None, 5, np.zeros((2, 2)), ([1.0], []), {"a": 1}, np.ones], "init|CP tensor|factors"),
@@ -435,7 +434,8 @@ def test_no_limit_of_memory(model):
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
 @pytest.mark.parametrize("size", [1e100, 1e150, 1e154])
 def test_moments_of_far_values_are_finite(size):
-    fitted = estimator(n_bins=[4, 5, 6, 7], coverage=0.99).fit(replaced(size)[:60])
+    far = replaced(size)[:60]
+    fitted = estimator(binning=smp.choose_binning(far, [4, 5, 6, 7], coverage=0.99)).fit(far)
     for component in (None, "all"):
         assert np.isfinite(fitted.density_.mean(component)).all()
         assert (fitted.density_.var(component) > 0).all()

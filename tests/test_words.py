@@ -37,7 +37,6 @@ FITS = {
     "a start of other components": lambda: smp.SmoothProductMixture(
         2, init=smp.MixtureFactors(np.ones(1), [np.full((15, 1), 1 / 15)] * 4)
     ).fit(X),
-    "central values alike": lambda: smp.SmoothProductMixture(2, coverage=0.1).fit(np.where(np.abs(X) < 4, 0.0, X)),
 }
 
 

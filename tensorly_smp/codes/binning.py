@@ -375,7 +375,7 @@ def _outlier_warning(stretched: Sequence[Hashable]) -> OutlierWarning:
     """A warning of variables whose uniform bins are too wide for nearly all values."""
     return OutlierWarning(
         f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
-        "values share a few of the uniform bins. State coverage=0.99, or less if more values are far: "
+        "values share a few of the uniform bins. Choose bins with coverage=0.99, or less if more values are far: "
         "the outermost bins then catch these. Or set them to NaN if they are errors; or take "
         'binning="quantile".',
         variables=stretched,

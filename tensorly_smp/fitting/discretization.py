@@ -23,7 +23,6 @@ class Discretization:
 
     n_bins: int | Sequence[int] | Mapping[Any, int]
     binning: str | Binning
-    coverage: float | None
 
     def bins(self, samples: Samples, sample_weight: Any, variables: Variables | None = None) -> Binning:
         """Bins of all variables, in the order of the samples; values of discrete ones, where these are known."""
@@ -31,7 +30,7 @@ class Discretization:
             return self.binning if variables is None else self._given(variables)
         used, weights = of_positive_weight(samples.values, sample_weight)
         values = {samples.variables[n]: each for n, each in variables.values.items()} if variables else {}
-        options = (self.n_bins, self.binning, None, self.coverage, weights, values)
+        options = (self.n_bins, self.binning, None, None, weights, values)
         return _warned(*binning_of_values(used, samples.variables, *options))
 
     def bins_of_starts(
@@ -52,10 +51,10 @@ class Discretization:
         used, weights = of_positive_weight(samples.values, sample_weight)
         values = {samples.variables[n]: each for n, each in variables.values.items()}
         ranges = {}
-        if self.coverage is None and self.binning == "uniform":
+        if self.binning == "uniform":
             central = {name: stretched_range(used[:, n], weights) for n, name in enumerate(samples.variables)}
             ranges = {name: pair for name, pair in central.items() if pair is not None and name not in values}
-        options = (self.n_bins, self.binning, ranges, self.coverage, weights, values)
+        options = (self.n_bins, self.binning, ranges, None, weights, values)
         chosen, found = binning_of_values(used, samples.variables, *options)
         # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
         _warned(chosen, [each for each in found if not isinstance(each, OutlierWarning | MergedBinsWarning)])
@@ -67,8 +66,8 @@ class Discretization:
                 present = ~np.isnan(used[:, n])
                 observed = used[present, n]
                 own_weights = None if weights is None else weights[present]
-                ends = (observed.min(), observed.max()) if self.coverage is None else edges[[0, -1]]
-                own[n] = quantile_edges(observed, float(ends[0]), float(ends[1]), len(edges) - 1, own_weights)
+                ends = float(observed.min()), float(observed.max())
+                own[n] = quantile_edges(observed, *ends, len(edges) - 1, own_weights)
         if not own:
             return chosen
         mixed = tuple(own.get(n, edges) for n, edges in enumerate(chosen.edges))

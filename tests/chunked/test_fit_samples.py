@@ -55,7 +55,6 @@ OPTIONS = {
     "smooth": dict(refine="smooth"),
     "triples": dict(refine=None, triples=5, loss="frobenius", max_iter=30),
     "quantile": dict(refine=None, binning="quantile", density="histogram", max_iter=30),
-    "coverage": dict(refine=None, coverage=0.95, density="histogram", max_iter=30),
 }
 
 
@@ -108,7 +107,7 @@ def test_fit_is_that_in_memory_whatever_the_chunks(options, kind, weighted, samp
     assert found.binning_.variables == (tuple(NAMES) if is_named else ("x0", "x1", "x2", "x3", "x4"))
 
 
-@pytest.mark.parametrize("options", ["cpd", "triples", "quantile", "coverage"])
+@pytest.mark.parametrize("options", ["cpd", "triples", "quantile"])
 def test_coupled_decomposition_is_that_in_memory(options, samples, in_memory):
     """To the last bit: without weights, the histograms are."""
     assert_same(fitted(CHUNKED["uneven"](samples[0]), **OPTIONS[options]), in_memory(options, False), 0.0)

@@ -15,10 +15,10 @@ RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=(400, 3))
 
 
-def bins_of_starts(X, n_bins=15, binning="uniform", coverage=None, support=None, discrete=None, sample_weight=None):
+def bins_of_starts(X, n_bins=15, binning="uniform", support=None, discrete=None, sample_weight=None):
     samples = read_samples(X)
     variables = Variables.of(samples, support, discrete, sample_weight, binning=binning)
-    return Discretization(n_bins, binning, coverage).bins_of_starts(samples, sample_weight, variables)
+    return Discretization(n_bins, binning).bins_of_starts(samples, sample_weight, variables)
 
 
 # ---- bins ----
@@ -40,15 +40,6 @@ def test_far_values_do_not_stretch_the_bins():
     assert edges[1][-1] < 5.0
     for n in (0, 2):
         np.testing.assert_array_equal(edges[n], smp.choose_binning(NORMAL).edges[n])
-
-
-def test_a_coverage_that_is_stated_is_kept():
-    X = NORMAL.copy()
-    X[3, 1] = 1e6
-    for n in range(3):
-        np.testing.assert_array_equal(
-            bins_of_starts(X, coverage=0.9).edges[n], smp.choose_binning(X, coverage=0.9).edges[n]
-        )
 
 
 @pytest.mark.parametrize("binning", ["uniform", "quantile"])
