@@ -45,14 +45,13 @@ axes = smp.plotting.plot_selection(table)
 # noise as there are components, or fewer if some are hard to tell apart. The noise is that of samples whose variables
 # have been shuffled against each other.
 
-axes = smp.plotting.plot_singular_values(table)
-
-# %%
-# Those of a fitted model have no noise, and are as many as its components. The last is the component that is hardest to
-# see: were it zero, the model would do with one less.
-
-model = smp.SmoothProductMixture(4, random_state=0).fit(X)
-axes = model.plot.singular_values()
+print("components above the noise:", table.attrs["n_above_noise"])
+print(
+    table[["singular_values", "shuffled_singular_values"]]
+    .to_dataframe()
+    .round(3)
+    .to_string()
+)
 
 # %%
 # Bins

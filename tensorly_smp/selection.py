@@ -301,7 +301,7 @@ def select_n_components(
 
         Attributes of plain types: ``best`` (the number chosen), ``criterion_name``, ``random_state``, ``n_samples``,
         ``total_weight``, ``n_above_noise``, and ``n_folds`` for "cv". Where `best` is the largest candidate, larger
-        ones are worth trying. Pictures: ``smp.plotting.plot_selection`` and ``plot_singular_values``.
+        ones are worth trying. A picture: ``smp.plotting.plot_selection``.
 
     Raises
     ------

@@ -11,7 +11,6 @@ from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.pairs import plot_pairs
 from tensorly_smp.plotting.rivals import plot_rivals
 from tensorly_smp.plotting.selection import plot_selection
-from tensorly_smp.plotting.spectrum import plot_singular_values
 from tensorly_smp.plotting.traces import plot_loss
 from tensorly_smp.plotting.unmixing import plot_unmixing
 
@@ -24,6 +23,5 @@ __all__ = [
     "plot_pairs",
     "plot_rivals",
     "plot_selection",
-    "plot_singular_values",
     "plot_unmixing",
 ]

@@ -15,7 +15,6 @@ from tensorly_smp.plotting.identifiability import plot_identifiability
 from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.pairs import plot_pairs
 from tensorly_smp.plotting.rivals import plot_rivals
-from tensorly_smp.plotting.spectrum import plot_singular_values
 from tensorly_smp.plotting.traces import plot_loss
 
 if TYPE_CHECKING:
@@ -109,12 +108,6 @@ class ModelPlots:
     ) -> np.ndarray:
         """Densities beside those of another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
         return plot_rivals(self._model, self._values(X), rival, variables, axes, figsize)
-
-    def singular_values(
-        self, X: Any = None, ax: Axes | None = None, figsize: tuple[float, float] | None = None
-    ) -> Axes:
-        """Spectrum of the factors, or of samples: :func:`~tensorly_smp.plotting.plot_singular_values`."""
-        return plot_singular_values(self._model, ax, self._values(X), figsize)
 
     def _values(self, X: Any) -> Any:
         """Samples of what is drawn."""

@@ -19,8 +19,6 @@ def test_methods_draw_what_the_functions_do(model, data):
     assert len(model.plot.loss()) == 4
     assert model.plot.pairs(data.X, ["x0", "x1"]).shape == (2, 2)
     assert len(model.plot.identifiability()) == 4
-    assert model.plot.singular_values().get_xlabel().startswith("order")
-    assert len(model.plot.singular_values(data.X).get_lines()) == 5
 
 
 def test_every_picture_of_a_model_is_a_method(model):
@@ -57,7 +55,6 @@ def test_without_matplotlib(model, data, monkeypatch):
         lambda: model.plot.loss(),
         lambda: model.plot.pairs(),
         lambda: model.plot.identifiability(),
-        lambda: model.plot.singular_values(),
     ]
     for call in calls:
         with pytest.raises(MissingDependencyError, match=r"tensorly_smp\[plot\]"):

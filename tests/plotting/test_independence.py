@@ -80,6 +80,5 @@ def test_pictures_of_an_unmixed_model_are_of_its_sources(unmixed, X):
     assert plots.pairs(X, variables=["x0", "x1"]).size
     assert plots.unmixing().get_xlabel() == "variable"
     assert plots.independence(X).get_title().endswith("pairs of sources dependent")
-    assert plots.singular_values(X).get_xlabel()
     assert plots.factors().shape == (2,)
     assert "unmixing" in repr(plots)

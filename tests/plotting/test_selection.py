@@ -10,8 +10,6 @@ import xarray as xr
 import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
 
-PLOTS = [smp.plotting.plot_selection, smp.plotting.plot_singular_values]
-
 
 def table(criterion="bic", failed=False):
     """A Dataset as of select_n_components; the numbers are made up."""
@@ -22,16 +20,14 @@ def table(criterion="bic", failed=False):
         "bic": ("n_components", bic),
         "icl": ("n_components", bic + np.array([0, 5, 90, 200])),
         "failure": ("n_components", np.array(["", "", "", "ValueError: no" if failed else ""])),
-        "singular_values": ("order", np.array([2.0, 0.9, 0.1, 0.05])),
-        "shuffled_singular_values": ("order", np.array([2.0, 0.2, 0.15, 0.1])),
     }
-    attrs = {"best": 2, "criterion_name": criterion, "total_weight": 100.0, "n_above_noise": 2}
+    attrs = {"best": 2, "criterion_name": criterion, "total_weight": 100.0}
     if criterion == "cv":
         contents["criterion"] = ("n_components", bic - 50.0)
         contents["heldout_gap_error"] = ("n_components", np.array([0.5, 0.0, 0.1, 0.2]))
     else:
         contents["criterion"] = contents[criterion]
-    return xr.Dataset(contents, {"n_components": [1, 2, 3, 4], "order": [1, 2, 3, 4]}, attrs)
+    return xr.Dataset(contents, {"n_components": [1, 2, 3, 4]}, attrs)
 
 
 @pytest.fixture(autouse=True)
@@ -84,40 +80,26 @@ def test_failed_fits_are_marked():
     assert "failed" not in lines(smp.plotting.plot_selection(table()))
 
 
-def test_singular_values_without_the_first():
-    ax = smp.plotting.plot_singular_values(table())
-    drawn = lines(ax)
-    np.testing.assert_array_equal(drawn["singular values"].get_ydata(), [0.9, 0.1, 0.05])
-    np.testing.assert_array_equal(drawn["shuffled samples"].get_xdata(), [2, 3, 4])
-    assert drawn["noise level; 2 are above it, the first among them"].get_ydata()[0] == 0.2
-    assert drawn["number of components: 2"].get_xdata() == [2, 2]
-    filled = [line for line in ax.get_lines() if line.get_linestyle() == "None"]
-    assert [line.get_xdata().tolist() for line in filled] == [[2]]
-
-
-@pytest.mark.parametrize("plot", PLOTS)
-def test_axes_are_used_or_made(plot):
+def test_axes_are_used_or_made():
     _, ax = plt.subplots()
-    assert plot(table(), ax) is ax
-    assert plot(table()) is not ax
+    assert smp.plotting.plot_selection(table(), ax) is ax
+    assert smp.plotting.plot_selection(table()) is not ax
     ax.figure.canvas.draw()
 
 
-@pytest.mark.parametrize("plot", PLOTS)
-def test_wrong_datasets(plot):
+def test_wrong_datasets():
     with pytest.raises(InvalidTypeError, match="dict; expected the Dataset of select_n_components"):
-        plot({})
+        smp.plotting.plot_selection({})
     with pytest.raises(InvalidInputError, match="lacks"):
-        plot(xr.Dataset())
+        smp.plotting.plot_selection(xr.Dataset())
     with pytest.raises(InvalidInputError, match="lacks"):
-        plot(table().drop_attrs())
+        smp.plotting.plot_selection(table().drop_attrs())
 
 
-@pytest.mark.parametrize("plot", PLOTS)
-def test_without_matplotlib(plot, monkeypatch):
+def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MissingDependencyError, match=r"tensorly_smp\[plot\]"):
-        plot(table())
+        smp.plotting.plot_selection(table())
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 0.0])

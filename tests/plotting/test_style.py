@@ -122,14 +122,12 @@ def test_figsize_is_of_new_figures_and_methods_take_it():
         model.plot.pairs(figsize=size)[0, 0],
         model.plot.identifiability(figsize=size)[0],
         model.plot.independence(data.X, figsize=size),
-        model.plot.singular_values(figsize=size),
-        model.plot.singular_values(data.X, figsize=size),
     ]
     assert [tuple(ax.figure.get_size_inches()) for ax in drawn] == [size] * len(drawn)
     for wrong in (3.0, (1.0, 2.0, 3.0), (0.0, 4.0), (np.nan, 4.0), (4.0, 1e9)):
         with pytest.raises(InvalidInputError, match="figsize"):
             model.plot(figsize=wrong)
         with pytest.raises(InvalidInputError, match="figsize"):
-            model.plot.singular_values(figsize=wrong)
+            model.plot.independence(data.X, figsize=wrong)
     with pytest.raises(InvalidTypeError):
         model.plot.loss(figsize="big")
