@@ -197,8 +197,8 @@ def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
     if not problem.is_generic:
         lines += _point_lines(problem, [model for _, model in looked_at], may_search)
     special = {} if problem.is_generic or problem.rank == 1 else _special(problem, looked_at)
-    max_ranks, covered = _bounds(problem, stacks)
-    lines += _bound_lines(problem, max_ranks, covered, special)
+    bounds, max_ranks = _bound_lines(problem, stacks, special)
+    lines += bounds
     lines += _necessary_lines(problem, pairs)
     local, reasons = _jacobian(problem)
     lines.append(_jacobian_line(problem, local))
@@ -294,21 +294,25 @@ def _point_lines(problem: IdentifiabilityProblem, models: Sequence[StackedModel]
     return lines
 
 
-def _bounds(problem: IdentifiabilityProblem, stacks: FactorSets) -> tuple[dict[str, int], dict[str, bool]]:
-    """Highest rank by criterion, and whether its partition speaks for the whole model."""
+def _bound_lines(
+    problem: IdentifiabilityProblem, stacks: FactorSets, special: dict[str, str]
+) -> tuple[list[ReportLine], dict[str, int]]:
+    """Bounds by sizes, and the highest rank by criterion: proofs if sizes are the problem, else of almost every model.
+
+    They are withdrawn if the model at hand is a special one, or if the partition does not speak for all variables.
+    """
     sizes = list(problem.n_bins)
     given = problem.partition
-    max_ranks: dict[str, int] = {}
-    covered: dict[str, bool] = {}
+    bounds: dict[Criterion, tuple[int, bool]] = {}
     for criterion in TRIPLE_CRITERIA:
         if given is not None or problem.known.triples is None or criterion.startswith("paper"):
-            max_ranks[criterion] = max_identifiable_rank(len(sizes), sizes, criterion, given)
-            covered[criterion] = given is None or stacks.model(given).is_complete
+            bound = max_identifiable_rank(len(sizes), sizes, criterion, given)
+            bounds[criterion] = bound, given is None or stacks.model(given).is_complete
             continue
         ranks = [(max_identifiable_rank(len(sizes), sizes, criterion, p), p) for p in stacks.complete_partitions]
         ranks.sort(key=lambda pair: -pair[0])
-        found = next(((r, True) for r, p in ranks if not stacks.undetermined(sum(p, ()))), (ranks[0][0], False))
-        max_ranks[criterion], covered[criterion] = found
+        covered = ((r, True) for r, p in ranks if not stacks.undetermined(sum(p, ())))
+        bounds[criterion] = next(covered, (ranks[0][0], False))
     if problem.known.is_joint:
         products = FactorSets(sizes, problem.rank, None, problem.known, are_products=True, is_generic=True)
         best = 0, False
@@ -319,31 +323,24 @@ def _bounds(problem: IdentifiabilityProblem, stacks: FactorSets) -> tuple[dict[s
             if len(pattern) >= 3:
                 bound = max_identifiable_rank(len(pattern), [sizes[n] for n in pattern], "joint")
                 best = max(best, (bound, not products.undetermined(pattern)), key=lambda pair: (pair[1], pair[0]))
-        max_ranks["joint"], covered["joint"] = best
-    return max_ranks, covered
-
-
-def _bound_lines(
-    problem: IdentifiabilityProblem, max_ranks: dict[str, int], covered: dict[str, bool], special: dict[str, str]
-) -> list[ReportLine]:
-    """Bounds by sizes: proofs if sizes are the problem, withdrawn if the model at hand is a special one."""
+        bounds["joint"] = best
     lines = []
     for criterion, (key, name) in _BOUNDS.items():
-        if criterion not in max_ranks:
+        if criterion not in bounds:
             continue
+        bound, is_covered = bounds[criterion]
         # the paper's figures are there to compare with, and prove nothing
         verdict = ""
-        strength = Strength.INFORMS
         if not criterion.startswith("paper"):
             is_special = ("joint" if criterion == "joint" else "triples") in special
-            within = covered[criterion] and problem.rank <= max_ranks[criterion] and not is_special
+            within = is_covered and problem.rank <= bound and not is_special
             verdict = UNIQUE if problem.rank == 1 else GENERIC if within else OPEN
-            if verdict != OPEN:
-                is_proof = problem.is_generic or problem.rank == 1
-                strength = Strength.PROVED if is_proof else Strength.GENERIC
-        required = f"<= {number_text(max_ranks[criterion])}"
-        lines.append(ReportLine(key, name, f"rank {problem.rank}", required, verdict, strength=strength))
-    return lines
+        strength = Strength.INFORMS
+        if verdict in (UNIQUE, GENERIC):
+            strength = Strength.PROVED if problem.is_generic or problem.rank == 1 else Strength.GENERIC
+        value = f"rank {problem.rank}"
+        lines.append(ReportLine(key, name, value, f"<= {number_text(bound)}", verdict, strength=strength))
+    return lines, {criterion: bound for criterion, (bound, _) in bounds.items()}
 
 
 def _special(problem: IdentifiabilityProblem, looked_at: Sequence[tuple[FactorSets, StackedModel]]) -> dict[str, str]:

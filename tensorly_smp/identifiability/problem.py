@@ -10,6 +10,7 @@ from math import comb, prod
 from typing import Any, Literal
 
 import numpy as np
+import xarray as xr
 
 from tensorly_smp._support.checks import checked_integer, checked_real, is_integer
 from tensorly_smp._support.randomness import RandomState, as_generator
@@ -375,7 +376,26 @@ def _read_subject(
         sizes_by_name = {"n_variables": n_variables, "n_bins": n_bins, "rank": rank}
         if named := [name for name, size in sizes_by_name.items() if size is not None]:
             raise InvalidInputError(f"Both a model and {named} are given; the model has its own sizes, leave them out.")
-        factors = _as_factors(subject)
+        dataset = getattr(subject, "result_", subject)
+        if isinstance(subject, CoupledSolution):
+            factors = subject.factors.to_numpy()
+        elif isinstance(subject, MixtureFactors):
+            factors = subject.to_numpy()
+        elif isinstance(dataset, xr.Dataset):
+            try:
+                factors = factors_from_dataset(dataset).to_numpy()
+            except TensorlySmpError:
+                raise
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise InvalidInputError(
+                    f"The Dataset is none that to_dataset() or fit made: {reason(error)}."
+                ) from error
+        else:
+            raise InvalidTypeError(
+                f"subject is {type(subject).__name__}; expected a fitted SmoothProductMixture, a CoupledSolution, "
+                "MixtureFactors, the Dataset of a fit or Marginals with a rank, or sizes: "
+                "check_identifiability(n_variables=10, n_bins=15, rank=5), or check_identifiability(10, 15, 5)."
+            )
         bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
         names = variable_names(factors)
     return bins, components, names, factors
@@ -453,29 +473,6 @@ def rival_tables(dataset: Any, k: int) -> tuple[np.ndarray, list[np.ndarray], li
         )
     )
     return overlap, own, others
-
-
-def _as_factors(subject: Any) -> MixtureFactors:
-    """Factors in NumPy arrays, of a solution, of factors, or of a Dataset made of either."""
-    if isinstance(subject, CoupledSolution):
-        return subject.factors.to_numpy()
-    if isinstance(subject, MixtureFactors):
-        return subject.to_numpy()
-    import xarray as xr
-
-    subject = getattr(subject, "result_", subject)
-    if isinstance(subject, xr.Dataset):
-        try:
-            return factors_from_dataset(subject).to_numpy()
-        except TensorlySmpError:
-            raise
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise InvalidInputError(f"The Dataset is none that to_dataset() or fit made: {reason(error)}.") from error
-    raise InvalidTypeError(
-        f"subject is {type(subject).__name__}; expected a fitted SmoothProductMixture, a CoupledSolution, "
-        "MixtureFactors, the Dataset of a fit or Marginals with a rank, or sizes: "
-        "check_identifiability(n_variables=10, n_bins=15, rank=5), or check_identifiability(10, 15, 5)."
-    )
 
 
 def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int, ...], int]:
