@@ -342,7 +342,6 @@ def decompose_core(
     tol: float = 1e-8,
     keeps_complex: bool = False,
     random_state: RandomState = None,
-    n_refinements_max: int = N_REFINEMENTS_MAX,
 ) -> tuple[Factors, GevdDiagnostics]:
     """Decompose square slices S_k = P diag(c_k) Q' with P, Q of full rank, for all k at once.
 
@@ -364,8 +363,6 @@ def decompose_core(
         Where every pencil has complex eigenvalues, which noise makes them often and the refinement mends: go on even
         if two components end up cancelling each other, the sign that no real decomposition is near.
     random_state : None, int, numpy Generator or RandomState
-    n_refinements_max : int
-        Least-squares (Gauss-Newton) steps on the slices after the algebra.
 
     Returns
     -------
@@ -407,7 +404,7 @@ def decompose_core(
     if gap < GAP_RATIO and not keeps_complex:
         raise complex_pair
     start = rank_one_columns(core, np.linalg.solve(right_root.T, vectors))
-    (left, right, third), residual = refine_cp(core, start, n_refinements_max, tol)
+    (left, right, third), residual = refine_cp(core, start, N_REFINEMENTS_MAX, tol)
     if is_complex and not keeps_complex and triple_cosines(left, right, third).min() < DEGENERATE_COSINE:
         raise complex_pair
     diagnostics = GevdDiagnostics(

@@ -112,6 +112,7 @@ def test_loss_never_rises_and_every_sweep_is_recorded(loss, solver, extrapolate,
     assert (trace.change[1:] >= 0).all()
     assert (np.diff(trace.seconds) >= 0).all()
     assert solution.loss_name == loss
+    assert solution.factors.binning is getattr(data, "binning", None)
     for a in arrays(solution):
         assert (a >= 0).all()
         np.testing.assert_allclose(a.sum(axis=0), 1.0, rtol=1e-12)
@@ -437,7 +438,7 @@ def test_one_sweep_of_permuted_components_is_the_permuted_sweep(backend, dtype, 
         np.testing.assert_allclose(a, to_numpy(b), atol=1e-10 if dtype == "float64" else 1e-4)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1e6, 1e200])
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
 def test_common_scale_of_the_tensors_does_not_matter(scale):
     tensors = make_tensors()
     expected = solve(tensors)
@@ -454,12 +455,6 @@ def test_sparse_counts_and_many_components_stay_finite(loss, solver, rank):
     solution = solve(marginals, rank, loss=loss, solver=solver, n_iter_max=30)
     assert np.isfinite(solution.trace.loss).all()
     assert all(np.isfinite(a).all() for a in arrays(solution))
-
-
-def test_names_and_edges_are_carried():
-    marginals = make_marginals()
-    assert solve(marginals).factors.binning is marginals.binning
-    assert solve().factors.binning is None
 
 
 # --- hostile input
@@ -697,20 +692,6 @@ def test_parameters_and_defaults_are_those_of_the_function():
     function = dict(inspect.signature(coupled_simplex_parafac).parameters)
     function.pop("data")
     assert inspect.signature(CoupledSimplexCP).parameters == function
-
-
-def test_same_result_as_the_function():
-    decomposition = CoupledSimplexCP(2, modes=CP_MODES, loss="frobenius", n_init=2, init="random", random_state=0)
-    cp = decomposition.fit_transform(make_pair())
-    solution = coupled_simplex_parafac(
-        make_pair(), 2, modes=CP_MODES, loss="frobenius", n_init=2, init="random", random_state=0
-    )
-    assert isinstance(cp, CPTensor)
-    assert cp is decomposition.decomposition_
-    assert (decomposition.solution_.trace.loss == solution.trace.loss).all()
-    for a, b in zip((cp.weights, *cp.factors), (solution.factors.weights, *solution.factors.factors), strict=True):
-        assert (a == b).all()
-    assert "rank 2" in repr(decomposition)
 
 
 def test_class_wrapper_assertion_of_tensorly(monkeypatch):

@@ -339,15 +339,3 @@ def test_mirror_goes_on_where_values_differ_by_their_rounding_only(backend, dtyp
         excess = slope - (slope * found).sum(axis=at.block.axis, keepdims=True)
         # The gradient of the Frobenius loss is of the size of one hundredth.
         assert np.abs(excess * found).max() < 1e-2 * {"float32": 3e-4, "float64": 1e-6}[dtype]
-
-
-def test_mirror_returns_the_block_as_it_was_where_no_step_helps(backend, dtype):
-    # At the optimum; a returned x and the value that a rejected step had would mislead the stopping rule.
-    solver = SOLVERS["frobenius"]["mirror"]()
-    for at in make_blocks("frobenius", 0, dtype):
-        x, memory = at.x, None
-        for _ in range(200):
-            x, memory = at.moved(solver, x, memory)
-        again, _ = at.moved(solver, x, memory)
-        rounding = 20 * np.finfo(dtype).eps  # of values, by which steps are not told apart
-        assert float(at.block.value(again)) <= float(at.block.value(x)) + rounding

@@ -15,7 +15,7 @@ from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, Inva
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.initializers import coupled_gevd
-from tensorly_smp.initializers.coupled_gevd import GevdStart, coarse_sizes, gevd_start, start_partition
+from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start, start_partition
 from tensorly_smp.marginals.histograms import count_marginals, univariate_marginals
 from tensorly_smp.marginals.partition import default_partition
 from tensorly_smp.metrics import clustering_accuracy, match_components
@@ -340,17 +340,6 @@ def test_all_samples_in_one_bin_leave_two_merged_bins():
     assert coupled_gevd.coarse_bins(np.array([0.0, 1.0, 0.0]), 2).tolist() == [0, 0, 1]
 
 
-def test_merged_codes_are_counted_like_merged_histograms():
-    codes, _ = make_data(missing=0.2)
-    marginals = count_marginals(codes)
-    groups = [coupled_gevd.coarse_bins(share, 4) for share in univariate_marginals(codes)]
-    merged = coupled_gevd.coarsen(marginals, groups)
-    counted = count_marginals(coupled_gevd.coarsen(codes, groups))
-    assert merged.n_bins == counted.n_bins == coarse_sizes(codes, 4)
-    for a, b in zip(merged.counts, counted.counts, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-9)
-
-
 def test_bins_are_not_merged_where_the_rank_needs_them():
     codes, _ = make_data(n_variables=4, n_bins=12)
     partition = ((0,), (1, 2), (3,))
@@ -358,16 +347,6 @@ def test_bins_are_not_merged_where_the_rank_needs_them():
     assert gevd_start(codes, 12, partition, random_state=0).start_bins == codes.n_bins
     with pytest.raises(AlgebraicStartError, match="allow at most"):
         gevd_start(codes, 12, partition, n_bins=4, random_state=0)
-
-
-def test_mostly_zeros_keep_enough_bins():
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 3, 6000)
-    values = np.where(rng.random((6000, 6)) < 0.8, 0, rng.binomial(7, (0.1 + 0.35 * labels)[:, None], (6000, 6)))
-    codes = Codes.from_array(values, n_bins=8)
-    start = gevd_start(codes, 3, random_state=0)
-    assert min(start.start_bins) >= 4
-    assert_valid(start, codes, 3)
 
 
 # --- what is kept on the start

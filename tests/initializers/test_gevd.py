@@ -320,16 +320,6 @@ def test_slices_are_reproduced(n_slices, base):
     assert diagnostics.residual < 1e-12
 
 
-def test_refinement_only_lowers_the_residual():
-    slices = random_core(6, 5) + 0.05 * np.random.default_rng(1).standard_normal((6, 5, 5))
-    residuals = [
-        decompose_core(slices, keeps_complex=True, random_state=0, n_refinements_max=steps)[1].residual
-        for steps in (0, 1, 2, 5, 50)
-    ]
-    assert (np.diff(residuals) <= 0).all()
-    assert residuals[-1] < residuals[0]
-
-
 def test_singular_base_is_named():
     with pytest.raises(AlgebraicStartError, match="Singular values"):
         decompose_core(random_core(3, 3), base=np.zeros(3))
