@@ -27,7 +27,7 @@ from tensorly_smp.chunked import reading
 from tensorly_smp.chunked.encoding import count_chunks, encode_chunks
 from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
-from tensorly_smp.codes.thinning import evenly_spaced
+from tensorly_smp.codes.values import evenly_spaced
 from tensorly_smp.decomposition.starts import random_start
 from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes

@@ -27,7 +27,7 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.chunked.training_data import ReadChunks, read_training_data
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.weighted_values import merge_equal_rows
+from tensorly_smp.codes.values import merge_equal_rows
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.spline_dataset import fine_probabilities

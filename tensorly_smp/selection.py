@@ -34,8 +34,7 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp._support.threads import one_blas_thread
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
-from tensorly_smp.codes.thinning import MOST_ROWS
-from tensorly_smp.codes.weighted_values import effective_size, evenly_weighted, merge_equal_rows
+from tensorly_smp.codes.values import MOST_ROWS, effective_size, evenly_weighted, merge_equal_rows
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import (
     DependenceWarning,

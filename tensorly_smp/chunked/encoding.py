@@ -13,7 +13,7 @@ from tensorly_smp.chunked.parts import Parts, add_up
 from tensorly_smp.chunked.reading import Chunk, ChunkedSamples
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
-from tensorly_smp.codes.thinning import evenly_spaced, of_positive_weight
+from tensorly_smp.codes.values import drop_zero_weight, evenly_spaced
 from tensorly_smp.marginals.histograms import (
     MAX_BYTES,
     Marginals,
@@ -88,7 +88,7 @@ def encode_chunks(samples: ChunkedSamples, binning: Binning) -> ChunkedCodes:
     # The rows below, if any, are the extremes.
     n_subsample = len(evenly_spaced(samples.n_samples, binning.n_variables))
     weights = None if samples.subsample_weights is None else samples.subsample_weights[:n_subsample]
-    values, subsample_weights = of_positive_weight(samples.subsample.values[:n_subsample], weights)
+    values, subsample_weights = drop_zero_weight(samples.subsample.values[:n_subsample], weights)
     subsample = encode_samples(values, binning)
     parts = samples.parts.map(encode_part, binning).group(samples.groups, join).persist()
     return ChunkedCodes(parts, binning, subsample, subsample_weights, samples)

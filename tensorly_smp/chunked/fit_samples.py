@@ -13,7 +13,7 @@ from tensorly_smp.chunked.encoding import ChunkedCodes
 from tensorly_smp.chunked.grid_counts import ChunkedCellSamples, overall_weight
 from tensorly_smp.chunked.parts import add_up
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.thinning import evenly_spaced
+from tensorly_smp.codes.values import evenly_spaced
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.coupled_stage import Decomposition

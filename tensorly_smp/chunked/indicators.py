@@ -1,6 +1,6 @@
 """Row of stacked tables that every entry picks, in a few bytes, and the E-step over all parts.
 
-An indicator matrix (:func:`tensorly_smp.codes.one_hot.one_hot`) takes 12 bytes an entry. What stays on the workers is
+An indicator matrix (:func:`tensorly_smp.codes.encoding.one_hot`) takes 12 bytes an entry. What stays on the workers is
 the row alone, one or two bytes; the matrix of some samples at a time is made of it where it is used.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from tensorly_smp.chunked.parts import Parts, add_up
-from tensorly_smp.codes.one_hot import indicator_matrix
+from tensorly_smp.codes.encoding import indicator_matrix
 from tensorly_smp.likelihood.steps import Expectation, expectation
 
 #: Samples whose indicator matrix is made at a time.

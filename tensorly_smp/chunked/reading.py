@@ -15,7 +15,7 @@ import xarray as xr
 from tensorly_smp._support.checks import checked_sample_weight, float_array
 from tensorly_smp.chunked.parts import MadeParts
 from tensorly_smp.chunked.survey import Survey, merge_surveys, survey_part
-from tensorly_smp.codes.thinning import with_extremes
+from tensorly_smp.codes.values import with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.labels import SampleLabels, plain_names
 from tensorly_smp.samples.reading import (
@@ -242,7 +242,7 @@ class ChunkedSamples:
     sizes : tuple of int
         Samples of every part.
     subsample : Samples
-        All samples, or evenly spaced ones and the extremes; see :mod:`tensorly_smp.codes.thinning`.
+        All samples, or evenly spaced ones and the extremes; see :mod:`tensorly_smp.codes.values`.
     subsample_weights : ndarray or None
     total_weight : float
         Sum of the weights; the number of samples without.

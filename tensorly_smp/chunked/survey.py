@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensorly_smp.codes.thinning import evenly_spaced, ranges
+from tensorly_smp.codes.values import evenly_spaced, ranges
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from tensorly_smp.codes.edges import (
     quantile_edges,
     stretched_range,
 )
-from tensorly_smp.codes.thinning import of_positive_weight
+from tensorly_smp.codes.values import drop_zero_weight
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
@@ -290,7 +290,7 @@ def choose_binning(
     """
     samples = read_samples(X, sample_dim=sample_dim)
     weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-    values, weights = of_positive_weight(samples.values, weights)
+    values, weights = drop_zero_weight(samples.values, weights)
     binning, found = binning_of_values(values, samples.variables, n_bins, strategy, range, coverage, weights)
     for each in found:
         warn(each)

@@ -10,8 +10,7 @@ from scipy.special import entr
 
 from tensorly_smp._support.checks import MOST_BINS, float_array
 from tensorly_smp._support.representations import reason, shown
-from tensorly_smp.codes.categories import middles
-from tensorly_smp.codes.weighted_values import counted_values, quantiles
+from tensorly_smp.codes.values import middles, quantiles
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -129,7 +128,8 @@ def quantile_edges(
     Equal values cannot be parted, so several i may want the same place and the variable gets fewer bins.
     """
     inside = (observed >= low) & (observed <= high)
-    values, counts = counted_values(observed[inside], None if weights is None else weights[inside])
+    values, inverse = np.unique(observed[inside], return_inverse=True)
+    counts = np.bincount(inverse, None if weights is None else weights[inside])
     gaps = np.diff(values)
     # Values closer than rounding are ties too: an edge between them would make a bin too narrow to divide by.
     apart = gaps > np.maximum(4 * _EPS * np.maximum(np.abs(values[:-1]), np.abs(values[1:])), 4 * _TINY)

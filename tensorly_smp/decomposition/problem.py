@@ -21,7 +21,7 @@ from tensorly_smp._support.checks import (
 )
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.thinning import thinned
+from tensorly_smp.codes.values import subsample_evenly
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.backend import checked_context
 from tensorly_smp.factors.blocks import LOSSES
@@ -264,7 +264,7 @@ def _problem_of_codes(
     if form == "auto":
         can_be_implicit = loss == "frobenius" and by_count and backend == "numpy"
         form = "implicit" if can_be_implicit and _is_better_implicit(codes, rank) else "counted"
-    values, kept = thinned(codes.values, checked_sample_weight(sample_weight, codes.n_samples))
+    values, kept = subsample_evenly(codes.values, checked_sample_weight(sample_weight, codes.n_samples))
     some = codes if values is codes.values else Codes(values, codes.binning)
     if form == "implicit":
         return Problem(couple_codes(codes, sample_weight, context), rank, loss, codes.binning, some, kept, form)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensorly_smp._support.representations import short_repr
-from tensorly_smp.codes.categories import nearest
+from tensorly_smp.codes.values import nearest
 
 #: Values that agree to the rounding of single precision, relative to the largest value of the list, are the same.
 ROUNDING = float(np.finfo(np.float32).eps)

@@ -15,8 +15,7 @@ from tensorly_smp._support.checks import checked_integer, checked_real, checked_
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import joined
 from tensorly_smp.chunked.reading import is_chunked, read_chunks
-from tensorly_smp.codes.thinning import at_most, thinned
-from tensorly_smp.codes.weighted_values import effective_size, evenly_weighted, merge_equal_rows
+from tensorly_smp.codes.values import at_most, effective_size, evenly_weighted, merge_equal_rows, subsample_evenly
 from tensorly_smp.densities.mixture_density import SampleDensity
 from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
 from tensorly_smp.dependence.report import IndependenceReport
@@ -291,7 +290,7 @@ def some_samples(values: np.ndarray, weights: np.ndarray | None, rank: int) -> t
     rank : int
         Fewer samples are kept where variables and components are many.
     """
-    kept, kept_weights = thinned(values, weights)
+    kept, kept_weights = subsample_evenly(values, weights)
     if kept_weights is None:
         kept_weights = np.ones(len(kept))
     rows = at_most(len(kept), max(MOST_ENTRIES // (rank * values.shape[1]), _LEAST_ROWS))

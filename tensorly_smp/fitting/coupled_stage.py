@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.thinning import thinned
+from tensorly_smp.codes.values import subsample_evenly
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
@@ -82,14 +82,14 @@ class Decomposition:
         every = self.is_of_all_triples
         if every and self.is_large(codes.n_bins):
             if self.is_start:  # of which a part of many samples is as good
-                values, sample_weight = thinned(codes.values, sample_weight)
+                values, sample_weight = subsample_evenly(codes.values, sample_weight)
                 codes = codes if values is codes.values else Codes(values, codes.binning)
             return coupled_simplex_parafac(codes, self.rank, sample_weight=sample_weight, **settings)
         marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
         # Without all triples there is no block tensor, but the algebra can do without histograms.
         if every:
             return coupled_simplex_parafac(marginals, self.rank, **settings)
-        values, sample_weight = thinned(codes.values, sample_weight)
+        values, sample_weight = subsample_evenly(codes.values, sample_weight)
         samples = Codes(values, codes.binning)
         of = dict(rank=self.rank, loss=settings.pop("loss"), options=settings["options"])
         return decompose(as_problem(marginals, samples=samples, sample_weight=sample_weight, **of), **settings)

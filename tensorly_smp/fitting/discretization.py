@@ -11,7 +11,7 @@ import numpy as np
 from tensorly_smp._support.checks import warn
 from tensorly_smp.codes.binning import Binning, binning_of_values
 from tensorly_smp.codes.edges import are_crowded, quantile_edges, stretched_range
-from tensorly_smp.codes.thinning import of_positive_weight
+from tensorly_smp.codes.values import drop_zero_weight
 from tensorly_smp.exceptions import MergedBinsWarning, OutlierWarning, TensorlySmpWarning
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.samples.reading import Samples
@@ -28,7 +28,7 @@ class Discretization:
         """Bins of all variables, in the order of the samples; values of discrete ones, where these are known."""
         if isinstance(self.binning, Binning):
             return self.binning if variables is None else self._given(variables)
-        used, weights = of_positive_weight(samples.values, sample_weight)
+        used, weights = drop_zero_weight(samples.values, sample_weight)
         values = {samples.variables[n]: each for n, each in variables.values.items()} if variables else {}
         options = (self.n_bins, self.binning, None, None, weights, values)
         return _warned(*binning_of_values(used, samples.variables, *options))
@@ -48,7 +48,7 @@ class Discretization:
         """
         if isinstance(self.binning, Binning):
             return self._given(variables)
-        used, weights = of_positive_weight(samples.values, sample_weight)
+        used, weights = drop_zero_weight(samples.values, sample_weight)
         values = {samples.variables[n]: each for n, each in variables.values.items()}
         ranges = {}
         if self.binning == "uniform":

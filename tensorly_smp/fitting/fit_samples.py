@@ -10,10 +10,8 @@ import numpy as np
 
 from tensorly_smp._support.checks import checked_sample_weight
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.encoding import Codes, encode_samples
-from tensorly_smp.codes.one_hot import one_hot
-from tensorly_smp.codes.thinning import representative
-from tensorly_smp.codes.weighted_values import merge_equal_rows
+from tensorly_smp.codes.encoding import Codes, encode_samples, one_hot
+from tensorly_smp.codes.values import merge_equal_rows, representative
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -70,11 +68,11 @@ class ReadSamples:
     samples : Samples
     weights : ndarray (n_samples,) or None
     different : Samples
-        Equal samples as one; see :func:`tensorly_smp.codes.weighted_values.merge_equal_rows`.
+        Equal samples as one; see :func:`tensorly_smp.codes.values.merge_equal_rows`.
     different_weights : ndarray or None
     subsample : Samples
         All different ones, or evenly spaced ones and the extremes, that bins and cells are chosen by; see
-        :mod:`tensorly_smp.codes.thinning`.
+        :mod:`tensorly_smp.codes.values`.
     subsample_weights : ndarray or None
     """
 

@@ -20,7 +20,7 @@ from tensorly_smp._support.checks import warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.progress import logger, progress_bar
 from tensorly_smp._support.threads import one_blas_thread
-from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.codes.encoding import one_hot
 from tensorly_smp.decomposition.solution import factors_to_dataset
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.spline_dataset import with_smooth_fit

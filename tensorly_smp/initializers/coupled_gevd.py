@@ -21,9 +21,8 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 from tensorly_smp._support.checks import checked_integer, checked_sample_weight
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.one_hot import indicator_matrix
-from tensorly_smp.codes.thinning import of_positive_weight
+from tensorly_smp.codes.encoding import Codes, indicator_matrix
+from tensorly_smp.codes.values import drop_zero_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.gevd import SINGULAR_RATIO, GevdDiagnostics, decompose_core
@@ -351,7 +350,7 @@ def _counted_samples(data: Marginals | Codes, sample_weight: Any) -> tuple[Margi
         raise InvalidInputError(
             "data is Marginals; sample_weight is for Codes. count_marginals weights the samples as it counts them."
         )
-    values, weights = of_positive_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
+    values, weights = drop_zero_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
     assert weights is not None  # those that are all zero have been refused
     # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
     weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))

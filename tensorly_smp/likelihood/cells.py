@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp.codes.categories import nearest
-from tensorly_smp.codes.one_hot import index_type
+from tensorly_smp.codes.encoding import index_type
+from tensorly_smp.codes.values import nearest
 from tensorly_smp.likelihood.observed import TIED, Observed, Support, discrete_variables, distinct_values
 from tensorly_smp.splines.basis import N_BASIS, SplineBasis, spline_basis
 from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform

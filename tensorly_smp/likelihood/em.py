@@ -21,8 +21,7 @@ from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, St
 from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
 from tensorly_smp._support.representations import html_summary, short_repr, shown
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.codes.encoding import Codes, one_hot
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
 from tensorly_smp.likelihood.cells import Cells

@@ -3,9 +3,9 @@
 The tables of all variables are stacked into one matrix (n_rows, rank), one row per cell of a smooth variable, then one
 per value, or bin, of a discrete one. A smooth variable's probabilities are a log-spline, tabulated on fine cells; those
 of a discrete variable are free. ``membership`` (n_samples, n_rows) picks the row of every observed entry, as of
-:func:`tensorly_smp.codes.one_hot.one_hot`, or spreads the entry over several rows of its variable by shares that sum to
-one; a missing entry picks none, which integrates it out. All samples of the package meet EM here: on fine cells, in the
-bins of histograms, and between the knots of the coarse model of the search.
+:func:`tensorly_smp.codes.encoding.one_hot`, or spreads the entry over several rows of its variable by shares that sum
+to one; a missing entry picks none, which integrates it out. All samples of the package meet EM here: on fine cells, in
+the bins of histograms, and between the knots of the coarse model of the search.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def log_joint(hot: csr_array, log_weights: np.ndarray, log_tables: np.ndarray) -
     --------
     >>> import numpy as np
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.codes.one_hot import one_hot
+    >>> from tensorly_smp.codes.encoding import one_hot
     >>> from tensorly_smp.likelihood.steps import log_joint
     >>> hot = one_hot(smp.Codes.from_array([[0, 1], [1, -1]]))
     >>> tables = np.array([[0.9, 0.5], [0.1, 0.5], [0.2, 0.5], [0.8, 0.5]])
@@ -128,7 +128,7 @@ def expectation(
     --------
     >>> import numpy as np
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.codes.one_hot import one_hot
+    >>> from tensorly_smp.codes.encoding import one_hot
     >>> from tensorly_smp.likelihood.steps import expectation
     >>> hot = one_hot(smp.Codes.from_array([[0, 1], [1, -1]]))
     >>> tables = np.array([[0.9, 0.5], [0.1, 0.5], [0.2, 0.5], [0.8, 0.5]])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorly_smp.codes.categories import middles, nearest
+from tensorly_smp.codes.values import middles, nearest
 from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.plotting.names import density_name

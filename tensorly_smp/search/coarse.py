@@ -22,8 +22,8 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp.codes.one_hot import index_type
-from tensorly_smp.codes.weighted_values import evenly_weighted
+from tensorly_smp.codes.encoding import index_type
+from tensorly_smp.codes.values import evenly_weighted
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellSamples, Mixture

@@ -15,8 +15,7 @@ from sklearn.base import clone
 from tensorly_smp._support.checks import collected_warnings
 from tensorly_smp._support.progress import progress_bar
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.encoding import encode_samples
-from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.codes.encoding import encode_samples, one_hot
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.metrics import clustering_accuracy

@@ -10,7 +10,7 @@ from scipy.interpolate import BSpline
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from tensorly_smp.codes.categories import nearest
+from tensorly_smp.codes.values import nearest
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import Cells, choose_cells, combined_cells, curved_cells
 from tensorly_smp.likelihood.em import SmoothFit, smooth_em

@@ -7,7 +7,7 @@ from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 from tensorly_smp.chunked.indicators import Indicators, SharedIndicators, expect_parts, join
 from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.chunked.reading import read_chunks
-from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.codes.encoding import one_hot
 from tensorly_smp.likelihood.cells import choose_cells
 from tensorly_smp.likelihood.steps import CellSamples, expectation
 

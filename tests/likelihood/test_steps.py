@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from oracles import mixture_expectation
 from scipy import stats
 
-from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.one_hot import one_hot
+from tensorly_smp.codes.encoding import Codes, one_hot
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood import steps as module
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells

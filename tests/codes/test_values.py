@@ -1,4 +1,4 @@
-"""Weighted quantiles and counts are those of repeated values."""
+"""A part of samples stands for all; weights are copies; the nearest of a few values."""
 
 import numpy as np
 import pytest
@@ -6,16 +6,79 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tensorly_smp.codes.weighted_values import (
-    counted_values,
+from tensorly_smp.codes import values as sample_values
+from tensorly_smp.codes.values import (
     effective_size,
+    evenly_spaced,
     evenly_weighted,
     merge_equal_rows,
+    nearest,
     quantiles,
+    ranges,
+    representative,
+    subsample_evenly,
 )
 
 VALUES = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e6, 1e6))
 SHARES = [0.0, 0.005, 0.25, 0.5, 0.9, 1.0]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(sample_values, "MOST_ROWS", 10)
+
+
+@given(n=st.integers(0, 10_000_000), n_variables=st.integers(1, 100_000))
+def test_positions_are_distinct_in_order_and_even(n, n_variables):
+    rows = evenly_spaced(n, n_variables)
+    assert min(n, sample_values.LEAST_ROWS) <= len(rows) <= min(n, sample_values.MOST_ROWS)
+    assert len(rows) <= max(sample_values.LEAST_ROWS, sample_values.MOST_ENTRIES / n_variables)
+    if n:
+        gaps = np.diff(rows)
+        assert rows[0] == 0
+        assert rows[-1] < n
+        assert len(gaps) == 0 or (gaps.min() >= 1 and gaps.max() - gaps.min() <= 1)
+
+
+def test_few_samples_are_all_taken(few):
+    values, weights = np.arange(20.0).reshape(10, 2), np.ones(10)
+    assert representative(values, weights)[0] is values
+    assert representative(values, None) == (values, None)
+    assert subsample_evenly(values, None)[0] is values
+
+
+def test_extremes_are_among_the_representatives(few):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(1000, 3))
+    values[rng.random(values.shape) < 0.2] = np.nan
+    kept, weights = representative(values, None)
+    assert weights is None
+    assert len(kept) == 12
+    assert np.array_equal(ranges(kept), ranges(values))
+    assert np.array_equal(kept[:10], values[np.arange(10) * 100], equal_nan=True)
+
+
+def test_samples_of_no_weight_set_no_range_of_those_that_count(few):
+    values = np.arange(1000.0)[:, None] * [1.0, -1.0, 2.0]
+    sample_weight = np.zeros(1000)
+    sample_weight[100:200] = 3.0
+    kept, weights = representative(values, sample_weight)
+    assert np.array_equal(ranges(kept[weights > 0]), ranges(values[100:200]))
+    assert np.array_equal(ranges(kept), ranges(values))
+    assert weights[-4:-2].tolist() == [weights[:10].mean()] * 2
+    for found, expected in zip(subsample_evenly(values, sample_weight), (values[[100]], [3.0]), strict=True):
+        assert np.array_equal(found, expected)
+
+
+def test_unusable_weights_are_for_others_to_refuse(few):
+    values = np.zeros((1000, 3))
+    assert representative(values, np.ones(3))[0] is values
+
+
+def test_range_of_nothing_is_missing():
+    assert np.isnan(ranges(np.empty((0, 2)))).all()
+    found = ranges(np.array([[np.nan, 1.0], [np.nan, 3.0]]))
+    assert np.array_equal(found, [[np.nan, 1.0], [np.nan, 3.0]], equal_nan=True)
 
 
 @given(values=VALUES, data=st.data())
@@ -23,16 +86,11 @@ def test_integer_weights_are_repeated_values_to_the_last_bit(values, data):
     weights = data.draw(hnp.arrays(np.int64, len(values), elements=st.integers(1, 5)))
     repeated = np.repeat(values, weights)
     np.testing.assert_array_equal(quantiles(values, SHARES, weights.astype(float)), np.quantile(repeated, SHARES))
-    for found, expected in zip(
-        counted_values(values, weights.astype(float)), np.unique(repeated, return_counts=True), strict=True
-    ):
-        np.testing.assert_array_equal(found, expected)
 
 
 @given(values=VALUES)
 def test_without_weights_they_are_those_of_numpy(values):
     np.testing.assert_array_equal(quantiles(values, SHARES), np.quantile(values, SHARES))
-    np.testing.assert_array_equal(counted_values(values)[1], np.unique(values, return_counts=True)[1])
 
 
 @given(values=VALUES, data=st.data())
@@ -84,3 +142,18 @@ def test_counts_are_copies(counts):
 def test_weights_that_are_no_counts_are_worth_fewer_samples_where_they_are_uneven():
     assert effective_size(np.full(5, 0.1)) == effective_size(np.full(5, 1e-300)) == 5.0
     assert effective_size(np.array([1.5, 0.5, 1e-9])) == pytest.approx(1.6)
+
+
+@given(
+    st.lists(st.integers(-1000, 1000), min_size=1, max_size=20, unique=True),
+    st.lists(st.integers(-1100, 1100), min_size=1, max_size=20),
+)
+def test_nearest_value_is_that_of_a_loop(values, points):
+    values = np.sort(np.array(values, dtype=float))
+    for x, position in zip(points, nearest(values, np.array(points, dtype=float)), strict=True):
+        assert abs(values[position] - x) == min(abs(value - x) for value in values)
+
+
+def test_nearest_of_the_largest_numbers():
+    values = np.array([-1.7e308, 1.7e308])
+    assert nearest(values, np.array([-1e308, 1e308])).tolist() == [0, 1]

@@ -1,0 +1,273 @@
+"""Values of samples and their weights: a part of the samples in place of all, counts, quantiles, nearest values.
+
+Weights are numbers of copies: quantiles, counts and sizes are those of samples that are repeated as often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+#: Sums of weights closer than this, relatively, are equal but for rounding.
+ROUNDING = 1e-12
+#: Samples that choices before a fit are made from, if there are more: a share of them is off by 0.16 % at most (one
+#: standard error).
+MOST_ROWS = 100_000
+#: Of more variables than 500, only so many that they have this number of entries, or ten thousand: 0.5 % at most.
+MOST_ENTRIES = 50_000_000
+LEAST_ROWS = 10_000
+
+
+def evenly_spaced(n_samples: int, n_variables: int) -> np.ndarray:
+    """Positions of all samples, or of 100 000 evenly spaced ones; of many variables fewer.
+
+    By position, so that they are the same whatever chunks the samples come in.
+
+    Parameters
+    ----------
+    n_samples, n_variables : int
+
+    Returns
+    -------
+    ndarray of int (n_kept,)
+
+    Examples
+    --------
+    >>> from tensorly_smp.codes.values import evenly_spaced
+    >>> evenly_spaced(3, 10), evenly_spaced(250_000, 10)[:4], len(evenly_spaced(250_000, 1000))
+    (array([0, 1, 2]), array([0, 2, 5, 7]), 50000)
+    """
+    most = min(MOST_ROWS, max(LEAST_ROWS, MOST_ENTRIES // n_variables))
+    return at_most(n_samples, most)
+
+
+def at_most(n_samples: int, most: int) -> np.ndarray:
+    """Positions (n_kept,) of all samples, or of so many evenly spaced ones."""
+    return np.arange(n_samples) if n_samples <= most else np.arange(most) * n_samples // most
+
+
+def subsample_evenly(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Evenly spaced samples of positive weight, and their weights; all evenly spaced ones where there is none.
+
+    By position too, so that a sample is kept or not whatever its weight: a weighted mean of those kept is one of all.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+    sample_weight : ndarray (n_samples,) or None
+
+    Returns
+    -------
+    values : ndarray (n_kept, n_variables)
+    sample_weight : ndarray (n_kept,) or None
+        None also where no weight is positive.
+    """
+    rows = evenly_spaced(*values.shape)
+    if len(rows) == len(values):
+        return drop_zero_weight(values, sample_weight)
+    return drop_zero_weight(values[rows], None if sample_weight is None else np.asarray(sample_weight)[rows])
+
+
+def drop_zero_weight(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Samples that count, and their weights; all of them, and no weights, where none does."""
+    if sample_weight is None:
+        return values, None
+    weights = np.asarray(sample_weight)
+    counted = weights > 0
+    if counted.all():
+        return values, weights
+    return (values[counted], weights[counted]) if counted.any() else (values, None)
+
+
+def ranges(values: np.ndarray) -> np.ndarray:
+    """Smallest and largest value of every variable, (2, n_variables); NaN where there is none.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+    """
+    found = np.full((2, values.shape[1]), np.nan)
+    if len(values):
+        # fmin and fmax pass over NaN, and say nothing where there is nothing else.
+        found[0] = np.fmin.reduce(values)
+        found[1] = np.fmax.reduce(values)
+    return found
+
+
+def representative(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Samples from which bins, cells and kinds of variables are chosen: all, or evenly spaced ones and the extremes.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+    sample_weight : ndarray (n_samples,) or None
+
+    Returns
+    -------
+    values : ndarray (n_kept, n_variables)
+    sample_weight : ndarray (n_kept,) or None
+    """
+    rows = evenly_spaced(*values.shape)
+    if len(rows) == len(values) or (sample_weight is not None and np.shape(sample_weight) != (len(values),)):
+        return values, sample_weight
+    if sample_weight is None:
+        return with_extremes(values[rows], None, ranges(values), ranges(values[:0]))
+    weights = np.asarray(sample_weight)
+    return with_extremes(values[rows], weights[rows], ranges(values[weights > 0]), ranges(values))
+
+
+def with_extremes(
+    values: np.ndarray, sample_weight: np.ndarray | None, counted: np.ndarray, every: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Samples, and below them the ends of the ranges of all that they stand for.
+
+    Parameters
+    ----------
+    values : ndarray (n_kept, n_variables)
+    sample_weight : ndarray (n_kept,) or None
+    counted : ndarray (2, n_variables)
+        Ranges of the samples of positive weight; they get the mean weight.
+    every : ndarray (2, n_variables)
+        Ranges of all samples; with weights, they get none.
+
+    Returns
+    -------
+    values : ndarray
+    sample_weight : ndarray or None
+    """
+    if sample_weight is None:
+        return np.concatenate([values, counted]), None
+    mean = sample_weight.mean() if (sample_weight > 0).any() else 1.0
+    return np.concatenate([values, counted, every]), np.concatenate([sample_weight, [mean, mean, 0.0, 0.0]])
+
+
+def merge_equal_rows(values: np.ndarray, sample_weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Equal samples become one of their added weight, so that counted patterns and repeated rows are the same samples.
+
+    Those that are left are in the order in which they first come.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n_variables)
+        NaN = missing.
+    sample_weight : ndarray (n_samples,) or None
+
+    Returns
+    -------
+    values : ndarray (n_different, n_variables)
+    sample_weight : ndarray (n_different,) or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorly_smp.codes.values import merge_equal_rows
+    >>> values, counts = merge_equal_rows(np.array([[2.0, np.nan], [1.0, 5.0], [2.0, np.nan]]), None)
+    >>> values.tolist(), counts.tolist()
+    ([[2.0, nan], [1.0, 5.0]], [2.0, 1.0])
+    """
+    if any(len(np.unique(column)) == len(column) for column in values.T):
+        return values, sample_weight  # a glance tells most continuous ones
+    order = np.lexsort(values.T[::-1])
+    ordered = values[order]
+    is_equal = (ordered[1:] == ordered[:-1]) | (np.isnan(ordered[1:]) & np.isnan(ordered[:-1]))
+    starts = np.flatnonzero(np.concatenate([[True], ~is_equal.all(axis=1)]))
+    if len(starts) == len(values):
+        return values, sample_weight
+    weights = np.ones(len(values)) if sample_weight is None else sample_weight[order]
+    first = order[starts]  # the sort is stable
+    come = np.argsort(first)
+    return values[first[come]], np.add.reduceat(weights, starts)[come]
+
+
+def effective_size(weights: np.ndarray) -> float:
+    """Number of samples that weights stand for: the sum of integers, which are counts, else (sum w)^2 / sum w^2.
+
+    Parameters
+    ----------
+    weights : ndarray (n_samples,)
+        Non-negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorly_smp.codes.values import effective_size
+    >>> effective_size(np.array([3.0, 1.0, 0.0])), effective_size(np.array([1.5, 0.5, 0.0]))
+    (4.0, 1.6)
+    """
+    if np.array_equal(weights, np.floor(weights)):
+        return float(weights.sum())
+    shares = weights / weights.max()  # so that no sum overflows
+    return float(shares.sum() ** 2 / (shares @ shares))
+
+
+def evenly_weighted(weights: np.ndarray, n_kept: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions evenly spaced in cumulated weight, and how many of the `n_kept` fall on each."""
+    above = np.cumsum(weights)
+    places = np.searchsorted(above, (np.arange(n_kept) + 0.5) * above[-1] / n_kept, side="right")
+    return np.unique(np.minimum(places, len(above) - 1), return_counts=True)
+
+
+def quantiles(values: np.ndarray, shares: Sequence[float], weights: np.ndarray | None = None) -> np.ndarray:
+    """Quantiles, by linear interpolation, as of :func:`numpy.quantile`.
+
+    Parameters
+    ----------
+    values : ndarray (n_values,)
+        At least one; none missing.
+    shares : sequence of float
+        From 0 to 1.
+    weights : ndarray (n_values,), optional
+        Positive; by default one each. Of integers the quantiles are, to the last bit, those of the repeated values.
+        Weights below one on average are taken for shares of as many samples as there are values.
+
+    Returns
+    -------
+    ndarray (n_shares,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorly_smp.codes.values import quantiles
+    >>> values = np.array([1.0, 2.0, 10.0])
+    >>> quantiles(values, [0.5], np.array([3.0, 1.0, 2.0])), np.quantile([1, 1, 1, 2, 10, 10], [0.5])
+    (array([1.5]), array([1.5]))
+    """
+    if weights is None:
+        return np.asarray(np.quantile(values, shares))
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    reached = np.cumsum(weights[order])
+    if reached[-1] < len(values):
+        reached = reached / reached[-1] * len(values)
+    positions = np.asarray(shares) * (reached[-1] - 1.0)  # among the repeated values, counted from 0
+    below = np.floor(positions)
+    reached *= 1.0 - ROUNDING
+    ends = [np.searchsorted(reached, place, side="right").clip(max=len(ordered) - 1) for place in (below, below + 1.0)]
+    # Between two values NumPy interpolates as it does between any.
+    pairs = zip(ordered[ends[0]], ordered[ends[1]], positions - below, strict=True)
+    return np.array([np.quantile([low, high], share) for low, high, share in pairs])
+
+
+def nearest(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Position (...) of the value that is nearest to every point.
+
+    Parameters
+    ----------
+    values : ndarray (n_values,)
+        In increasing order.
+    x : ndarray (...)
+
+    Examples
+    --------
+    >>> nearest(np.array([0.0, 1.0, 10.0]), np.array([-3.0, 0.9, 7.0]))
+    array([0, 1, 2])
+    """
+    return np.searchsorted(middles(values), x, side="right")
+
+
+def middles(values: np.ndarray) -> np.ndarray:
+    """Midpoints (n_values - 1,) of neighboring values."""
+    return 0.5 * values[:-1] + 0.5 * values[1:]  # halves, since the largest floats have no sum
