@@ -42,158 +42,6 @@ EXACT_TOL = 1e-8
 SAMPLED_TOL = 1e-4
 
 
-def coarse_sizes(data: Marginals | Codes, n_bins: int, weights: np.ndarray | None = None) -> tuple[int, ...]:
-    """Bins per variable that :func:`gevd_start` decomposes with this ``n_bins``; weights are those of codes."""
-    return tuple(int(coarse_bins(share, n_bins).max()) + 1 for share in univariate_marginals(data, weights))
-
-
-def coarse_bins(share: np.ndarray, n_bins: int) -> np.ndarray:
-    """Merged bin of every bin: consecutive bins, about equally many samples each; empty bins join a neighbor."""
-    target = min(n_bins, int(np.count_nonzero(share)))
-    # Bins that hold more than an equal part count as one part, so that the others share what they leave.
-    descending = np.sort(share)[::-1]
-    rest = np.cumsum(descending[::-1])[::-1]
-    for k in range(target):
-        part = rest[k] / (target - k)
-        if descending[k] <= part:
-            break
-    held = np.minimum(share, part)
-    group = np.minimum(((np.cumsum(held) - held / 2) / part).astype(int), target - 1)
-    # Numbers without gaps: a part may hold the middle of no bin.
-    group = np.unique(group, return_inverse=True)[1]
-    if target == 1:  # a constant; there are no variables of one bin
-        group[-1] = 1
-    return group
-
-
-def sum_groups(values: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Sums over the bins of every merged bin."""
-    return np.bincount(group, values, minlength=int(group.max()) + 1)
-
-
-def refine(column: np.ndarray, share: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Merged bins back to bins, in proportion to the overall histogram."""
-    total = sum_groups(share, group)
-    within = share / np.where(total == 0, 1.0, total)[group] + 1e-6  # not zero where by chance no sample fell
-    within /= sum_groups(within, group)[group]
-    return column[group] * within[:, None]
-
-
-def coarsen(data: Marginals | Codes, groups: list[np.ndarray]) -> Marginals | Codes:
-    """The data at merged bins; ``groups`` has the merged bin of every bin of each variable."""
-    sizes = [int(group.max()) + 1 for group in groups]
-    binning = Binning.from_n_bins(sizes, data.binning.variables)
-    if isinstance(data, Codes):
-        values = np.stack([np.append(g, -1)[c] for g, c in zip(groups, data.values.T, strict=True)], axis=1)
-        return Codes(values, binning)
-    # Merged bins are runs of bins, which begin here.
-    firsts = [np.searchsorted(group, np.arange(size)) for size, group in zip(sizes, groups, strict=True)]
-    merged = []
-    for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
-        for axis, n in enumerate(triple):
-            count = np.add.reduceat(count, firsts[n], axis=axis)
-        merged.append(count)
-    return replace(data, counts=tuple(merged), binning=binning)
-
-
-class PairBlock(NamedTuple):
-    """The pair block, each cell divided by the root of its probability, compressed, and the slices that are left.
-
-    Attributes
-    ----------
-    left, right : ndarray (n_rows, rank), (n_columns, rank)
-        Leading singular vectors.
-    singular_values : ndarray (n_values,)
-    slices : ndarray (n_slices, rank, rank)
-        One per bin of the third mode.
-    left_scale, right_scale : ndarray (n_rows,), (n_columns,)
-        Reciprocal roots of the probabilities.
-    """
-
-    left: np.ndarray
-    right: np.ndarray
-    singular_values: np.ndarray
-    slices: np.ndarray
-    left_scale: np.ndarray
-    right_scale: np.ndarray
-
-
-def compress_marginals(marginals: Marginals, partition: Partition, rank: int) -> PairBlock:
-    """Pair block and slices from histograms."""
-    tensor = stack_blocks(marginals, partition)
-    first_bins = marginals.n_bins[partition.third[0]]
-    pair = tensor[:, :, :first_bins].sum(axis=2)
-    left_scale = _cell_scale(pair.sum(axis=1) / len(partition.second))
-    right_scale = _cell_scale(pair.sum(axis=0) / len(partition.first))
-    left, values, right = np.linalg.svd(left_scale[:, None] * pair * right_scale, full_matrices=False)
-    left = left[:, :rank]
-    right = right[:rank].T
-    # i j cells of the first two modes, k third mode, a b compressed
-    slices = np.einsum(
-        "ijk,ia,jb->kab", tensor, left_scale[:, None] * left, right_scale[:, None] * right, optimize=True
-    )
-    return PairBlock(left, right, values, slices, left_scale, right_scale)
-
-
-def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.ndarray | None = None) -> PairBlock:
-    """Pair block and slices from codes, without forming either tensor or pair block when they are large.
-
-    Weights (n_samples,) say how often a sample counts; by default once.
-    """
-    n_samples = codes.n_samples if weights is None else float(weights.sum())
-    observed = (codes.values >= 0).mean(axis=0) if weights is None else weights @ (codes.values >= 0) / n_samples
-    scaled: list[Any] = []
-    scales: list[np.ndarray] = []
-    for group in partition.sets[:2]:
-        chosen = list(group)
-        sizes = [codes.n_bins[n] for n in chosen]
-        # Sparse (n_samples, stacked bins); missing entries are zero, and observed ones weighted up for them.
-        hot = indicator_matrix(codes.values[:, chosen], sizes)
-        hot = hot @ scipy.sparse.diags_array(np.repeat(1.0 / observed[chosen], sizes))
-        sums = np.asarray(hot.sum(axis=0) if weights is None else weights @ hot).ravel()
-        scales.append(_cell_scale(sums / n_samples))
-        scaled.append(hot @ scipy.sparse.diags_array(scales[-1]))
-    first, second = scaled
-    if weights is not None:  # all that follows is sums over samples of one times the other
-        second = scipy.sparse.diags_array(weights) @ second
-    shape = (first.shape[1], second.shape[1])
-    n_values = min(rank + 3, min(shape) - 1)  # the iterative method cannot find them all
-    if max(shape) <= DENSE_PAIR or n_values < rank:
-        left, values, right = np.linalg.svd((first.T @ second).toarray() / n_samples, full_matrices=False)
-    else:
-        operator = LinearOperator(
-            shape,
-            matvec=lambda v: first.T @ (second @ v) / n_samples,
-            rmatvec=lambda v: second.T @ (first @ v) / n_samples,
-            matmat=lambda v: first.T @ (second @ v) / n_samples,
-            dtype=float,
-        )
-        start = np.random.default_rng(0).standard_normal(min(shape))
-        # The noise of the samples is far above this tolerance; to rounding would take twice as long.
-        left, values, right = svds(operator, k=n_values, v0=start, tol=1e-2)
-        order = np.argsort(-values)
-        left = left[:, order]
-        values = values[order]
-        right = right[order]
-    left = left[:, :rank]
-    right = right[:rank].T
-    first_scores = first @ left
-    second_scores = second @ right
-    slices = []
-    n_bins = codes.n_bins
-    for n in partition.third:
-        column = codes.values[:, n]
-        for i in range(n_bins[n]):
-            chosen = column == i
-            slices.append(first_scores[chosen].T @ second_scores[chosen] / (n_samples * observed[n]))
-    return PairBlock(left, right, values, np.stack(slices), *scales)
-
-
-def _cell_scale(probability: np.ndarray) -> np.ndarray:
-    """Reciprocal root of every cell's probability; 1 for cells that are empty."""
-    return 1.0 / np.sqrt(np.where(probability > 0, probability, 1.0))
-
-
 @dataclass(frozen=True, repr=False, eq=False)
 class GevdStart(MixtureFactors):
     """MixtureFactors found by algebra, with what they rest on.
@@ -446,3 +294,155 @@ def _split(
     if not weights.sum() > 0:
         weights = np.ones_like(weights)
     return weights / weights.sum(), [columns[n] for n in range(len(n_bins))]
+
+
+def coarse_sizes(data: Marginals | Codes, n_bins: int, weights: np.ndarray | None = None) -> tuple[int, ...]:
+    """Bins per variable that :func:`gevd_start` decomposes with this ``n_bins``; weights are those of codes."""
+    return tuple(int(coarse_bins(share, n_bins).max()) + 1 for share in univariate_marginals(data, weights))
+
+
+def coarse_bins(share: np.ndarray, n_bins: int) -> np.ndarray:
+    """Merged bin of every bin: consecutive bins, about equally many samples each; empty bins join a neighbor."""
+    target = min(n_bins, int(np.count_nonzero(share)))
+    # Bins that hold more than an equal part count as one part, so that the others share what they leave.
+    descending = np.sort(share)[::-1]
+    rest = np.cumsum(descending[::-1])[::-1]
+    for k in range(target):
+        part = rest[k] / (target - k)
+        if descending[k] <= part:
+            break
+    held = np.minimum(share, part)
+    group = np.minimum(((np.cumsum(held) - held / 2) / part).astype(int), target - 1)
+    # Numbers without gaps: a part may hold the middle of no bin.
+    group = np.unique(group, return_inverse=True)[1]
+    if target == 1:  # a constant; there are no variables of one bin
+        group[-1] = 1
+    return group
+
+
+def sum_groups(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Sums over the bins of every merged bin."""
+    return np.bincount(group, values, minlength=int(group.max()) + 1)
+
+
+def refine(column: np.ndarray, share: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Merged bins back to bins, in proportion to the overall histogram."""
+    total = sum_groups(share, group)
+    within = share / np.where(total == 0, 1.0, total)[group] + 1e-6  # not zero where by chance no sample fell
+    within /= sum_groups(within, group)[group]
+    return column[group] * within[:, None]
+
+
+def coarsen(data: Marginals | Codes, groups: list[np.ndarray]) -> Marginals | Codes:
+    """The data at merged bins; ``groups`` has the merged bin of every bin of each variable."""
+    sizes = [int(group.max()) + 1 for group in groups]
+    binning = Binning.from_n_bins(sizes, data.binning.variables)
+    if isinstance(data, Codes):
+        values = np.stack([np.append(g, -1)[c] for g, c in zip(groups, data.values.T, strict=True)], axis=1)
+        return Codes(values, binning)
+    # Merged bins are runs of bins, which begin here.
+    firsts = [np.searchsorted(group, np.arange(size)) for size, group in zip(sizes, groups, strict=True)]
+    merged = []
+    for triple, count in zip(data.triples.tolist(), data.counts, strict=True):
+        for axis, n in enumerate(triple):
+            count = np.add.reduceat(count, firsts[n], axis=axis)
+        merged.append(count)
+    return replace(data, counts=tuple(merged), binning=binning)
+
+
+class PairBlock(NamedTuple):
+    """The pair block, each cell divided by the root of its probability, compressed, and the slices that are left.
+
+    Attributes
+    ----------
+    left, right : ndarray (n_rows, rank), (n_columns, rank)
+        Leading singular vectors.
+    singular_values : ndarray (n_values,)
+    slices : ndarray (n_slices, rank, rank)
+        One per bin of the third mode.
+    left_scale, right_scale : ndarray (n_rows,), (n_columns,)
+        Reciprocal roots of the probabilities.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    singular_values: np.ndarray
+    slices: np.ndarray
+    left_scale: np.ndarray
+    right_scale: np.ndarray
+
+
+def compress_marginals(marginals: Marginals, partition: Partition, rank: int) -> PairBlock:
+    """Pair block and slices from histograms."""
+    tensor = stack_blocks(marginals, partition)
+    first_bins = marginals.n_bins[partition.third[0]]
+    pair = tensor[:, :, :first_bins].sum(axis=2)
+    left_scale = _cell_scale(pair.sum(axis=1) / len(partition.second))
+    right_scale = _cell_scale(pair.sum(axis=0) / len(partition.first))
+    left, values, right = np.linalg.svd(left_scale[:, None] * pair * right_scale, full_matrices=False)
+    left = left[:, :rank]
+    right = right[:rank].T
+    # i j cells of the first two modes, k third mode, a b compressed
+    slices = np.einsum(
+        "ijk,ia,jb->kab", tensor, left_scale[:, None] * left, right_scale[:, None] * right, optimize=True
+    )
+    return PairBlock(left, right, values, slices, left_scale, right_scale)
+
+
+def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.ndarray | None = None) -> PairBlock:
+    """Pair block and slices from codes, without forming either tensor or pair block when they are large.
+
+    Weights (n_samples,) say how often a sample counts; by default once.
+    """
+    n_samples = codes.n_samples if weights is None else float(weights.sum())
+    observed = (codes.values >= 0).mean(axis=0) if weights is None else weights @ (codes.values >= 0) / n_samples
+    scaled: list[Any] = []
+    scales: list[np.ndarray] = []
+    for group in partition.sets[:2]:
+        chosen = list(group)
+        sizes = [codes.n_bins[n] for n in chosen]
+        # Sparse (n_samples, stacked bins); missing entries are zero, and observed ones weighted up for them.
+        hot = indicator_matrix(codes.values[:, chosen], sizes)
+        hot = hot @ scipy.sparse.diags_array(np.repeat(1.0 / observed[chosen], sizes))
+        sums = np.asarray(hot.sum(axis=0) if weights is None else weights @ hot).ravel()
+        scales.append(_cell_scale(sums / n_samples))
+        scaled.append(hot @ scipy.sparse.diags_array(scales[-1]))
+    first, second = scaled
+    if weights is not None:  # all that follows is sums over samples of one times the other
+        second = scipy.sparse.diags_array(weights) @ second
+    shape = (first.shape[1], second.shape[1])
+    n_values = min(rank + 3, min(shape) - 1)  # the iterative method cannot find them all
+    if max(shape) <= DENSE_PAIR or n_values < rank:
+        left, values, right = np.linalg.svd((first.T @ second).toarray() / n_samples, full_matrices=False)
+    else:
+        operator = LinearOperator(
+            shape,
+            matvec=lambda v: first.T @ (second @ v) / n_samples,
+            rmatvec=lambda v: second.T @ (first @ v) / n_samples,
+            matmat=lambda v: first.T @ (second @ v) / n_samples,
+            dtype=float,
+        )
+        start = np.random.default_rng(0).standard_normal(min(shape))
+        # The noise of the samples is far above this tolerance; to rounding would take twice as long.
+        left, values, right = svds(operator, k=n_values, v0=start, tol=1e-2)
+        order = np.argsort(-values)
+        left = left[:, order]
+        values = values[order]
+        right = right[order]
+    left = left[:, :rank]
+    right = right[:rank].T
+    first_scores = first @ left
+    second_scores = second @ right
+    slices = []
+    n_bins = codes.n_bins
+    for n in partition.third:
+        column = codes.values[:, n]
+        for i in range(n_bins[n]):
+            chosen = column == i
+            slices.append(first_scores[chosen].T @ second_scores[chosen] / (n_samples * observed[n]))
+    return PairBlock(left, right, values, np.stack(slices), *scales)
+
+
+def _cell_scale(probability: np.ndarray) -> np.ndarray:
+    """Reciprocal root of every cell's probability; 1 for cells that are empty."""
+    return 1.0 / np.sqrt(np.where(probability > 0, probability, 1.0))
