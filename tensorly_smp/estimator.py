@@ -43,11 +43,10 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.coupled_stage import Decomposition
-from tensorly_smp.fitting.discretization import Discretization
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.results import rivals_warning, with_patterns, with_value_labels
 from tensorly_smp.fitting.stages import Refinement
-from tensorly_smp.fitting.variables import Variables, repeated_value_warning
+from tensorly_smp.fitting.variables import Variables, choose_bins, repeated_value_warning
 from tensorly_smp.identifiability.problem import KnownName
 from tensorly_smp.identifiability.report import identifiability_issues
 from tensorly_smp.likelihood.comparison import Candidate
@@ -371,13 +370,14 @@ class SmoothProductMixture(FittedMixture):
         """Bins of the samples, with warnings about those that suit no start or no density."""
         subsample = data.subsample
         weights = data.subsample_weights
-        discretization = Discretization(self.n_bins, self.binning)
-        if self.refine == "smooth":
-            binning = discretization.bins_of_starts(subsample, weights, variables, must_be_uniform=density == "sinc")
-            if repeated := repeated_value_warning(subsample, variables.discrete, weights):
-                warn(repeated)
-        else:
-            binning = discretization.bins(subsample, weights, variables)
+        is_start = self.refine == "smooth"
+        binning = choose_bins(
+            *(subsample, weights, variables, self.n_bins, self.binning),
+            is_start=is_start,
+            must_be_uniform=density == "sinc",
+        )
+        if is_start and (repeated := repeated_value_warning(subsample, variables.discrete, weights)):
+            warn(repeated)
         if density == "sinc":
             try:
                 binning.require_uniform()
@@ -442,8 +442,7 @@ class SmoothProductMixture(FittedMixture):
             self._check_width(X, before.binning.variables)
         names = known.variables if isinstance(known, Binning) else None
         data = read_training_data(X, sample_weight, names, self.sample_dim, NO_LABELS)
-        discretization = Discretization(self.n_bins, known)
-        binning = discretization.bins(data.subsample, data.subsample_weights)
+        binning = choose_bins(data.subsample, data.subsample_weights, None, self.n_bins, known)
         density = self._density_name()
         if density == "sinc":
             binning.require_uniform()

@@ -4,7 +4,7 @@
 
 1. `fit_samples.ReadSamples`, or `chunked.training_data.ReadChunks`: numbers and weights, a subsample if they are many;
 2. `variables.Variables`: bounds, and which variables are discrete;
-3. `discretization.Discretization`: bins, in which ``ReadSamples.encode`` puts the samples;
+3. `variables.choose_bins`: bins, in which ``ReadSamples.encode`` puts the samples;
 4. `stages.Refinement.result`: the Dataset, by way of `starts` (candidates, of a search or of the coupled decomposition
    in `coupled_stage`) and, with ``refine="smooth"``, of `candidates` (smoothed EM from the candidates, and which one
    wins); rivals of the winner are those of ``likelihood.comparison.find_rivals``;

@@ -1,17 +1,25 @@
-"""Knowledge of each variable before anything is fitted: its bounds, and whether it is discrete."""
+"""Knowledge of each variable before anything is fitted: its bounds, whether it is discrete, and its bins."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import is_among
+from tensorly_smp._support.checks import is_among, warn
 from tensorly_smp._support.representations import joined, shown
-from tensorly_smp.codes.binning import Binning
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RepeatedValueWarning
+from tensorly_smp.codes.binning import Binning, binning_of_values
+from tensorly_smp.codes.edges import are_crowded, quantile_edges, stretched_range
+from tensorly_smp.codes.values import drop_zero_weight
+from tensorly_smp.exceptions import (
+    InvalidInputError,
+    InvalidTypeError,
+    MergedBinsWarning,
+    OutlierWarning,
+    RepeatedValueWarning,
+)
 from tensorly_smp.likelihood.observed import Support, are_few, atoms, discrete_variables
 from tensorly_smp.likelihood.observed import distinct_values as distinct
 from tensorly_smp.samples.labels import list_names
@@ -160,3 +168,57 @@ def _checked_bounds(name: Any, pair: Any, values: np.ndarray) -> Support:
             "expected bounds that contain them."
         )
     return low, high
+
+
+def choose_bins(
+    samples: Samples,
+    sample_weight: Any,
+    variables: Variables | None,
+    n_bins: int | Sequence[int] | Mapping[Any, int],
+    binning: str | Binning,
+    *,
+    is_start: bool = False,
+    must_be_uniform: bool = False,
+) -> Binning:
+    """Bins of all variables, in the order of the samples; values of discrete ones, where these are known.
+
+    Parameters
+    ----------
+    samples : Samples
+    sample_weight : ndarray (n_samples,) or None
+    variables : Variables, optional
+    n_bins, binning
+        As of the estimator.
+    is_start : bool
+        Whether a refinement starts on them. It has cells of its own, which reach to far values. Bins of a start need
+        not: with far values, uniform bins span the central ones only, and where nearly all values would share a few
+        bins even so, bins are quantiles.
+    must_be_uniform : bool
+        Whether they stay uniform even so, because densities are made of them.
+    """
+    names = binning.variables if isinstance(binning, Binning) else samples.variables
+    discrete = {names[n]: each for n, each in variables.values.items()} if variables else {}
+    if isinstance(binning, Binning):
+        return binning if variables is None else replace(binning, values=discrete)
+    used, weights = drop_zero_weight(samples.values, sample_weight)
+    ranges = None
+    if is_start and binning == "uniform":
+        central = {name: stretched_range(used[:, n], weights) for n, name in enumerate(samples.variables)}
+        ranges = {name: pair for name, pair in central.items() if pair is not None and name not in discrete}
+    chosen, caught = binning_of_values(used, samples.variables, n_bins, binning, ranges, None, weights, discrete)
+    for each in caught:
+        # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
+        if not is_start or not isinstance(each, OutlierWarning | MergedBinsWarning):
+            warn(each)
+    if not is_start or must_be_uniform or binning != "uniform":
+        return chosen
+    edges = list(chosen.edges)
+    for n, name in enumerate(samples.variables):
+        if name not in discrete and are_crowded(used[:, n], edges[n], weights):
+            present = ~np.isnan(used[:, n])
+            observed = used[present, n]
+            ends = float(observed.min()), float(observed.max())
+            own_weights = None if weights is None else weights[present]
+            edges[n] = quantile_edges(observed, *ends, len(edges[n]) - 1, own_weights)
+            chosen = replace(chosen, edges=tuple(edges), strategy="given")
+    return chosen

@@ -456,12 +456,12 @@ def refine_em(
         samples_in_bins(codes, weights, smoothing),
         factors,
         codes.binning,
-        mixing=mixing,
-        n_iter_max=n_iter_max,
-        tol=tol,
-        extrapolate=extrapolate,
+        mixing=checked_number(mixing, "mixing", 1.0),
+        n_iter_max=checked_integer(n_iter_max, "n_iter_max", 0),
+        tol=checked_tolerance(tol),
+        extrapolate=checked_flag(extrapolate, "extrapolate"),
         callback=callback,
-        verbose=verbose,
+        verbose=checked_verbose(verbose),
     )
 
 
@@ -518,11 +518,6 @@ def refine_on_bins(
     -------
     LikelihoodSolution
     """
-    verbose = checked_verbose(verbose)
-    n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
-    tol = checked_tolerance(tol)
-    mixing = checked_number(mixing, "mixing", 1.0)
-    extrapolate = checked_flag(extrapolate, "extrapolate")
     start = factors.to_numpy().smooth(mixing, mixing)
     total = samples.total_weight
     log_likelihoods: list[float] = []

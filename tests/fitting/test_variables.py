@@ -6,8 +6,7 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import ConstantVariableWarning, InvalidInputError, InvalidTypeError, OutlierWarning
-from tensorly_smp.fitting.discretization import Discretization
-from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.fitting.variables import Variables, choose_bins
 from tensorly_smp.likelihood.steps import CellSamples
 from tensorly_smp.samples.reading import read_samples
 
@@ -18,7 +17,7 @@ NORMAL = RNG.normal(size=(400, 3))
 def bins_of_starts(X, n_bins=15, binning="uniform", support=None, discrete=None, sample_weight=None):
     samples = read_samples(X)
     variables = Variables.of(samples, support, discrete, sample_weight, binning=binning)
-    return Discretization(n_bins, binning).bins_of_starts(samples, sample_weight, variables)
+    return choose_bins(samples, sample_weight, variables, n_bins, binning, is_start=True)
 
 
 # ---- bins ----
