@@ -20,7 +20,7 @@ STAMP := $(VENV)/.installed-$(firstword $(shell pwd | cksum))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test fuzz test-lowest test-minimal test-backends install-backends lint format bench bench-all bench-speed bench-paper bench-real bench-reach docs clean distclean
+.PHONY: help install demo test fuzz test-lowest test-minimal test-backends install-backends lint format bench bench-all bench-paper bench-real bench-reach docs clean distclean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -68,9 +68,6 @@ bench-all: $(STAMP)-bench  ## every other benchmarks/bench_*.py, and the time to
 	    echo "== $$script"; $(PY) "$$script"; \
 	done
 
-bench-speed: $(STAMP)-bench  ## the hot paths one by one, with pytest-benchmark: a minute
-	@OMP_NUM_THREADS=1 $(PY) -m pytest benchmarks/test_speed.py $(BENCH_ARGS)
-
 bench-paper: $(STAMP)-bench  ## the paper's experiments beside other methods: hours; goes on where it was stopped
 	@$(PY) benchmarks/paper.py $(BENCH_ARGS)
 
@@ -85,7 +82,7 @@ docs: $(STAMP)-docs  ## build the documentation into docs/_build/html and check 
 	@$(PY) tools/check_site.py docs/_build/html
 
 clean:  ## remove what was built, keep the environment
-	rm -rf build dist docs/_build docs/api docs/gallery docs/sg_execution_times.rst output .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
+	rm -rf build dist docs/_build docs/api docs/gallery docs/sg_execution_times.rst output .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find . -path "./$(VENV)" -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 distclean: clean  ## remove the environment too

@@ -1,26 +1,29 @@
 """One table of times, ratios and peak memory; all that a ratio compares is measured in the same run.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_table.py [--repeats 3] [--parts stages,whole,paper,limits,growth]
+    OMP_NUM_THREADS=1 python benchmarks/bench_table.py [--repeats 3] [--parts stages whole shapes paper ...]
 
 Seconds of the processor, medians of the repeats (taken in turn, so that a busy minute hits both sides of a ratio).
 
 stages  The default fit of 10 variables, 10 components and 10 000 samples, stage by stage, as shares of the whole.
 whole   The same beside scikit-learn's GaussianMixture(covariance_type="diag", n_init=5); aim: ratio 1.
+shapes  Default fits of 1000 to 100 000 samples, five and ten components, beside the same, one mixture a repeat, and the
+        geometric mean of the ratios; of digits, and of more variables than samples.
 paper   The coupled CPD alone as the paper has it: 10 variables, 15 bins, 5 components, 5000 samples, relative tolerance
         1e-5, one random start, counting included; aim: 0.2 s with 24 of the triples, 1 s with all 120.
+solver  The coupled CPD of 10 components and 10 000 samples, all triples, tolerance 1e-6, one mixture a repeat: default
+        solvers from algebraic and random starts, 200 sweeps not extrapolated, ten of the paper's ("mirror").
 limits  A sweep over all triples in the implicit form, and a pass of EM, beside a copy of the bytes that it has to go
         through: e1 and e2 once per variable; the indicator matrix and the posteriors. Aim: three times the copy with
-        the extra `fast`.
+        the extra `fast`. Counting all triples, beside a copy of the histograms.
 growth  Exponents of time and of peak memory in numbers of samples, variables, components and bins, fitted to
         logarithms; seconds and memory are the largest. An exponent near 0: what takes most does not grow with it.
 
-Peak memory is what Python and NumPy have allocated at most while it ran (tracemalloc), beyond the arguments.
-About four minutes on a quiet core.
+Without --parts: stages, whole, paper, limits and growth. Peak memory is what Python and NumPy have allocated at most
+while it ran (tracemalloc), beyond the arguments. About four minutes on a quiet core.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 import tracemalloc
 import warnings
@@ -31,6 +34,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
+from common import KINDS, options_of, processor_time
+from sklearn.datasets import load_digits
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
@@ -46,8 +51,6 @@ from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search
 
 N_VARIABLES, RANK, N_SAMPLES, N_BINS = 10, 10, 10_000, 15
-KINDS = ("gaussian", "gmm", "gamma", "laplace")
-MISSING = "-"
 
 Work = Callable[[], Any]
 
@@ -62,25 +65,10 @@ class Line(NamedTuple):
     note: str = ""
 
     def __str__(self) -> str:
-        beside = MISSING if self.beside is None else f"{self.beside:.4f}"
-        ratio = MISSING if self.beside is None else f"{self.seconds / self.beside:.2f}"
-        memory = MISSING if self.memory is None else f"{self.memory / 1e6:.1f}"
+        beside = "-" if self.beside is None else f"{self.beside:.4f}"
+        ratio = "-" if self.beside is None else f"{self.seconds / self.beside:.2f}"
+        memory = "-" if self.memory is None else f"{self.memory / 1e6:.1f}"
         return f"{self.name:<58s} {self.seconds:9.4f} {beside:>9s} {ratio:>7s} {memory:>8s}  {self.note}".rstrip()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--parts", default=",".join(PARTS), help="which, and in which order")
-    parser.add_argument("--samples", type=int, default=N_SAMPLES, help="of the default fit")
-    options = parser.parse_args()
-    # Runs are cut short on purpose, and what a fit may warn of is not the subject.
-    warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)
-    print(f"{'':<58s} {'seconds':>9s} {'beside':>9s} {'ratio':>7s} {'peak MB':>8s}")
-    with threadpool_limits(1):
-        for part in options.parts.split(","):
-            for line in PARTS[part](options.repeats, options.samples):
-                print(line, flush=True)
 
 
 def processor_seconds(*works: Work, repeats: int) -> list[float]:
@@ -148,10 +136,10 @@ def whole(repeats: int, n_samples: int) -> Iterator[Line]:
         X = mixture_samples(kind, n_samples).X
         works: list[Work] = [
             partial(default_fit, X),
-            lambda X=X: GaussianMixture(RANK, covariance_type="diag", n_init=5, random_state=0).fit(X),
+            partial(diagonal(RANK).fit, X),
         ]
         if kernels.compiled(inf) is not None:
-            works.append(partial(compiled_always, partial(default_fit, X)))
+            works.append(kernels.used_from(0.0)(partial(default_fit, X)))
         ours, theirs, *fast = processor_seconds(*works, repeats=repeats)
         with threadpool_limits(1):
             yield Line(f"default fit, {kind}, beside scikit-learn", ours, theirs, peak_bytes(works[0]), "aim: 1")
@@ -160,12 +148,52 @@ def whole(repeats: int, n_samples: int) -> Iterator[Line]:
                 yield Line(f"default fit, {kind}, compiled kernels throughout", fast[0], theirs, peak_bytes(works[2]))
 
 
-def compiled_always(work: Work) -> Any:
-    with kernels.used_from(0.0):
-        return work()
+# ---- other shapes ----
 
 
-# ---- the paper's form ----
+def diagonal(rank: int) -> GaussianMixture:
+    return GaussianMixture(rank, covariance_type="diag", n_init=5, random_state=0)
+
+
+def shapes(repeats: int, n_samples: int) -> Iterator[Line]:
+    default_fit(mixture_samples("gmm", 300).X)  # compiled kernels are loaded before
+    for size in (n_samples // 10, n_samples, 10 * n_samples):
+        ratios = []
+        for rank in (5, 10):
+            for kind in KINDS:
+                X = [smp.datasets.make_smooth_mixture(kind, size, 10, rank, random_state=k).X for k in range(repeats)]
+                ours = median(processor_time(partial(default_fit, values, rank))[1] for values in X)
+                theirs = median(processor_time(partial(diagonal(rank).fit, values))[1] for values in X)
+                ratios.append(ours / theirs)
+                yield Line(f"default fit, {kind}, {rank} components, {size} samples", ours, theirs)
+        yield Line(f"geometric mean of the ratios, {size} samples", float(np.exp(np.mean(np.log(ratios)))))
+    digits = load_digits().images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
+    yield Line("default fit, digits 4 x 4, 10 components", processor_time(partial(default_fit, digits))[1])
+    for size, n_variables, rank in ((20, 1000, 2), (60, 1000, 3), (30, 200, 2), (5500, 40, 11), (10_000, 1000, 10)):
+        X = mixture_samples("gaussian", min(size, n_samples), n_variables, rank).X
+        seconds = processor_time(partial(default_fit, X, rank))[1]
+        yield Line(f"default fit, {len(X)} x {n_variables}, {rank} components", seconds)
+
+
+# ---- the coupled decomposition ----
+
+
+def solver(repeats: int, n_samples: int) -> Iterator[Line]:
+    plain = dict(init="random", options=smp.SolverOptions(extrapolate=False), n_iter_max=200)
+    of_paper = dict(init="random", options=smp.SolverOptions(solver="mirror"), n_iter_max=10)
+    ways: dict[str, dict[str, Any]] = {"": {}, ", random start": dict(init="random")}
+    ways |= {", not extrapolated": plain, ", mirror": of_paper}
+    for kind in KINDS:
+        X = [smp.datasets.make_smooth_mixture(kind, n_samples, 10, RANK, random_state=k).X for k in range(repeats)]
+        beside = median(processor_time(partial(diagonal(RANK).fit, values))[1] for values in X)
+        marginals = [smp.count_marginals(smp.encode_samples(v, smp.choose_binning(v, N_BINS))) for v in X]
+        for loss in ("kl", "frobenius"):
+            for name, options in ways.items():
+                fit = partial(smp.coupled_simplex_parafac, rank=RANK, loss=loss, random_state=0, **options)
+                runs = [processor_time(partial(fit, known)) for known in marginals]
+                n_sweeps = median(solution.trace.n_sweeps for solution, _ in runs)
+                note = f"{n_sweeps:g} sweeps, loss {median(solution.loss for solution, _ in runs):.4g}"
+                yield Line(f"{kind}, {loss}{name}", median(s for _, s in runs), beside, note=note)
 
 
 def paper(repeats: int, n_samples: int) -> Iterator[Line]:
@@ -197,6 +225,10 @@ def limits(repeats: int, n_samples: int) -> Iterator[Line]:
     yield from beside_copy(f"implicit sweep, {20 * N_VARIABLES} variables", sweep, moved, repeats)
     step, moved = em_pass(10 * n_samples)
     yield from beside_copy(f"pass of EM, {10 * n_samples} samples", step, moved, repeats)
+    codes = random_codes(10 * n_samples, N_VARIABLES, N_BINS)
+    counts = smp.count_marginals(codes).counts
+    count, copy = partial(smp.count_marginals, codes), partial(np.copy, np.stack(counts))
+    yield from beside_copy(f"count of all triples, {10 * n_samples} samples", count, copy, repeats)
 
 
 def beside_copy(name: str, work: Work, moved: Work, repeats: int) -> Iterator[Line]:
@@ -285,37 +317,40 @@ def exponents(found: dict[str, list[float]]) -> str:
     return " ".join(f"{axis}^{slope:.2f}" for axis, slope in slopes.items())
 
 
-def growing_fit(M: int, N: int, R: int, I: int) -> Work:
-    return partial(default_fit, mixture_samples("gmm", M, N, R).X, R, I)
-
-
 def growing_sweeps(M: int, N: int, R: int, I: int) -> Work:
     X = mixture_samples("gmm", M, N, R).X
     marginals = smp.count_marginals(smp.encode_samples(X, smp.choose_binning(X, n_bins=I)))
     return partial(smp.coupled_simplex_parafac, marginals, R, init="random", n_iter_max=5, tol=0.0, random_state=0)
 
 
-def growing_implicit(M: int, N: int, R: int, I: int) -> Work:
-    return implicit_sweep(M, N, R, I)[0]
-
-
-def growing_pass(M: int, N: int, R: int, I: int) -> Work:
-    return em_pass(M, N, R, I)[0]
-
-
 GROWING: dict[str, Callable[..., Work]] = {
     "five sweeps of the coupled CPD, KL": growing_sweeps,
-    "implicit sweep": growing_implicit,
-    "pass of EM": growing_pass,
-    "default fit": growing_fit,
+    "implicit sweep": lambda M, N, R, I: implicit_sweep(M, N, R, I)[0],
+    "pass of EM": lambda M, N, R, I: em_pass(M, N, R, I)[0],
+    "default fit": lambda M, N, R, I: partial(default_fit, mixture_samples("gmm", M, N, R).X, R, I),
 }
 PARTS: dict[str, Callable[[int, int], Iterator[Line]]] = {
     "stages": stages,
     "whole": whole,
+    "shapes": shapes,
     "paper": paper,
+    "solver": solver,
     "limits": limits,
     "growth": growth,
 }
+
+
+def main() -> None:
+    usual = ("stages", "whole", "paper", "limits", "growth")
+    options = options_of(__doc__, repeats=3, parts=usual, samples=N_SAMPLES)
+    # Runs are cut short on purpose, and what a fit may warn of is not the subject.
+    warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)
+    print(f"{'':<58s} {'seconds':>9s} {'beside':>9s} {'ratio':>7s} {'peak MB':>8s}")
+    with threadpool_limits(1):
+        for part in options.parts:
+            for line in PARTS[part](options.repeats, options.samples):
+                print(line, flush=True)
+
 
 if __name__ == "__main__":
     main()

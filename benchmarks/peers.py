@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax
+from scipy.stats import norm
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 
@@ -26,18 +27,10 @@ MIXTOOLS_SCRIPT = Path(__file__).with_name("mixtools_fit.R")
 MIXTOOLS_SECONDS = 1800
 
 
-class NotInstalledError(RuntimeError):
-    """R, or its package mixtools, is not there."""
-
-
 class ProductMixture:
-    """What mixtures of products share: subclasses give weights_ and the log-densities of one variable."""
+    """What mixtures of products share: subclasses give weights_ and conditional_logpdf (n_points, n_components)."""
 
     weights_: np.ndarray
-
-    def conditional_logpdf(self, x: np.ndarray, variable: int) -> np.ndarray:
-        """Log-densities (n_points, n_components) of one variable."""
-        raise NotImplementedError
 
     def log_joint(self, X: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -52,10 +45,6 @@ class ProductMixture:
     def predict(self, X: np.ndarray) -> np.ndarray:
         return self.log_joint(X).argmax(axis=1)
 
-    def marginal_logpdf(self, x: np.ndarray, variable: int) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return logsumexp(np.log(self.weights_) + self.conditional_logpdf(x, variable), axis=1)
-
 
 # ---- mixture of product Laplace distributions (the paper's "EM LMM") ----
 
@@ -63,14 +52,8 @@ class ProductMixture:
 class LaplaceMixture(ProductMixture):
     """Maximum likelihood by EM. Locations are weighted medians, scales weighted mean absolute deviations from them.
 
-    The best of `n_init` starts is kept: in turn the clusters of k-means, and those of randomly chosen samples.
-
-    Attributes
-    ----------
-    weights_ : ndarray (n_components,)
-    loc_, scale_ : ndarray (n_variables, n_components)
-    trace_ : list of float
-        Mean log-likelihood before every step, which never falls.
+    The best of `n_init` starts is kept: in turn the clusters of k-means, and those of randomly chosen samples. `trace_`
+    has the mean log-likelihood after every step, which never falls; loc_ and scale_ are (n_variables, n_components).
     """
 
     def __init__(
@@ -178,7 +161,7 @@ def has_mixtools() -> bool:
 def fit_mixtools(method: str, X: np.ndarray, n_components: int, seed: int) -> KernelMixture:
     """Fit npEM or npMSL with their defaults, in R."""
     if not has_mixtools():
-        raise NotInstalledError("not installed")
+        raise ModuleNotFoundError("R, or its package mixtools, is not installed.")
     with tempfile.TemporaryDirectory() as folder:
         np.savetxt(Path(folder, "samples.csv"), X, delimiter=",", fmt="%.17g")
         command = ["Rscript", os.fspath(MIXTOOLS_SCRIPT), method, str(n_components), str(seed), folder]
@@ -212,18 +195,16 @@ def fit_peer(method: str, X: np.ndarray, n_components: int, seed: int) -> Any:
 
 def marginal_logpdf(model: Any, x: np.ndarray, variable: int, n_variables: int) -> np.ndarray:
     """Log-density (n_points,) of one variable, of any of the models of the benchmarks."""
-    if isinstance(model, ProductMixture):
-        return model.marginal_logpdf(x, variable)
-    if isinstance(model, GaussianMixture):
-        variances = _variances(model, variable)
-        squares = (x[:, None] - model.means_[:, variable]) ** 2 / variances
-        return logsumexp(-0.5 * (squares + np.log(2.0 * np.pi * variances)), b=model.weights_, axis=1)
     if isinstance(model, smp.SmoothProductMixture):
         # Missing entries are integrated out: this goes the way of every other call of score_samples.
         others_missing = np.full((len(x), n_variables), np.nan)
         others_missing[:, variable] = x
         return model.score_samples(others_missing)
-    raise TypeError(f"{type(model).__name__} has no marginals here.")
+    if isinstance(model, GaussianMixture):
+        logs = norm.logpdf(x[:, None], model.means_[:, variable], _scales(model, variable))
+    else:
+        logs = model.conditional_logpdf(x, variable)
+    return logsumexp(logs, b=model.weights_, axis=1)
 
 
 def marginal_masses(model: Any, X: np.ndarray, n_points: int = 4001) -> np.ndarray:
@@ -235,21 +216,16 @@ def marginal_masses(model: Any, X: np.ndarray, n_points: int = 4001) -> np.ndarr
     t = np.linspace(-13.0, 13.0, n_points)
     masses = []
     for n, samples in enumerate(X.T):
-        centers, widths = np.transpose([(samples.mean(), samples.std()), *_centers_and_widths(model, n)])
-        x = np.unique(centers[:, None] + widths[:, None] * np.sinh(t))
+        centers, widths = [samples.mean()], [samples.std()]
+        if isinstance(model, LaplaceMixture):
+            centers, widths = np.r_[centers, model.loc_[n]], np.r_[widths, model.scale_[n]]
+        elif isinstance(model, GaussianMixture):
+            centers, widths = np.r_[centers, model.means_[:, n]], np.r_[widths, _scales(model, n)]
+        x = np.unique(np.array(centers)[:, None] + np.array(widths)[:, None] * np.sinh(t))
         masses.append(np.trapezoid(np.exp(marginal_logpdf(model, x, n, X.shape[1])), x))
     return np.array(masses)
 
 
-def _centers_and_widths(model: Any, variable: int) -> list[tuple[float, float]]:
-    """Of the components of parametric mixtures; nothing for other models."""
-    if isinstance(model, LaplaceMixture):
-        return list(zip(model.loc_[variable], model.scale_[variable], strict=True))
-    if isinstance(model, GaussianMixture):
-        return list(zip(model.means_[:, variable], np.sqrt(_variances(model, variable)), strict=True))
-    return []
-
-
-def _variances(model: GaussianMixture, variable: int) -> np.ndarray:
+def _scales(model: GaussianMixture, variable: int) -> np.ndarray:
     covariances = model.covariances_[:, variable]
-    return covariances if model.covariance_type == "diag" else covariances[:, variable]
+    return np.sqrt(covariances if model.covariance_type == "diag" else covariances[:, variable])

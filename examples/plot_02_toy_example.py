@@ -128,7 +128,7 @@ axes.spines[["top", "right"]].set_visible(False)
 # %%
 # The figure of the paper shows the series as it is printed, which is negative in places: it is no density then, and no
 # likelihood can be taken of it. What is drawn here is the clipped density, positive everywhere and of integral one.
-# That is why its error levels off, where that of the series falls on to rounding (``benchmarks/toy_sinc.py``):
+# That is why its error levels off, where that of the series falls on to rounding (``benchmarks/densities.py toy``):
 
 found = smp.reconstruct_density(
     truth.factors(bins_of_width(8.0)), clip_warning=np.inf

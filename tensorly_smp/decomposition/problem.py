@@ -36,8 +36,8 @@ from tensorly_smp.marginals.histograms import (
     read_tensors,
 )
 
-#: Nanoseconds of a sweep, see ``benchmarks/bench_implicit.py``. Counted: per column of an unfolding and component, and
-#: for each of its bins. Implicit: per entry and component, per Gram entry of a pattern, and per variable.
+#: Nanoseconds of a sweep, see ``benchmarks/many_variables.py forms``. Counted: per column of an unfolding and
+#: component, and for each of its bins. Implicit: per entry and component, per Gram entry of a pattern, per variable.
 COLUMN = 4.1
 COLUMN_BIN = 0.06
 ENTRY = 6.5

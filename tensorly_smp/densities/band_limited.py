@@ -21,7 +21,7 @@ POINTS_PER_BIN = 32
 MARGIN_POINTS = POINTS_PER_BIN // 2
 
 # No density falls below this share of the frequency polygon. Ringing digs holes of zero density beside a peak, and a
-# test point that falls in costs more than all else. KL(true || learned) by benchmarks/density_shares.py, the paper's
+# test point that falls in costs more than all else. KL(true || learned) by benchmarks/densities.py sinc, the paper's
 # cases Gaussian / GMM / Gamma / Laplace:
 #               1000 samples               5000 samples               50 000 samples
 #   0      0.571 0.553 0.788 0.888    0.153 0.144 0.455 0.715    0.026 0.046 0.590 1.271

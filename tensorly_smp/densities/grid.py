@@ -10,7 +10,7 @@ import numpy as np
 from tensorly_smp._support.representations import short_repr
 from tensorly_smp.densities.background import StudentBackground
 
-# Share of the background in every density. KL(true || learned) of sinc densities by benchmarks/density_shares.py, the
+# Share of the background in every density. KL(true || learned) of sinc densities by benchmarks/densities.py sinc, the
 # paper's cases Gaussian / GMM / Gamma / Laplace:
 #                1000 samples               5000 samples               50 000 samples
 #   0.001   0.346 0.372 0.541 0.408    0.088 0.088 0.352 0.196    0.014 0.032 0.468 0.226

@@ -17,7 +17,7 @@ from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
 # each component, over three times its standard deviation. KL(true || learned) with the true posteriors, mean of two
-# truths, R = 5, by benchmarks/penalty_criteria.py, for other values of the two constants:
+# truths, R = 5, by benchmarks/densities.py penalties, for other values of the two constants:
 #                   1000 samples                     5000 samples
 #             Gaussian  GMM   Gamma  Laplace   Gaussian  GMM     Gamma   Laplace
 #   1e-4 x 1    0.077  0.153  0.226  0.294     0.0207   0.0458  0.0514  0.0767

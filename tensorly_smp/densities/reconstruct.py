@@ -23,7 +23,7 @@ from tensorly_smp.likelihood.steps import CellSamples, on_best_cells
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.splines.penalties import CRITERIA, ungroup
 
-# Of the paper's four cases (benchmarks/density_shares.py: 5 components, 15 bins, 200 to 50 000 samples) 0.2 % to 6 % of
+# Of the paper's four cases (benchmarks/densities.py sinc: 5 components, 15 bins, 200 to 50 000 samples) 0.2 % to 6 % of
 # the mass is clipped on average, and 95 % of the densities stay below 19 %. A component with four fifths of its mass in
 # a single one of 15 bins loses 20 % to 78 %.
 CLIP_WARNING = 0.2

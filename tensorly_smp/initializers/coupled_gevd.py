@@ -132,10 +132,10 @@ def gevd_start(
     Notes
     -----
     Kargas & Sidiropoulos, AISTATS 2019, section 3, after S. E. Leurgans, R. T. Ross, R. B. Abel, "A decomposition for
-    three-way arrays", 1993. See ``benchmarks/gevd_variants.py`` for how the diagonalization was chosen (compressing by
-    the scaled pair block instead of the block tensor's own singular vectors leaves an error of 0.22 instead of 0.48
+    three-way arrays", 1993. See ``benchmarks/starts.py diagonalize`` for how the diagonalization was chosen (to
+    compress by the scaled pair block instead of the block tensor's own singular vectors leaves an error of 0.22 instead of 0.48
     with 15 uniform bins, 5 components and 5000 samples, and changes little with 6 quantile bins) and
-    ``benchmarks/bench_gevd_start.py`` for how often the start leads to the optimum.
+    ``benchmarks/starts.py optimum`` for how often the start leads to the optimum.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def start_partition(n_variables: int, n_bins: int, rank: int, random_state: Rand
     """Random partition for a start from samples.
 
     The third set, the pencil, holds a fifth of the variables as far as the first two can spare them: more slices to
-    diagonalize at once make the start better (``benchmarks/bench_gevd_start.py``).
+    diagonalize at once make the start better (``benchmarks/starts.py optimum``).
 
     Parameters
     ----------

@@ -118,8 +118,8 @@ def gevd_parafac(tensor: Any, rank: int, pencil_mode: int = 2, random_state: Ran
     compressed to `rank` by truncated SVD, all slices are then diagonalized together, and at most 50 Gauss-Newton steps
     on the compressed tensor follow, of which exact data need none.
 
-    **Which way of diagonalizing.** ``benchmarks/gevd_variants.py`` compares them under noise: distance between true and
-    found unit columns (0 exact, 1.4 orthogonal), median of 20 trials.
+    **Which way of diagonalizing.** ``benchmarks/starts.py diagonalize`` compares them under noise: distance between
+    true and computed unit columns (0 exact, 1.4 orthogonal), median of 20 trials.
 
     ============================================  ======  ======  ======  ======  ======  ======  ======
     data                                          pencil  gap     error   QZ      joint   ALS     GN

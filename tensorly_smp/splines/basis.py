@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 #: Cells of the grid between two neighboring knots.
 CELLS_PER_INTERVAL = 4
-# KL(true || learned) with the true posteriors and 40, 80, 160 basis functions, by benchmarks/penalty_criteria.py:
+# KL(true || learned) with the true posteriors and 40, 80, 160 basis functions, by benchmarks/densities.py penalties:
 #             Gaussian              GMM               Gamma              Laplace
 #   1000   0.070 0.070 0.070  0.159 0.159 0.159  0.176 0.179 0.177  0.226 0.225 0.222
 #   5000   0.019 0.019 0.019  0.047 0.047 0.047  0.051 0.049 0.049  0.066 0.063 0.062

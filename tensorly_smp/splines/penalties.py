@@ -92,7 +92,7 @@ def choose_penalties(
     Notes
     -----
     KL(true || learned), in nats per sample, of densities fitted to the true posteriors of the paper's cases by
-    ``benchmarks/penalty_criteria.py``; five components, ten variables, mean of two truths:
+    ``benchmarks/densities.py penalties``; five components, ten variables, mean of two truths:
 
     =======  =========  ========  =====  =====  =======
     samples  criterion  Gaussian  GMM    Gamma  Laplace

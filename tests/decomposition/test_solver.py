@@ -162,7 +162,7 @@ def test_auto_is_the_first_solver():
     ],
 )
 def test_exact_marginals_give_the_truth_back(loss, solver, n_variables, n_bins, rank):
-    # More sizes, and every start: benchmarks/bench_exact_recovery.py.
+    # More sizes, and every start: benchmarks/starts.py recovery.
     truth = make_truth(n_variables, n_bins, rank, seed=1)
     options = {"loss": loss, "solver": solver, "tol": 1e-7}
     starts = solve(truth.to_marginals(), rank, n_init=4, n_iter_max=30, **options)
