@@ -133,8 +133,8 @@ def gevd_start(
     -----
     Kargas & Sidiropoulos, AISTATS 2019, section 3, after S. E. Leurgans, R. T. Ross, R. B. Abel, "A decomposition for
     three-way arrays", 1993. See ``benchmarks/starts.py diagonalize`` for how the diagonalization was chosen (to
-    compress by the scaled pair block instead of the block tensor's own singular vectors leaves an error of 0.22 instead of 0.48
-    with 15 uniform bins, 5 components and 5000 samples, and changes little with 6 quantile bins) and
+    compress by the scaled pair block instead of the block tensor's own singular vectors leaves an error of 0.22 instead
+    of 0.48 with 15 uniform bins, 5 components and 5000 samples, and changes little with 6 quantile bins) and
     ``benchmarks/starts.py optimum`` for how often the start leads to the optimum.
 
     Examples
