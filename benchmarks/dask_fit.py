@@ -7,7 +7,7 @@
 Samples are drawn where they are needed, chunk by chunk, from a mixture that is known. `fit` prints seconds by stage,
 peak memory of the processes, and how far the fit is from that of a sample that fits into memory, which fitted in chunks
 must give the same model. The samples are read three times (ranges, codes, cells), everything else works on one to two
-bytes an entry. `kill` fits twice, the second time with a worker killed before E-steps of these numbers. `cost` times the
+bytes an entry. `kill` fits twice, the second time with a worker killed before these E-steps. `cost` times the
 stages on one processor (Dask's synchronous scheduler), the sum over all parts, fits the coefficients of their
 formulas, checks them outside the range of the fit, and asks them about problems that no single machine fits.
 """
@@ -34,7 +34,7 @@ from tensorly_smp.chunked import reading
 from tensorly_smp.chunked.encoding import count_chunks, encode_chunks
 from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
 from tensorly_smp.chunked.parts import Parts
-from tensorly_smp.codes.thinning import evenly_spaced
+from tensorly_smp.codes.values import evenly_spaced
 from tensorly_smp.decomposition.starts import random_start
 from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes

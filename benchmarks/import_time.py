@@ -37,5 +37,7 @@ if __name__ == "__main__":
         ratio = median(values) / median(seconds["what it needs"])
         print(f"{name:<14s} {median(values):6.2f} s   {ratio:5.2f} x what it needs")
     installed = [name for name in OPTIONAL if find_spec(name) is not None]
-    loaded = output(f"import sys, tensorly_smp; print(*(name for name in {installed!r} if name in sys.modules))").split()
+    loaded = output(
+        f"import sys, tensorly_smp; print(*(name for name in {installed!r} if name in sys.modules))"
+    ).split()
     print(f"optional and installed: {', '.join(installed)}; imported with the package: {', '.join(loaded) or 'none'}")
