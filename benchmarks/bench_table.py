@@ -42,7 +42,7 @@ from threadpoolctl import threadpool_limits
 import tensorly_smp as smp
 from tensorly_smp._support import kernels
 from tensorly_smp.codes.encoding import one_hot
-from tensorly_smp.densities.spline_dataset import spline_density
+from tensorly_smp.densities.smooth import spline_density
 from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
 from tensorly_smp.fitting.fit_samples import in_memory

@@ -27,11 +27,10 @@ from scipy.stats import norm
 import tensorly_smp as smp
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.densities import logspline
-from tensorly_smp.densities.band_limited import POLYGON_SHARE, sinc_conditionals
 from tensorly_smp.densities.grid import BACKGROUND_SHARE
 from tensorly_smp.densities.histogram import histogram_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
-from tensorly_smp.densities.sinc import sinc_step_derivative
+from tensorly_smp.densities.sinc import POLYGON_SHARE, sinc_conditionals, sinc_step_derivative
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 from tensorly_smp.likelihood.steps import CellSamples, on_best_cells
 from tensorly_smp.splines.basis import spline_basis

@@ -11,12 +11,18 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.special import logsumexp
 
-from tensorly_smp._support.checks import checked_entries, checked_flag, checked_integer, is_integer, is_real
+from tensorly_smp._support.checks import (
+    checked_entries,
+    checked_flag,
+    checked_integer,
+    is_integer,
+    is_real,
+    real_numbers,
+)
 from tensorly_smp._support.randomness import RandomState, as_generator, spawn_generators
 from tensorly_smp._support.representations import short_repr, shown
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.densities.arguments import component_number, is_all, real_numbers
-from tensorly_smp.densities.products import mix_cdf
+from tensorly_smp.densities.mixture_density import component_number, is_all, mix_cdf
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors, joint_to_posterior
 

@@ -21,7 +21,7 @@ from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.decomposition.solution import factors_from_dataset
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.reconstruct import reconstruct_density
-from tensorly_smp.densities.spline_dataset import spline_density
+from tensorly_smp.densities.smooth import spline_density
 from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.results import fit_html, n_rivals, rival_dataset

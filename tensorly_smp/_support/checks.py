@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from decimal import Decimal
 from importlib import import_module
 from numbers import Integral, Real
 from types import FrameType
@@ -198,6 +199,31 @@ def float_array(values: Any, name: str) -> np.ndarray:
             return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidTypeError(f"{name} must be numbers: {reason(error)}.") from error
+
+
+# What an array of objects may hold; None is a missing entry.
+_REAL = (Real, np.bool_, Decimal, type(None))
+
+
+def real_numbers(x: Any, name: str) -> np.ndarray:
+    """A float64 copy of real numbers, masked entries as NaN; complex numbers, text and dates are refused."""
+    try:
+        array = np.ma.asanyarray(unmasked_rows(x))  # np.asarray would keep the numbers under a mask
+        if array.dtype.kind not in "biufO":
+            raise InvalidTypeError(f"{name} has values of type {array.dtype}; expected real numbers.")
+        if array.dtype.kind == "O":
+            refused = {type(each).__name__ for each in array.ravel().tolist() if not isinstance(each, _REAL)}
+            if refused:
+                raise InvalidTypeError(f"{name} cannot be read as real numbers: it holds {', '.join(sorted(refused))}.")
+            array = np.ma.array(array.filled(np.nan))
+        with np.errstate(over="ignore"):  # of a longer float, to infinity
+            return np.array(array.astype(np.float64).filled(np.nan))
+    except OverflowError as error:
+        raise InvalidInputError(f"{name} has a number that exceeds the largest float64.") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        if isinstance(error, InvalidTypeError):
+            raise
+        raise InvalidTypeError(f"{name} cannot be read as an array of numbers: {reason(error)}") from error
 
 
 def is_among(value: Any, names: Iterable[Any]) -> bool:

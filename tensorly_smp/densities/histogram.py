@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorly_smp.densities.background import StudentBackground
-from tensorly_smp.densities.grid import GridConditionals
+from tensorly_smp.densities.grid import GridConditionals, StudentBackground
 
 # Bins narrower than this share of the mean width are measured in a smaller unit.
 _NARROW, _FARTHEST = 1e-100, 1e140

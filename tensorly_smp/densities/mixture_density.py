@@ -5,20 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from tensorly_smp._support.checks import checked_entries, checked_integer, float_array, is_one_of
+from tensorly_smp._support.checks import (
+    checked_choice,
+    checked_entries,
+    checked_integer,
+    float_array,
+    is_integer,
+    real_numbers,
+)
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import html_weights, shown
-from tensorly_smp.densities.arguments import Component, component_number, finite, is_all, number, points
 from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities
-from tensorly_smp.densities.products import draw_values, impute, log_joint, mix_cdf
-from tensorly_smp.densities.quantiles import mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import joint_to_posterior
 from tensorly_smp.samples.labels import (
@@ -35,8 +39,43 @@ from tensorly_smp.samples.labels import (
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.samples.value_labels import ValueLabels
 
+Component: TypeAlias = 'int | Literal["all"] | None'
+
 _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
 _VARIANCE_UNDERFLOWS = "Variances are below the smallest normal float64; express the variables in a smaller unit."
+# Samples are evaluated in chunks of so many values per variable: 2 MB of float64, times a handful of temporaries.
+_CHUNK_CELLS = 2**18
+# Every second step halves the bracket, so this many always end at neighboring floats; about 20 do in practice.
+_MAX_STEPS = 2000
+
+
+def points(x: Any, infinite: bool = False) -> np.ndarray:
+    """Points of one variable as float64; NaN and masked ones refused, and infinite ones unless allowed."""
+    values = real_numbers(x, "An array of points")
+    if np.isnan(values).any() or not (infinite or np.isfinite(values).all()):
+        raise InvalidInputError("Points hold NaN, masked or infinite values; expected finite numbers.")
+    return values
+
+
+def finite(values: np.ndarray, message: str) -> np.ndarray:
+    """The values, or an error with this message if some overflowed."""
+    if not np.isfinite(values).all():
+        raise InvalidInputError(message)
+    return values
+
+
+def is_all(component: Component) -> bool:
+    """Tell whether every component is asked for; an array is not compared with the word."""
+    return isinstance(component, str) and component == "all"
+
+
+def component_number(component: Component, rank: int) -> int:
+    """The number of a single component."""
+    if not is_integer(component):
+        raise InvalidTypeError(f"component is {shown(component)}; expected a number, 'all' or None.")
+    if not 0 <= component < rank:
+        raise InvalidInputError(f"component is {shown(component)}; expected 0 to {rank - 1}.")
+    return int(component)
 
 
 class SampleDensity(ABC):
@@ -250,12 +289,30 @@ class MixtureDensity(SampleDensity):
         ndarray, DataFrame, DataArray or Dataset (n_samples, n_variables)
             Like X, float64, a copy. Observed entries are the same bit for bit.
         """
-        if not is_one_of(method, ("mean", "draw")):
-            raise InvalidInputError(f"method is {shown(method)}; expected 'mean' or 'draw'.")
+        checked_choice(method, "method", ("mean", "draw"))
         samples = read_samples(X, self.variables, value_labels=self.value_labels)
-        rng = as_generator(random_state) if method == "draw" else None
-        sizes = {n: len(own.labels) for n, name in enumerate(self.variables) if (own := self.value_labels.get(name))}
-        filled = impute(self.conditionals, self.weights, samples.values, rng, sizes)
+        filled = np.array(samples.values)
+        missing = np.isnan(filled)
+        rows = np.flatnonzero(missing.any(axis=1))
+        # Given the observed entries, the missing ones follow the same mixture with the posterior as its weights.
+        shares = joint_to_posterior(self._log_joint(filled[rows]), self.weights)
+        if method == "draw":  # one component per sample first, so that its missing entries belong together
+            rng = as_generator(random_state)
+            cumulative = shares.cumsum(axis=1)
+            threshold = rng.random(len(shares)) * cumulative[:, -1]
+            components = np.minimum((cumulative <= threshold[:, None]).sum(axis=1), self.rank - 1)
+        for n, each in enumerate(self.conditionals):
+            here = missing[rows, n]
+            if not here.any():
+                continue
+            if method == "draw":
+                values = draw_values(each, components[here], rng)
+            elif labels := self.value_labels.get(self.variables[n]):
+                codes = np.arange(float(len(labels.labels)))
+                values = (shares[here] @ each.pdf(codes).T).argmax(axis=1)
+            else:
+                values = shares[here] @ each.mean()
+            filled[rows[here], n] = values
         return samples.labels.wrap_variables(filled)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
@@ -362,34 +419,29 @@ class MixtureDensity(SampleDensity):
         ndarray, Series, DataFrame or DataArray (n_variables,) or (n_variables, rank)
             Labelled as the samples of the fit were, see the class.
         """
-        return labelled_moments(self._mean(component), self.variables, self.container, "mean")
+        values = self._select(np.stack([each.mean() for each in self.conditionals]), component)
+        return labelled_moments(values, self.variables, self.container, "mean")
 
     def var(self, component: Component = None) -> Any:
         """Variance of every variable, (n_variables,) or (n_variables, rank), labelled as `mean` is."""
-        return labelled_moments(self._var(component), self.variables, self.container, "variance")
+        with np.errstate(over="ignore"):
+            values = self._within()
+            if component is None:
+                values = finite((values + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS)
+            else:
+                values = self._select(values, component)
+        return labelled_moments(values, self.variables, self.container, "variance")
 
     def cov(self) -> Any:
         """Covariance matrix of the mixture (n_variables, n_variables), labelled as `mean` is.
 
         It is diagonal within a component.
         """
-        return labelled_matrix(self._cov(), self.variables, self.container, "covariance")
-
-    def _mean(self, component: Component) -> np.ndarray:
-        return self._select(np.stack([each.mean() for each in self.conditionals]), component)
-
-    def _var(self, component: Component) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            within = self._within()
-            if component is None:
-                return finite((within + self._deviations() ** 2) @ self.weights, _VARIANCE_OVERFLOWS)
-            return self._select(within, component)
-
-    def _cov(self) -> np.ndarray:
         deviations = self._deviations()
         with np.errstate(over="ignore", invalid="ignore"):
             between = finite((deviations * self.weights) @ deviations.T, _VARIANCE_OVERFLOWS)
-        return np.asarray(between + np.diag(self._within() @ self.weights))
+        values = between + np.diag(self._within() @ self.weights)
+        return labelled_matrix(values, self.variables, self.container, "covariance")
 
     # ---- other mixtures ----
 
@@ -425,13 +477,33 @@ class MixtureDensity(SampleDensity):
             raise InvalidInputError("All variables are given; expected at least one to remain.")
         row = np.full((1, self.n_variables), np.nan)
         for n, value in zip(positions, given.values(), strict=True):
-            row[0, n] = number(self._codes(value, self.variables[n]))
+            point = points(self._codes(value, self.variables[n]))
+            if point.size != 1:
+                raise InvalidInputError(
+                    f"A given value has shape {point.shape}; expected a single number per variable."
+                )
+            row[0, n] = point.item()
         return self._reduced(joint_to_posterior(self._log_joint(row), self.weights)[0], rest)
 
     # ---- inside ----
 
     def _log_joint(self, values: np.ndarray) -> np.ndarray:
-        return log_joint(self.conditionals, self.weights, values)
+        """Logarithm of w_r prod_n f_n(x_n | r), the product over the observed entries."""
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self.weights)
+        joint = np.empty((len(values), self.rank))
+        n_rows = max(1, _CHUNK_CELLS // self.rank)
+        for start in range(0, len(values), n_rows):
+            rows = slice(start, start + n_rows)
+            block = joint[rows]
+            block[:] = log_weights
+            for each, column in zip(self.conditionals, values[rows].T, strict=True):
+                observed = ~np.isnan(column)
+                if observed.all():
+                    block += each.logpdf(column)
+                elif observed.any():
+                    block[observed] += each.logpdf(column[observed])
+        return joint
 
     def _within(self) -> np.ndarray:
         """Variances of the components (n_variables, rank); those of densities are positive."""
@@ -444,7 +516,7 @@ class MixtureDensity(SampleDensity):
 
     def _deviations(self) -> np.ndarray:
         """Means of the components less that of the mixture (n_variables, rank)."""
-        means = self._mean("all")
+        means = np.stack([each.mean() for each in self.conditionals])
         return means - (means @ self.weights)[:, None]
 
     def _reduced(self, weights: np.ndarray, positions: Sequence[int]) -> MixtureDensity:
@@ -472,3 +544,65 @@ class MixtureDensity(SampleDensity):
         """Points with codes for labels."""
         own = self.value_labels.get(name)
         return x if own is None else own.points(x, name)
+
+
+def mix_cdf(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Distribution function (...) of a mixture from those of its components (..., rank); never above one.
+
+    Added up in the same order for every point, which a matrix product does not promise, so that rounding keeps the
+    order of two points.
+    """
+    total = np.zeros(values.shape[:-1])
+    for r, weight in enumerate(weights):
+        total += weight * values[..., r]
+    return np.minimum(total, 1.0)
+
+
+def draw_values(conditionals: ConditionalDensities, components: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One value of a variable for every component asked for (n_samples,), by inversion."""
+    shares = rng.random(len(components))
+    values = np.empty(len(components))
+    for r in np.unique(components):
+        chosen = components == r
+        values[chosen] = conditionals.quantile(shares[chosen], int(r))
+    return values
+
+
+def mixture_quantile(conditionals: ConditionalDensities, weights: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Value below which a share q of the mixture lies; the smallest value up to which it lies if discrete.
+
+    Parameters
+    ----------
+    conditionals : ConditionalDensities
+        Of rank components; proper densities, or probabilities of values.
+    weights : ndarray (rank,)
+        Sums to one.
+    q : ndarray (n_points,)
+        Strictly between 0 and 1.
+
+    Returns
+    -------
+    ndarray (n_points,)
+    """
+    if isinstance(conditionals, DiscreteConditionals):
+        return conditionals.mixed(weights).quantile(q, 0)
+    # The mixture's quantile lies between those of its components. Newton's method inside that bracket, in turns with
+    # bisection, so that a poor step costs little and the end is certain.
+    quantiles = np.stack([conditionals.quantile(q, r) for r in range(len(weights)) if weights[r] > 0])
+    low = quantiles.min(axis=0)
+    high = quantiles.max(axis=0)
+    x = 0.5 * low + 0.5 * high
+    for step in range(_MAX_STEPS):
+        excess = conditionals.cdf(x) @ weights - q
+        low = np.where(excess <= 0, x, low)
+        high = np.where(excess >= 0, x, high)
+        following = 0.5 * low + 0.5 * high
+        if step % 2:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # far out the density is zero
+                newton = x - excess / (conditionals.pdf(x) @ weights)
+            following = np.where((newton >= low) & (newton <= high), newton, following)
+        # half of x, since the spacing of the largest floats overflows
+        if np.all(np.abs(following - x) <= 4.0 * np.spacing(0.5 * np.abs(x))):
+            return following
+        x = following
+    return x

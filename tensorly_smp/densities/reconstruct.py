@@ -10,12 +10,12 @@ from tensorly_smp._support.checks import checked_choice, checked_real, float_arr
 from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
-from tensorly_smp.densities.band_limited import sinc_conditionals
 from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.histogram import histogram_conditionals
-from tensorly_smp.densities.logspline import background_share, log_spline_conditionals, smooth_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.densities.sinc import sinc_conditionals
+from tensorly_smp.densities.smooth import background_share, log_spline_conditionals, smooth_conditionals
 from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
@@ -56,7 +56,7 @@ def reconstruct_density(
         "sinc" (default): the paper's band-limited interpolation of the cumulative sums, with its infinite tail summed
         exactly; needs bins of equal width. It is close to a smooth density as soon as the bins are about as wide as the
         standard deviation of its narrowest peak. The paper's functions ring, hence are negative in places; these are
-        proper densities close to them, see :func:`~tensorly_smp.densities.band_limited.sinc_conditionals`. "histogram":
+        proper densities close to them, see :func:`~tensorly_smp.densities.sinc.sinc_conditionals`. "histogram":
         constant in every bin, for bins of any widths. "logspline": the logarithm of every density is a penalized cubic
         spline, for bins of any widths; from `samples` much closer to a smooth density than the others, and from bin
         probabilities alone mostly as well. What ``SmoothProductMixture(refine="smooth")`` iterates.

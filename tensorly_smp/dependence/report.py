@@ -11,7 +11,7 @@ from scipy.stats import false_discovery_control
 
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.representations import html_summary, joined
-from tensorly_smp.densities.arguments import component_number
+from tensorly_smp.densities.mixture_density import component_number
 from tensorly_smp.dependence.pairs import PairTests
 
 if TYPE_CHECKING:

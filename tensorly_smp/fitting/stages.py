@@ -23,7 +23,7 @@ from tensorly_smp._support.threads import one_blas_thread
 from tensorly_smp.codes.encoding import one_hot
 from tensorly_smp.decomposition.solution import factors_to_dataset
 from tensorly_smp.densities.grid import ConditionalDensities
-from tensorly_smp.densities.spline_dataset import with_smooth_fit
+from tensorly_smp.densities.smooth import with_smooth_fit
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback

@@ -16,7 +16,7 @@ from tensorly_smp._support.checks import checked_integer, checked_real, is_integ
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import number_range, reason, shown
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset
-from tensorly_smp.densities.spline_dataset import fine_probabilities
+from tensorly_smp.densities.smooth import fine_probabilities
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.identifiability.bounds import checked_sizes

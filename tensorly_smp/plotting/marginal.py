@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorly_smp.codes.values import middles, nearest
 from tensorly_smp.densities.discrete import DiscreteConditionals
-from tensorly_smp.densities.quantiles import mixture_quantile
+from tensorly_smp.densities.mixture_density import mixture_quantile
 from tensorly_smp.plotting.names import density_name
 from tensorly_smp.plotting.scales import AxisScale, draw_on, scale_of, scaled_limits
 from tensorly_smp.plotting.style import DATA_COLOR, component_style, few_ticks, integer_ticks

@@ -16,7 +16,7 @@ from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_da
 from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import CLIP_WARNING, reconstruct_density
-from tensorly_smp.densities.spline_dataset import spline_density
+from tensorly_smp.densities.smooth import spline_density
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.samples.labels import variable_positions

@@ -17,10 +17,9 @@ from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals
-from tensorly_smp.densities.logspline import background_share, smooth_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import reconstruct_density
-from tensorly_smp.densities.spline_dataset import spline_transforms, variable_bounds
+from tensorly_smp.densities.smooth import background_share, smooth_conditionals, spline_transforms, variable_bounds
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.fitting.coupled_stage import Decomposition

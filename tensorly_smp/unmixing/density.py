@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike
 
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import html_weights, shown
-from tensorly_smp.densities.arguments import Component
-from tensorly_smp.densities.background import StudentBackground
-from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals
-from tensorly_smp.densities.mixture_density import MixtureDensity, SampleDensity
+from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals, StudentBackground
+from tensorly_smp.densities.mixture_density import Component, MixtureDensity, SampleDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.samples.labels import labelled_matrix, labelled_moments, list_names
 from tensorly_smp.samples.value_labels import ValueLabels

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import logsumexp
 
-from tensorly_smp.densities import products
-from tensorly_smp.densities.background import StudentBackground
-from tensorly_smp.densities.band_limited import sinc_conditionals
-from tensorly_smp.densities.grid import GridConditionals
+from tensorly_smp.densities import mixture_density
+from tensorly_smp.densities.grid import GridConditionals, StudentBackground
 from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.densities.sinc import sinc_conditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 NAN = np.nan
@@ -130,7 +129,7 @@ def test_a_thousand_variables_do_not_underflow():
 def test_chunks_change_nothing(monkeypatch):
     density, X = random_density(3), random_samples(3, n_samples=53)
     before = density.log_joint(X)
-    monkeypatch.setattr(products, "_CHUNK_CELLS", 7)
+    monkeypatch.setattr(mixture_density, "_CHUNK_CELLS", 7)
     np.testing.assert_allclose(density.log_joint(X), before, rtol=1e-13)
 
 
@@ -376,7 +375,7 @@ def test_drawn_entries_follow_the_conditional_distribution(gaussians):
         (lambda d: d.conditional({"v0": NAN}), InvalidInputError, "NaN"),
         (lambda d: d.conditional({"v0": [1.0, 2.0]}), InvalidInputError, "single number"),
         (lambda d: d.conditional("v0"), InvalidTypeError, "mapping"),
-        (lambda d: d.impute([[NAN] * 3], "median"), InvalidInputError, "'mean' or 'draw'"),
+        (lambda d: d.impute([[NAN] * 3], "median"), InvalidInputError, "'mean', 'draw'"),
         (lambda d: d.sample(0), InvalidInputError, "at least 1"),
         (lambda d: d.sample(1.5), InvalidTypeError, "integer"),
         (lambda d: MixtureDensity([0.5, 0.6], d.conditionals, d.variables), InvalidInputError, "sum"),

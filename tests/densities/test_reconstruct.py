@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.densities.band_limited import sinc_conditionals
 from tensorly_smp.densities.reconstruct import reconstruct_density
+from tensorly_smp.densities.sinc import sinc_conditionals
 from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError, NonUniformBinsError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.densities.sinc import sinc_cdf, sinc_pdf, sinc_step, sinc_step_derivative, uniform_spacing
-from tensorly_smp.exceptions import InvalidInputError, NonUniformBinsError
+from tensorly_smp.densities.sinc import sinc_step, sinc_step_derivative
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 toy = importlib.import_module("densities")
@@ -81,31 +80,10 @@ def test_raw_functions_are_the_papers_formula(n_bins, seed, x):
     edges = rng.uniform(-3, 3) + rng.uniform(0.5, 3) * np.arange(n_bins + 1)
     probabilities = rng.dirichlet(np.full(n_bins, 0.5))
     width = edges[1] - edges[0]
-    assert sinc_cdf(x, edges, probabilities) == pytest.approx(paper_sum(x, edges, probabilities, np.sinc), abs=1e-11)
+    u = (x - edges[1:]) / width
+    assert sinc_step(u) @ probabilities == pytest.approx(paper_sum(x, edges, probabilities, np.sinc), abs=1e-11)
     slope = paper_sum(x, edges, probabilities, sinc_derivative_by_hand) / width
-    assert sinc_pdf(x, edges, probabilities) == pytest.approx(slope, abs=1e-9)
-
-
-@given(st.integers(1, 40), st.integers(0, 10**6))
-def test_raw_cdf_passes_through_its_samples(n_bins, seed):
-    rng = np.random.default_rng(seed)
-    probabilities = rng.dirichlet(np.ones(n_bins), 3).T
-    edges = np.linspace(-1, 2, n_bins + 1)
-    expected = np.vstack([np.zeros(3), np.cumsum(probabilities, axis=0)])
-    np.testing.assert_allclose(sinc_cdf(edges, edges, probabilities), expected, atol=1e-13)
-    outside = sinc_cdf([-1 - 3 / n_bins, 2 + 6 / n_bins], edges, probabilities)
-    np.testing.assert_allclose(outside, [[0] * 3, [1] * 3], atol=1e-13)
-
-
-def test_unequal_spacing_is_refused():
-    with pytest.raises(NonUniformBinsError, match="equal width"):
-        sinc_pdf([0.0], [0.0, 1.0, 3.0], [0.5, 0.5])
-    with pytest.raises(InvalidInputError, match="2 bin probabilities"):
-        sinc_pdf([0.0], [0.0, 1.0, 2.0, 3.0], [0.5, 0.5])
-    with pytest.raises(InvalidInputError, match="two finite points"):
-        uniform_spacing([1.0])
-    # Edges rounded at a far origin are equally spaced all the same.
-    assert uniform_spacing(1e12 + np.linspace(0, 1, 8)) == pytest.approx(1 / 7, rel=1e-3)
+    assert sinc_step_derivative(u) @ probabilities / width == pytest.approx(slope, abs=1e-9)
 
 
 @pytest.mark.parametrize(("width", "error"), [(5.0, 3.7e-3), (4.0, 2.9e-4), (3.0, 4.4e-7)])
