@@ -29,7 +29,7 @@ from tensorly_smp.unmixing.fit import UnmixingFit
 from tensorly_smp.unmixing.reading import SamplesToUnmix
 
 if TYPE_CHECKING:
-    from tensorly_smp.plotting.unmixing import UnmixedPlots
+    from tensorly_smp.plotting.accessor import UnmixedPlots
 
 
 @storable
@@ -274,7 +274,7 @@ class UnmixedProductMixture(FittedMixture):
     @property
     def plot(self) -> UnmixedPlots:
         """Pictures of the sources, and of the map: ``model.plot.conditionals(X)``, ``model.plot.unmixing()``, ..."""
-        from tensorly_smp.plotting.unmixing import UnmixedPlots
+        from tensorly_smp.plotting.accessor import UnmixedPlots
 
         check_is_fitted(self)
         return UnmixedPlots(self)

@@ -5,14 +5,12 @@ them as methods, ``model.plot.conditionals(X)`` and so on.
 """
 
 from tensorly_smp.plotting.conditionals import plot_conditionals
-from tensorly_smp.plotting.factors import plot_factors
+from tensorly_smp.plotting.factors import plot_factors, plot_independence, plot_unmixing
 from tensorly_smp.plotting.identifiability import plot_identifiability
-from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.pairs import plot_pairs
 from tensorly_smp.plotting.rivals import plot_rivals
 from tensorly_smp.plotting.selection import plot_selection
 from tensorly_smp.plotting.traces import plot_loss
-from tensorly_smp.plotting.unmixing import plot_unmixing
 
 __all__ = [
     "plot_conditionals",

@@ -10,9 +10,8 @@ import xarray as xr
 
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.plotting.conditionals import plot_conditionals
-from tensorly_smp.plotting.factors import plot_factors
+from tensorly_smp.plotting.factors import plot_factors, plot_independence, plot_unmixing
 from tensorly_smp.plotting.identifiability import plot_identifiability
-from tensorly_smp.plotting.independence import plot_independence
 from tensorly_smp.plotting.pairs import plot_pairs
 from tensorly_smp.plotting.rivals import plot_rivals
 from tensorly_smp.plotting.traces import plot_loss
@@ -112,3 +111,31 @@ class ModelPlots:
     def _values(self, X: Any) -> Any:
         """Samples of what is drawn."""
         return X
+
+
+class UnmixedPlots(ModelPlots):
+    """Pictures of one fitted model: of its sources, and of the map to them.
+
+    Samples X are given as the variables that the model was fitted to; the pictures show the sources, each under the
+    name of the variable that it is nearest to.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> X = smp.datasets.make_smooth_mixture("gmm", 1000, 3, 2, random_state=0).X
+    >>> X[:, 1] += X[:, 0]
+    >>> model = smp.UnmixedProductMixture(2, random_state=0).fit(X)
+    >>> model.plot.conditionals(X).shape
+    (3,)
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model.mixture_)
+        self._checked = model
+
+    def unmixing(self, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Axes:
+        """Map from variables to sources: :func:`~tensorly_smp.plotting.plot_unmixing`."""
+        return plot_unmixing(self._checked, ax, figsize)
+
+    def _values(self, X: Any) -> Any:
+        return None if X is None else self._checked.unmix(X)

@@ -158,7 +158,11 @@ def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
     ax.bar(at - 0.2, dataset[ranks].values, 0.38, color=LIGHT_BLUE, zorder=2, label="rank")
     ax.bar(at + 0.2, dataset[k_ranks].values, 0.38, color=BLUE, zorder=2, label="k-rank")
     for place, condition in zip(at, dataset[conditions].values, strict=True):
-        known = _condition_text(float(condition))
+        if np.isinf(condition):
+            known = "dependent\ncolumns"
+        else:
+            digits = f"{condition:.3g}" if condition < 1000 else f"{condition:.0e}"
+            known = "" if np.isnan(condition) else f"condition\n{digits}"
         color = ORANGE if condition > POOR_CONDITION and not is_proved else "black"
         ax.annotate(known, (place, 1.0), (0, 2), xycoords=ax.get_xaxis_transform(), textcoords="offset points",
                     ha="center", fontsize="small", color=color)  # fmt: skip
@@ -168,30 +172,18 @@ def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
     kind = "group" if is_joint else "set"  # as the report calls them
     names = [f"{kind} {s + 1}\n({size}{gap}variable{'' if size == 1 else 's'})" for s, size in enumerate(sizes)]
     ax.set_xticks(at, names, fontsize="small")
-    ax.set_xlabel(_concern(dataset[conditions].values, is_proved), fontsize="small")
+    values = dataset[conditions].values
+    concerns = []
+    if np.isinf(values).any():
+        reason = "the others make up for it" if is_proved else "fewer independent ones than components"
+        concerns.append(f"dependent columns: {reason}")
+    if (np.isfinite(values) & (values > POOR_CONDITION)).any():
+        concerns.append(f"condition above {POOR_CONDITION:g}: sensitive to noise")
+    ax.set_xlabel("\n".join(concerns), fontsize="small")
     ax.set_ylabel(f"of the {'multiplied' if is_joint else 'stacked'} factors")
     ax.set_ylim(0, 1.25 * rank)
     integer_ticks(ax.yaxis, 5)
     ax.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
-
-
-def _concern(conditions: np.ndarray, is_proved: bool) -> str:
-    """Meaning of condition numbers (3,) that are too large, in at most two lines."""
-    lines = []
-    if np.isinf(conditions).any():
-        reason = "the others make up for it" if is_proved else "fewer independent ones than components"
-        lines.append(f"dependent columns: {reason}")
-    if (np.isfinite(conditions) & (conditions > POOR_CONDITION)).any():
-        lines.append(f"condition above {POOR_CONDITION:g}: sensitive to noise")
-    return "\n".join(lines)
-
-
-def _condition_text(condition: float) -> str:
-    if np.isnan(condition):
-        return ""
-    if np.isinf(condition):
-        return "dependent\ncolumns"
-    return "condition\n" + (f"{condition:.3g}" if condition < 1000 else f"{condition:.0e}")
 
 
 def _draw_jacobian(ax: Axes, dataset: xr.Dataset) -> None:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.plotting.marginal import Levels, axis_of, draw_variable, level_ticks, levels_of, note_left_out, span
-from tensorly_smp.plotting.names import axis_names
-from tensorly_smp.plotting.scales import AxisScale, draw_on
+from tensorly_smp.plotting.conditionals import Levels, draw_variable, level_ticks, levels_of
+from tensorly_smp.plotting.scales import AxisScale, axis_of, draw_on, span
 from tensorly_smp.plotting.style import (
     COLORS,
-    characters,
     component_legend,
     component_marker,
     component_style,
-    panels,
+    named_panels,
     plain_frame,
-    room_for,
     weight_text,
+    wrapped,
 )
 from tensorly_smp.plotting.subject import Subject, read_subject
 
@@ -100,14 +97,18 @@ def plot_pairs(
     ('x0', 'x3')
     """
     subject = read_subject(model_or_dataset)
-    positions = _positions(subject, variables)
+    positions = list(range(len(subject.names))) if variables is None else subject.positions(variables)
+    if len(positions) < 2 or (variables is not None and len(positions) > MOST):
+        raise InvalidInputError(f"{len(positions)} variable(s) for pairs; expected 2 to {MOST}.")
+    if variables is None:
+        positions = most_telling(subject, SHOWN)
     values = subject.values(X)
     side = len(positions)
-    names = axis_names(subject.names, subject.units(X), NAME_WIDTH)
-    more = room_for([names[n] for n in positions], side)
-    places = panels(axes, side * side, (2.3, 2.1), side, figsize, more).reshape(side, side)
-    if axes is not None:
-        names = axis_names(subject.names, subject.units(X), characters(places.ravel(), NAME_WIDTH))
+    titles = subject.titles(X)
+    places, names = named_panels(
+        axes, [titles[n] for n in positions], side * side, (2.3, 2.1), side, NAME_WIDTH, figsize
+    )
+    places = places.reshape(side, side)
     labels = None if values is None else np.asarray(subject.density.posterior(values)).argmax(axis=1)
     levels = {n: levels_of(subject, n, values) for n in positions}
     axes_of = {
@@ -122,55 +123,44 @@ def plot_pairs(
         for column, j in enumerate(positions[: row + 1]):
             ax = places[row, column]
             if column == row:
-                handles = draw_variable(ax, subject, k, values, list(range(subject.rank)), with_mixture=False)
+                draw_variable(ax, subject, k, values, with_mixture=False)
                 ax.set_yticks([])
                 ax.spines["left"].set_visible(False)
-                note_left_out(ax, subject, k, values)
             else:
                 _draw_pair(ax, subject, (j, k), levels, limits, scales, values, labels)
             if not draw_on(ax, scales[j], "x", limits[j]):
                 level_ticks(ax.xaxis, levels[j], 3, MOST_LEVEL_TICKS)
             ax.tick_params(labelbottom=row == side - 1, labelleft=column == 0)
             if row == side - 1:
-                ax.set_xlabel(names[j])
+                ax.set_xlabel(names[column], parse_math=False)
             if column == 0 and row > 0:
-                ax.set_ylabel(names[k])
+                ax.set_ylabel(names[row], parse_math=False)
     plain_frame(places.ravel())
-    _draw_note(places, _explanation(subject, variables is None, side, values))
+    is_choice = variables is None and side < len(subject.names)
+    _draw_note(places, subject, is_choice, 0 if values is None else len(values))
     entries = [f"{r} ({weight_text(weight)})" for r, weight in enumerate(subject.weights)]
     # Nothing is drawn there but the note, at the top.
     beside: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (1.02, 0.0), "ncols": 1 + (subject.rank > 5)}
-    component_legend(places[0, 0], handles, entries, "component (weight)", axes is None, **beside)
+    component_legend(places, entries, "component (weight)", axes is None, **beside)
     return places
 
 
-def _positions(subject: Subject, variables: Sequence[Hashable] | None) -> list[int]:
-    """Positions of the variables that are named, or of those that tell the components apart best."""
-    named = None if variables is None else subject.positions(variables)
-    n_named = len(subject.names) if named is None else len(named)
-    if n_named < 2 or (named is not None and n_named > MOST):
-        raise InvalidInputError(f"{n_named} variable(s) for pairs; expected 2 to {MOST}.")
-    return most_telling(subject, SHOWN) if named is None else list(named)
+def _draw_note(places: np.ndarray, subject: Subject, is_choice: bool, n_samples: int) -> None:
+    """Say in the corner above the diagonal which variables these are, what contours hold, which samples are drawn.
 
-
-def _explanation(subject: Subject, is_chosen: bool, side: int, values: np.ndarray | None) -> list[str]:
-    """Caption for a reader: which variables these are, what contours hold, which samples are drawn."""
+    The text belongs to the first panel, since those in the corner are not visible.
+    """
+    side = len(places)
     lines = []
-    if is_chosen and side < len(subject.names):
+    if is_choice:
         lines.append(f"The {side} of {len(subject.names)} variables that tell the components apart best")
-    shares = SHARES if subject.rank <= MANY_COMPONENTS else SHARES[:1]
-    held = " and ".join(f"{share:.0%}" for share in sorted(shares))
-    lines.append(f"{'Contours hold' if len(shares) > 1 else 'The contour holds'} {held} of a component")
-    if values is not None and len(values) > MOST_SAMPLES:
-        lines.append(f"{MOST_SAMPLES} of {len(values)} samples are drawn")
-    return lines
-
-
-def _draw_note(places: np.ndarray, lines: list[str]) -> None:
-    """Text in the corner above the diagonal, of the first panel, since those there are not visible."""
+    is_single = subject.rank > MANY_COMPONENTS
+    held = " and ".join(f"{share:.0%}" for share in sorted(SHARES[: 1 if is_single else None]))
+    lines.append(f"{'The contour holds' if is_single else 'Contours hold'} {held} of a component")
+    if n_samples > MOST_SAMPLES:
+        lines.append(f"{MOST_SAMPLES} of {n_samples} samples are drawn")
     # A panel and its neighbor above the diagonal are free from three variables on.
-    width = 26 if len(places) == 2 else 44
-    text = "\n".join(textwrap.fill(line, width) for line in lines)
+    text = "\n".join(wrapped(line, 26 if side == 2 else 44) for line in lines)
     note = places[0, 0].text(
         1.0, 1.0, text, transform=places[0, -1].transAxes, ha="right", va="top", fontsize="small", color="0.3",
         clip_on=False,
@@ -181,29 +171,22 @@ def _draw_note(places: np.ndarray, lines: list[str]) -> None:
 def most_telling(subject: Subject, n_shown: int) -> list[int]:
     """Positions of the variables that tell components apart best, in their order.
 
-    By the information that a variable has on the component, sum_r w_r KL(f_n(. | r) || f_n), of its bins.
+    By the information that a variable has on the component, sum_r w_r KL(f_n(. | r) || f_n), of its bins, of a density
+    alone of fifty bins.
     """
-    information = [_information(table, subject.weights) for table in _tables(subject)]
-    best = np.argsort(-np.array(information), kind="stable")[:n_shown]
-    return sorted(best.tolist())
-
-
-def _tables(subject: Subject) -> list[np.ndarray]:
-    """Probabilities (n_bins, rank) of bins of every variable, of a density alone those of fifty bins."""
     if subject.factors is not None:
-        return [np.asarray(factor) for factor in subject.factors.to_numpy().factors]
-    tables = []
-    for n, conditionals in enumerate(subject.density.conditionals):
-        below = conditionals.cdf(np.linspace(*span(subject, n), 49))
-        tables.append(np.maximum(np.diff(below, axis=0, prepend=0.0, append=1.0), 0.0))
-    return tables
-
-
-def _information(table: np.ndarray, weights: np.ndarray) -> float:
-    mixed = (table @ weights)[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(table > 0, table * np.log(table / mixed), 0.0)
-    return float(terms.sum(axis=0) @ weights)
+        tables = [np.asarray(factor) for factor in subject.factors.to_numpy().factors]
+    else:
+        spans = [np.linspace(*span(subject, n), 49) for n in range(len(subject.names))]
+        below = [each.cdf(x) for each, x in zip(subject.density.conditionals, spans, strict=True)]
+        tables = [np.maximum(np.diff(each, axis=0, prepend=0.0, append=1.0), 0.0) for each in below]
+    information = []
+    for table in tables:
+        mixed = (table @ subject.weights)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(table > 0, table * np.log(table / mixed), 0.0)
+        information.append(float(terms.sum(axis=0) @ subject.weights))
+    return sorted(np.argsort(-np.array(information), kind="stable")[:n_shown].tolist())
 
 
 def _draw_pair(
@@ -218,9 +201,17 @@ def _draw_pair(
 ) -> None:
     if values is not None and labels is not None:
         chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_SAMPLES)).astype(int))
-        # Samples far outside the picture would take Matplotlib's own sums out of the range of float64.
-        shown = [np.clip(values[chosen, n], *_wider(limits.get(n), scales.get(n))) for n in pair]
-        places = [_spread(x, levels[n], place) for place, (n, x) in enumerate(zip(pair, shown, strict=True))]
+        places = []
+        for seed, n in enumerate(pair):
+            column = values[chosen, n]
+            low, high = limits[n]
+            if scales[n] is None:
+                # Samples far outside the picture would take Matplotlib's own sums out of the range of float64.
+                column = np.clip(column, low - (high - low), high + (high - low))
+            found = levels[n]
+            if found is not None:
+                column = column + SPREAD * found.gap * (np.random.default_rng(seed).random(len(column)) - 0.5)
+            places.append(column)
         for r in range(subject.rank):
             mine = labels[chosen] == r
             style: dict[str, Any] = {"s": 7.0, "alpha": 0.35, "linewidths": 0.0, "zorder": 1} | component_marker(r)
@@ -240,14 +231,6 @@ def _draw_pair(
             drawn.set_zorder(3)
     if not draw_on(ax, scales[pair[1]], "y", limits[pair[1]]):
         level_ticks(ax.yaxis, levels[pair[1]], 3, MOST_LEVEL_TICKS)
-
-
-def _wider(limits: tuple[float, float] | None, scale: AxisScale | None = None) -> tuple[float, float]:
-    """Limits three times as wide, to which samples outside of the picture are moved."""
-    if limits is None or scale is not None:
-        return -np.inf, np.inf
-    low, high = limits
-    return low - (high - low), high + (high - low)
 
 
 def _profile(
@@ -295,10 +278,3 @@ def region_heights(surface: np.ndarray, areas: np.ndarray, shares: Sequence[floa
     # A region of equal heights has its contour just below them.
     heights = heights * (1.0 - 1e-9)
     return [float(height) for height in heights if surface.min() < height < surface.max()]
-
-
-def _spread(column: np.ndarray, levels: Levels | None, seed: int) -> np.ndarray:
-    """Values as they are, of a discrete variable spread around."""
-    if levels is None:
-        return column
-    return column + SPREAD * levels.gap * (np.random.default_rng(seed).random(len(column)) - 0.5)

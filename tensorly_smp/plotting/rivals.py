@@ -9,9 +9,8 @@ import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.results import n_rivals, rival_dataset, telling_variables, why_none
-from tensorly_smp.plotting.marginal import axis_of, density_title, draw_variable, note_left_out
-from tensorly_smp.plotting.names import axis_names
-from tensorly_smp.plotting.style import characters, component_legend, panels, plain_frame, room_for, weight_text
+from tensorly_smp.plotting.conditionals import draw_variable, name_densities
+from tensorly_smp.plotting.style import component_legend, named_panels, plain_frame, weight_text
 from tensorly_smp.plotting.subject import Subject, read_subject
 
 #: Variables that are shown unless some are named, and at most.
@@ -82,7 +81,8 @@ def plot_rivals(
         raise InvalidInputError(f"{name} has no rivals; expected a fitted model, or its Dataset.")
     if not n_rivals(subject.dataset):
         raise InvalidInputError(f"The model has no rivals: {why_none(subject.dataset)}.")
-    other = _rival(subject, rival)
+    read = read_subject(rival_dataset(subject.dataset, rival))
+    other = Subject(subject.names, read.weights, read.dataset, read.factors, None, subject.sample_dim)
     if variables is None:
         positions = telling_variables(subject.dataset, int(rival))[:SHOWN]
     else:
@@ -93,50 +93,26 @@ def plot_rivals(
     units = subject.units(X)
     subject.density, other.density  # noqa: B018  # errors before there is a figure
     n_shown = len(positions)
-    names = axis_names(subject.names, units, NAME_WIDTH)
-    more = room_for([names[n] for n in positions], n_shown)
-    places = panels(axes, 2 * n_shown, (2.6, 2.2), n_shown, figsize, more).reshape(2, n_shown)
-    if axes is not None:
-        names = axis_names(subject.names, units, characters(places.ravel(), NAME_WIDTH))
-    handles: list[Any] = []
+    titles = subject.titles(X)
+    places, names = named_panels(
+        axes, [titles[n] for n in positions], 2 * n_shown, (2.6, 2.2), n_shown, NAME_WIDTH, figsize
+    )
+    places = places.reshape(2, n_shown)
     below = -float(subject.dataset["rival_criterion"].values[int(rival)])
-    titles = ("this solution", f"rival {int(rival)}, {abs(below):.1f} nats {'below' if below >= 0 else 'above'}")
-    for row, (each, title) in enumerate(zip((subject, other), titles, strict=True)):
-        for ax, n in zip(places[row], positions, strict=True):
-            handles = draw_variable(ax, each, n, values, list(range(each.rank)), with_mixture=False)
-            note_left_out(ax, each, n, values)
-            if row:
-                ax.set_xlabel(names[n])
-        _name_densities(places[row], each, positions, units)
-        places[row, 0].set_title(title, loc="left", fontsize="medium")
-    _share_limits(places)
+    heads = ("this solution", f"rival {int(rival)}, {abs(below):.1f} nats {'below' if below >= 0 else 'above'}")
+    for row, each, head in zip(places, (subject, other), heads, strict=True):
+        for ax, n in zip(row, positions, strict=True):
+            draw_variable(ax, each, n, values, with_mixture=False)
+        name_densities(row, each, positions, units, n_shown)
+        row[0].set_title(head, loc="left", fontsize="medium")
+    for (upper, lower), name in zip(places.T, names, strict=True):
+        lower.set_xlabel(name, parse_math=False)
+        if upper.get_xscale() == lower.get_xscale():
+            limits = np.array([upper.get_xlim(), lower.get_xlim()])
+            for ax in (upper, lower):
+                ax.set_xlim(limits[:, 0].min(), limits[:, 1].max())
     plain_frame(places.ravel())
     pairs = zip(subject.weights, other.weights, strict=True)
     labels = [f"{r} ({weight_text(first)}, {weight_text(second)})" for r, (first, second) in enumerate(pairs)]
-    component_legend(places[0, 0], handles, labels, "component (weight here, weight in the rival)", axes is None)
+    component_legend(places, labels, "component (weight here, weight in the rival)", axes is None)
     return places
-
-
-def _name_densities(places: np.ndarray, subject: Subject, positions: list[int], units: tuple[str, ...]) -> None:
-    """Name the axes of the densities: the first, or all where they differ."""
-    scales = {n: None if subject.discrete[n] else axis_of(subject, n)[1] for n in positions}
-    titles = [density_title(subject, n, scales[n], units[n]) for n in positions]
-    for place, (ax, title) in enumerate(zip(places, titles, strict=True)):
-        if place == 0 or len(set(titles)) > 1:
-            ax.set_ylabel(title)
-
-
-def _share_limits(places: np.ndarray) -> None:
-    """Give the two panels of a variable (2, n_shown) the same range, where they have the same scale."""
-    for upper, lower in places.T:
-        if upper.get_xscale() != lower.get_xscale():
-            continue
-        limits = np.array([upper.get_xlim(), lower.get_xlim()])
-        for ax in (upper, lower):
-            ax.set_xlim(limits[:, 0].min(), limits[:, 1].max())
-
-
-def _rival(subject: Subject, rival: Any) -> Subject:
-    assert subject.dataset is not None
-    other = read_subject(rival_dataset(subject.dataset, rival))
-    return Subject(subject.names, other.weights, other.dataset, other.factors, None, subject.sample_dim)

@@ -1,4 +1,4 @@
-"""Scales of axes of variables with long tails: logarithmic or arsinh, where a linear axis shows only spikes."""
+"""Ranges and scales of the axes of variables: logarithmic or arsinh, where a linear axis shows only spikes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorly_smp.densities.mixture_density import mixture_quantile
 from tensorly_smp.plotting.subject import Subject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Points of a curve, besides the places where it jumps.
+N_POINTS = 400
+#: Tails of a component beyond these quantiles set no limits of an axis, but for a share of the width in between.
+TAIL = 0.01
+BEYOND = 0.35
+#: No axis goes farther beyond the quartiles than so many times their distance, unless a tenth would be cut there.
+MOST_MIDDLES = 4.0
+OUTER = 0.1
+#: Shares of the quantiles that `_reach` looks at.
+QUANTILES = np.array([TAIL, OUTER, 0.25, 0.75, 1.0 - OUTER, 1.0 - TAIL])
+#: Of densities that go on beyond the bins, what is lower than this share of the panel is not seen; white after it.
+SEEN = 0.005
+AFTER = 0.02
+#: An axis this many times longer than the mixture needs leaves out a component that lies alone there.
+FAR = 5.0
+#: A curve that is this many times higher than those of all other components together leaves the panel.
+TOWERING = 6.0
 #: A linear axis that is this many times wider than the middle half of some component shows that component as a spike.
 CROWDED = 40.0
 #: Components of less weight are no reason for another scale.
 LEAST_WEIGHT = 0.01
-#: An axis ends at these quantiles of the outermost components, and a share of its length beyond.
+#: A scaled axis ends at these quantiles of the outermost components, and a share of its length beyond.
 ENDS = np.array([0.01, 0.99])
-BEYOND = 0.06
+AFTER_ENDS = 0.06
 #: Ticks of an arsinh axis at most, and their least distance as a share of its length.
 MOST_TICKS = 5
 LEAST_GAP = 0.19
@@ -102,6 +120,83 @@ class AxisScale:
         return sorted(chosen[:MOST_TICKS])
 
 
+def axis_of(subject: Subject, n: int) -> tuple[tuple[float, float], AxisScale | None]:
+    """Range to be shown of a continuous variable, and the scale of its axis, None if linear."""
+    linear = span(subject, n)
+    scale = scale_of(subject, n, linear)
+    return (linear, None) if scale is None else (scaled_limits(subject, n, scale), scale)
+
+
+def span(subject: Subject, n: int) -> tuple[float, float]:
+    """Range to be shown of a continuous variable on a linear axis: inside the bins, around the bulk of a component.
+
+    Log-splines go on beyond the bins, which may be those of the central 98 % of the samples: with them, as far as there
+    is something to be seen. Long tails are cut, and a component far from all others, for whose sake they would be a
+    spike at the edge.
+    """
+    conditionals = subject.density.conditionals[n]
+    edges = subject.edges(n)
+    low, high = (-np.inf, np.inf) if edges is None else (float(edges[0]), float(edges[-1]))
+    used = np.flatnonzero(subject.weights > 0).tolist()
+    quantiles = np.array([conditionals.quantile(QUANTILES, r) for r in used])
+    ends = np.array([_reach(each) for each in quantiles])
+    first = float(ends[:, 0].min())
+    last = float(ends[:, 1].max())
+    if subject.dataset is not None and subject.dataset.attrs.get("density") == "logspline":
+        seen = _seen(conditionals, used, first, last)
+        low = min(low, seen[0])
+        high = max(high, seen[1])
+    low = max(low, first)
+    high = min(high, last)
+    needed = _reach(mixture_quantile(conditionals, subject.weights, QUANTILES))
+    # Components that are wide on the long axis are to be seen there, however small; what is narrow and far is not.
+    wide = quantiles[quantiles[:, 3] - quantiles[:, 2] > 0.1 / FAR * (high - low)]
+    first = min(needed[0], wide[:, 2].min(initial=np.inf))
+    last = max(needed[1], wide[:, 3].max(initial=-np.inf))
+    if high - low > FAR * (last - first) > 0:
+        return max(low, float(first)), min(high, float(last))
+    return low, high
+
+
+def _reach(quantiles: np.ndarray) -> tuple[float, float]:
+    """Limits of an axis, from the quantiles (6,) at QUANTILES."""
+    tail, outer, lower, upper, outer_above, tail_above = quantiles.tolist()
+    beyond = BEYOND * (tail_above - tail)
+    middles = MOST_MIDDLES * (upper - lower)
+    return (
+        max(tail - beyond, min(lower - middles, outer)),
+        min(tail_above + beyond, max(upper + middles, outer_above)),
+    )
+
+
+def _seen(conditionals: Any, components: list[int], low: float, high: float) -> tuple[float, float]:
+    """Range between low and high where one of these components is to be seen, and a little more, within bounds."""
+    x = curve_points(conditionals, low, high)
+    densities = conditionals.pdf(x)[:, components]
+    seen = x[(densities > SEEN * highest_shown(densities)).any(axis=1)]
+    after = AFTER * (seen[-1] - seen[0])
+    least, most = conditionals.bounds
+    return max(least, float(seen[0] - after)), min(most, float(seen[-1] + after))
+
+
+def curve_points(conditionals: Any, low: float, high: float, scale: AxisScale | None = None) -> np.ndarray:
+    """Points to evaluate densities at: evenly spaced, and on both sides of the places where they may jump."""
+    even = np.linspace(low, high, N_POINTS) if scale is None else scale.spaced(low, high, N_POINTS)
+    if not hasattr(conditionals, "knots"):
+        return even
+    knots = conditionals.origin + conditionals.unit * conditionals.knots
+    jumps = np.concatenate([np.nextafter(knots, -np.inf), knots, np.nextafter(knots, np.inf)])
+    return np.unique(np.concatenate([even, jumps[(jumps >= low) & (jumps <= high)]]))
+
+
+def highest_shown(densities: np.ndarray) -> float:
+    """Highest density that a panel shows: a single component of towering density must not flatten the others."""
+    peaks = np.sort(densities.max(axis=0))
+    if len(peaks) > 1 and peaks[-1] > TOWERING * peaks[-2]:
+        return float(TOWERING * peaks[-2])
+    return float(peaks[-1])
+
+
 def scale_of(subject: Subject, n: int, linear: tuple[float, float]) -> AxisScale | None:
     """Scale for variable n, or None where a linear axis with these limits shows every component.
 
@@ -133,7 +228,7 @@ def scaled_limits(subject: Subject, n: int, scale: AxisScale) -> tuple[float, fl
     edges = subject.edges(n)
     if scale.is_log and edges is not None:
         low = max(low, float(scale.forward(0.5 * edges[0])))
-    more = BEYOND * (high - low)
+    more = AFTER_ENDS * (high - low)
     start, end = scale.inverse([low - more, high + more]).tolist()
     return start, end
 

@@ -1,7 +1,8 @@
-"""Common parts of all pictures: axes, colors of components, the error without matplotlib."""
+"""Common parts of all pictures: axes, names, colors and legend of components, the error without matplotlib."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any, cast
@@ -31,8 +32,13 @@ DATA_COLOR = "0.86"
 FRAME: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
 #: Of the height of a panel, for a legend in it.
 MOST_OF_PANEL = 0.5
-#: Of a line in an inch, about.
+#: Of a line in an inch, about; of a line of a name at least.
 CHARACTERS = 12
+LEAST = 12
+#: Lines of a name at most; what is longer ends there.
+MOST_LINES = 6
+#: Entries of a legend beside the components.
+OTHERS = ("mixture", "data")
 #: Height of a line of a label, and of a row of a legend, in inches.
 LINE = 0.17
 LEGEND_ROW = 0.2
@@ -43,8 +49,6 @@ PADDING = 0.07
 #: Sides of a figure in inches.
 SMALLEST = 1.0
 LARGEST = 200.0
-#: Opacity of cells of a heat map that mean little.
-PALE = 0.35
 #: Panels of a new figure at most; more go to further pages.
 PER_PAGE = 12
 
@@ -76,7 +80,7 @@ def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axe
     plt = pyplot()
     if ax is None:
         return plt.figure(figsize=_checked_size(size), layout="constrained").add_subplot()
-    return _checked_axes([ax])[0]
+    return checked_axes([ax])[0]
 
 
 def _checked_size(size: Any) -> tuple[float, float] | None:
@@ -127,8 +131,8 @@ def panels(
         cast("Any", figure.get_layout_engine()).set(w_pad=PADDING, h_pad=PADDING)
         grid = figure.add_gridspec(n_rows, n_columns)
         places = [figure.add_subplot(grid[divmod(p, n_columns)]) for p in range(n_panels)]
-        return _as_array(places)
-    received = _checked_axes(axes)
+        return np.array(places, dtype=object)
+    received = checked_axes(axes)
     if len(received) < n_panels:
         raise InvalidInputError(f"axes are {len(received)}; expected at least {n_panels}, one for each panel.")
     for ax in received[n_panels:]:
@@ -136,28 +140,40 @@ def panels(
     return received[:n_panels]
 
 
-def room_for(names: Sequence[str], n_columns: int, usual: int = 2) -> float:
-    """Height in inches for the lines of these names below rows of panels, beyond the usual number of lines."""
-    rows = [names[start : start + n_columns] for start in range(0, len(names), n_columns)]
-    return LINE * sum(max(0, *(name.count("\n") + 1 - usual for name in row)) for row in rows)
+def wrapped(text: Any, width: int, most: int = MOST_LINES) -> str:
+    """Text in lines of at most `width` characters; Matplotlib wraps at the edge of the figure only."""
+    words = str(text).replace("_", "_ ")  # identifiers break after their marks
+    filled = textwrap.fill(words, width, max_lines=most, placeholder="…", break_on_hyphens=False)
+    return filled.replace("_ ", "_") or repr(text)
 
 
-def room_for_legend(labels: Sequence[str], width: float) -> float:
-    """Height in inches for the rows of a legend below a figure of this width, beyond the first."""
-    return LEGEND_ROW * (ceil(len(labels) / _n_across(labels, width)) - 1)
+def named_panels(
+    axes: Any,
+    names: Sequence[str],
+    n_panels: int,
+    size: tuple[float, float],
+    n_columns: int | None,
+    width: int,
+    figsize: tuple[float, float] | None,
+    legend: Sequence[str] = (),
+) -> tuple[np.ndarray, list[str]]:
+    """Axes as of :func:`panels`, and names in lines of at most `width` characters that fit below them.
 
-
-def count_axes(axes: Any, default: int) -> int:
-    """Number of axes that are given, or the default."""
-    return default if axes is None else len(_checked_axes(axes))
-
-
-def characters(places: np.ndarray, most: int) -> int:
-    """Characters of a line of a name that fit below each of these axes, at most `most`."""
-    from tensorly_smp.plotting.names import LEAST
-
-    inches = min(ax.get_window_extent().width / _root(ax).dpi for ax in places)
-    return int(np.clip(CHARACTERS * inches, LEAST, most))
+    A new figure has room for names of more than two lines, one below each panel of the last rows, and for a legend with
+    these entries.
+    """
+    if axes is not None:
+        places = panels(axes, n_panels)
+        inches = min(ax.get_window_extent().width / root_figure(ax).dpi for ax in places)
+        width = int(np.clip(CHARACTERS * inches, LEAST, width))
+        return places, [wrapped(name, width) for name in names]
+    n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
+    lines = [wrapped(name, width) for name in names]
+    rows = [lines[start : start + n_columns] for start in range(0, len(lines), n_columns)]
+    more = LINE * sum(max(0, *(name.count("\n") - 1 for name in row)) for row in rows)
+    if legend:
+        more += LEGEND_ROW * (_legend_rows(legend, max(size[0] * n_columns, 5.0)) - 1)
+    return panels(None, n_panels, size, n_columns, figsize, more), lines
 
 
 def page_of(items: Sequence[Any], page: Any, per_page: int) -> tuple[list[Any], int]:
@@ -178,77 +194,65 @@ def page_title(figure: Figure, first: int, n_shown: int, n_all: int, page: int, 
         )
 
 
-def component_legend(
-    ax: Axes, handles: Sequence[Any], labels: Sequence[str], title: str, is_new: bool, **place: Any
-) -> None:
+def component_legend(places: np.ndarray, names: Sequence[str], title: str, is_new: bool, **place: Any) -> None:
     """One legend: below the panels of a new figure, row by row; in given axes where `place` is, or else above all data.
 
     Parameters
     ----------
-    ax : Axes
-        The first panel; in given axes its upper limit is raised, unless there is a `place`.
-    handles, labels : sequence
+    places : ndarray of Axes
+        In given axes the upper limit of the first is raised, unless there is a `place`.
+    names : sequence of str (rank,)
+        Of the components; the mixture and the data follow where a panel shows them.
     title : str
     is_new : bool
         Whether the figure is ours.
     place
         ``loc``, ``bbox_to_anchor`` and ``ncols`` as in matplotlib, for given axes.
     """
-    options: dict[str, Any] = {"title": title, "fontsize": "small", "title_fontsize": "small"}
-    if not is_new:
-        if not place:
-            _root(ax).draw_without_rendering()  # layout engines place panels only now
-        if not place and _lines_above(ax, labels) > _most_lines(ax):
-            # Components alone, without their weights.
-            entries = [(handle, label.split(" (")[0]) for handle, label in zip(handles, labels, strict=True)]
-            handles, labels = zip(*[entry for entry in entries if entry[1].isdigit()] or entries, strict=True)
-            options["title"] = title.split(" (")[0]
-        place = place or {"loc": "upper center", "ncols": _room_above(ax, labels)}
-        legend = ax.legend(handles, labels, **options, **FRAME, **place, handlelength=1.3, columnspacing=1.0)
-        legend.set_in_layout(False)
+    shown: dict[str, Any] = {}
+    for ax in places.ravel()[::-1]:
+        handles, labels = ax.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    entries = {name: shown[f"component {r}"] for r, name in enumerate(names)}
+    entries |= {label: shown[label] for label in OTHERS if label in shown}
+    options: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
+    ax = places.flat[0]
+    figure = root_figure(ax)
+    if is_new:
+        n_columns = ceil(len(entries) / _legend_rows(list(entries), figure.get_figwidth()))
+        # Matplotlib fills column after column.
+        order = [k for column in range(n_columns) for k in range(column, len(entries), n_columns)]
+        labels = [list(entries)[k] for k in order]
+        handles = [entries[label] for label in labels]
+        options |= {"title": title, "loc": "outside lower center", "ncols": n_columns, "frameon": False}
+        figure.legend(handles, labels, **options)
         return
-    n_rows = ceil(len(labels) / _n_across(labels, _root(ax).get_figwidth()))
-    n_columns = ceil(len(labels) / n_rows)
-    # matplotlib fills column after column, and gives what is left over to the first ones.
-    rows = [range(start, min(start + n_columns, len(labels))) for start in range(0, len(labels), n_columns)]
-    order = [row[column] for column in range(n_columns) for row in rows if column < len(row)]
-    handles = [handles[place] for place in order]
-    labels = [labels[place] for place in order]
-    _root(ax).legend(handles, labels, loc="outside lower center", ncols=n_columns, frameon=False, **options)
-
-
-def _n_across(labels: Sequence[str], width: float) -> int:
-    """Entries of a legend beside each other, at most, in a figure of this width in inches."""
-    return max(1, int(width * 11 / (max(map(len, labels)) + 5)))  # about eleven characters an inch
-
-
-def _columns_above(ax: Axes, labels: Sequence[str]) -> int:
-    """Columns of a legend in the width of a panel, of about fifteen characters an inch."""
-    width = ax.get_window_extent().width / _root(ax).dpi
-    return int(np.clip(15 * width / (max(map(len, labels)) + 4), 1, len(labels)))
-
-
-def _lines_above(ax: Axes, labels: Sequence[str]) -> int:
-    """Lines of a legend in a panel, its title among them."""
-    return 1 + ceil(len(labels) / _columns_above(ax, labels))
-
-
-def _most_lines(ax: Axes) -> float:
-    """Lines of a legend for which a panel has room."""
-    return (MOST_OF_PANEL * ax.get_window_extent().height / _root(ax).dpi - 0.1) / LINE
-
-
-def _room_above(ax: Axes, labels: Sequence[str]) -> int:
-    """Raise the upper limit to have room for a legend with these labels, and return its number of columns."""
-    height = ax.get_window_extent().height / _root(ax).dpi
-    n_columns = _columns_above(ax, labels)
-    share = min((LINE * _lines_above(ax, labels) + 0.1) / height, MOST_OF_PANEL)
+    options |= FRAME | {"handlelength": 1.3, "columnspacing": 1.0}
+    if place:
+        ax.legend(entries.values(), entries, title=title, **options, **place).set_in_layout(False)
+        return
+    figure.draw_without_rendering()  # layout engines place panels only now
+    panel = ax.get_window_extent()
+    alone = {str(r): entries[name] for r, name in enumerate(names)}  # components without their weights
+    for drawn, heading in ((entries, title), (alone, title.split(" (")[0])):
+        n_columns = int(np.clip(15 * panel.width / figure.dpi / (max(map(len, drawn)) + 4), 1, len(drawn)))
+        legend = ax.legend(
+            drawn.values(), drawn, title=heading, loc="upper center", ncols=n_columns, **options
+        )  # fmt: skip
+        legend.set_in_layout(False)
+        share = (legend.get_window_extent().height + 0.1 * figure.dpi) / panel.height
+        if share <= MOST_OF_PANEL:
+            break
     low, high = ax.get_ylim()
-    ax.set_ylim(low, low + (high - low) / (1.0 - share))
-    return n_columns
+    ax.set_ylim(low, low + (high - low) / (1.0 - min(share, MOST_OF_PANEL)))
 
 
-def _root(ax: Axes) -> Figure:
+def _legend_rows(labels: Sequence[str], width: float) -> int:
+    """Rows of a legend in a figure of this width in inches, of about eleven characters an inch."""
+    return ceil(len(labels) / max(1, int(width * 11 / (max(map(len, labels)) + 5))))
+
+
+def root_figure(ax: Axes) -> Figure:
     """The figure, where axes may be in a part of one."""
     return ax.figure.figure  # what get_figure(root=True) is from Matplotlib 3.10 on
 
@@ -290,12 +294,12 @@ def plain_frame(axes: Iterable[Axes]) -> None:
         ax.spines[["top", "right"]].set_visible(False)
 
 
-def _checked_axes(axes: Any) -> np.ndarray:
+def checked_axes(axes: Any) -> np.ndarray:
     """The Axes (n_axes,), or an error if they are none."""
     from matplotlib.axes import Axes
 
     if isinstance(axes, Axes):
-        return _as_array([axes])
+        axes = [axes]
     flat = axes.ravel().tolist() if isinstance(axes, np.ndarray) else axes
     if isinstance(flat, str) or not isinstance(flat, Sequence):
         raise InvalidTypeError(f"axes are {type(axes).__name__}; expected matplotlib Axes, or an array of them.")
@@ -304,45 +308,7 @@ def _checked_axes(axes: Any) -> np.ndarray:
         raise InvalidTypeError(f"axes hold {wrong[0]}; expected matplotlib Axes only.")
     if not len(flat):
         raise InvalidInputError("axes are empty; expected at least one.")
-    return _as_array(flat)
-
-
-def _as_array(axes: Sequence[Any]) -> np.ndarray:
-    array = np.empty(len(axes), dtype=object)
-    array[:] = axes
-    return array
-
-
-def heat_map_of_variables(
-    ax: Axes,
-    values: np.ndarray,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    most_written: int,
-    label: str,
-    is_pale: np.ndarray | None = None,
-) -> None:
-    """Draw numbers from -1 to 1 (n_rows, n_columns) as colors, written out unless there are many; NaN is blank.
-
-    Cells where `is_pale` (n_rows, n_columns) is true have a weaker color.
-    """
-    pale = np.zeros(values.shape, dtype=bool) if is_pale is None else is_pale
-    image = ax.imshow(values, cmap="RdBu_r", vmin=-1.0, vmax=1.0, aspect="auto", alpha=np.where(pale, PALE, 1.0))
-    ax.set_xticks(np.arange(len(columns)), columns, rotation=45, ha="right", rotation_mode="anchor")
-    ax.set_yticks(np.arange(len(rows)), rows)
-    _root(ax).colorbar(image, ax=ax, label=label)
-    if max(values.shape) > most_written:
-        return
-    for (row, column), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            color = "white" if abs(value) > 0.6 and not pale[row, column] else "black"
-            ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=color)
-
-
-def variable_map_size(n_variables: int) -> tuple[float, float]:
-    """Width and height of a heat map of so many variables, in inches, with room for their names."""
-    side = float(np.clip(0.55 * n_variables, 2.0, 9.0))
-    return side + 2.4, side + 1.4
+    return np.array(flat, dtype=object)
 
 
 def require_dataset(dataset: Any, names: tuple[str, ...], attributes: tuple[str, ...], source: str) -> None:

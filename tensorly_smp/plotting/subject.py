@@ -111,6 +111,11 @@ class Subject:
         here = present_dim(X, self.sample_dim)
         return read_samples(X, self.names, here, self.value_labels).values
 
+    def titles(self, X: Any) -> list[str]:
+        """Names of the variables with their units."""
+        named = zip(self.names, self.units(X), strict=True)
+        return [f"{name} ({unit})" if unit else str(name) for name, unit in named]
+
     def units(self, X: Any) -> tuple[str, ...]:
         """Units of the variables, "" where there is none: those of X, else those that the Dataset has recorded."""
         for source in (X, self.dataset):

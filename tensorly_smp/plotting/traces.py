@@ -111,11 +111,10 @@ def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
 
 def _draw_starts(ax: Axes, dataset: xr.Dataset) -> None:
     loss = dataset["start_loss"].values
-    statuses = dataset["start_status"].values
-    converged = np.array([_is_converged(status) for status in statuses])
-    is_cut = np.zeros(len(statuses), dtype=bool)
-    if "start_criterion" in dataset:
-        is_cut = np.array([str(status).upper() in CUT_SHORT for status in statuses])
+    statuses = [str(status).upper() for status in dataset["start_status"].values]
+    reasons = StopReason.__members__
+    converged = np.array([status in reasons and reasons[status].is_converged for status in statuses])
+    is_cut = np.array(["start_criterion" in dataset and status in CUT_SHORT for status in statuses])
     if is_cut.any():
         ax.set_title("cut short on purpose; the likelihood\nof the next panel chooses, not the loss", fontsize="small")
     best = int(dataset.attrs.get("best_start", -1))
@@ -134,17 +133,14 @@ def _draw_criteria(ax: Axes, dataset: xr.Dataset) -> None:
     _draw_points(ax, values, chosen, compared, "compared", "")
     ax.set_xlabel("candidate" if is_of_candidates else "start")
     if not compared.all():
-        ax.set_title(_repeats(np.flatnonzero(~compared).tolist()), fontsize="small")
+        starts = np.flatnonzero(~compared).tolist()
+        listed = ", ".join(map(str, starts[:MOST_LISTED])) + (", …" if len(starts) > MOST_LISTED else "")
+        title = f"{len(starts)} starts have the same clusters\nas another: {listed}"
+        if len(starts) == 1:
+            title = f"start {listed} has the same clusters\nas another"
+        ax.set_title(title, fontsize="small")
     ax.legend(frameon=False, fontsize="small")
     ax.set_ylabel("log-likelihood less\nparameters (nats)")
-
-
-def _repeats(starts: list[int]) -> str:
-    """Note on the starts that were not compared, in two lines."""
-    if len(starts) == 1:
-        return f"start {starts[0]} has the same clusters\nas another"
-    listed = ", ".join(map(str, starts[:MOST_LISTED])) + (", …" if len(starts) > MOST_LISTED else "")
-    return f"{len(starts)} starts have the same clusters\nas another: {listed}"
 
 
 def _draw_likelihood(ax: Axes, dataset: xr.Dataset) -> None:
@@ -213,8 +209,3 @@ def _loss_label(dataset: xr.Dataset) -> str:
         "given": "negative log-likelihood\nof the bins per sample (nats)",
     }
     return labels.get(name, f"{name} loss" if name else "loss")
-
-
-def _is_converged(status: Any) -> bool:
-    name = str(status).upper()
-    return name in StopReason.__members__ and StopReason[name].is_converged

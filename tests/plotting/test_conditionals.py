@@ -12,7 +12,8 @@ import tensorly_smp as smp
 from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting import plot_conditionals
-from tensorly_smp.plotting.marginal import curve_points, data_edges, levels_of, span
+from tensorly_smp.plotting.conditionals import data_edges, levels_of
+from tensorly_smp.plotting.scales import curve_points, span
 from tensorly_smp.plotting.style import component_style
 from tensorly_smp.plotting.subject import read_subject
 
@@ -85,7 +86,7 @@ def test_data_behind_are_all_of_the_data(model, data):
 
 def test_discrete_variables_are_bars_of_probability(mixed, mixed_model):
     axes = plot_conditionals(mixed_model, mixed)
-    densities = ["density\n(per years)", "density (per k€)"]
+    densities = ["density (per\nyears)", "density (per k€)"]
     assert [ax.get_ylabel() for ax in axes] == ["probability", "probability", *densities]
     for ax, name in zip(axes[:2], ["children", "smoker"], strict=True):
         bars = {each.get_label(): each for each in ax.containers if isinstance(each, BarContainer)}

@@ -41,6 +41,21 @@ def test_weights_of_small_components_are_not_nothing():
     assert [style.weight_text(weight) for weight in (0.5, 0.0871, 1e-5)] == ["0.50", "0.087", "1e-05"]
 
 
+@given(st.text(max_size=70), st.integers(12, 40))
+def test_names_fit_and_nothing_of_them_is_lost(name, width):
+    lines = style.wrapped(name, width).split("\n")
+    assert all(0 < len(line) <= width for line in lines)
+    if name.strip():
+        assert "".join("".join(lines).split()) == "".join(name.split())
+
+
+def test_names_are_broken_where_a_reader_would():
+    assert style.wrapped("concentration of carbon (mg m-2)", 28) == "concentration of carbon (mg\nm-2)"
+    assert style.wrapped("air_temperature_of_the_morning", 20) == "air_temperature_\nof_the_morning"
+    assert style.wrapped(("a", 1), 12) == "('a', 1)"
+    assert style.wrapped("word " * 1000, 12).count("\n") == style.MOST_LINES - 1
+
+
 @pytest.mark.parametrize("n_panels", [1, 4, 7, 12])
 def test_new_panels_do_not_overlap(n_panels):
     places = style.panels(None, n_panels)
@@ -77,9 +92,10 @@ def test_axes_that_are_none():
 @pytest.mark.parametrize("n_labels", [1, 3, 7, 12, 25])
 def test_legend_is_read_row_by_row(n_labels):
     fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")
-    handles = [ax.plot([0, 1], [r, r])[0] for r in range(n_labels)]
-    labels = [f"component {r}" for r in range(n_labels)]
-    style.component_legend(ax, handles, labels, "title", is_new=True)
+    for r in range(n_labels):
+        ax.plot([0, 1], [r, r], label=f"component {r}")
+    labels = [f"{r} (of {n_labels})" for r in range(n_labels)]
+    style.component_legend(np.array([ax]), labels, "title", is_new=True)
     fig.canvas.draw()
     (legend,) = fig.legends
     at = [(-round(text.get_window_extent().y0), text.get_window_extent().x0) for text in legend.get_texts()]
