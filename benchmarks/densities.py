@@ -26,7 +26,7 @@ from scipy.stats import norm
 
 import tensorly_smp as smp
 from tensorly_smp.datasets import make_smooth_mixture
-from tensorly_smp.densities import logspline
+from tensorly_smp.densities import smooth
 from tensorly_smp.densities.grid import BACKGROUND_SHARE
 from tensorly_smp.densities.histogram import histogram_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
@@ -95,8 +95,8 @@ BACKGROUNDS = [(1e-4, 1.0), (0.5, 2.0), (0.5, 3.0), (1.0, 3.0), (2.0, 3.0)]
 def spline_density(on_grid, posterior, criterion="reml"):
     """One M-step from the posteriors."""
     _, mixture = on_grid.choose(on_grid.counts_from_posterior(posterior), criterion)
-    share = logspline.background_share(posterior.sum(axis=0))
-    conditionals = logspline.smooth_conditionals(on_grid.cells, mixture, share)
+    share = smooth.background_share(posterior.sum(axis=0))
+    conditionals = smooth.smooth_conditionals(on_grid.cells, mixture, share)
     return MixtureDensity(np.exp(mixture.log_weights), conditionals, tuple(range(N_VARIABLES)))
 
 
@@ -124,11 +124,11 @@ def penalties(options):
             columns = " ".join(f"{value:9.3f}" for value in results[:, k, 0])
             print(f"{criterion:9} {n_basis or 'chosen':>6} {columns} {results[:, k, 1].mean():9.2f}")
         print("background, samples x spread")
-        usual = logspline.BACKGROUND_SAMPLES, logspline.BACKGROUND_SPREAD
-        for logspline.BACKGROUND_SAMPLES, logspline.BACKGROUND_SPREAD in BACKGROUNDS:
+        usual = smooth.BACKGROUND_SAMPLES, smooth.BACKGROUND_SPREAD
+        for smooth.BACKGROUND_SAMPLES, smooth.BACKGROUND_SPREAD in BACKGROUNDS:
             columns = " ".join(f"{value:9.4f}" for value in means(SETTINGS[:1])[:, 0, 0])
-            print(f"{logspline.BACKGROUND_SAMPLES:8g} x {logspline.BACKGROUND_SPREAD:g}    {columns}")
-        logspline.BACKGROUND_SAMPLES, logspline.BACKGROUND_SPREAD = usual
+            print(f"{smooth.BACKGROUND_SAMPLES:8g} x {smooth.BACKGROUND_SPREAD:g}    {columns}")
+        smooth.BACKGROUND_SAMPLES, smooth.BACKGROUND_SPREAD = usual
 
 
 def measured_coordinates(kind, rank, n_samples, seed):
