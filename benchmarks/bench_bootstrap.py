@@ -13,19 +13,18 @@ truth. `flatness` counts the fits whose bootstrap warns, of cases that samples d
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
+from common import KINDS, options_of
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import linear_sum_assignment
 
 import tensorly_smp as smp
 
-KINDS = ("gaussian", "gmm", "gamma", "laplace")
 DECILES = np.arange(1, 10) / 10
 #: Weights, and probabilities (n_items, rank).
 TWO = [0.4, 0.6], [[0.85, 0.2], [0.8, 0.15], [0.9, 0.3], [0.75, 0.1], [0.8, 0.25]]
@@ -170,22 +169,14 @@ def cost(n_replicates: int) -> None:
             print(f"{kind}, R = {rank}, M = {n_samples}: {seconds:.2f} s, {seconds / min(taken):.1f} fits", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["items", "densities", "flatness", "cost"])
-    parser.add_argument("--sets", type=int, default=25)
-    parser.add_argument("--replicates", type=int, default=100)
-    parser.add_argument("--samples", type=int, default=1000)
-    arguments = parser.parse_args()
-    if arguments.what == "items":
-        items(arguments.sets, arguments.replicates, arguments.samples)
-    elif arguments.what == "densities":
-        densities(arguments.sets, arguments.replicates)
-    elif arguments.what == "flatness":
-        flatness(arguments.sets)
-    else:
-        cost(arguments.replicates)
-
-
 if __name__ == "__main__":
-    main()
+    PARTS = {"items": items, "densities": densities, "flatness": flatness, "cost": cost}
+    options = options_of(__doc__, words=PARTS, sets=25, replicates=100, samples=1000)
+    if options.part == "items":
+        items(options.sets, options.replicates, options.samples)
+    elif options.part == "densities":
+        densities(options.sets, options.replicates)
+    elif options.part == "flatness":
+        flatness(options.sets)
+    else:
+        cost(options.replicates)

@@ -10,18 +10,17 @@ apart: merged groups are dependent, and a report that says so is right.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from typing import Any
 
 import numpy as np
+from common import KINDS, options_of
 from scipy import stats
 
 import tensorly_smp as smp
 from tensorly_smp.dependence.check import dependence_warning
 
-KINDS = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES = 6
 
 
@@ -141,20 +140,12 @@ def seconds() -> None:
         )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["alarms", "power", "quick"], default="alarms")
-    parser.add_argument("--truths", type=int, default=3)
-    parser.add_argument("--samples", type=int, nargs="+", default=[1000, 5000])
-    arguments = parser.parse_args()
+if __name__ == "__main__":
+    options = options_of(__doc__, words=("alarms", "power", "quick"), truths=3, samples=(1000, 5000))
     warnings.simplefilter("ignore")
-    if arguments.what == "alarms":
-        alarms(arguments.truths, arguments.samples)
-    elif arguments.what == "power":
-        power(arguments.truths)
+    if options.part == "alarms":
+        alarms(options.truths, options.samples)
+    elif options.part == "power":
+        power(options.truths)
     else:
         seconds()
-
-
-if __name__ == "__main__":
-    main()

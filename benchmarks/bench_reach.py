@@ -15,13 +15,12 @@ than -2.
 
 from __future__ import annotations
 
-import argparse
-import time
 import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from common import options_of, processor_time
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
@@ -46,11 +45,7 @@ REACHED = -2.0
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--truths", type=int, default=10, help="random mixtures per case (default 10)")
-    parser.add_argument("--cases", nargs="+", type=int, default=list(range(len(CASES))), help="numbers of the cases")
-    parser.add_argument("--samples", type=int, help="instead of those of the cases")
-    options = parser.parse_args(arguments)
+    options = options_of(__doc__, arguments, truths=10, cases=tuple(range(len(CASES))), samples=0)
     warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)
     print(
         f"{'case':<26s} {'reached':>8s} {'worst':>7s} {'points':>14s} {'KL':>14s} {'CPU s':>6s} {'beside':>7s}   gaps"
@@ -58,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     every: list[np.ndarray] = []
     with threadpool_limits(1):
         for number in options.cases:
-            every.append(one_case(number, options.truths, options.samples))
+            every.append(one_case(number, options.truths, options.samples or None))
     rows = np.concatenate(every)
     low = rows[:, 0] < REACHED
     print(f"reached: {np.sum(~low)} of {len(rows)}, {100 * np.mean(~low):.0f} %")
@@ -95,12 +90,9 @@ def one_truth(number: int, seed: int, n_samples: int) -> tuple[float, ...]:
     X, labels = truth.sample(n_samples, random_state=rng)
     new, new_labels = truth.sample(N_NEW, random_state=rng)
     options: dict[str, Any] = dict(n_bins=N_BINS, random_state=seed)
-    began = time.process_time()
-    smp.SmoothProductMixture(rank, **options).fit(X)
-    seconds = time.process_time() - began
-    began = time.process_time()
-    GaussianMixture(rank, covariance_type="diag", n_init=5, random_state=seed).fit(X)
-    beside = time.process_time() - began
+    _, seconds = processor_time(lambda: smp.SmoothProductMixture(rank, **options).fit(X))
+    gaussian = GaussianMixture(rank, covariance_type="diag", n_init=5, random_state=seed)
+    _, beside = processor_time(lambda: gaussian.fit(X))
     options |= dict(tol=1e-9, max_iter=20_000)  # the tolerance of smoothed EM is ten times tol
     found = smp.SmoothProductMixture(rank, **options).fit(X)
     started = smp.SmoothProductMixture(rank, init=label_factors(X, labels, rank), **options).fit(X)

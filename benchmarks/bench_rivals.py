@@ -13,13 +13,13 @@ right answer is that of the true mixture, adjusted Rand index 0.85 or more.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from common import KINDS, options_of
 from sklearn.metrics import adjusted_rand_score
 
 import tensorly_smp as smp
@@ -28,7 +28,6 @@ from tensorly_smp.exceptions import RivalSolutionsWarning
 from tensorly_smp.fitting import candidates
 from tensorly_smp.likelihood import comparison
 
-KINDS = ("gaussian", "gmm", "gamma", "laplace")
 RIGHT = 0.85
 
 
@@ -144,23 +143,13 @@ def cost() -> None:
             )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["case", "clear", "hard", "pairs", "cost"])
-    parser.add_argument("--truths", type=int, default=None)
-    arguments = parser.parse_args()
-    truths = arguments.truths
-    if arguments.what == "case":
-        case()
-    elif arguments.what == "clear":
-        shares(5, 3000, truths or 10)
-    elif arguments.what == "hard":
-        shares(10, 1000, truths or 10)
-    elif arguments.what == "pairs":
-        pairs(truths or 6)
-    else:
-        cost()
-
-
 if __name__ == "__main__":
-    main()
+    options = options_of(__doc__, words=("case", "clear", "hard", "pairs", "cost"), truths=0)
+    if options.part == "clear":
+        shares(5, 3000, options.truths or 10)
+    elif options.part == "hard":
+        shares(10, 1000, options.truths or 10)
+    elif options.part == "pairs":
+        pairs(options.truths or 6)
+    else:
+        {"case": case, "cost": cost}[options.part]()

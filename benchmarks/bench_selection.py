@@ -25,14 +25,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import fit_table
 import numpy as np
 import pandas as pd
+from common import KINDS, append_fits, options_of, read_fits
 
 import tensorly_smp as smp
-from tensorly_smp.selection import CRITERIA, select_n_components
+from tensorly_smp.selection import select_n_components
 
-CASES = ("gaussian", "gmm", "gamma", "laplace")
 N_VARIABLES = 10
 SETTING = ["case", "samples", "rank", "truth", "criterion", "candidates"]
 KEYS = [*SETTING, "n_components"]
@@ -42,26 +41,16 @@ FIGURES = [*COPIED, *HELDOUT, "best", "n_above_noise"]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--truths", type=int, default=2, help="random mixtures per case (default 2)")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--criterion", choices=CRITERIA, default="bic")
-    parser.add_argument("--candidates", nargs="+", type=int, default=[3, 4, 5, 6, 7])
-    parser.add_argument("--samples", type=int, default=5000)
-    parser.add_argument("--rank", type=int, default=5, help="components of the truths (default 5)")
-    parser.add_argument("--jobs", type=int, default=1, help="fits at a time (default 1)")
-    parser.add_argument("--require", type=int, help="exit with an error if a case has fewer right choices")
-    parser.add_argument("--redo", action="store_true", help="fit again what fits.csv has")
-    parser.add_argument("--output", type=Path, default=Path("output/selection"))
-    options = parser.parse_args(arguments)
-    path = options.output / "fits.csv"
+    options = options_of(__doc__, arguments, truths=2, cases=KINDS, criterion="bic", candidates=(3, 4, 5, 6, 7),
+                         samples=5000, rank=5, jobs=1, require=0, redo=False, output="output/selection")  # fmt: skip
+    path = Path(options.output) / "fits.csv"
     run(options, path)
-    rows = fit_table.read_fits(path, KEYS, FIGURES)
+    rows = read_fits(path, KEYS, FIGURES)
     settings = [setting_of(case, truth, options) for case in options.cases for truth in range(options.truths)]
     rows = pd.concat([select(rows, setting) for setting in settings])
     summary = summarize(rows, options.criterion)
     print("\n" + summary.to_string(index=False))
-    short = summary[(summary["by"] == options.criterion) & (summary["right"] < (options.require or 0))]
+    short = summary[(summary["by"] == options.criterion) & (summary["right"] < options.require)]
     if len(short):
         raise SystemExit(f"Fewer than {options.require} right choices: {', '.join(short['case'])}.")
 
@@ -74,11 +63,11 @@ def run(options: argparse.Namespace, path: Path) -> None:
     for truth in range(options.truths):
         for case in options.cases:
             setting = setting_of(case, truth, options)
-            if not options.redo and len(select(fit_table.read_fits(path, KEYS, FIGURES), setting)):
+            if not options.redo and len(select(read_fits(path, KEYS, FIGURES), setting)):
                 continue
             start = time.perf_counter()
             rows = one_truth(setting, options)
-            fit_table.append_fits(rows, path, KEYS, FIGURES)
+            append_fits(rows, path, KEYS, FIGURES)
             print(
                 f"{case} truth {truth}: {rows[0]['best']} of {options.candidates}, {rows[0]['n_above_noise']} singular "
                 f"values, {time.perf_counter() - start:.0f} s",

@@ -9,7 +9,6 @@ another model with the same distributions.
 `python benchmarks/uniqueness.py --models 500 --starts 2` prints the counts; it takes some minutes.
 """
 
-import argparse
 import sys
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ from itertools import combinations, pairwise, permutations
 from pathlib import Path
 
 import numpy as np
+from common import options_of
 from scipy.optimize import least_squares
 
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -151,11 +151,7 @@ def check(model, known, options, n_starts, rng):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=int, default=500)
-    parser.add_argument("--starts", type=int, default=2, help="random starts of every search")
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = options_of(__doc__, models=500, starts=2, seed=0)
     rng = np.random.default_rng(arguments.seed)
     began = time.perf_counter()
     verdicts, wrong, starts, exact, other = Counter(), Counter(), Counter(), Counter(), Counter()
