@@ -121,10 +121,23 @@ class AxisScale:
 
 
 def axis_of(subject: Subject, n: int) -> tuple[tuple[float, float], AxisScale | None]:
-    """Range to be shown of a continuous variable, and the scale of its axis, None if linear."""
+    """Range to be shown of a continuous variable, and the scale of its axis, None if linear.
+
+    A scaled axis reaches from tail to tail of the outermost components.
+    """
     linear = span(subject, n)
     scale = scale_of(subject, n, linear)
-    return (linear, None) if scale is None else (scaled_limits(subject, n, scale), scale)
+    if scale is None:
+        return linear, None
+    used = np.flatnonzero(subject.weights > 0).tolist()
+    ends = np.array([subject.density.conditionals[n].quantile(ENDS, r) for r in used])
+    low, high = scale.forward([ends[:, 0].min(), ends[:, 1].max()]).tolist()
+    edges = subject.edges(n)
+    if scale.is_log and edges is not None:
+        low = max(low, float(scale.forward(0.5 * edges[0])))
+    more = AFTER_ENDS * (high - low)
+    start, end = scale.inverse([low - more, high + more]).tolist()
+    return (start, end), scale
 
 
 def span(subject: Subject, n: int) -> tuple[float, float]:
@@ -134,7 +147,7 @@ def span(subject: Subject, n: int) -> tuple[float, float]:
     is something to be seen. Long tails are cut, and a component far from all others, for whose sake they would be a
     spike at the edge.
     """
-    conditionals = subject.density.conditionals[n]
+    conditionals: Any = subject.density.conditionals[n]
     edges = subject.edges(n)
     low, high = (-np.inf, np.inf) if edges is None else (float(edges[0]), float(edges[-1]))
     used = np.flatnonzero(subject.weights > 0).tolist()
@@ -143,9 +156,14 @@ def span(subject: Subject, n: int) -> tuple[float, float]:
     first = float(ends[:, 0].min())
     last = float(ends[:, 1].max())
     if subject.dataset is not None and subject.dataset.attrs.get("density") == "logspline":
-        seen = _seen(conditionals, used, first, last)
-        low = min(low, seen[0])
-        high = max(high, seen[1])
+        # The range where one of these components is to be seen, and a little more, within bounds.
+        x = curve_points(conditionals, first, last)
+        densities = conditionals.pdf(x)[:, used]
+        seen = x[(densities > SEEN * highest_shown(densities)).any(axis=1)]
+        after = AFTER * (seen[-1] - seen[0])
+        least, most = conditionals.bounds
+        low = min(low, max(least, float(seen[0] - after)))
+        high = max(high, min(most, float(seen[-1] + after)))
     low = max(low, first)
     high = min(high, last)
     needed = _reach(mixture_quantile(conditionals, subject.weights, QUANTILES))
@@ -167,16 +185,6 @@ def _reach(quantiles: np.ndarray) -> tuple[float, float]:
         max(tail - beyond, min(lower - middles, outer)),
         min(tail_above + beyond, max(upper + middles, outer_above)),
     )
-
-
-def _seen(conditionals: Any, components: list[int], low: float, high: float) -> tuple[float, float]:
-    """Range between low and high where one of these components is to be seen, and a little more, within bounds."""
-    x = curve_points(conditionals, low, high)
-    densities = conditionals.pdf(x)[:, components]
-    seen = x[(densities > SEEN * highest_shown(densities)).any(axis=1)]
-    after = AFTER * (seen[-1] - seen[0])
-    least, most = conditionals.bounds
-    return max(least, float(seen[0] - after)), min(most, float(seen[-1] + after))
 
 
 def curve_points(conditionals: Any, low: float, high: float, scale: AxisScale | None = None) -> np.ndarray:
@@ -218,19 +226,6 @@ def scale_of(subject: Subject, n: int, linear: tuple[float, float]) -> AxisScale
     if edges is not None and edges[0] > 0:
         return AxisScale(is_log=True)
     return AxisScale(False, float(dataset["spline_center"].values[n]), width)
-
-
-def scaled_limits(subject: Subject, n: int, scale: AxisScale) -> tuple[float, float]:
-    """Range of variable n on its scale: from tail to tail of the outermost components."""
-    used = np.flatnonzero(subject.weights > 0).tolist()
-    ends = np.array([subject.density.conditionals[n].quantile(ENDS, r) for r in used])
-    low, high = scale.forward([ends[:, 0].min(), ends[:, 1].max()]).tolist()
-    edges = subject.edges(n)
-    if scale.is_log and edges is not None:
-        low = max(low, float(scale.forward(0.5 * edges[0])))
-    more = AFTER_ENDS * (high - low)
-    start, end = scale.inverse([low - more, high + more]).tolist()
-    return start, end
 
 
 def draw_on(ax: Axes, scale: AxisScale | None, axis: str, limits: tuple[float, float]) -> bool:

@@ -23,8 +23,6 @@ WIDE = 20.0
 LEAST_SPAN = 1e-3
 #: Statuses of starts that smoothed EM has not given more sweeps, since it goes on from them in its own way.
 CUT_SHORT = (StopReason.MAX_SWEEPS.name, StopReason.SCREENED.name)
-#: Starts with the same clusters as another that a note lists, at most.
-MOST_LISTED = 8
 
 
 def plot_loss(model_or_dataset: Any, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
@@ -124,21 +122,10 @@ def _draw_starts(ax: Axes, dataset: xr.Dataset) -> None:
 
 
 def _draw_criteria(ax: Axes, dataset: xr.Dataset) -> None:
-    """Criterion of every candidate; files of earlier versions have one for every start."""
-    criteria = dataset["start_criterion"]
-    values = criteria.values
-    compared = np.isfinite(values)
-    is_of_candidates = criteria.dims == ("candidate",)
-    chosen = int(dataset.attrs.get("best_candidate" if is_of_candidates else "best_start", -1))
-    _draw_points(ax, values, chosen, compared, "compared", "")
-    ax.set_xlabel("candidate" if is_of_candidates else "start")
-    if not compared.all():
-        starts = np.flatnonzero(~compared).tolist()
-        listed = ", ".join(map(str, starts[:MOST_LISTED])) + (", …" if len(starts) > MOST_LISTED else "")
-        title = f"{len(starts)} starts have the same clusters\nas another: {listed}"
-        if len(starts) == 1:
-            title = f"start {listed} has the same clusters\nas another"
-        ax.set_title(title, fontsize="small")
+    values = dataset["start_criterion"].values
+    chosen = int(dataset.attrs.get("best_candidate", -1))
+    _draw_points(ax, values, chosen, np.isfinite(values), "compared", "")
+    ax.set_xlabel("candidate")
     ax.legend(frameon=False, fontsize="small")
     ax.set_ylabel("log-likelihood less\nparameters (nats)")
 

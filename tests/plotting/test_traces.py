@@ -76,14 +76,14 @@ def test_sweeps_of_all_starts(data):
     assert len(plot_loss(dataset.drop_vars("start_trace"))[0].get_lines()) == 1
 
 
-def test_starts_that_have_not_converged_are_hollow_and_repeats_are_marked(model):
+def test_starts_that_have_not_converged_are_hollow(model):
     dataset = (
         model.result_.drop_vars("start_criterion")
-        .isel(start=[0, 0, 0, 0])
+        .isel(start=[0, 0, 0, 0], candidate=[0])
         .assign(
             start_loss=("start", [1.0, 2.0, 3.0, 4.0]),
             start_status=("start", ["converged", "max_sweeps", "callback", "screened"]),
-            start_criterion=("start", [-5.0, np.nan, -7.0, np.nan]),
+            start_criterion=("candidate", [-5.0]),
         )
     )
     axes = plot_loss(dataset.assign_attrs(best_start=2))
@@ -93,10 +93,6 @@ def test_starts_that_have_not_converged_are_hollow_and_repeats_are_marked(model)
     assert drawn["not converged"].get_markerfacecolor() == "white"
     assert axes[1].get_title().startswith("cut short on purpose")
     assert drawn["chosen"].get_xdata() == [2]
-    assert lines(axes[2])["compared"].get_xdata().tolist() == [0, 2]
-    assert lines(axes[2])["compared"].get_ydata().tolist() == [-5.0, -7.0]
-    assert set(lines(axes[2])) == {"compared", "chosen"}  # nothing at a height that it does not have
-    assert axes[2].get_title() == "2 starts have the same clusters\nas another: 1, 3"
     # Without a likelihood to choose by, they have not converged.
     plain = plot_loss(dataset.drop_vars("start_criterion"))[1]
     assert lines(plain)["not converged"].get_xdata().tolist() == [1, 2, 3]
