@@ -9,8 +9,7 @@ from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.decomposition.solver import CoupledSimplexCP, coupled_simplex_parafac
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import reconstruct_density
-from tensorly_smp.dependence.check import check_independence
-from tensorly_smp.dependence.report import IndependenceReport
+from tensorly_smp.dependence.check import IndependenceReport, check_independence
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import SweepTrace

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorly_smp.dependence.report import IndependenceReport
+from tensorly_smp.dependence.check import IndependenceReport
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting.style import (
     LINE,
