@@ -15,10 +15,8 @@ solver  The coupled CPD of 10 components and 10 000 samples, all triples, tolera
 limits  A sweep over all triples in the implicit form, and a pass of EM, beside a copy of the bytes that it has to go
         through: e1 and e2 once per variable; the indicator matrix and the posteriors. Aim: three times the copy with
         the extra `fast`. Counting all triples, beside a copy of the histograms.
-growth  Exponents of time and of peak memory in numbers of samples, variables, components and bins, fitted to
-        logarithms; seconds and memory are the largest. An exponent near 0: what takes most does not grow with it.
 
-Without --parts: stages, whole, paper, limits and growth. Peak memory is what Python and NumPy have allocated at most
+Without --parts: stages, whole, paper and limits. Peak memory is what Python and NumPy have allocated at most
 while it ran (tracemalloc), beyond the arguments. About four minutes on a quiet core.
 """
 
@@ -286,49 +284,6 @@ def random_codes(n_samples: int, n_variables: int, n_bins: int) -> smp.Codes:
     return smp.Codes.from_array(values, [n_bins] * n_variables)
 
 
-# ---- growth ----
-
-#: Of samples, variables, components and bins: where the others stand, and what one of them is set to.
-BASE = {"M": 5000, "N": 8, "R": 6, "I": 12}
-SIZES = {"M": (2500, 5000, 10_000, 20_000), "N": (6, 9, 13, 19), "R": (3, 6, 12, 24), "I": (8, 12, 18, 27)}
-
-
-def growth(repeats: int, n_samples: int) -> Iterator[Line]:
-    """Kernels are off: they would set in somewhere along the way."""
-    scale = n_samples / N_SAMPLES
-    with kernels.used_from(inf):
-        for name, make in GROWING.items():
-            times, memories = {}, {}
-            for axis, sizes in SIZES.items():
-                works = []
-                for size in sizes:
-                    at = BASE | {axis: size}
-                    works.append(make(**(at | {"M": max(int(at["M"] * scale), 200)})))
-                times[axis] = processor_seconds(*works, repeats=1 if name == "default fit" else repeats)
-                memories[axis] = [peak_bytes(work) for work in works]
-            slowest, largest = (max(map(max, found.values())) for found in (times, memories))
-            note = f"time {exponents(times)}; memory {exponents(memories)}"
-            yield Line(f"growth: {name}, the largest", slowest, memory=largest, note=note)
-
-
-def exponents(found: dict[str, list[float]]) -> str:
-    """Of what was found at all sizes of every axis."""
-    slopes = {axis: np.polyfit(np.log(SIZES[axis]), np.log(values), 1)[0] for axis, values in found.items()}
-    return " ".join(f"{axis}^{slope:.2f}" for axis, slope in slopes.items())
-
-
-def growing_sweeps(M: int, N: int, R: int, I: int) -> Work:
-    X = mixture_samples("gmm", M, N, R).X
-    marginals = smp.count_marginals(smp.encode_samples(X, smp.choose_binning(X, n_bins=I)))
-    return partial(smp.coupled_simplex_parafac, marginals, R, init="random", n_iter_max=5, tol=0.0, random_state=0)
-
-
-GROWING: dict[str, Callable[..., Work]] = {
-    "five sweeps of the coupled CPD, KL": growing_sweeps,
-    "implicit sweep": lambda M, N, R, I: implicit_sweep(M, N, R, I)[0],
-    "pass of EM": lambda M, N, R, I: em_pass(M, N, R, I)[0],
-    "default fit": lambda M, N, R, I: partial(default_fit, mixture_samples("gmm", M, N, R).X, R, I),
-}
 PARTS: dict[str, Callable[[int, int], Iterator[Line]]] = {
     "stages": stages,
     "whole": whole,
@@ -336,12 +291,11 @@ PARTS: dict[str, Callable[[int, int], Iterator[Line]]] = {
     "paper": paper,
     "solver": solver,
     "limits": limits,
-    "growth": growth,
 }
 
 
 def main() -> None:
-    usual = ("stages", "whole", "paper", "limits", "growth")
+    usual = ("stages", "whole", "paper", "limits")
     options = options_of(__doc__, repeats=3, parts=usual, samples=N_SAMPLES)
     # Runs are cut short on purpose, and what a fit may warn of is not the subject.
     warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tensorly_smp as smp
-
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 bench_table = importlib.import_module("bench_table")
 
@@ -61,25 +59,3 @@ def test_paper_form_counts_as_many_triples_as_it_says():
         ["all triples", "kl"],
         ["all triples", "frobenius"],
     ]
-
-
-@pytest.mark.parametrize("name", list(bench_table.GROWING))
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
-def test_growing_works_run(name):
-    found = bench_table.GROWING[name](M=200, N=4, R=2, I=4)()
-    if name == "default fit":
-        assert isinstance(found, smp.SmoothProductMixture)
-
-
-def test_growth_has_exponents_of_time_and_memory(monkeypatch):
-    """Those of a work that allocates M N I numbers; time is not looked at."""
-    sizes = {"M": [10_000, 20_000, 40_000], "N": [1, 2, 4], "R": [1, 2, 4], "I": [1, 2, 4]}
-    monkeypatch.setattr(bench_table, "SIZES", sizes)
-    monkeypatch.setattr(bench_table, "BASE", {"M": 20_000, "N": 1, "R": 1, "I": 1})
-    monkeypatch.setattr(bench_table, "GROWING", {"one array": lambda M, N, R, I: lambda: np.empty((M, N, I))})
-    (line,) = bench_table.growth(1, bench_table.N_SAMPLES)
-    time, memory = line.note.split("; ")
-    found = {each[0]: float(each[2:]) for each in memory.removeprefix("memory ").split()}
-    assert found == pytest.approx({"M": 1.0, "N": 1.0, "R": 0.0, "I": 1.0}, abs=0.03)
-    assert [each[:2] for each in time.removeprefix("time ").split()] == ["M^", "N^", "R^", "I^"]
-    assert line.memory == pytest.approx(8 * 20_000 * 4, rel=0.03)
