@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import comb
 from typing import Any, NamedTuple
 
@@ -30,16 +31,17 @@ from common import largest_difference, options_of, peak_megabytes, percent_right
 from scipy.optimize import nnls
 
 import tensorly_smp as smp
+from tensorly_smp._support.parts import Parts
 from tensorly_smp.chunked import reading
-from tensorly_smp.chunked.encoding import count_chunks, encode_chunks
-from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
-from tensorly_smp.chunked.parts import Parts
 from tensorly_smp.codes.values import evenly_spaced
 from tensorly_smp.decomposition.starts import random_start
 from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
 from tensorly_smp.factors.sweeps import Steps
+from tensorly_smp.fitting import fit_samples
+from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.likelihood.cells import choose_cells
+from tensorly_smp.likelihood.steps import CellSamples
 
 # ---- fits on a cluster ----
 
@@ -126,9 +128,9 @@ def fit(options: argparse.Namespace) -> None:
 
 def kill(options: argparse.Namespace) -> None:
     X = lazy_samples(options.samples, options)[0]
-    e_step, killed, calls = ChunkedCellSamples.e_step, [], []
+    e_step, killed, calls = CellSamples.e_step, [], []
 
-    def killing(self: ChunkedCellSamples, *logs: Any) -> Any:
+    def killing(self: CellSamples, *logs: Any) -> Any:
         calls.append(1)
         if len(calls) in options.at:
             killed.append(next(iter(client.run(os.getpid).values())))
@@ -137,7 +139,7 @@ def kill(options: argparse.Namespace) -> None:
 
     with cluster_of(options.workers, options.memory) as client:
         calm = timed_fit(X, options.rank, "fit")
-        ChunkedCellSamples.e_step = killing
+        CellSamples.e_step = killing
         disturbed = timed_fit(X, options.rank, "fit with workers killed")
         print(f"workers killed: {len(killed)}; alive now: {len(client.run(os.getpid))}")
     print(f"largest difference of a factor entry {largest_difference(calm.factors_, disturbed.factors_):.1e}")
@@ -183,12 +185,13 @@ def measure(n_samples: int, n_variables: int, rank: int) -> dict[str, float]:
     X = smp.datasets.make_smooth_mixture("gaussian", n_samples, n_variables, rank, random_state=0).X
     array = da.from_array(X, chunks=(max(1, reading.PART_ENTRIES // n_variables), n_variables))
     with dask.config.set(scheduler="synchronous"):
-        samples = reading.read_chunks(array)
+        read = ReadSamples.of(array)
+        samples = replace(read, different=read.parts)  # in chunks, even if they are few
         some = samples.subsample.values
         binning = smp.choose_binning(some, N_BINS)
         cells = choose_cells(some, rank)
-        codes = encode_chunks(samples, binning)
-        on_grid = ChunkedCellSamples.assign_to_grid(samples, cells)
+        codes = samples.encode(binning)
+        on_grid = codes.assign_to_grid(cells)
         tables = np.log(np.random.default_rng(0).random((len(on_grid.prior), rank)))
         expected = on_grid.e_step(np.full(rank, -np.log(rank)), tables)
         penalty, mixture = on_grid.choose(expected, "reml")
@@ -204,10 +207,10 @@ def measure(n_samples: int, n_variables: int, rank: int) -> dict[str, float]:
                 factors[n] = steps.improve(n, factors, start.weights)
 
         works: dict[str, Callable[[], Any]] = {
-            "read": lambda: reading.read_chunks(array),
-            "encode": lambda: encode_chunks(samples, binning),
-            "cells": lambda: ChunkedCellSamples.assign_to_grid(samples, cells),
-            "count": lambda: count_chunks(codes),
+            "read": lambda: ReadSamples.of(array),
+            "encode": lambda: samples.encode(binning),
+            "cells": lambda: codes.assign_to_grid(cells),
+            "count": lambda: codes.count("all", None),
             "E-step": lambda: on_grid.e_step(mixture.log_weights, tables),
             "M-step": lambda: on_grid.log_tables(on_grid.maximize(expected, mixture, penalty)),
             "sweep": sweep,
@@ -247,7 +250,7 @@ def cost(options: argparse.Namespace) -> None:
     print(f"a step on a cluster of two processes: {1e3 * step:.1f} ms, and {1e3 * of_part:.2f} ms a part")
     for m, n, rank, n_workers, n_starts in QUESTIONS:
         seconds = {name: predicted(name, (m, n, rank), n_workers) for name in STAGES}
-        parts = np.ceil(m / max(reading.PART_ENTRIES // n, reading.PART_ROWS, m / reading.MOST_PARTS))
+        parts = np.ceil(m / max(reading.PART_ENTRIES // n, fit_samples.PART_ROWS, m / fit_samples.MOST_PARTS))
         some, is_counted = len(evenly_spaced(int(m), n)), comb(n, 3) * (8 * N_BINS**3 + 256) < 1e8
         # Five sweeps of the starts; ten E-steps over all samples of a fit, which goes on from the fit of some.
         start = seconds["count"] if is_counted else 5 * n_starts * predicted("sweep", (some, n, rank))

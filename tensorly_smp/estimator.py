@@ -25,7 +25,6 @@ from tensorly_smp._support.progress import checked_verbose, dask_progress, logge
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import shown
 from tensorly_smp.chunked.reading import is_chunked
-from tensorly_smp.chunked.training_data import ReadChunks, read_training_data
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.values import merge_equal_rows
 from tensorly_smp.decomposition.solution import solution_to_dataset
@@ -343,12 +342,12 @@ class SmoothProductMixture(FittedMixture):
             warn(dependent)
         return self
 
-    def _training_data(self, X: Any, sample_weight: Any, verbose: int) -> ReadSamples | ReadChunks:
+    def _training_data(self, X: Any, sample_weight: Any, verbose: int) -> ReadSamples:
         """The samples of a fit, read and checked."""
         # Columns are matched to the variables of the user's bins; without these, bins are of the columns as they come.
         names = self.binning.variables if isinstance(self.binning, Binning) else None
         with dask_progress(verbose if is_chunked(X) else 0, "reading samples"):
-            data = read_training_data(X, sample_weight, names, self.sample_dim, None)
+            data = ReadSamples.of(X, sample_weight, names, self.sample_dim, None)
         n_variables = len(data.variables)
         if n_variables < 3:
             raise InvalidInputError(
@@ -366,7 +365,7 @@ class SmoothProductMixture(FittedMixture):
             warn(weighted)
         return data
 
-    def _chosen_binning(self, data: ReadSamples | ReadChunks, variables: Variables, density: str) -> Binning:
+    def _chosen_binning(self, data: ReadSamples, variables: Variables, density: str) -> Binning:
         """Bins of the samples, with warnings about those that suit no start or no density."""
         subsample = data.subsample
         weights = data.subsample_weights
@@ -441,7 +440,7 @@ class SmoothProductMixture(FittedMixture):
         if before is not None:
             self._check_width(X, before.binning.variables)
         names = known.variables if isinstance(known, Binning) else None
-        data = read_training_data(X, sample_weight, names, self.sample_dim, NO_LABELS)
+        data = ReadSamples.of(X, sample_weight, names, self.sample_dim, NO_LABELS)
         binning = choose_bins(data.subsample, data.subsample_weights, None, self.n_bins, known)
         density = self._density_name()
         if density == "sinc":
@@ -685,7 +684,7 @@ class SmoothProductMixture(FittedMixture):
         checked_n_jobs(self.n_jobs)
 
 
-def _sizes(data: ReadSamples | ReadChunks, binning: Binning) -> tuple[int, int, int, int, float]:
+def _sizes(data: ReadSamples, binning: Binning) -> tuple[int, int, int, int, float]:
     """Numbers of samples, of variables, least and most of bins, and percents of entries missing."""
     missing = 100.0 * float(np.isnan(data.subsample.values).mean())
     return data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), missing

@@ -467,7 +467,7 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, list[list[Candidat
     ranks = [rank for rank in candidates if rank <= max(int(np.count_nonzero(job.counted)), job.total_weight)]
     try:
         model._check_parameters()
-        data = ReadSamples.of(_frame(job, job.values), job.sample_weight, None, None, None)
+        data = ReadSamples.of(_frame(job, job.values), job.sample_weight, value_labels=None)
         variables = Variables.of(data.subsample, model.support, model.discrete, data.subsample_weights)
         samples = SearchSamples(data.subsample.values, data.subsample_weights, variables.discrete, max(ranks))
         with one_blas_thread():

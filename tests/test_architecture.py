@@ -25,9 +25,9 @@ ORDER = (
     "densities",
     "identifiability",
     "search",
+    "chunked",
     "fitting",
     "uncertainty",
-    "chunked",
     "dependence",
     "datasets",
     "metrics",
@@ -44,7 +44,7 @@ ORDER = (
 MOST_ROOT_MODULES = 12
 
 # The numerical code has never heard of labels. These modules of it take samples in from users, or give results out.
-NUMERICAL = ORDER[ORDER.index("codes") : ORDER.index("fitting")]
+NUMERICAL = ORDER[ORDER.index("codes") : ORDER.index("chunked")]
 LABELS = {
     "codes.binning",  # names of variables
     "codes.encoding",  # samples of any kind

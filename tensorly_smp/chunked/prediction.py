@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from tensorly_smp._support.parts import LazyParts, require_dask
 from tensorly_smp._support.randomness import RandomState, seed_sequence
-from tensorly_smp.chunked.parts import MadeParts, require_dask
 from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of, stacked
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.samples.labels import COMPONENT_DIM, LOG_DENSITY, PROBABILITY, DataArrayLabels
@@ -154,7 +154,7 @@ class LazySamples:
         return dd.from_delayed(partitions, meta=meta, divisions=divisions, verify_meta=False)
 
 
-def clusters_of_parts(parts: MadeParts, sizes: Sequence[int], density: MixtureDensity) -> Any:
+def clusters_of_parts(parts: LazyParts, sizes: Sequence[int], density: MixtureDensity) -> Any:
     """Most probable component of every sample, a dask array (n_samples,) that is not computed yet."""
     import dask.array as da
 

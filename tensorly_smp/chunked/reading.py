@@ -1,10 +1,10 @@
-"""Samples of any chunked kind as parts, each a bare matrix beside its weights, and what to know of all of them."""
+"""Samples of any chunked kind as parts: bare matrices beside their weights; and one pass that surveys all of them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,9 +13,8 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp._support.checks import checked_sample_weight, float_array
-from tensorly_smp.chunked.parts import MadeParts
-from tensorly_smp.chunked.survey import Survey, merge_surveys, survey_part
-from tensorly_smp.codes.values import with_extremes
+from tensorly_smp._support.parts import LazyParts
+from tensorly_smp.codes.values import evenly_spaced, ranges, with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.labels import SampleLabels, plain_names
 from tensorly_smp.samples.reading import (
@@ -31,12 +30,6 @@ from tensorly_smp.samples.value_labels import ValueLabels
 
 #: Chunks are put together up to this many entries: smaller ones would be all overhead.
 PART_ENTRIES = 2**21
-#: Codes of parts with fewer samples than this are put together: what comes back from a part at every step is as large
-#: as the codes of some ten thousand samples, whatever the number of variables.
-PART_ROWS = 2**14
-#: And so many that there are no more parts than about this number, each of which takes the scheduler a millisecond or
-#: more at every step.
-MOST_PARTS = 512
 
 
 def is_chunked(X: Any) -> bool:
@@ -228,135 +221,29 @@ def _require_matrix(shape: tuple[Any, ...]) -> None:
         raise InvalidInputError("X has an unknown number of columns; call its compute_chunk_sizes() first.")
 
 
-@dataclass(frozen=True, eq=False)
-class ChunkedSamples:
-    """Samples in parts, and what one pass over them has found out.
+def read_parts(layout: Layout, sample_weight: Any) -> tuple[LazyParts, tuple[int, ...]]:
+    """Parts of samples, small blocks put together, and their sizes; weights by position.
 
-    Attributes
-    ----------
-    parts : MadeParts of Chunk
-        Not kept: every use reads the samples anew.
-    variables : tuple of hashable (n_variables,)
-    labels : SampleLabels
-        Of a single sample.
-    sizes : tuple of int
-        Samples of every part.
-    subsample : Samples
-        All samples, or evenly spaced ones and the extremes; see :mod:`tensorly_smp.codes.values`.
-    subsample_weights : ndarray or None
-    total_weight : float
-        Sum of the weights; the number of samples without.
-    largest_weight : float
-    value_labels : mapping from name to ValueLabels
-    """
-
-    parts: MadeParts
-    variables: tuple[Hashable, ...]
-    labels: SampleLabels
-    sizes: tuple[int, ...]
-    subsample: Samples
-    subsample_weights: np.ndarray | None
-    total_weight: float
-    largest_weight: float
-    value_labels: Mapping[Hashable, ValueLabels]
-
-    @property
-    def groups(self) -> list[list[int]]:
-        """Neighboring parts whose codes are put together."""
-        found: list[list[int]] = []
-        least = filled = max(PART_ROWS, -(-self.n_samples // MOST_PARTS))
-        for i, size in enumerate(self.sizes):
-            if filled >= least:
-                found.append([])
-                filled = 0
-            found[-1].append(i)
-            filled += size
-        return found
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return sum(self.sizes)
-
-    @property
-    def container(self) -> str:
-        """Kind of object that they came in."""
-        return self.labels.container
-
-
-def read_chunks(
-    X: Any,
-    sample_weight: Any = None,
-    variables: Sequence[Hashable] | None = None,
-    sample_dim: Hashable | None = None,
-    value_labels: Mapping[Hashable, ValueLabels] | None = NO_LABELS,
-) -> ChunkedSamples:
-    """Read chunked samples: one pass over all of them, two where the sizes of the chunks are not known.
-
-    Parameters
-    ----------
-    X : dask array, dask DataFrame, DataArray or Dataset (n_samples, n_variables)
-        Chunks of any size, known or not. A DataArray, or some variable of a Dataset, has dask's arrays. NaN, None and
-        pandas NA are missing.
-    sample_weight : array_like, dask array or dask Series (n_samples,), optional
-        By position. Where the sizes of chunks are not known, a chunked one needs the same chunks as X.
-    variables, sample_dim, value_labels
-        As for :func:`layout_of`.
-
-    Returns
-    -------
-    ChunkedSamples
+    Parts are read where they are used, so that nothing of them lies beside the blocks even for a moment.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As for samples in memory.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from tensorly_smp.chunked.reading import read_chunks
-    >>> samples = read_chunks(da.random.default_rng(0).normal(size=(1000, 3), chunks=(300, 2)))
-    >>> samples.n_samples, samples.variables
-    (1000, ('x0', 'x1', 'x2'))
+        No samples, or weights of another shape.
     """
-    layout = layout_of(X, variables, sample_dim, value_labels)
     sizes = layout.sizes
     if sizes is None:
-        sizes = tuple(MadeParts(len, tuple((block,) for block in layout.blocks)).gather())
-    n_samples = sum(sizes)
-    n_variables = len(layout.variables)
-    if not n_samples:
+        sizes = tuple(LazyParts(len, tuple((block,) for block in layout.blocks)).gather())
+    if not sum(sizes):
         raise InvalidInputError("X has 0 sample(s) while a minimum of 1 is required.")
     weights = _blocks_of_weights(sample_weight, sizes)
-    groups = _groups(sizes, n_variables)
-    parts = _read_parts(layout, weights, groups)
-    offsets = np.cumsum([0, *(sum(sizes[i] for i in group) for group in groups)])
-    survey = parts.map(_survey, n_samples, each=offsets[:-1].tolist()).reduce(merge_surveys)
-    refuse_infinite(survey.infinite, layout.variables)
-    if not survey.are_weights_usable or not 0 < survey.total_weight < np.inf:
-        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
-    subsample = survey.subsample
-    subsample_weights = survey.subsample_weights
-    if n_samples > len(subsample):
-        subsample, subsample_weights = with_extremes(subsample, subsample_weights, survey.counted, survey.every)
-    subsample.flags.writeable = False
-    labels = SampleLabels(len(subsample), tuple(range(n_variables)))
-    return ChunkedSamples(
-        parts=parts,
-        variables=layout.variables,
-        labels=layout.labels,
-        sizes=tuple(np.diff(offsets).tolist()),
-        subsample=Samples(subsample, layout.variables, labels, layout.value_labels),
-        subsample_weights=subsample_weights,
-        total_weight=survey.total_weight,
-        largest_weight=survey.largest_weight,
-        value_labels=layout.value_labels,
-    )
-
-
-def _survey(chunk: Chunk, first: int, n_samples: int) -> Survey:
-    return survey_part(chunk.values, chunk.weights, first, n_samples)
+    groups = _groups(sizes, len(layout.variables))
+    inputs = []
+    for group in groups:
+        own = None if weights is None else [weights[i] for i in group]
+        inputs.append(([layout.blocks[i] for i in group], own))
+    read = partial(_read, positions=list(layout.positions), value_labels=layout.of_blocks)
+    return LazyParts(read, tuple(inputs)), tuple(sum(sizes[i] for i in group) for group in groups)
 
 
 def _groups(sizes: Sequence[int], n_variables: int) -> list[list[int]]:
@@ -370,16 +257,6 @@ def _groups(sizes: Sequence[int], n_variables: int) -> list[list[int]]:
         groups[-1].append(i)
         filled += size
     return groups
-
-
-def _read_parts(layout: Layout, weights: tuple[Any, ...] | None, groups: list[list[int]]) -> MadeParts:
-    """Parts that are read where they are used, so that nothing of them lies beside the blocks even for a moment."""
-    inputs = []
-    for group in groups:
-        own = None if weights is None else [weights[i] for i in group]
-        inputs.append(([layout.blocks[i] for i in group], own))
-    read = partial(_read, positions=list(layout.positions), value_labels=layout.of_blocks)
-    return MadeParts(read, tuple(inputs))
 
 
 def _read(
@@ -442,10 +319,108 @@ def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, .
         blocks = tuple(sample_weight.to_delayed().ravel())
     if len(blocks) != len(sizes):
         # Pieces of other sizes: put together here, as numbers of samples alone are few enough for that.
-        return _slices(np.concatenate(MadeParts(np.asarray, tuple((block,) for block in blocks)).gather()), sizes)
+        return _slices(np.concatenate(LazyParts(np.asarray, tuple((block,) for block in blocks)).gather()), sizes)
     return blocks
 
 
 def _slices(sample_weight: Any, sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
     weights = np.asarray(checked_sample_weight(sample_weight, sum(sizes)))
     return tuple(np.split(weights, np.cumsum(sizes)[:-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """Summary of some of the samples, needed before a fit.
+
+    Attributes
+    ----------
+    subsample : ndarray (n_kept, n_variables)
+        Evenly spaced ones among all.
+    subsample_weights : ndarray (n_kept,) or None
+    counted, every : ndarray (2, n_variables)
+        Ranges of those of positive weight, and of all.
+    infinite : ndarray of bool (n_variables,)
+    total_weight : float
+    are_weights_usable : bool
+    """
+
+    subsample: np.ndarray
+    subsample_weights: np.ndarray | None
+    counted: np.ndarray
+    every: np.ndarray
+    infinite: np.ndarray
+    total_weight: float
+    are_weights_usable: bool
+
+
+def survey_parts(parts: LazyParts, sizes: Sequence[int], variables: Sequence[Hashable]) -> Survey:
+    """Survey all samples by one pass over them; of many, the subsample is that of :func:`representative`.
+
+    Raises
+    ------
+    InvalidInputError
+        Infinite values, or weights that are of no use.
+    """
+    n_samples = sum(sizes)
+    firsts = np.cumsum([0, *sizes])[:-1].tolist()
+    survey: Survey = parts.map(_survey_part, n_samples, each=firsts).reduce(_merge_surveys)
+    refuse_infinite(survey.infinite, variables)
+    if not survey.are_weights_usable or not 0 < survey.total_weight < np.inf:
+        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
+    subsample = survey.subsample
+    weights = survey.subsample_weights
+    if n_samples > len(subsample):
+        subsample, weights = with_extremes(subsample, weights, survey.counted, survey.every)
+    subsample.flags.writeable = False
+    return replace(survey, subsample=subsample, subsample_weights=weights)
+
+
+def _survey_part(chunk: Chunk, first: int, n_samples: int) -> Survey:
+    """Survey a part whose first sample has this position among all."""
+    values = chunk.values
+    weights = chunk.weights
+    rows = evenly_spaced(n_samples, values.shape[1])
+    rows = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(values))] - first
+    every = ranges(values)
+    if weights is None:
+        return Survey(
+            subsample=values[rows],
+            subsample_weights=None,
+            counted=every,
+            every=every,
+            infinite=np.isinf(every).any(axis=0),
+            total_weight=float(len(values)),
+            are_weights_usable=True,
+        )
+    usable = bool((weights >= 0).all() and np.isfinite(weights).all())
+    with np.errstate(over="ignore"):  # which is refused later
+        total = float(weights.sum()) if usable else np.nan
+    return Survey(
+        subsample=values[rows],
+        subsample_weights=weights[rows],
+        counted=ranges(values[weights > 0]),
+        every=every,
+        infinite=np.isinf(every).any(axis=0),
+        total_weight=total,
+        are_weights_usable=usable,
+    )
+
+
+def _merge_surveys(surveys: list[Survey]) -> Survey:
+    """Merge surveys of several parts into one."""
+    weighted = surveys[0].subsample_weights is not None
+    return replace(
+        surveys[0],
+        subsample=np.concatenate([survey.subsample for survey in surveys]),
+        subsample_weights=np.concatenate([survey.subsample_weights for survey in surveys]) if weighted else None,
+        counted=_hull([survey.counted for survey in surveys]),
+        every=_hull([survey.every for survey in surveys]),
+        infinite=np.any([survey.infinite for survey in surveys], axis=0),
+        total_weight=sum(survey.total_weight for survey in surveys),
+        are_weights_usable=all(survey.are_weights_usable for survey in surveys),
+    )
+
+
+def _hull(found: list[np.ndarray]) -> np.ndarray:
+    stacked = np.stack(found)
+    return np.stack([np.fmin.reduce(stacked[:, 0]), np.fmax.reduce(stacked[:, 1])])

@@ -297,6 +297,31 @@ def indicator_matrix(values: np.ndarray, sizes: Sequence[int]) -> csr_array:
     return csr_array((ones, indices, starts), shape=(len(values), int(offsets[-1])))
 
 
+@dataclass(frozen=True, eq=False)
+class PackedIndicators:
+    """An indicator matrix in one or two bytes an entry, not 12; that of some samples at a time is made of it.
+
+    Attributes
+    ----------
+    values : ndarray of int (n_samples, n_tables)
+        Row in the table, -1 where the entry is missing; perhaps no sample at all.
+    sizes : tuple of int (n_tables,)
+        Rows of the tables.
+    """
+
+    values: np.ndarray
+    sizes: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return len(self.values), sum(self.sizes)
+
+    def __getitem__(self, rows: slice) -> csr_array:
+        """Indicator matrix (n_rows, sum of sizes) of some samples."""
+        return indicator_matrix(self.values[rows], self.sizes)
+
+
 @lru_cache(maxsize=1)
 def _kept_ones() -> np.ndarray:
     return np.ones(KEPT_ONES)

@@ -13,16 +13,16 @@ import numpy as np
 from scipy.stats import false_discovery_control
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp._support.checks import checked_integer, checked_real, checked_sample_weight
+from tensorly_smp._support.checks import checked_integer, checked_real
+from tensorly_smp._support.parts import OnePart
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import html_summary, joined
-from tensorly_smp.chunked.reading import is_chunked, read_chunks
 from tensorly_smp.codes.values import at_most, effective_size, evenly_weighted, merge_equal_rows, subsample_evenly
 from tensorly_smp.densities.mixture_density import SampleDensity, component_number
 from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
 from tensorly_smp.exceptions import DependenceWarning, InvalidTypeError
-from tensorly_smp.samples.labels import aligned
-from tensorly_smp.samples.reading import present_dim, read_samples
+from tensorly_smp.fitting.fit_samples import ReadSamples
+from tensorly_smp.samples.reading import present_dim
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -328,15 +328,12 @@ def check_independence(
         sample_dim = model.sample_dim
         model = model.density_
     here = present_dim(X, sample_dim)
-    if is_chunked(X):
-        data = read_chunks(X, sample_weight, model.variables, here, model.value_labels)
-        values = data.subsample.values
-        weights = data.subsample_weights
+    data = ReadSamples.of(X, sample_weight, model.variables, here, model.value_labels)
+    if isinstance(data.different, OnePart):
+        merged = data.different.piece.values, data.different.piece.weights
     else:
-        samples = read_samples(X, model.variables, here, model.value_labels)
-        values = samples.values
-        weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-    values, weights = subsample_evenly(*merge_equal_rows(values, weights))
+        merged = merge_equal_rows(data.subsample.values, data.subsample_weights)
+    values, weights = subsample_evenly(*merged)
     # Fewer samples where variables and components are many.
     rows = at_most(len(values), max(MOST_ENTRIES // (len(model.weights) * values.shape[1]), _LEAST_ROWS))
     values = values[rows]

@@ -2,7 +2,7 @@
 
 ``SmoothProductMixture._fit`` goes through them:
 
-1. `fit_samples.ReadSamples`, or `chunked.training_data.ReadChunks`: numbers and weights, a subsample if they are many;
+1. `fit_samples.ReadSamples`: numbers and weights in parts (in memory there is one), a subsample if they are many;
 2. `variables.Variables`: bounds, and which variables are discrete;
 3. `variables.choose_bins`: bins, in which ``ReadSamples.encode`` puts the samples;
 4. `stages.Refinement.result`: the Dataset, by way of `starts` (candidates, of a search or of the coupled decomposition

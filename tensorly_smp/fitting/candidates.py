@@ -12,7 +12,7 @@ import numpy as np
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.progress import logger, progress_bar
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
-from tensorly_smp.fitting.fit_samples import SamplesInMemory
+from tensorly_smp.fitting.fit_samples import FitSamples
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.comparison import SAME_CLUSTERS, Candidate, adjusted_rand, contingency, find_rivals
 from tensorly_smp.likelihood.em import N_ROUNDS, smooth_em
@@ -37,7 +37,7 @@ PassCallback = Callable[[np.ndarray, float], bool | None]
 
 
 def refine_candidates(
-    samples: SamplesInMemory,
+    samples: FitSamples,
     candidates: Sequence[Candidate],
     cells: Cells,
     others: Sequence[Cells] = (),
@@ -62,7 +62,7 @@ def refine_candidates(
 
     Parameters
     ----------
-    samples : SamplesInMemory
+    samples : FitSamples
     candidates : sequence of Candidate
     cells : Cells
         Of the smooth densities.
@@ -136,7 +136,7 @@ class _Run:
         self,
         first: CellSamples,
         others: Sequence[Cells],
-        samples: SamplesInMemory,
+        samples: FitSamples,
         options: dict[str, Any],
         n_iter_max: int,
     ) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import comb
 from typing import Any
 
 from tensorly_smp._support.randomness import RandomState
-from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.values import subsample_evenly
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
+from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
-from tensorly_smp.marginals.histograms import count_marginals
+from tensorly_smp.fitting.fit_samples import FitSamples
+from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms
 from tensorly_smp.marginals.triples import cells_of_all_triples
 
 #: Cells of all histograms up to which loss="auto" takes the KL loss.
@@ -76,20 +77,47 @@ class Decomposition:
             options=SolverOptions(n_jobs=self.n_jobs, warn=self.warns and not self.is_start),
         )
 
-    def solution(self, codes: Codes, sample_weight: Any) -> CoupledSolution:
-        """The coupled CPD: to its end, or as far as a refinement needs it."""
-        settings = self.settings(codes.n_bins)
-        every = self.is_of_all_triples
-        if every and self.is_large(codes.n_bins):
-            if self.is_start:  # of which a part of many samples is as good
-                values, sample_weight = subsample_evenly(codes.values, sample_weight)
-                codes = codes if values is codes.values else Codes(values, codes.binning)
-            return coupled_simplex_parafac(codes, self.rank, sample_weight=sample_weight, **settings)
-        marginals = count_marginals(codes, self.triples, sample_weight, random_state=self.random_state)
-        # Without all triples there is no block tensor, but the algebra can do without histograms.
-        if every:
+    def solution(self, samples: FitSamples) -> CoupledSolution:
+        """The coupled CPD: to its end, or as far as a refinement needs it.
+
+        Raises
+        ------
+        SizeLimitError
+            The histograms of all triples would be too large. Samples in memory need none with the Frobenius loss.
+        """
+        n_bins = samples.binning.n_bins
+        settings = self.settings(n_bins)
+        is_large = self.is_of_all_triples and self.is_large(n_bins)
+        if is_large and (self.is_start or samples.is_in_memory):
+            # For a start, a part of many samples is as good.
+            codes, weights = samples.thinned() if self.is_start else (samples.codes, samples.weights)
+            return coupled_simplex_parafac(codes, self.rank, sample_weight=weights, **settings)
+        if is_large:
+            _require_fit(n_bins)
+        marginals = samples.count(self.triples, self.random_state)
+        if self.is_of_all_triples and not is_large:
             return coupled_simplex_parafac(marginals, self.rank, **settings)
-        values, sample_weight = subsample_evenly(codes.values, sample_weight)
-        samples = Codes(values, codes.binning)
+        # The algebraic start is of the samples: some triples make no block tensor, and that of all is large.
+        codes, weights = samples.thinned()
         of = dict(rank=self.rank, loss=settings.pop("loss"), options=settings["options"])
-        return decompose(as_problem(marginals, samples=samples, sample_weight=sample_weight, **of), **settings)
+        solution = decompose(as_problem(marginals, samples=codes, sample_weight=weights, **of), **settings)
+        if not is_large:
+            return solution
+        is_complete = solution.triples is not None and len(solution.triples) == comb(len(n_bins), 3)
+        return replace(
+            solution,
+            start_info={**solution.start_info, "histograms": "counted"},
+            triples=None if is_complete else solution.triples,
+        )
+
+
+def _require_fit(n_bins: tuple[int, ...]) -> None:
+    size = bytes_of_histograms(n_bins)
+    if size > MAX_BYTES:
+        n_variables = len(n_bins)
+        raise SizeLimitError(
+            f"The histograms of all {comb(n_variables, 3)} triples of {n_variables} variables would take "
+            f"{size / 1e9:.3g} GB, over the limit of {MAX_BYTES / 1e9:.3g} GB, and of samples in chunks they have to "
+            f"be counted. Expected a number of triples, as triples={10 * n_variables}, which uses all variables "
+            'evenly; fewer bins; refine="smooth", which needs no histograms of many variables; or samples in memory.'
+        )

@@ -29,7 +29,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitting.candidates import NEAR_RIVAL, refine_candidates
 from tensorly_smp.fitting.coupled_stage import MOST_VARIABLES_FOR_STARTS, Decomposition
-from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, SamplesInMemory, start_logarithms
+from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, start_logarithms
 from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace, with_rivals
 from tensorly_smp.fitting.starts import (
     Starts,
@@ -86,7 +86,7 @@ class Refinement:
         if isinstance(options.init, MixtureFactors) and self.refine == "smooth":
             return start_from_factors(subsample, options.init, options.rank)
         origin = options.init if isinstance(options.init, str) else "given"
-        return decomposed_starts(subsample, samples.decompose(options), origin)
+        return decomposed_starts(subsample, options.solution(samples), origin)
 
     def _on_bins(self, samples: FitSamples, variables: Variables) -> xr.Dataset:
         """The Dataset after the coupled decomposition, followed by EM on the bins unless ``refine=None``."""
@@ -139,7 +139,7 @@ class Refinement:
 
     def _decompose(self, samples: FitSamples, candidate: Candidate, warns: bool = False) -> Starts:
         """The coupled CPD to its end from the factors of a candidate, which gets its result."""
-        solution = samples.decompose(replace(self.decomposition, init=candidate.fit, n_init=1, warns=warns))
+        solution = replace(self.decomposition, init=candidate.fit, n_init=1, warns=warns).solution(samples)
         candidate.fit = solution.factors.to_numpy()
         candidate.trace = solution.trace
         candidate.status = solution.status
@@ -260,7 +260,7 @@ class Refinement:
         ):
             found = smooth_em(
                 every,
-                expected.posterior,
+                expected,
                 criterion=self.penalty,
                 n_iter_max=options.max_iter,
                 tol=10.0 * options.tol,
@@ -276,7 +276,7 @@ class Refinement:
 
 
 def _rivals_on_bins(
-    samples: SamplesInMemory, best: Candidate, candidates: Sequence[Candidate], **options: Any
+    samples: FitSamples, best: Candidate, candidates: Sequence[Candidate], **options: Any
 ) -> list[Candidate]:
     """Rivals of the best, by the log-likelihood of the bins; a little of the uniform distribution is mixed in.
 
@@ -294,9 +294,7 @@ def _rivals_on_bins(
     return find_rivals(best, candidates, log_densities, effective_weights(samples.values, samples.weights), **options)
 
 
-def _rivals_by_smoothed_em(
-    samples: SamplesInMemory, best: Candidate, candidates: Sequence[Candidate]
-) -> list[Candidate]:
+def _rivals_by_smoothed_em(samples: FitSamples, best: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Rivals of the best, by Akaike's criterion; of fits to more samples than these, deviations are of all of them."""
 
     def log_densities(candidate: Candidate) -> np.ndarray:

@@ -15,7 +15,7 @@ from tensorly_smp.decomposition.solution import CoupledSolution, factors_to_data
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import SweepTrace
-from tensorly_smp.fitting.fit_samples import SamplesInMemory
+from tensorly_smp.fitting.fit_samples import FitSamples
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
 
 #: Pseudo-counts per bin of the histograms that a search hands over.
@@ -70,7 +70,7 @@ class Starts:
         return with_starts(factors_to_dataset(factors), self.loss_name, self.traces, self.statuses, self.best)
 
 
-def searched_starts(samples: SamplesInMemory, searches: Sequence[Sequence[Candidate]]) -> Starts:
+def searched_starts(samples: FitSamples, searches: Sequence[Sequence[Candidate]]) -> Starts:
     """Candidates from searches of the same samples, as of :func:`tensorly_smp.search.search.search`."""
     firsts = [found[0] for found in searches]
     best = int(np.argmax([each.criterion for each in firsts]))
@@ -87,12 +87,12 @@ def searched_starts(samples: SamplesInMemory, searches: Sequence[Sequence[Candid
     )
 
 
-def decomposed_starts(samples: SamplesInMemory, solution: CoupledSolution, origin: str) -> Starts:
+def decomposed_starts(samples: FitSamples, solution: CoupledSolution, origin: str) -> Starts:
     """Candidates from the ends of all starts of a coupled decomposition.
 
     Parameters
     ----------
-    samples : SamplesInMemory
+    samples : FitSamples
         Of many, some in place of all.
     solution : CoupledSolution
     origin : {"gevd", "random", "given"}
@@ -118,7 +118,7 @@ def decomposed_starts(samples: SamplesInMemory, solution: CoupledSolution, origi
     )
 
 
-def start_from_factors(samples: SamplesInMemory, factors: MixtureFactors, rank: int) -> Starts:
+def start_from_factors(samples: FitSamples, factors: MixtureFactors, rank: int) -> Starts:
     """The candidate of factors that are given."""
     if factors.rank != rank or factors.n_bins != samples.codes.n_bins:
         raise InvalidInputError(

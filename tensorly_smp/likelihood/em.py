@@ -18,20 +18,22 @@ from tensorly_smp._support.checks import (
     warn,
 )
 from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, StopReason, iterate
+from tensorly_smp._support.parts import OnePart, Parts, add_up
 from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
 from tensorly_smp._support.representations import html_summary, short_repr, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, one_hot
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
-from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.cells import Cells, bin_cells
 from tensorly_smp.likelihood.steps import (
+    CellPart,
     CellSamples,
-    CellStatistics,
     Expectation,
     Mixture,
     log_floored,
-    with_prior_of_values,
+    overall_weight,
+    prior_counts,
 )
 
 #: Penalties are chosen anew after each of these rounds of passes.
@@ -53,7 +55,7 @@ Callback = Callable[[MixtureFactors, float], bool | None]
 
 
 def run_em(
-    samples: CellStatistics,
+    samples: CellSamples,
     mixture: Mixture,
     penalty: np.ndarray,
     *,
@@ -67,7 +69,7 @@ def run_em(
 
     Parameters
     ----------
-    samples : CellStatistics
+    samples : CellSamples
     mixture : Mixture
     penalty : ndarray (n_smooth * rank,)
         Of the log-splines, not per sample.
@@ -149,8 +151,8 @@ class SmoothFit:
 
 
 def smooth_em(
-    samples: CellStatistics,
-    posterior: Any,
+    samples: CellSamples,
+    start: np.ndarray | Expectation,
     *,
     criterion: str = "reml",
     warm_start: tuple[np.ndarray, Mixture] | None = None,
@@ -167,11 +169,11 @@ def smooth_em(
 
     Parameters
     ----------
-    samples : CellStatistics
-        CellSamples, or samples elsewhere, on cells of :func:`tensorly_smp.likelihood.cells.choose_cells`. A sample of
-        weight 2 counts twice: the weights also say how many samples there are, by which the penalties go.
-    posterior : ndarray (n_samples, rank)
-        To start from, as of the coupled CPD; of samples elsewhere, what stands for it there.
+    samples : CellSamples
+        On cells of :func:`tensorly_smp.likelihood.cells.choose_cells`. A sample of weight 2 counts twice: the weights
+        also say how many samples there are, by which the penalties go.
+    start : ndarray (n_samples, rank) or Expectation
+        Posteriors to start from, as of the coupled CPD, or the result of an E-step.
     criterion : {"reml", "aic", "bic"}
         How penalties are chosen, one per density; see :func:`tensorly_smp.splines.penalties.choose_penalties`.
     warm_start : tuple, optional
@@ -204,7 +206,8 @@ def smooth_em(
     """
     n_rounds = checked_integer(n_rounds, "n_rounds", 1)
     n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
-    penalty, mixture = samples.choose(samples.counts_from_posterior(posterior), criterion, warm_start)
+    expected = start if isinstance(start, Expectation) else samples.counts_from_posterior(start)
+    penalty, mixture = samples.choose(expected, criterion, warm_start)
     runs: list[Iteration[Mixture, Expectation]] = []
     status = StopReason.CONVERGED
     try:
@@ -235,7 +238,7 @@ def smooth_em(
 
 
 def fit_of(
-    samples: CellStatistics,
+    samples: CellSamples,
     runs: Sequence[Iteration[Mixture, Expectation]],
     penalty: np.ndarray,
     status: StopReason,
@@ -481,14 +484,35 @@ def samples_in_bins(codes: Codes, weights: np.ndarray | None, smoothing: Any) ->
         weights = weights / average
         average *= peak
     smoothing = checked_number(smoothing, "smoothing", _LARGEST_SMOOTHING * codes.n_samples * average)
-    found = CellSamples.in_bins(one_hot(codes), codes.n_bins, weights, smoothing / average if smoothing else 0.0)
-    if not smoothing or not codes.binning.discrete:
-        return found
-    return with_prior_of_values(found, codes.binning.discrete, found.membership.T @ weights, average)
+    return parts_in_bins(OnePart(CellPart(one_hot(codes), weights)), codes.binning, smoothing, average)
+
+
+def parts_in_bins(parts: OnePart | Parts, binning: Binning, smoothing: float, unit: float = 1.0) -> CellSamples:
+    """Samples in bins, in parts; pseudo-counts as for :func:`samples_in_bins`.
+
+    Parameters
+    ----------
+    parts : OnePart or Parts of CellPart
+    binning : Binning
+    smoothing : float
+    unit : float
+        Weight of a sample.
+
+    Returns
+    -------
+    CellSamples
+    """
+    cells = bin_cells(binning.n_bins)
+    overall, total = parts.map(overall_weight).reduce(add_up)
+    prior = np.full((len(overall), 1), smoothing / unit if smoothing else 0.0)
+    if smoothing and binning.discrete:
+        is_value = np.isin(np.arange(len(binning.n_bins)), list(binning.discrete))
+        prior = np.where(np.repeat(is_value, binning.n_bins)[:, None], prior_counts(cells, overall) / unit, prior)
+    return CellSamples(cells, prior, 0.0, total, parts)
 
 
 def refine_on_bins(
-    samples: CellStatistics,
+    samples: CellSamples,
     factors: MixtureFactors,
     binning: Binning,
     *,
@@ -504,7 +528,7 @@ def refine_on_bins(
 
     Parameters
     ----------
-    samples : CellStatistics
+    samples : CellSamples
         On the cells of :func:`tensorly_smp.likelihood.cells.bin_cells`.
     factors : MixtureFactors
         With as many rows as there are bins.

@@ -10,16 +10,18 @@ the bins of histograms, and between the knots of the coarse model of the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 
+from tensorly_smp._support.parts import OnePart, Parts, add_up
+from tensorly_smp.codes.encoding import PackedIndicators
 from tensorly_smp.likelihood.cells import Cells, bin_cells, combined_cells
 from tensorly_smp.splines.log_spline import fit_log_splines
 from tensorly_smp.splines.penalties import FEW_PENALTIES, PENALTIES, choose_penalties, effective_parameters
@@ -45,7 +47,7 @@ class Expectation:
     Attributes
     ----------
     posterior : ndarray (n_samples, rank)
-        Pr(component | observed entries of the sample), rows sum to one.
+        Pr(component | observed entries of the sample), rows sum to one. Of packed samples it is kept nowhere (0, rank).
     log_likelihood : float
         Weighted sum over samples of log Pr(observed entries), in nats.
     counts : ndarray (n_rows, rank)
@@ -99,13 +101,16 @@ def log_joint(hot: csr_array, log_weights: np.ndarray, log_tables: np.ndarray) -
 
 
 def expectation(
-    hot: csr_array, log_weights: np.ndarray, log_tables: np.ndarray, sample_weight: np.ndarray | None = None
+    hot: csr_array | PackedIndicators,
+    log_weights: np.ndarray,
+    log_tables: np.ndarray,
+    sample_weight: np.ndarray | None = None,
 ) -> Expectation:
     """Posteriors, log-likelihood and expected counts of a mixture (the E-step of Dempster, Laird and Rubin 1977).
 
     Parameters
     ----------
-    hot : csr_array (n_samples, n_rows)
+    hot : csr_array or PackedIndicators (n_samples, n_rows)
         As for :func:`log_joint`. A sample without entries has the weights for posterior and adds nothing to the
         log-likelihood.
     log_weights : ndarray (rank,)
@@ -142,8 +147,8 @@ def expectation(
            [0.   , 0.   ],
            [0.742, 0.258]])
     """
-    n_samples = hot.shape[0]
-    posterior = np.empty((n_samples, len(log_weights)))
+    keeps = isinstance(hot, csr_array)
+    posterior = np.empty((hot.shape[0] if keeps else 0, len(log_weights)))
     counts = np.zeros(log_tables.shape)
     component_counts = np.zeros(len(log_weights))
     log_likelihood = 0.0
@@ -155,21 +160,21 @@ def expectation(
         joint -= peak[:, None]
         np.exp(joint, out=joint)
         total = joint @ np.ones(joint.shape[1])
-        np.multiply(joint, (1.0 / total)[:, None], out=posterior[rows])
+        own = np.multiply(joint, (1.0 / total)[:, None], out=posterior[rows] if keeps else joint)
         peak += np.log(total)
         if sample_weight is None:
-            weighted = posterior[rows]
+            weighted = own
             log_likelihood = log_likelihood + float(peak.sum())
         else:
-            weighted = np.multiply(posterior[rows], sample_weight[rows, None], out=joint)
+            weighted = np.multiply(own, sample_weight[rows, None], out=joint)
             log_likelihood += float(sample_weight[rows] @ peak)
         counts += block.T @ weighted
         component_counts += weighted.sum(axis=0)
     return Expectation(posterior, log_likelihood, counts, component_counts)
 
 
-def _blocks(hot: csr_array) -> Iterator[tuple[slice, csr_array]]:
-    if hot.shape[0] <= _BLOCK:
+def _blocks(hot: csr_array | PackedIndicators) -> Iterator[tuple[slice, csr_array]]:
+    if hot.shape[0] <= _BLOCK and isinstance(hot, csr_array):
         yield slice(0, hot.shape[0]), hot
         return
     for start in range(0, hot.shape[0], _BLOCK):
@@ -217,8 +222,76 @@ class Mixture:
 
 
 @dataclass(frozen=True, eq=False)
-class CellStatistics:
-    """The two steps of EM on cells. Where the samples are, and how they are added up, is for subclasses to say.
+class CellPart:
+    """Some samples in cells.
+
+    Attributes
+    ----------
+    membership : csr_array or PackedIndicators (n_samples, n_rows)
+        Share of every row in every entry; packed if there are many samples, none of whose entries is spread.
+    weights : ndarray (n_samples,) or None
+        Zero for samples without entries, which say nothing; None if all are one.
+    """
+
+    membership: Any
+    weights: np.ndarray | None
+
+    @classmethod
+    def packed(cls, values: np.ndarray, sample_weight: np.ndarray | None, cells: Cells) -> CellPart:
+        """Many samples (n_samples, n_variables) in cells: two bytes an entry, more if entries are spread over cells."""
+        weights: np.ndarray | None = effective_weights(values, sample_weight)
+        if weights is not None and (weights == 1.0).all():
+            weights = None
+        blocks = [values[start : start + _BLOCK] for start in range(0, max(1, len(values)), _BLOCK)]
+        if cells.resolution.any():
+            return cls(csr_array(vstack([cells.membership(block) for block in blocks])), weights)
+        positions = np.concatenate([cells.positions(block) for block in blocks])
+        return cls(PackedIndicators(positions, tuple(np.diff(cells.offsets).tolist())), weights)
+
+    def __sizeof__(self) -> int:  # by which Dask decides what to write to disk
+        found = self.membership
+        arrays = [found.values] if isinstance(found, PackedIndicators) else [found.data, found.indices, found.indptr]
+        return sum(int(array.nbytes) for array in arrays) + (0 if self.weights is None else int(self.weights.nbytes))
+
+
+def join_parts(found: list[CellPart]) -> CellPart:
+    """Samples of several parts, one below the other."""
+    weights = None
+    if any(part.weights is not None for part in found):
+        own = [np.ones(part.membership.shape[0]) if part.weights is None else part.weights for part in found]
+        weights = np.concatenate(own)
+    matrices = [part.membership for part in found]
+    if isinstance(matrices[0], PackedIndicators):
+        values = np.concatenate([matrix.values for matrix in matrices])
+        return CellPart(PackedIndicators(values, matrices[0].sizes), weights)
+    return CellPart(csr_array(vstack(matrices)), weights)
+
+
+def overall_weight(part: CellPart) -> tuple[np.ndarray, float]:
+    """Weight of the samples in every row, and of all of them."""
+    weights = np.ones(part.membership.shape[0]) if part.weights is None else part.weights
+    if isinstance(part.membership, csr_array):
+        return part.membership.T @ weights, float(weights.sum())
+    overall = np.zeros(part.membership.shape[1])
+    for rows, block in _blocks(part.membership):
+        overall += block.T @ weights[rows]
+    return overall, float(weights.sum())
+
+
+def _expect_part(part: CellPart, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
+    return expectation(part.membership, log_weights, log_tables, part.weights)
+
+
+def _add_expectations(found: list[Expectation]) -> Expectation:
+    if len(found) == 1:
+        return found[0]
+    sums = add_up([(part.log_likelihood, part.counts, part.component_counts) for part in found])
+    return Expectation(found[0].posterior[:0], *sums)
+
+
+@dataclass(frozen=True, eq=False)
+class CellSamples:
+    """Samples in cells, and the two steps of EM on them; several fits may share them.
 
     Attributes
     ----------
@@ -229,20 +302,86 @@ class CellStatistics:
         Weighted sum over entries of the logarithm of their cell's width.
     total_weight : float
         Sum of the sample weights.
+    parts : OnePart or Parts of CellPart
+        In memory there is one, with posteriors, `membership` and `sample_weight`; many lie on workers.
     """
 
     cells: Cells
     prior: np.ndarray
     log_volume: float
     total_weight: float
+    parts: OnePart | Parts
 
-    def counts_from_posterior(self, posterior: Any) -> Expectation:
+    @classmethod
+    def in_bins(
+        cls, membership: csr_array, sizes: Sequence[int], sample_weight: np.ndarray, pseudo_count: float
+    ) -> CellSamples:
+        """Samples in bins of these numbers, one for each variable, with so many pseudo-samples in every bin."""
+        return cls(
+            cells=bin_cells(sizes),
+            prior=np.full((sum(sizes), 1), pseudo_count),
+            log_volume=0.0,
+            total_weight=float(sample_weight.sum()),
+            parts=OnePart(CellPart(membership, sample_weight)),
+        )
+
+    @classmethod
+    def assign_to_grid(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
+        """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
+        return cls.of_parts(
+            OnePart(CellPart(cells.membership(values), effective_weights(values, sample_weight))), cells
+        )
+
+    @classmethod
+    def of_parts(cls, parts: OnePart | Parts, cells: Cells) -> CellSamples:
+        """Samples that are in the cells already, in parts."""
+        overall, total = parts.map(overall_weight).reduce(add_up)
+        return cls(cells, prior_counts(cells, overall), float(overall @ cells.log_widths), total, parts)
+
+    @cached_property
+    def _in_memory(self) -> CellPart:
+        (part,) = self.parts.gather()
+        return part  # type: ignore[no-any-return]
+
+    @property
+    def membership(self) -> csr_array:
+        """Share (n_samples, n_rows) of every row in every entry, of samples in memory."""
+        return self._in_memory.membership  # type: ignore[no-any-return]
+
+    @property
+    def sample_weight(self) -> np.ndarray:
+        """Weights (n_samples,) of samples in memory."""
+        return self._in_memory.weights  # type: ignore[return-value]
+
+    @cached_property
+    def transposed(self) -> csr_array:
+        """The membership by row (n_rows, n_samples), for many columns at a time."""
+        return csr_array(self.membership.T)
+
+    def reweighted(self, sample_weight: np.ndarray) -> CellSamples:
+        """The same samples with other weights (n_samples,), and the same pseudo-samples."""
+        weights = np.where(np.diff(self.membership.indptr) > 0, sample_weight, 0.0)
+        log_volume = float(weights @ (self.membership @ self.cells.log_widths))
+        parts = OnePart(CellPart(self.membership, weights))
+        return replace(self, log_volume=log_volume, total_weight=float(weights.sum()), parts=parts)
+
+    def counts_from_posterior(self, posterior: np.ndarray) -> Expectation:
         """Expected counts of posteriors (n_samples, rank) that the caller has, in place of those of an E-step."""
-        raise NotImplementedError
+        weighted = posterior * self.sample_weight[:, None]
+        return Expectation(posterior, np.nan, self.membership.T @ weighted, weighted.sum(axis=0))
 
     def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
-        """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells."""
-        raise NotImplementedError
+        """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells.
+
+        The tables travel to the parts, counts of the same size come back.
+        """
+        found: Expectation = self.parts.map(_expect_part, log_weights, log_tables).reduce(_add_expectations)
+        return found
+
+    def log_densities(self, mixture: Mixture) -> np.ndarray:
+        """Log-density (n_samples,) of the observed entries of every sample in memory, in the units of the variables."""
+        joint = log_joint(self.membership, mixture.log_weights, self.log_tables(mixture))
+        return np.asarray(logsumexp(joint, axis=1) - self.membership @ self.cells.log_widths)
 
     def log_tables(self, mixture: Mixture) -> np.ndarray:
         """Log-probabilities (n_rows, rank) of all rows."""
@@ -375,33 +514,29 @@ class CellStatistics:
         return Mixture(log_weights, coefficients, log_floored(tables))
 
 
-AnyStatistics = TypeVar("AnyStatistics", bound=CellStatistics)
-
-
 def on_best_cells(
-    on_grid: AnyStatistics,
+    on_grid: CellSamples,
     others: Sequence[Cells],
-    assign_to_grid: Callable[[Cells], AnyStatistics],
-    posterior: Any,
+    assign_to_grid: Callable[[Cells], CellSamples],
+    posterior: np.ndarray,
     criterion: str,
-) -> tuple[AnyStatistics, tuple[np.ndarray, Mixture]]:
+) -> tuple[CellSamples, tuple[np.ndarray, Mixture]]:
     """The samples on the cells that suit every variable best, given posteriors.
 
     Parameters
     ----------
-    on_grid : CellStatistics
+    on_grid : CellSamples
     others : sequence of Cells
-        To be compared with those of `on_grid`, see :meth:`CellStatistics.akaike_by_variable`.
+        To be compared with those of `on_grid`, see :meth:`CellSamples.akaike_by_variable`.
     assign_to_grid : callable
         Of cells, returns the samples on them.
     posterior : ndarray (n_samples, rank)
-        Or what stands for it.
     criterion : {"reml", "aic", "bic"}
         Of the penalties.
 
     Returns
     -------
-    on_grid : CellStatistics
+    on_grid : CellSamples
     warm_start : tuple
         The penalties that were found there, not per sample, and the mixture with them.
     """
@@ -419,96 +554,6 @@ def on_best_cells(
     penalty = np.stack([penalty.reshape(len(best), -1) for penalty in penalties])[own].ravel()
     warm_start = penalty, replace(mixtures[0], coefficients=coefficients)
     return assign_to_grid(combined_cells([on_grid.cells, *others], chosen)), warm_start
-
-
-@dataclass(frozen=True, eq=False)
-class CellSamples(CellStatistics):
-    """Samples in memory; several fits may share them.
-
-    Attributes
-    ----------
-    membership : csr_array (n_samples, n_rows)
-        Share of every row in every entry.
-    sample_weight : ndarray (n_samples,)
-        Zero for samples without entries, which say nothing.
-    """
-
-    membership: csr_array
-    sample_weight: np.ndarray
-
-    @classmethod
-    def in_bins(
-        cls, membership: csr_array, sizes: Sequence[int], sample_weight: np.ndarray, pseudo_count: float
-    ) -> CellSamples:
-        """Samples in bins of these numbers, one for each variable, with so many pseudo-samples in every bin."""
-        return cls(
-            cells=bin_cells(sizes),
-            prior=np.full((sum(sizes), 1), pseudo_count),
-            log_volume=0.0,
-            total_weight=float(sample_weight.sum()),
-            membership=membership,
-            sample_weight=sample_weight,
-        )
-
-    @classmethod
-    def assign_to_grid(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
-        """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
-        membership = cells.membership(values)
-        weights = effective_weights(values, sample_weight)
-        overall = membership.T @ weights
-        return cls(
-            cells=cells,
-            prior=prior_counts(cells, overall),
-            log_volume=float(overall @ cells.log_widths),
-            total_weight=float(weights.sum()),
-            membership=membership,
-            sample_weight=weights,
-        )
-
-    def reweighted(self, sample_weight: np.ndarray) -> CellSamples:
-        """The same samples with other weights (n_samples,), and the same pseudo-samples."""
-        weights = np.where(np.diff(self.membership.indptr) > 0, sample_weight, 0.0)
-        log_volume = float(weights @ (self.membership @ self.cells.log_widths))
-        return replace(self, log_volume=log_volume, total_weight=float(weights.sum()), sample_weight=weights)
-
-    @cached_property
-    def transposed(self) -> csr_array:
-        """The membership by row (n_rows, n_samples), for many columns at a time."""
-        return csr_array(self.membership.T)
-
-    def counts_from_posterior(self, posterior: np.ndarray) -> Expectation:
-        """Expected counts of posteriors (n_samples, rank) that the caller has, in place of those of an E-step."""
-        weighted = posterior * self.sample_weight[:, None]
-        return Expectation(posterior, np.nan, self.membership.T @ weighted, weighted.sum(axis=0))
-
-    def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
-        """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells."""
-        return expectation(self.membership, log_weights, log_tables, self.sample_weight)
-
-    def log_densities(self, mixture: Mixture) -> np.ndarray:
-        """Log-density (n_samples,) of the observed entries of every sample, in the units of the variables."""
-        joint = log_joint(self.membership, mixture.log_weights, self.log_tables(mixture))
-        return np.asarray(logsumexp(joint, axis=1) - self.membership @ self.cells.log_widths)
-
-
-def with_prior_of_values(
-    samples: AnyStatistics, discrete: Collection[int], overall: np.ndarray, unit: float = 1.0
-) -> AnyStatistics:
-    """Samples in bins, with `PRIOR_SAMPLES` for discrete variables in place of pseudo-samples in every bin.
-
-    Parameters
-    ----------
-    samples : CellStatistics
-    discrete : collection of int
-        Positions of the discrete variables.
-    overall : ndarray (n_rows,)
-        Weight of all samples in the bins.
-    unit : float
-        Weight of a sample.
-    """
-    sizes = np.diff(samples.cells.offsets)
-    is_value = np.repeat(np.isin(np.arange(len(sizes)), list(discrete)), sizes)[:, None]
-    return replace(samples, prior=np.where(is_value, prior_counts(samples.cells, overall) / unit, samples.prior))
 
 
 def effective_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:

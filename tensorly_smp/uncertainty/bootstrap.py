@@ -23,7 +23,7 @@ from tensorly_smp.densities.smooth import background_share, smooth_conditionals,
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.fitting.coupled_stage import Decomposition
-from tensorly_smp.fitting.fit_samples import EM_SMOOTHING
+from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, in_memory
 from tensorly_smp.likelihood.cells import cells_along
 from tensorly_smp.likelihood.comparison import adjusted_rand, contingency
 from tensorly_smp.likelihood.em import run_em, samples_in_bins
@@ -135,7 +135,7 @@ class Refit:
                 )
             assert decomposition is not None
             with collected_warnings():  # those of the fit say it all
-                solution = replace(decomposition, init=factors).solution(encode_samples(values, binning), weights)
+                solution = replace(decomposition, init=factors).solution(in_memory(values, binning, weights))
             model = solution.factors.to_numpy()
             return _mixture(model.weights, model.factors), solution.status
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from tensorly_smp.exceptions import IdentifiabilityWarning
-from tensorly_smp.likelihood.steps import CellStatistics, Mixture
+from tensorly_smp.likelihood.steps import CellSamples, Mixture
 
 #: A likelihood is flat if the standard error along its flattest direction is larger. For scale: 0.3 in the direction of
 #: the weights is a standard error of 0.15 of a weight of one half. Largest and smallest of 20 to 25 data sets a case
@@ -35,7 +35,7 @@ class FlattestDirection:
 
     Attributes
     ----------
-    samples : CellStatistics
+    samples : CellSamples
     mixture : Mixture
         About as likely as the fit, and off the borders of the parameters.
     direction : ndarray (n_parameters,)
@@ -45,7 +45,7 @@ class FlattestDirection:
         Share of that information which samples of unknown components have in this direction.
     """
 
-    samples: CellStatistics
+    samples: CellSamples
     mixture: Mixture
     direction: np.ndarray
     information: float
@@ -82,7 +82,7 @@ class FlattestDirection:
 
 
 def flattest_direction(
-    samples: CellStatistics, posterior: np.ndarray, mixture: Mixture, penalty: np.ndarray
+    samples: CellSamples, posterior: np.ndarray, mixture: Mixture, penalty: np.ndarray
 ) -> FlattestDirection:
     """Direction in which samples determine a mixture least, by the rate of EM.
 
@@ -92,7 +92,7 @@ def flattest_direction(
 
     Parameters
     ----------
-    samples : CellStatistics
+    samples : CellSamples
     posterior : ndarray (n_samples, rank)
         Of the fit.
     mixture : Mixture
@@ -123,7 +123,7 @@ def flattest_direction(
     return FlattestDirection(samples, mixture, direction, max(1.0 - float(length), 1e-6))
 
 
-def _squared_lengths(samples: CellStatistics, mixture: Mixture, direction: np.ndarray) -> np.ndarray:
+def _squared_lengths(samples: CellSamples, mixture: Mixture, direction: np.ndarray) -> np.ndarray:
     """Squared length (rank,) of the part that every component has in a direction, in the metric of Fisher."""
     moved = mixture.unpack(mixture.pack() + STEP * direction)
     tables = samples.log_tables(mixture)

@@ -178,7 +178,7 @@ def test_no_warning_is_caught_in_the_package():
     # Filters of warnings belong to the whole process: two threads that restore them leave what the other had set.
     allowed = {
         "cli/parser.py",  # the whole process is its
-        "chunked/parts.py",  # in the main thread only
+        "_support/parts.py",  # in the main thread only
     }
     package = Path(smp.__file__).parent
     calls = {}

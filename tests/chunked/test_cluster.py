@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.chunked.grid_counts import ChunkedCellSamples
-from tensorly_smp.chunked.reading import read_chunks
-from tensorly_smp.codes import thinning
+from tensorly_smp.codes import values as thinning
+from tensorly_smp.fitting.fit_samples import ReadSamples
+from tensorly_smp.likelihood.steps import CellSamples
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -85,13 +85,13 @@ def test_samples_kept_by_the_workers(client, truth, expected, known):
 
 def test_weights_kept_by_the_workers_in_other_chunks_of_unknown_size(client, truth):
     weights = da.arange(1.0, N_CHUNKS * SIZE + 1.0, chunks=400)
-    read = read_chunks(chunked(truth), weights[weights > 0].persist())
+    read = ReadSamples.of(chunked(truth), weights[weights > 0].persist())
     assert np.array_equal(np.concatenate([chunk.weights for chunk in read.parts.gather()]), weights.compute())
 
 
 def test_worker_killed_in_the_middle_of_a_fit(client, truth, expected, monkeypatch):
     """What it held is computed anew on the others: the fit ends as if nothing had happened."""
-    e_step, calls, killed = ChunkedCellSamples.e_step, [], []
+    e_step, calls, killed = CellSamples.e_step, [], []
 
     def kill_at_the_second(self, *logs):
         calls.append(1)
@@ -100,7 +100,7 @@ def test_worker_killed_in_the_middle_of_a_fit(client, truth, expected, monkeypat
             os.kill(killed[0], signal.SIGKILL)
         return e_step(self, *logs)
 
-    monkeypatch.setattr(ChunkedCellSamples, "e_step", kill_at_the_second)
+    monkeypatch.setattr(CellSamples, "e_step", kill_at_the_second)
     found = smp.SmoothProductMixture(3, random_state=0).fit(chunked(truth))
     assert len(calls) > 2
     client.wait_for_workers(2, timeout=60)

@@ -126,7 +126,7 @@ def test_many_samples_are_thinned_alike(options, weighted, samples, monkeypatch)
 def test_few_samples_are_fitted_in_memory(samples, monkeypatch):
     monkeypatch.setattr("tensorly_smp.codes.values.MOST_ROWS", 1200)
     expected = fitted(samples[0])
-    monkeypatch.setattr("tensorly_smp.chunked.grid_counts.ChunkedCellSamples.assign_to_grid", None)
+    monkeypatch.setattr("tensorly_smp.likelihood.steps.CellPart.packed", None)
     assert_same(fitted(CHUNKED["uneven"](samples[0])), expected, tolerance=1e-12)
 
 
@@ -144,7 +144,7 @@ def test_many_variables_are_fitted_as_in_memory(options, n_variables, monkeypatc
 
 
 def test_histograms_that_are_too_large_name_the_number_of_triples(monkeypatch):
-    monkeypatch.setattr("tensorly_smp.chunked.coupled.MAX_BYTES", 1000.0)
+    monkeypatch.setattr("tensorly_smp.fitting.coupled_stage.MAX_BYTES", 1000.0)
     monkeypatch.setattr("tensorly_smp.fitting.coupled_stage.MOST_CELLS_FOR_KL", 10)
     X = smp.datasets.make_smooth_mixture("gaussian", 1200, 5, 3, random_state=0).X
     chunks = da.from_array(X, chunks=(500, 5))

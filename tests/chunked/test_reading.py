@@ -5,9 +5,11 @@ import xarray as xr
 
 import tensorly_smp as smp
 from tensorly_smp.chunked import reading
-from tensorly_smp.chunked.reading import is_chunked, layout_of, read_chunks
-from tensorly_smp.codes import thinning
+from tensorly_smp.chunked.reading import is_chunked, layout_of
+from tensorly_smp.codes import values as thinning
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.fitting import fit_samples
+from tensorly_smp.fitting.fit_samples import ReadSamples
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -53,7 +55,7 @@ def collected(read):
 @pytest.mark.parametrize("kind", CHUNKED)
 def test_samples_are_read_in_their_order(kind):
     values = samples()
-    read = read_chunks(CHUNKED[kind](values))
+    read = ReadSamples.of(CHUNKED[kind](values))
     assert np.array_equal(collected(read)[0], values, equal_nan=True)
     assert np.array_equal(read.subsample.values, values, equal_nan=True)
     assert read.n_samples == 1000
@@ -76,11 +78,10 @@ def test_weights_go_with_their_samples(kind, of_weights):
         "dask": lambda: da.from_array(weights, chunks=90),
         "series": lambda: dd.from_pandas(pd.Series(weights), npartitions=7),
     }[of_weights]()
-    read = read_chunks(X, given)
+    read = ReadSamples.of(X, given)
     assert np.array_equal(collected(read)[1], weights)
     assert np.array_equal(read.subsample_weights, weights)
     assert read.total_weight == weights.sum()
-    assert read.largest_weight == 3.0
 
 
 @pytest.mark.parametrize("kind", CHUNKED)
@@ -89,7 +90,7 @@ def test_representatives_are_those_of_the_same_samples_in_memory(kind, weighted,
     monkeypatch.setattr(thinning, "MOST_ROWS", 64)
     values = samples()
     weights = np.random.default_rng(1).integers(0, 2, 1000).astype(float) if weighted else None
-    read = read_chunks(CHUNKED[kind](values), weights)
+    read = ReadSamples.of(CHUNKED[kind](values), weights)
     expected = thinning.representative(values, weights)
     assert np.array_equal(read.subsample.values, expected[0], equal_nan=True)
     assert (read.subsample_weights is None) if weights is None else np.array_equal(read.subsample_weights, expected[1])
@@ -98,43 +99,43 @@ def test_representatives_are_those_of_the_same_samples_in_memory(kind, weighted,
 def test_columns_are_matched_by_name():
     values = samples()
     frame = dd.from_pandas(pd.DataFrame(values, columns=NAMES)[["c", "a", "d", "b"]], npartitions=3)
-    read = read_chunks(frame, variables=NAMES)
+    read = ReadSamples.of(frame, variables=NAMES)
     assert np.array_equal(collected(read)[0], values, equal_nan=True)
     with pytest.raises(InvalidInputError, match="missing 'e'"):
-        read_chunks(frame, variables=["a", "b", "c", "e"])
+        ReadSamples.of(frame, variables=["a", "b", "c", "e"])
 
 
 def test_empty_chunks_and_missing_kinds():
     frame = pd.DataFrame({"a": pd.array([1, None, 3, 4], dtype="Int64"), "b": [1.0, 2.0, np.nan, 0.0], "c": [True] * 4})
     chunked = dd.from_pandas(frame, npartitions=4)
-    found = collected(read_chunks(chunked[chunked["b"] != 2.0]))[0]
+    found = collected(ReadSamples.of(chunked[chunked["b"] != 2.0]))[0]
     assert np.array_equal(found, [[1, 1, 1], [3, np.nan, 1], [4, 0, 1]], equal_nan=True)
     array = da.from_array(samples(10), chunks=(5, 4))
-    assert read_chunks(array[da.from_array(np.arange(10) < 4, chunks=5)]).n_samples == 4
+    assert ReadSamples.of(array[da.from_array(np.arange(10) < 4, chunks=5)]).n_samples == 4
 
 
 def test_small_chunks_are_put_together_and_large_ones_left(monkeypatch):
     monkeypatch.setattr(reading, "PART_ENTRIES", 400)
-    read = read_chunks(da.from_array(samples(), chunks=((30,) * 20 + (400,), 4)))
+    read = ReadSamples.of(da.from_array(samples(), chunks=((30,) * 20 + (400,), 4)))
     assert [len(chunk.values) for chunk in read.parts.gather()] == [90] * 6 + [60, 400]
     assert read.sizes == (90,) * 6 + (60, 400)
 
 
 def test_codes_of_few_samples_are_put_together(monkeypatch):
-    read = read_chunks(da.from_array(samples(), chunks=((150, 400, 300, 50, 100), 4)))
+    read = ReadSamples.of(da.from_array(samples(), chunks=((150, 400, 300, 50, 100), 4)))
     assert read.sizes == (150, 400, 300, 150)
-    monkeypatch.setattr(reading, "PART_ROWS", 500)
+    monkeypatch.setattr(fit_samples, "PART_ROWS", 500)
     assert read.groups == [[0, 1], [2, 3]]
-    monkeypatch.setattr(reading, "PART_ROWS", 1)
+    monkeypatch.setattr(fit_samples, "PART_ROWS", 1)
     assert read.groups == [[0], [1], [2], [3]]
-    monkeypatch.setattr(reading, "MOST_PARTS", 3)
+    monkeypatch.setattr(fit_samples, "MOST_PARTS", 3)
     assert read.groups == [[0, 1], [2, 3]]
 
 
 def test_caller_keeps_the_array():
     values = samples()
     before = values.copy()
-    read = read_chunks(da.from_array(values, chunks=(100, 4)))
+    read = ReadSamples.of(da.from_array(values, chunks=(100, 4)))
     with pytest.raises(ValueError, match="read-only"):
         read.subsample.values[0, 0] = 1.0
     assert np.array_equal(values, before, equal_nan=True)
@@ -160,7 +161,7 @@ WRONG = {
 def test_unusable_samples_are_refused(what):
     make, error, words = WRONG[what]
     with pytest.raises(error, match=words):
-        read_chunks(make())
+        ReadSamples.of(make())
 
 
 @pytest.mark.parametrize(
@@ -178,21 +179,21 @@ def test_unusable_samples_are_refused(what):
 )
 def test_unusable_weights_are_refused(weights, words):
     with pytest.raises(InvalidInputError, match=words):
-        read_chunks(da.from_array(samples(10), chunks=(4, 4)), weights)
+        ReadSamples.of(da.from_array(samples(10), chunks=(4, 4)), weights)
 
 
 def test_weights_that_are_no_numbers_are_refused():
     with pytest.raises(InvalidTypeError, match="must be numbers"):
-        read_chunks(da.from_array(samples(3), chunks=(2, 4)), ["a", "b", "c"])
+        ReadSamples.of(da.from_array(samples(3), chunks=(2, 4)), ["a", "b", "c"])
 
 
 def test_weights_in_other_chunks_of_unknown_size_are_put_together_or_refused():
     X = of_unknown_sizes(samples(100), (50, 4))
     weights = of_unknown_sizes(np.arange(100.0)[:, None], (20, 1))[:, 0]
-    assert np.array_equal(collected(read_chunks(X, weights))[1], np.arange(100.0))
+    assert np.array_equal(collected(ReadSamples.of(X, weights))[1], np.arange(100.0))
     other = of_unknown_sizes(np.arange(100.0)[:, None], (60, 1))[:, 0]
     with pytest.raises(InvalidInputError, match="expected the same chunks"):
-        read_chunks(X, other)
+        ReadSamples.of(X, other)
 
 
 def test_nothing_is_computed_to_know_the_columns():

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.codes import thinning
+from tensorly_smp.codes import values as thinning
 from tensorly_smp.fitting.coupled_stage import Decomposition
+from tensorly_smp.fitting.fit_samples import in_memory
 
 
 def test_bins_and_cells_of_many_samples_come_from_some_of_them_and_the_extremes(monkeypatch):
@@ -26,9 +27,10 @@ def test_start_of_many_samples_of_many_variables_is_that_of_some_of_them(weighte
     monkeypatch.setattr("tensorly_smp.fitting.coupled_stage.MOST_CELLS_FOR_KL", 10)
     X = smp.datasets.make_smooth_mixture("gaussian", 1500, n_variables=5, n_components=2, random_state=0).X
     weights = np.random.default_rng(0).integers(0, 3, 1500).astype(float) if weighted else None
-    codes = smp.encode_samples(X, smp.choose_binning(X, 6))
+    samples = in_memory(X, smp.choose_binning(X, 6), weights)
+    codes = samples.codes
     options = dict(loss="auto", init="gevd", n_init=2, max_iter=5, tol=1e-6, n_jobs=None, random_state=0)
-    found = Decomposition(2, "all", **options, is_start=True, callback=None, verbose=0).solution(codes, weights)
+    found = Decomposition(2, "all", **options, is_start=True, callback=None, verbose=0).solution(samples)
     some = smp.Codes(codes.values[::5], codes.binning)
     expected = smp.coupled_simplex_parafac(
         some,
@@ -49,6 +51,7 @@ def fit_and_warnings(X, n_components, sample_weight=None):
     return model, [(each.category, str(each.message)) for each in caught]
 
 
+@pytest.mark.filterwarnings("ignore:The likelihood is next to flat")
 @pytest.mark.parametrize("kind", ["items", "missing items", "continuous"])
 @pytest.mark.parametrize("seed", range(4))
 def test_patterns_with_counts_are_the_repeated_rows(kind, seed):

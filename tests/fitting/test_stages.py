@@ -382,7 +382,7 @@ def test_refused_reconstructions(options, match):
 def test_an_interrupt_between_the_stages_keeps_what_there_is(monkeypatch, stage):
     name = f"tensorly_smp.fitting.stages.{stage}"
     monkeypatch.setattr(
-        "tensorly_smp.fitting.fit_samples.SamplesInMemory.is_complete", False
+        "tensorly_smp.fitting.fit_samples.FitSamples.is_complete", False
     )  # so that all stages are there
     reached = []
 

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from tensorly_smp.chunked.parts import FAN_IN, MadeParts, Parts, require_dask
+from tensorly_smp._support.parts import FAN_IN, LazyParts, OnePart, Parts, require_dask
 from tensorly_smp.exceptions import MissingDependencyError
 
 dask = pytest.importorskip("dask")
@@ -59,6 +59,14 @@ def test_kept_pieces_are_not_computed_again():
     assert len(calls) == 3
 
 
+def test_a_part_in_memory_is_mapped_and_merged_like_one_of_many():
+    first = numbers(1)
+    for parts in (OnePart(0), first):
+        kept = parts.map(joined_arguments, "a", [1]).group([[0]], tuple).persist()
+        assert kept.gather() == [(0, "a", [1])]
+        assert kept.reduce(joined) == "((0, 'a', [1]))"
+
+
 def test_groups_are_put_together():
     parts = numbers(5)
     assert parts.group([[0], [1, 2, 3], [4]], tuple).gather() == [(0,), (1, 2, 3), (4,)]
@@ -66,7 +74,7 @@ def test_groups_are_put_together():
 
 
 def test_pieces_made_where_they_are_used_are_in_no_task_of_their_own():
-    made = MadeParts(joined_arguments, tuple(([dask.delayed(i)], i) for i in range(3)))
+    made = LazyParts(joined_arguments, tuple(([dask.delayed(i)], i) for i in range(3)))
     found = made.map(joined_arguments, (len, "abc"), each=[7, 8, 9])
     assert found.gather() == [(([i], i), 7 + i, (len, "abc")) for i in range(3)]
     # One for each input, one for each piece, and the arguments.

@@ -1,8 +1,8 @@
-"""Pieces that lie on workers, what is computed from each, and how that is added up.
+"""Samples are a list of parts: one that is in memory, or many that lie on workers, whose results are added up.
 
-All that the rest of this folder knows of Dask's scheduling is here: pieces are tasks of a graph, so that any
-scheduler runs them (threads, or a ``distributed`` cluster where a client is active). Functions and arguments travel to
-the pieces; what comes back is what a function returned of each, merged eight at a time on the workers.
+All that the package knows of Dask's scheduling is here: pieces are tasks of a graph, so that any scheduler runs them
+(threads, or a ``distributed`` cluster where a client is active). Functions and arguments travel to the pieces; their
+results come back merged, eight at a time on the workers. A piece in memory is just passed to the functions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,45 @@ def require_dask() -> Any:
 
 def add_up(found: Sequence[Sequence[Any]]) -> list[Any]:
     """Results of several pieces, numbers or arrays, added up position by position."""
-    return [sum(each[1:], each[0]) for each in zip(*found, strict=True)]
+    return [sum(position[1:], position[0]) for position in zip(*found, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class OnePart:
+    """A single piece, in memory: the methods of :class:`Parts` without any scheduler.
+
+    Attributes
+    ----------
+    piece : object
+
+    Examples
+    --------
+    >>> from tensorly_smp._support.parts import OnePart
+    >>> OnePart("abc").map(len).reduce(sum)
+    3
+    """
+
+    piece: Any
+
+    def map(self, function: Callable[..., Any], *arguments: Any) -> OnePart:
+        """``function(piece, *arguments)``, computed at once."""
+        return OnePart(function(self.piece, *arguments))
+
+    def group(self, groups: object, merge: object) -> OnePart:
+        """The piece is not put together with any other."""
+        return self
+
+    def persist(self) -> OnePart:
+        """The piece is kept already."""
+        return self
+
+    def gather(self) -> list[Any]:
+        """The piece alone."""
+        return [self.piece]
+
+    def reduce(self, merge: Callable[[list[Any]], Any]) -> Any:
+        """Merge the piece alone."""
+        return merge([self.piece])
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +88,7 @@ class Parts:
     Examples
     --------
     >>> import dask
-    >>> from tensorly_smp.chunked.parts import Parts
+    >>> from tensorly_smp._support.parts import Parts
     >>> words = Parts.of([dask.delayed(word) for word in ("a", "bc", "def")])
     >>> words.map(len).reduce(sum)
     6
@@ -131,7 +169,7 @@ class Parts:
 
 
 @dataclass(frozen=True, eq=False)
-class MadeParts:
+class LazyParts:
     """Pieces that are made anew within every task that uses them.
 
     Pieces of tasks of their own would lie on a worker until they are used. It makes all of them while it waits for the
@@ -146,8 +184,8 @@ class MadeParts:
     Examples
     --------
     >>> import dask
-    >>> from tensorly_smp.chunked.parts import MadeParts
-    >>> MadeParts(range, ((dask.delayed(2),), (3,))).map(list).gather()
+    >>> from tensorly_smp._support.parts import LazyParts
+    >>> LazyParts(range, ((dask.delayed(2),), (3,))).map(list).gather()
     [[0, 1], [0, 1, 2]]
     """
 
