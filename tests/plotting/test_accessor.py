@@ -55,6 +55,7 @@ def test_without_matplotlib(model, data, monkeypatch):
         lambda: model.plot.loss(),
         lambda: model.plot.pairs(),
         lambda: model.plot.identifiability(),
+        lambda: smp.plotting.plot_selection(smp.select_n_components(data.X, [3], random_state=0)),
     ]
     for call in calls:
         with pytest.raises(MissingDependencyError, match=r"tensorly_smp\[plot\]"):

@@ -1,14 +1,12 @@
 """Pictures: what is drawn is what the Dataset says."""
 
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 
 def table(criterion="bic", failed=False):
@@ -94,12 +92,6 @@ def test_wrong_datasets():
         smp.plotting.plot_selection(xr.Dataset())
     with pytest.raises(InvalidInputError, match="lacks"):
         smp.plotting.plot_selection(table().drop_attrs())
-
-
-def test_without_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(MissingDependencyError, match=r"tensorly_smp\[plot\]"):
-        smp.plotting.plot_selection(table())
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 0.0])
