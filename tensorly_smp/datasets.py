@@ -2,53 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
-from scipy.special import logsumexp
 
-from tensorly_smp._support.checks import (
-    checked_entries,
-    checked_flag,
-    checked_integer,
-    is_integer,
-    is_real,
-    real_numbers,
-)
+from tensorly_smp._support.checks import checked_entries, checked_flag, checked_integer, is_real, real_numbers
 from tensorly_smp._support.randomness import RandomState, as_generator, spawn_generators
 from tensorly_smp._support.representations import short_repr, shown
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.densities.mixture_density import component_number, is_all, mix_cdf
+from tensorly_smp.densities.mixture_density import MixtureDensity, mixture_quantile
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.factors.mixture_factors import MixtureFactors, joint_to_posterior
-
-Component: TypeAlias = 'int | Literal["all"] | None'
-
-# Conditional densities held at once while many samples are evaluated: 8 MB of float64.
-_CHUNK_CELLS = 2**20
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.samples.labels import default_names, variable_position
 
 
 @dataclass(frozen=True, eq=False)
-class TrueMixture:
+class BlendConditionals:
+    """Conditional densities of one variable that are equal-parts blends of copies of one standard density.
+
+    It has the interface of :class:`~tensorly_smp.densities.grid.ConditionalDensities`.
+
+    Attributes
+    ----------
+    standard : scipy.stats frozen continuous distribution
+    loc, scale : ndarray (rank, n_parts)
+    """
+
+    standard: Any
+    loc: np.ndarray
+    scale: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return len(self.loc)
+
+    def pdf(self, x: np.ndarray) -> np.ndarray:
+        """Densities (..., rank)."""
+        return np.exp(self.logpdf(x))
+
+    def logpdf(self, x: np.ndarray) -> np.ndarray:
+        """Logarithms of the densities (..., rank); -inf outside the support."""
+        standardized = self.standardize(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            logs = self.standard.logpdf(standardized) - np.log(self.scale)
+        # Some logarithms of SciPy are infinity minus infinity out there; a density vanishes.
+        logs = np.where(np.isinf(standardized), -np.inf, logs)
+        return np.logaddexp.reduce(logs, axis=-1) - np.log(logs.shape[-1])
+
+    def cdf(self, x: np.ndarray) -> np.ndarray:
+        """Distribution functions (..., rank)."""
+        return np.asarray(self.standard.cdf(self.standardize(x)).mean(axis=-1))
+
+    def quantile(self, q: np.ndarray, component: int) -> np.ndarray:
+        """Inverse (...) of the distribution function of one component."""
+        loc = self.loc[component]
+        scale = self.scale[component]
+        if len(loc) == 1:
+            return np.asarray(loc + scale * self.standard.ppf(q))
+        parts = replace(self, loc=loc[:, None], scale=scale[:, None])
+        return mixture_quantile(parts, np.full(len(loc), 1.0 / len(loc)), q)
+
+    def mean(self) -> np.ndarray:
+        """Means (rank,)."""
+        return np.asarray((self.loc + self.scale * self.standard.mean()).mean(axis=-1))
+
+    def variance(self) -> np.ndarray:
+        """Variances (rank,)."""
+        means = self.loc + self.scale * self.standard.mean()
+        return np.asarray((self.scale**2 * self.standard.var()).mean(axis=-1) + means.var(axis=-1))
+
+    def standardize(self, x: np.ndarray) -> np.ndarray:
+        """(x - loc) / scale of every component and part, (..., rank, n_parts)."""
+        with np.errstate(over="ignore"):
+            return np.asarray((x[..., None, None] - self.loc) / self.scale)
+
+
+class TrueMixture(MixtureDensity):
     """Mixture of product distributions that is known exactly: f(x) = sum_r w_r prod_n f_n(x_n | r).
 
     Every conditional density is an equal-parts blend of shifted and scaled copies of one standard density g,
 
         f_n(x | r) = mean over h of g((x - loc[n, r, h]) / scale[n, r, h]) / scale[n, r, h].
 
-    Attributes
+    It has all methods of :class:`tensorly_smp.MixtureDensity`; its variables are called "x0", "x1", ...
+
+    Parameters
     ----------
-    weights : ndarray (rank,)
+    weights : array_like (rank,)
         Positive, sums to one.
     standard : scipy.stats frozen continuous distribution
         The density g, for instance ``scipy.stats.norm()`` or ``scipy.stats.gamma(5)``.
-    loc : ndarray (n_variables, rank, n_parts)
+    loc : array_like (n_variables, rank, n_parts)
         Shifts, in the unit of the variables.
-    scale : ndarray (n_variables, rank, n_parts)
+    scale : array_like (n_variables, rank, n_parts)
         Positive factors, in the unit of the variables.
 
     Raises
@@ -60,8 +110,9 @@ class TrueMixture:
 
     Notes
     -----
-    Arrays are copied and read-only. Missing entries (NaN) of samples are integrated out, which for a product
-    distribution means that they are left out of the product.
+    Arrays are copied and read-only. Unlike fitted densities, these may vanish: `logpdf` is -inf where no component
+    allows the sample (outside the support of a shifted Gamma, or so far out that even the logarithm overflows), and
+    its `posterior` is the weights. `sample` draws parts and standard values, not by inversion.
 
     Examples
     --------
@@ -79,89 +130,42 @@ class TrueMixture:
     (100, 2)
     """
 
-    weights: np.ndarray
     standard: Any
     loc: np.ndarray
     scale: np.ndarray
 
-    __repr__ = short_repr
-
-    def __post_init__(self) -> None:
-        if not all(callable(getattr(self.standard, name, None)) for name in ("logpdf", "cdf", "sf", "rvs")):
+    def __init__(self, weights: ArrayLike, standard: Any, loc: ArrayLike, scale: ArrayLike) -> None:
+        if not all(callable(getattr(standard, name, None)) for name in ("logpdf", "cdf", "sf", "ppf", "rvs")):
             raise InvalidTypeError(
-                f"standard is {type(self.standard).__name__}; expected a frozen continuous distribution such as "
+                f"standard is {type(standard).__name__}; expected a frozen continuous distribution such as "
                 "scipy.stats.norm()."
             )
-        for name, n_axes in (("weights", 1), ("loc", 3), ("scale", 3)):
-            array = _finite_array(getattr(self, name), name, n_axes)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
-        if self.loc.shape != self.scale.shape or self.loc.shape[1] != len(self.weights) or self.loc.size == 0:
+        shares = _finite_array(weights, "weights", 1)
+        shifts = _finite_array(loc, "loc", 3)
+        factors = _finite_array(scale, "scale", 3)
+        if shifts.shape != factors.shape or shifts.shape[1] != len(shares) or shifts.size == 0:
             raise InvalidInputError(
-                f"weights {self.weights.shape}, loc {self.loc.shape} and scale {self.scale.shape} disagree; expected "
-                "(rank,) and twice (n_variables, rank, n_parts), none of them empty."
+                f"weights {shares.shape}, loc {shifts.shape} and scale {factors.shape} disagree; expected (rank,) and "
+                "twice (n_variables, rank, n_parts), none of them empty."
             )
-        if (self.weights <= 0).any() or abs(self.weights.sum() - 1) > 1e-9:
+        if (shares <= 0).any() or abs(shares.sum() - 1) > 1e-9:
             raise InvalidInputError(
-                f"weights have minimum {self.weights.min():.3g} and sum {self.weights.sum():.12g}; expected positive "
-                "numbers that sum to one."
+                f"weights have minimum {shares.min():.3g} and sum {shares.sum():.12g}; expected positive numbers that "
+                "sum to one."
             )
-        if (self.scale <= 0).any():
-            raise InvalidInputError(f"scale has minimum {self.scale.min():.3g}; expected positive numbers.")
+        if (factors <= 0).any():
+            raise InvalidInputError(f"scale has minimum {factors.min():.3g}; expected positive numbers.")
+        for name, value in (("standard", standard), ("loc", shifts), ("scale", factors)):
+            object.__setattr__(self, name, value)
+        conditionals = tuple(BlendConditionals(standard, *each) for each in zip(shifts, factors, strict=True))
+        super().__init__(shares, conditionals, default_names(len(shifts)))
 
-    @property
-    def n_variables(self) -> int:
-        """Number of variables."""
-        return self.loc.shape[0]
+    def __repr__(self) -> str:
+        return f"TrueMixture({self.n_variables} variables, {self.rank} components)"
 
-    @property
-    def rank(self) -> int:
-        """Number of components."""
-        return self.loc.shape[1]
-
-    def logpdf(self, X: ArrayLike) -> np.ndarray:
-        """Logarithm of the density at every sample.
-
-        Parameters
-        ----------
-        X : array_like (n_samples, n_variables)
-            NaN = missing, integrated out.
-
-        Returns
-        -------
-        ndarray (n_samples,)
-            -inf where no component allows the sample (outside the support of a shifted Gamma, or so far out that even
-            the logarithm overflows), 0 for a sample without any entry.
-
-        Raises
-        ------
-        InvalidInputError, InvalidTypeError
-            Wrong number of variables, infinite or not numeric.
-        """
-        return np.concatenate([logsumexp(joint, axis=1) for joint in self._log_joint(X)])
-
-    def pdf(self, X: ArrayLike) -> np.ndarray:
-        """Density at every sample (n_samples,); underflows to 0 for many variables, where `logpdf` does not."""
-        return np.exp(self.logpdf(X))
-
-    def posterior(self, X: ArrayLike) -> np.ndarray:
-        """Probability of every component given the sample, by Bayes' rule.
-
-        Parameters
-        ----------
-        X : array_like (n_samples, n_variables)
-            NaN = missing, integrated out.
-
-        Returns
-        -------
-        ndarray (n_samples, rank)
-            Rows sum to one. The weights for a sample without any entry, and for one that no component allows.
-        """
-        return np.concatenate([joint_to_posterior(joint, self.weights) for joint in self._log_joint(X)])
-
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """Most probable component (n_samples,): no clustering rule is right more often."""
-        return self.posterior(X).argmax(axis=1)
+        return np.asarray(self.posterior(X)).argmax(axis=1)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw samples and the components they came from.
@@ -190,40 +194,15 @@ class TrueMixture:
         chosen = variables, labels[:, None], parts
         return self.loc[chosen] + self.scale[chosen] * standard, labels
 
-    def pdf_1d(self, x: ArrayLike, variable: int, component: Component = None) -> np.ndarray:
-        """Density of one variable, in the mixture or given a component.
-
-        Parameters
-        ----------
-        x : array_like (...)
-            Points, in the unit of the variable; no NaN. The density is 0 at infinity.
-        variable : int
-            Position of the variable.
-        component : int, "all" or None
-            One component, every component on a new last axis, or (default) the whole mixture.
-
-        Returns
-        -------
-        ndarray (...) or (..., rank)
-            Densities at the points.
-        """
-        return self._of_component(np.exp(self._conditional_logpdf(_points(x), self._variable(variable))), component)
-
-    def cdf_1d(self, x: ArrayLike, variable: int, component: Component = None) -> np.ndarray:
-        """Distribution function of one variable, in the mixture or given a component; arguments as in `pdf_1d`."""
-        standardized = self._standardize(_points(x), self._variable(variable))
-        values = self.standard.cdf(standardized).mean(axis=-1)
-        return mix_cdf(values, self.weights) if component is None else self._of_component(values, component)
-
-    def bin_probabilities(self, edges: ArrayLike, variable: int, catch_tails: bool = True) -> np.ndarray:
+    def bin_probabilities(self, edges: ArrayLike, variable: int | str, catch_tails: bool = True) -> np.ndarray:
         """Exact probabilities of intervals given each component: the true factor matrix of a variable.
 
         Parameters
         ----------
         edges : array_like (n_bins + 1,)
             Strictly increasing; the outermost may be infinite.
-        variable : int
-            Position of the variable.
+        variable : int or str
+            Position of the variable, or its name.
         catch_tails : bool
             True (default): the outermost bins extend to infinity, as `encode_samples` does when it clips, so that
             columns sum to one. False: the bins as they are; columns sum to the mass between the outermost edges.
@@ -240,7 +219,8 @@ class TrueMixture:
             )
         if checked_flag(catch_tails, "catch_tails"):
             edges[[0, -1]] = -np.inf, np.inf
-        standardized = self._standardize(edges, self._variable(variable))
+        n = variable_position(variable, self.variables)
+        standardized = BlendConditionals(self.standard, self.loc[n], self.scale[n]).standardize(edges)
         below = self.standard.cdf(standardized)
         above = self.standard.sf(standardized)
         # On the right of the median, differences of the survival function keep the digits that the CDF has lost.
@@ -281,48 +261,9 @@ class TrueMixture:
         factors = tuple(self.bin_probabilities(edges, variable) for variable, edges in enumerate(binning.edges))
         return MixtureFactors(weights=self.weights.copy(), factors=factors, binning=binning)
 
-    def _log_joint(self, X: ArrayLike) -> Iterator[np.ndarray]:
-        """Chunks (n_rows, rank) of log w_r + sum_n log f_n(x_n | r) over the observed entries."""
-        samples = _samples(X, self.n_variables)
-        n_rows = max(1, _CHUNK_CELLS // self.loc[0].size)
-        for start in range(0, len(samples), n_rows):
-            chunk = samples[start : start + n_rows]
-            joint = np.tile(np.log(self.weights), (len(chunk), 1))
-            for variable, column in enumerate(chunk.T):
-                observed = ~np.isnan(column)
-                with np.errstate(over="ignore"):  # a sum below the range of float64 is -inf
-                    joint[observed] += self._conditional_logpdf(column[observed], variable)
-            yield joint
-
-    def _standardize(self, x: np.ndarray, variable: int) -> np.ndarray:
-        """(x - loc) / scale of every component and part, (..., rank, n_parts)."""
-        with np.errstate(over="ignore"):
-            return (x[..., None, None] - self.loc[variable]) / self.scale[variable]
-
-    def _conditional_logpdf(self, x: np.ndarray, variable: int) -> np.ndarray:
-        """Log f_n(x | r) for every component, (..., rank)."""
-        standardized = self._standardize(x, variable)
-        with np.errstate(over="ignore", invalid="ignore"):
-            logs = self.standard.logpdf(standardized) - np.log(self.scale[variable])
-        # Some logarithms of SciPy are infinity minus infinity out there; a density vanishes.
-        logs = np.where(np.isinf(standardized), -np.inf, logs)
-        return np.logaddexp.reduce(logs, axis=-1) - np.log(logs.shape[-1])
-
-    def _of_component(self, values: np.ndarray, component: Component) -> np.ndarray:
-        """Mixture, one component, or all, of values (..., rank)."""
-        if component is None:
-            return np.asarray(values @ self.weights)
-        if is_all(component):
-            return values
-        return values[..., component_number(component, self.rank)]
-
-    def _variable(self, variable: int) -> int:
-        if not is_integer(variable):
-            raise InvalidTypeError(f"variable is {shown(variable)}; expected an integer position.")
-        if not 0 <= variable < self.n_variables:
-            last = self.n_variables - 1
-            raise InvalidInputError(f"variable is {shown(variable)}; expected a position from 0 to {last}.")
-        return int(variable)
+    def _log_joint(self, values: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):  # a sum below the range of float64 is -inf
+            return super()._log_joint(values)
 
 
 def _finite_array(values: ArrayLike, name: str, n_axes: int) -> np.ndarray:
@@ -332,23 +273,8 @@ def _finite_array(values: ArrayLike, name: str, n_axes: int) -> np.ndarray:
             f"{name} has shape {array.shape} and {np.sum(~np.isfinite(array))} values that are NaN or infinite; "
             f"expected {n_axes} axes and finite numbers."
         )
+    array.setflags(write=False)
     return array
-
-
-def _samples(X: ArrayLike, n_variables: int) -> np.ndarray:
-    samples = real_numbers(X, "X")
-    if samples.ndim != 2 or len(samples) == 0 or samples.shape[1] != n_variables:
-        raise InvalidInputError(f"X has shape {samples.shape}; expected (n_samples, {n_variables}), n_samples >= 1.")
-    if np.isinf(samples).any():
-        raise InvalidInputError("X has infinite entries; expected finite numbers, and NaN where an entry is missing.")
-    return samples
-
-
-def _points(x: ArrayLike) -> np.ndarray:
-    points = real_numbers(x, "x")
-    if np.isnan(points).any():
-        raise InvalidInputError("x has NaN; expected numbers.")
-    return points
 
 
 __all__ = ["SmoothMixtureSample", "TrueMixture", "make_smooth_mixture"]

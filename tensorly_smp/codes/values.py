@@ -194,7 +194,7 @@ def effective_size(weights: np.ndarray) -> float:
     --------
     >>> import numpy as np
     >>> from tensorly_smp.codes.values import effective_size
-    >>> effective_size(np.array([3.0, 1.0, 0.0])), effective_size(np.array([1.5, 0.5, 0.0]))
+    >>> effective_size(np.array([3.0, 1.0, 0.0])), round(effective_size(np.array([1.5, 0.5])), 3)
     (4.0, 1.6)
     """
     if np.array_equal(weights, np.floor(weights)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -520,12 +520,13 @@ class MixtureDensity(SampleDensity):
         return means - (means @ self.weights)[:, None]
 
     def _reduced(self, weights: np.ndarray, positions: Sequence[int]) -> MixtureDensity:
-        return replace(
-            self,
-            weights=weights,
-            conditionals=tuple(self.conditionals[n] for n in positions),
-            variables=tuple(self.variables[n] for n in positions),
-            clipped_mass=None if self.clipped_mass is None else self.clipped_mass[list(positions)],
+        return MixtureDensity(
+            weights,
+            tuple(self.conditionals[n] for n in positions),
+            tuple(self.variables[n] for n in positions),
+            None if self.clipped_mass is None else self.clipped_mass[list(positions)],
+            self.container,
+            self.value_labels,
         )
 
     def _select(self, values: np.ndarray, component: Component) -> np.ndarray:
