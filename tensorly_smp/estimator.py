@@ -308,8 +308,11 @@ class SmoothProductMixture(FittedMixture):
         binning = self._chosen_binning(data, variables, density)
         with dask_progress(verbose if is_chunked(X) else 0, "encoding samples"):
             samples = data.encode(binning)
-        sizes = _sizes(data, binning)
-        logger.info("Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing", *sizes)
+        missing = np.isnan(data.subsample.values)
+        logger.info(
+            "Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing",
+            *(data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), 100.0 * missing.mean()),
+        )
         refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose), searched)
         dataset, smooth_conditionals = refinement.result(samples, variables)
         dataset = dataset.assign_attrs(
@@ -321,7 +324,7 @@ class SmoothProductMixture(FittedMixture):
             **self._recorded(),
         )
         dataset = with_value_labels(dataset, data.subsample)
-        dataset = with_patterns(with_units(dataset, X, binning.variables), ~np.isnan(data.subsample.values))
+        dataset = with_patterns(with_units(dataset, X, binning.variables), ~missing)
         self._set_fitted(dataset, binning.variables, smooth_conditionals)
         if self.refine == "smooth" and (empty := empty_component_warning(self.weights_, "Try fewer components.")):
             warn(empty)
@@ -468,10 +471,6 @@ class SmoothProductMixture(FittedMixture):
             warn(" ".join(issues), IdentifiabilityWarning)
         return self
 
-    def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
-        """Fit, and the most probable component of every sample, labelled like X (n_samples,)."""
-        return self.fit(X, y, **fit_params).predict(X)
-
     def bootstrap(
         self,
         X: Any,
@@ -557,31 +556,21 @@ class SmoothProductMixture(FittedMixture):
         >>> bool((low < model.weights_).all() and (model.weights_ < high).all())
         True
         """
-        values, weights = self._read_in_memory(X, sample_weight)
-        return self._replicates(
-            values,
-            weights,
-            n_replicates,
-            method=method,
-            n_points=n_points,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
+        samples = self._read_in_memory(X, sample_weight)
+        return self._replicates(*samples, n_replicates, method, n_points, n_jobs, random_state)
 
     def _replicates(
         self,
         values: np.ndarray,
         weights: np.ndarray | None,
         n_replicates: int,
-        *,
         method: str,
         n_points: int,
         n_jobs: int | None,
         random_state: RandomState,
     ) -> xr.Dataset:
         """Replicates of the fit to `values` (n_samples, n_variables)."""
-        if not is_one_of(method, ("rows", "parametric")):
-            raise InvalidInputError(f'method is {shown(method)}; expected "rows" or "parametric".')
+        checked_choice(method, "method", ("rows", "parametric"))
         n_replicates = checked_integer(n_replicates, "n_replicates", 1)
         n_points = checked_integer(n_points, "n_points", 2)
         if len(values) != (n_fitted := int(self.result_.attrs["n_samples"])):
@@ -682,9 +671,3 @@ class SmoothProductMixture(FittedMixture):
             checked_integer(getattr(self, name), name, least)
         checked_tolerance(self.tol)
         checked_n_jobs(self.n_jobs)
-
-
-def _sizes(data: ReadSamples, binning: Binning) -> tuple[int, int, int, int, float]:
-    """Numbers of samples, of variables, least and most of bins, and percents of entries missing."""
-    missing = 100.0 * float(np.isnan(data.subsample.values).mean())
-    return data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), missing

@@ -205,6 +205,10 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         labels = self.density_.posterior(samples.values).argmax(axis=1)
         return samples.labels.wrap(labels, name="component")
 
+    def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
+        """Fit, and the most probable component of every sample, labelled like X (n_samples,)."""
+        return self.fit(X, y, **fit_params).predict(X)
+
     def predict_proba(self, X: Any) -> Any:
         """Posterior probability of every component, (n_samples, n_components), rows sum to one."""
         if is_chunked(X):

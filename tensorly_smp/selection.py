@@ -152,20 +152,17 @@ def fit_whole(job: Job, rank: int, searched: list[list[Candidate]] | None) -> Ca
         frame = _frame(job, job.values)
         fit.log_densities = np.asarray(model.score_samples(frame))
         fit.entropy = float(job.weights @ entr(np.asarray(model.predict_proba(frame))).sum(axis=1))
-        is_counted = "n_parameters" in model.result_.attrs
-        fit.n_parameters = float(model.n_parameters_ if is_counted else _n_probabilities(job, model, rank))
+        if "n_parameters" in model.result_.attrs:
+            fit.n_parameters = float(model.n_parameters_)
+        else:  # free probabilities: of a bin that no sample has ever fallen in it is not free but zero
+            codes = encode_samples(job.values[job.counted], model.binning_).values
+            fit.n_parameters = float(n_parameters([len(np.unique(column[column >= 0])) for column in codes.T], rank))
         fit.binning = model.binning_
         if "discrete" in model.result_:
             fit.discrete = list(model.binning_.values)
         if "candidate_origin" in model.result_:
             fit.origin = str(model.result_["candidate_origin"].values[model.result_.attrs["best_candidate"]])
     return fit
-
-
-def _n_probabilities(job: Job, model: Any, rank: int) -> int:
-    """Free probabilities of weights and bins; those of bins that no sample has ever fallen in are not free but zero."""
-    codes = encode_samples(job.values[job.counted], model.binning_).values
-    return n_parameters([len(np.unique(column[column >= 0])) for column in codes.T], rank)
 
 
 def fit_without(job: Job, whole: CandidateFit, held_out: np.ndarray, fold: int) -> CandidateFit:
@@ -379,7 +376,11 @@ def select_n_components(
     ):
         # The largest number takes longest, so that it begins first.
         fits = _in_order(run(delayed(fit_whole)(job, rank, searched.get(rank)) for rank in candidates[::-1]), bar)
-        heldout = [] if folds is None else _fit_folds(run, job, folds, fits, bar)
+        heldout: list[CandidateFit] = []
+        if folds is not None:
+            tasks = [(fit, fold) for fit in fits if fit.error is None for fold in range(len(folds))]
+            bar.extend(len(tasks))
+            heldout = _in_order(run(delayed(fit_without)(job, fit, folds[fold], fold) for fit, fold in tasks), bar)
     dataset = _figures(job, candidates, fits, criterion)
     if folds is not None:
         dataset = _with_heldout(dataset, job, folds, fits, heldout)
@@ -402,14 +403,14 @@ def select_n_components(
 
 
 def _checked_candidates(n_components: Any) -> list[int]:
-    is_scalar = isinstance(n_components, np.ndarray) and n_components.ndim == 0
-    if is_scalar or not isinstance(n_components, Collection) or isinstance(n_components, str | bytes | Mapping):
-        if not is_integer(n_components):
-            raise InvalidTypeError(
-                f"n_components is {shown(n_components)}; expected an integer, or a collection of integers to compare, "
-                "such as range(1, 11)."
-            )
+    if is_integer(n_components):
         n_components = range(1, checked_integer(n_components, "n_components", 1) + 1)
+    is_scalar = isinstance(n_components, str | bytes | Mapping) or getattr(n_components, "ndim", 1) == 0
+    if is_scalar or not isinstance(n_components, Collection):
+        raise InvalidTypeError(
+            f"n_components is {shown(n_components)}; expected an integer, or a collection of integers to compare, "
+            "such as range(1, 11)."
+        )
     if len(n_components) > MOST_CANDIDATES:
         raise SizeLimitError(f"n_components holds {len(n_components)} numbers; expected at most {MOST_CANDIDATES}.")
     candidates = sorted(checked_integer(number, "n_components", 1) for number in n_components)
@@ -443,7 +444,10 @@ def _read_job(
     weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
     is_counted = ~np.isnan(samples.values).all(axis=1) & (True if weights is None else weights > 0)
     values, weights = merge_equal_rows(samples.values, weights)
-    settings = _seed(random_state), estimator, tl.get_backend(), samples.value_labels
+    sequence = seed_sequence(random_state)  # refuses what is none
+    # The integer itself, so that a fit with it is the same; else one drawn.
+    seed = int(random_state) if isinstance(random_state, int | np.integer) else int(sequence.generate_state(1)[0])
+    settings = seed, estimator, tl.get_backend(), samples.value_labels
     job = Job(values, samples.variables, weights, int(is_counted.sum()), *settings)
     if not job.counted.any():
         raise InvalidInputError("All samples with a weight lack all entries (NaN); expected samples with entries.")
@@ -474,12 +478,6 @@ def _search(job: Job, candidates: Sequence[int]) -> dict[int, list[list[Candidat
             return search_each(samples, ranks, model.n_init, job.seed)
     except (TensorlySmpError, ValueError):
         return {}  # the fits say what is wrong
-
-
-def _seed(random_state: RandomState) -> int:
-    """The integer itself, so that a fit with it is the same; else one drawn."""
-    sequence = seed_sequence(random_state)  # refuses what is none
-    return int(random_state) if isinstance(random_state, int | np.integer) else int(sequence.generate_state(1)[0])
 
 
 def _folds(job: Job, n_folds: Any) -> np.ndarray:
@@ -519,15 +517,6 @@ def _in_order(fits: Iterable[CandidateFit], bar: Bar) -> list[CandidateFit]:
         found.append(fit)
         bar.advance(n_components=fit.rank)
     return sorted(found, key=lambda fit: (fit.rank, fit.fold))
-
-
-def _fit_folds(
-    run: Parallel, job: Job, folds: np.ndarray, fits: Sequence[CandidateFit], bar: Bar
-) -> list[CandidateFit]:
-    """The fits without a fold, of every candidate that could be fitted at all, fold after fold."""
-    tasks = [(fit, fold) for fit in fits if fit.error is None for fold in range(len(folds))]
-    bar.extend(len(tasks))
-    return _in_order(run(delayed(fit_without)(job, fit, folds[fold], fold) for fit, fold in tasks), bar)
 
 
 def _give_warnings(
@@ -581,18 +570,6 @@ def _figures(job: Job, candidates: list[int], fits: Sequence[CandidateFit], crit
     return xr.Dataset({name: ("n_components", *content) for name, content in figures.items()}, coords)
 
 
-_HELDOUT_NAMES = {
-    "criterion": "-2 log-likelihood of all samples, each when held out",
-    "heldout_log_likelihood": "log-likelihood per sample of the fold that was held out",
-    "heldout_mean": "log-likelihood per sample, each when held out",
-    "heldout_spread": "standard deviation over folds of the log-likelihood per sample",
-    "heldout_gap": "heldout_mean below that of the best number",
-    "heldout_gap_error": "standard error of heldout_gap, from differences of the same samples",
-    "seconds": "time of the fits, added up",
-    "failure": "why there is no fit, or none without one of the folds",
-}
-
-
 def _with_heldout(
     dataset: xr.Dataset, job: Job, folds: np.ndarray, fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit]
 ) -> xr.Dataset:
@@ -620,19 +597,22 @@ def _with_heldout(
     sums = log_densities @ weights
     gap, error = _gaps(log_densities, weights)
     figures = {
-        "criterion": -2.0 * sums,
-        "heldout_log_likelihood": by_fold,
-        "heldout_mean": sums / job.total_weight,
-        "heldout_spread": by_fold.std(axis=1, ddof=1),
-        "heldout_gap": gap,
-        "heldout_gap_error": error,
-        "seconds": seconds,
-        "failure": np.array(failure),
+        "criterion": (-2.0 * sums, "-2 log-likelihood of all samples, each when held out"),
+        "heldout_log_likelihood": (by_fold, "log-likelihood per sample of the fold that was held out"),
+        "heldout_mean": (sums / job.total_weight, "log-likelihood per sample, each when held out"),
+        "heldout_spread": (
+            by_fold.std(axis=1, ddof=1),
+            "standard deviation over folds of the log-likelihood per sample",
+        ),
+        "heldout_gap": (gap, "heldout_mean below that of the best number"),
+        "heldout_gap_error": (error, "standard error of heldout_gap, from differences of the same samples"),
+        "seconds": (seconds, "time of the fits, added up"),
+        "failure": (np.array(failure), "why there is no fit, or none without one of the folds"),
     }
     units = {"seconds": {"units": "s"}, "failure": {}}
-    for name, values in figures.items():
+    for name, (values, text) in figures.items():
         dims = ("n_components", "fold")[: values.ndim]
-        dataset[name] = (dims, values, {"long_name": _HELDOUT_NAMES[name], **units.get(name, {"units": "nats"})})
+        dataset[name] = (dims, values, {"long_name": text, **units.get(name, {"units": "nats"})})
     return dataset.assign_coords(fold=np.arange(len(folds)))
 
 

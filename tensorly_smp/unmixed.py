@@ -222,10 +222,6 @@ class UnmixedProductMixture(FittedMixture):
         )
         return self
 
-    def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
-        """Fit, and the most probable component of every sample, labelled like X (n_samples,)."""
-        return self.fit(X, y, **fit_params).predict(X)
-
     def unmix(self, X: Any) -> Any:
         """Sources of samples, and the variables that are not mixed, as an object like X (n_samples, n_variables)."""
         samples = self._read(X)
@@ -261,15 +257,7 @@ class UnmixedProductMixture(FittedMixture):
         """
         values, weights = self._read_in_memory(X, sample_weight)
         sources = self._unmixed_density.to_sources(values)
-        return self.mixture_._replicates(
-            sources,
-            weights,
-            n_replicates,
-            method=method,
-            n_points=n_points,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
+        return self.mixture_._replicates(sources, weights, n_replicates, method, n_points, n_jobs, random_state)
 
     @property
     def plot(self) -> UnmixedPlots:

@@ -137,7 +137,7 @@ class Binning:
             An int too if `variables` are given.
         variables : sequence of hashable, optional
         """
-        if variables is None and isinstance(n_bins, Sequence | np.ndarray) and not _is_scalar(n_bins):
+        if variables is None and isinstance(n_bins, Sequence | np.ndarray) and _is_sequence(n_bins):
             variables = default_names(len(n_bins))
         elif variables is None:
             variables = tuple(n_bins) if isinstance(n_bins, Mapping) else ("x0",)
@@ -330,8 +330,11 @@ def binning_of_values(
         raise InvalidInputError(f"strategy is {shown(strategy)}; expected 'uniform' or 'quantile'.")
     counts = resolve_n_bins(n_bins, names)
     ranges = _resolve_ranges(range, names)
-    share = _checked_coverage(coverage)
-    _refuse_unobserved(values, names, ranges)
+    share = 1.0 if coverage is None else checked_real(coverage, "coverage", 0.0, 1.0, "(]")
+    if empty := [name for name, is_empty in zip(names, np.isnan(values).all(axis=0), strict=True) if is_empty]:
+        raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
+    if len(values) == 1 and any(None in pair for pair in ranges):
+        raise InvalidInputError("X has 1 sample, which tells no range of values; expected at least 2 samples.")
     edges: list[Any] = []
     constant: list[Hashable] = []
     discrete = discrete or {}
@@ -418,18 +421,9 @@ def _constant_warning(
 
 def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...]:
     """Number of bins of every variable, from an int, a sequence or a complete mapping by name."""
-    if isinstance(n_bins, Mapping):
-        missing = [name for name in variables if name not in n_bins]
-        if missing:
-            raise InvalidInputError(f"n_bins has no entry for variable(s) {list_names(missing)}; give one for each.")
-        _refuse_unknown(n_bins, variables, "n_bins")
-        counts = [n_bins[name] for name in variables]
-    elif isinstance(n_bins, Sequence | np.ndarray) and not isinstance(n_bins, str) and not _is_scalar(n_bins):
-        counts = list(n_bins)
-        if len(counts) != len(variables):
-            raise InvalidInputError(f"n_bins has {len(counts)} entries; expected one for each of {len(variables)}.")
-    else:
-        counts = [n_bins] * len(variables)
+    if isinstance(n_bins, Mapping) and (missing := [name for name in variables if name not in n_bins]):
+        raise InvalidInputError(f"n_bins has no entry for variable(s) {list_names(missing)}; give one for each.")
+    counts = _by_variable(n_bins, variables, "n_bins")
     for name, count in zip(variables, counts, strict=True):
         if not is_integer(count):
             raise InvalidTypeError(f"n_bins of variable {shown(name)} is {shown(count)}; expected an integer.")
@@ -444,66 +438,47 @@ def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...
 
 def _resolve_ranges(ranges: Any, variables: Sequence[Hashable]) -> list[tuple[float | None, float | None]]:
     """Bounds of every variable, None where they come from the data."""
-    if isinstance(ranges, Mapping):
-        _refuse_unknown(ranges, variables, "range")
-        pairs = [ranges.get(name) for name in variables]
-    elif ranges is None or _is_pair(ranges):
-        pairs = [ranges] * len(variables)
-    elif isinstance(ranges, Sequence | np.ndarray) and not isinstance(ranges, str) and not _is_scalar(ranges):
-        pairs = list(ranges)
-        if len(pairs) != len(variables):
-            raise InvalidInputError(f"range has {len(pairs)} entries; expected one pair, or {len(variables)} pairs.")
-    else:
+    if ranges is not None and not isinstance(ranges, Mapping) and not _is_sequence(ranges):
         raise InvalidTypeError(
             f"range is {shown(ranges)}; expected (low, high), a sequence of pairs, or a mapping by name."
         )
-    return [_checked_pair(pair, name) for pair, name in zip(pairs, variables, strict=True)]
+    pairs = [ranges] * len(variables) if _is_pair(ranges) else _by_variable(ranges, variables, "range")
+    resolved: list[tuple[float | None, float | None]] = []
+    for name, pair in zip(variables, pairs, strict=True):
+        if pair is not None and not _is_pair(pair):
+            raise InvalidTypeError(
+                f"range of variable {shown(name)} is {shown(pair)}; expected two numbers (low, high) or None."
+            )
+        low, high = (None if bound is None else float(bound) for bound in ((None, None) if pair is None else pair))
+        if any(bound is not None and not np.isfinite(bound) for bound in (low, high)):
+            raise InvalidInputError(
+                f"range of variable {shown(name)} is {shown(pair)}; expected finite bounds, or None."
+            )
+        if low is not None and high is not None and low >= high:
+            raise InvalidInputError(f"range of variable {shown(name)} is {shown(pair)}; expected low < high.")
+        resolved.append((low, high))
+    return resolved
 
 
-def _is_scalar(value: Any) -> bool:
-    """True for an array without dimensions, which has no length."""
-    return isinstance(value, np.ndarray) and value.ndim == 0
+def _by_variable(given: Any, variables: Sequence[Hashable], option: str) -> list[Any]:
+    """The entry of every variable: one for all, of a sequence, or of a mapping by name, None where that has none."""
+    if isinstance(given, Mapping):
+        if unknown := [name for name in given if name not in variables]:
+            raise InvalidInputError(
+                f"{option} names unknown variable(s) {list_names(unknown)}; the variables are {list_names(variables)}."
+            )
+        return [given.get(name) for name in variables]
+    if not _is_sequence(given):
+        return [given] * len(variables)
+    if len(given) != len(variables):
+        raise InvalidInputError(f"{option} has {len(given)} entries; expected one for each of {len(variables)}.")
+    return list(given)
+
+
+def _is_sequence(value: Any) -> bool:
+    """Tell sequences from single values; an array without dimensions has no length."""
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and getattr(value, "ndim", 1) > 0
 
 
 def _is_pair(value: Any) -> bool:
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or _is_scalar(value) or len(value) != 2:
-        return False
-    return all(bound is None or is_real(bound) for bound in value)
-
-
-def _checked_pair(pair: Any, name: Hashable) -> tuple[float | None, float | None]:
-    if pair is None:
-        return None, None
-    if not _is_pair(pair):
-        raise InvalidTypeError(
-            f"range of variable {shown(name)} is {shown(pair)}; expected two numbers (low, high) or None."
-        )
-    low, high = (None if bound is None else float(bound) for bound in pair)
-    if any(bound is not None and not np.isfinite(bound) for bound in (low, high)):
-        raise InvalidInputError(f"range of variable {shown(name)} is {shown(pair)}; expected finite bounds, or None.")
-    if low is not None and high is not None and low >= high:
-        raise InvalidInputError(f"range of variable {shown(name)} is {shown(pair)}; expected low < high.")
-    return low, high
-
-
-def _checked_coverage(coverage: Any) -> float:
-    return 1.0 if coverage is None else checked_real(coverage, "coverage", 0.0, 1.0, "(]")
-
-
-def _refuse_unknown(by_name: Mapping[Any, Any], variables: Sequence[Hashable], option: str) -> None:
-    unknown = [name for name in by_name if name not in variables]
-    if unknown:
-        raise InvalidInputError(
-            f"{option} names unknown variable(s) {list_names(unknown)}; the variables are {list_names(variables)}."
-        )
-
-
-def _refuse_unobserved(
-    values: np.ndarray, names: Sequence[Hashable], ranges: Sequence[tuple[float | None, float | None]]
-) -> None:
-    observed = (~np.isnan(values)).any(axis=0)
-    empty = [name for name, any_value in zip(names, observed, strict=True) if not any_value]
-    if empty:
-        raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
-    if len(values) == 1 and any(None in pair for pair in ranges):
-        raise InvalidInputError("X has 1 sample, which tells no range of values; expected at least 2 samples.")
+    return _is_sequence(value) and len(value) == 2 and all(bound is None or is_real(bound) for bound in value)

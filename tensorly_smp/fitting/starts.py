@@ -138,14 +138,16 @@ def start_from_factors(samples: FitSamples, factors: MixtureFactors, rank: int) 
     )
 
 
-def binned_factors(codes: Codes, posterior: np.ndarray, weights: np.ndarray | None) -> MixtureFactors:
-    """Histograms of the components under posteriors (n_samples, rank), a tenth of a sample in every bin."""
+def binned_factors(
+    codes: Codes, posterior: np.ndarray, weights: np.ndarray | None, pseudo_count: float = PSEUDO_COUNT
+) -> MixtureFactors:
+    """Histograms of the components under posteriors (n_samples, rank), with a part of a sample more in every bin."""
     owned = posterior if weights is None else posterior * weights[:, None]
     columns = []
     for n, size in enumerate(codes.n_bins):
         kept = np.flatnonzero(codes.values[:, n] >= 0)
         members = csr_array((np.ones(len(kept)), (codes.values[kept, n], kept)), shape=(size, len(owned)))
-        counts = members @ owned + PSEUDO_COUNT
+        counts = members @ owned + pseudo_count
         columns.append(counts / counts.sum(axis=0))
     shares = np.maximum(owned.sum(axis=0), 1e-12)
     return MixtureFactors(shares / shares.sum(), tuple(columns), codes.binning)

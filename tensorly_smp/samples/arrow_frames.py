@@ -71,12 +71,8 @@ def column_categories(X: Any, position: int) -> tuple[tuple[str, ...], np.ndarra
     kind = X.schema.field(position).type
     if not hasattr(kind, "index_type") or "string" not in str(kind.value_type):
         return None
-    column = X.column(position)
-    if hasattr(column, "chunks"):
-        column = column.unify_dictionaries().combine_chunks()
-        column = column if hasattr(column, "dictionary") else column.chunk(0)
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return tuple(column.dictionary.to_pylist()), codes, bool(kind.ordered)
+    categorical = X.column(position).to_pandas().array
+    return tuple(categorical.categories), categorical.codes, bool(kind.ordered)
 
 
 def without_index(X: Any) -> tuple[Any, Any]:

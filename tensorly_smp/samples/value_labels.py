@@ -55,17 +55,16 @@ class ValueLabels:
         InvalidInputError
             A label that occurs is not among these.
         """
-        number = {label: code for code, label in enumerate(self.labels)}
+        own = pd.Index(self.labels, dtype=object).get_indexer(pd.Index(given.labels, dtype=object))
         present = ~np.isnan(codes)
-        used = np.unique(codes[present]).astype(int)
-        if unknown := [given.labels[code] for code in used if given.labels[code] not in number]:
+        used = codes[present].astype(int)
+        if unknown := [given.labels[code] for code in np.unique(used[own[used] < 0])]:
             raise InvalidInputError(
                 f"Variable {shown(name)} holds {listed(unknown, 5)}; expected labels of the fit, "
                 f"{listed(self.labels, 10)}, or a missing entry (None)."
             )
-        found = np.full(len(codes), np.nan)
-        own = np.array([number.get(label, np.nan) for label in given.labels])
-        found[present] = own[codes[present].astype(int)]
+        found = np.array(codes)
+        found[present] = own[used]
         return found
 
     def check_codes(self, codes: np.ndarray, name: Hashable) -> None:

@@ -15,9 +15,9 @@ from sklearn.base import clone
 from tensorly_smp._support.checks import collected_warnings
 from tensorly_smp._support.progress import progress_bar
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.encoding import encode_samples, one_hot
+from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.fitting.starts import binned_factors
 from tensorly_smp.metrics import clustering_accuracy
 from tensorly_smp.unmixing.reading import SamplesToUnmix
 from tensorly_smp.unmixing.search import (
@@ -186,7 +186,8 @@ class UnmixingFit:
         log_det = float(np.linalg.slogdet(candidate.unmixing)[1])
         changes: dict[str, Any] = {}
         if binning is not None:
-            init = _factors(sources[found.rows], binning, candidate.posterior, found.samples.weights)
+            codes = encode_samples(source_frame(sources[found.rows], binning.variables), binning)
+            init = binned_factors(codes, candidate.posterior, found.samples.weights, 1e-6)
             changes = dict(binning=binning, init=init, n_init=1)
         model, caught = self._fitted(sources, self.data.weights, **changes)
         attrs = model.result_.attrs
@@ -240,20 +241,6 @@ def _arranged(samples: MixedSamples, candidate: Candidate) -> Candidate:
 def _differ(first: np.ndarray, second: np.ndarray) -> bool:
     """Compare the clusters of two posteriors (n_samples, rank), in whatever order."""
     return clustering_accuracy(first.argmax(axis=1), second.argmax(axis=1)) < SAME_CLUSTERS
-
-
-def _factors(sources: np.ndarray, binning: Binning, posterior: np.ndarray, weights: np.ndarray) -> MixtureFactors:
-    """Weights and shares of the bins of every component, by posteriors."""
-    shares = posterior * weights[:, None]
-    totals = np.maximum(shares.sum(axis=0), 1e-12)
-    counts = one_hot(encode_samples(source_frame(sources, binning.variables), binning)).T @ shares
-    factors = []
-    start = 0
-    for size in binning.n_bins:
-        table = counts[start : start + size] + 1e-6
-        factors.append(table / table.sum(axis=0))
-        start += size
-    return MixtureFactors(totals / totals.sum(), tuple(factors), binning)
 
 
 def source_frame(values: np.ndarray, names: Sequence[Hashable]) -> pd.DataFrame:
