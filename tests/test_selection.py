@@ -483,7 +483,7 @@ def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
         ({"n_bins": "many"}, InvalidInputError, "many"),
         ({"penalty": "?"}, InvalidInputError, "penalty"),
         ({"data": X[:, :2]}, InvalidInputError, "at least three"),
-        ({"data": [["a"] * 3] * 4}, InvalidTypeError, "real numbers"),
+        ({"data": [[object()] * 3] * 4}, InvalidTypeError, "real numbers"),
         ({"data": np.full((9, 3), np.nan)}, InvalidInputError, "lack all entries"),
         ({"data": np.where(X > 3, np.inf, X)}, InvalidInputError, "infinite"),
     ],
