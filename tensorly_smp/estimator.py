@@ -124,10 +124,11 @@ class SmoothProductMixture(FittedMixture):
     support : mapping by variable name, optional
         Bounds of variables, such as ``{"price": (0, None)}``, for densities that may end there with a cliff. With
         ``refine="smooth"`` only.
-    discrete : sequence of names, optional
+    discrete : sequence of names, or mapping from names to values, optional
         Variables that have a probability for each of their values, those in the samples of the fit, and no density. By
         default those with few distinct values, see ``result_.discrete``, unless bins are given and `refine` is None or
-        "em". A `Binning` may list the values, more than the samples have; of discrete variables its edges are not used.
+        "em". A mapping such as ``{"grade": [1, 2, 3]}``, or a `Binning`, lists the values, which may be more than the
+        samples have.
     max_iter : int, default 1000
         Sweeps per start, and passes of the refinement.
     tol : float, default 1e-6
@@ -211,7 +212,7 @@ class SmoothProductMixture(FittedMixture):
         density: str = "auto",
         penalty: str = "reml",
         support: Mapping[Any, tuple[float | None, float | None]] | None = None,
-        discrete: Sequence[Hashable] | None = None,
+        discrete: Sequence[Hashable] | Mapping[Hashable, Sequence[float]] | None = None,
         max_iter: int = 1000,
         tol: float = 1e-6,
         n_jobs: int | None = None,

@@ -119,8 +119,6 @@ class CandidateFit:
         Of all samples, or of those held out.
     n_parameters, entropy : float
     binning : Binning or None
-    discrete : list of hashable
-        Names of the variables with a histogram.
     origin : str
         Where the start of the fit came from.
     fold : int
@@ -135,7 +133,6 @@ class CandidateFit:
     n_parameters: float = np.nan
     entropy: float = np.nan
     binning: Binning | None = None
-    discrete: list[Hashable] = field(default_factory=list)
     origin: str = ""
     fold: int = -1
 
@@ -158,24 +155,27 @@ def fit_whole(job: Job, rank: int, searched: list[list[Candidate]] | None) -> Ca
             codes = encode_samples(job.values[job.counted], model.binning_).values
             fit.n_parameters = float(n_parameters([len(np.unique(column[column >= 0])) for column in codes.T], rank))
         fit.binning = model.binning_
-        if "discrete" in model.result_:
-            fit.discrete = list(model.binning_.values)
         if "candidate_origin" in model.result_:
             fit.origin = str(model.result_["candidate_origin"].values[model.result_.attrs["best_candidate"]])
     return fit
 
 
 def fit_without(job: Job, whole: CandidateFit, held_out: np.ndarray, fold: int) -> CandidateFit:
-    """The fit without the copies (n_samples,) of a fold, in the bins of all samples, with the same variables discrete.
+    """The fit without the copies (n_samples,) of a fold, in the bins of all samples, with the same discrete variables.
 
-    Else a variable with few values might be smooth for some folds and not for others, and densities not comparable.
-    The bins of an unmixed model are of its sources, which every fold has others of.
+    Else a variable with few values might be smooth for some folds and not for others, and densities not comparable; and
+    a value that only samples held out have would have no probability. The bins of an unmixed model are of its sources,
+    which every fold has others of.
     """
     changes: dict[str, Any] = {}
-    if isinstance(job.estimator, SmoothProductMixture):
-        changes = {"binning": whole.binning, "discrete": whole.discrete}
-        if job.estimator.refine != "smooth":
-            del changes["discrete"]
+    if whole.binning is not None and isinstance(job.estimator, UnmixedProductMixture):
+        mixture = SmoothProductMixture() if job.estimator.mixture is None else clone(job.estimator.mixture)
+        values = {name: each.tolist() for name, each in whole.binning.values.items()}
+        changes = {"mixture": mixture.set_params(discrete=values)}
+    elif whole.binning is not None:
+        changes = {"binning": whole.binning}
+        if job.estimator.refine == "smooth":
+            changes["discrete"] = list(whole.binning.values)
     rows = (held_out == 0) | (held_out < job.weights)
     weights = None if job.sample_weight is None else (job.sample_weight - held_out)[rows]
     fit, model = _fitted(job, whole.rank, job.values[rows], weights, None, **changes)

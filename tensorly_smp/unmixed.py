@@ -190,7 +190,8 @@ class UnmixedProductMixture(FittedMixture):
         data = SamplesToUnmix.read(X, sample_weight, self.sample_dim, mixture, spread_rng)
         if mixture.random_state is None:
             mixture.set_params(random_state=int(mixture_rng.integers(2**31)))
-        mixture.set_params(discrete=[data.samples.variables[n] for n in data.discrete] or None)
+        values = {data.samples.variables[n]: each.tolist() for n, each in data.discrete.items()}
+        mixture.set_params(discrete=values or None)
         job = UnmixingFit(data, mixture, max_iter, tol)
         found = job.search(search_rng, verbose)
         final = job.finished(found)
@@ -211,7 +212,7 @@ class UnmixedProductMixture(FittedMixture):
         self.mixture_ = final.model
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
         density = self._unmixed_density
-        sources = density.to_sources(data.samples.values)
+        sources = density.to_sources(data.rows)
         of_sources = density.sources, data.weights, list(data.discrete), density.variables
         if dependent := dependence_warning(sources, *of_sources, are_sources=True):
             warn(dependent)

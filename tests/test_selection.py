@@ -522,6 +522,18 @@ def test_unmixed_models_count_the_map():
     np.testing.assert_allclose(two.bic, model.bic(mixed))
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+@pytest.mark.parametrize("estimator", [smp.UnmixedProductMixture(max_iter=1), smp.SmoothProductMixture()])
+def test_values_that_only_samples_held_out_have_are_in_the_list(estimator):
+    X = np.random.default_rng(0).normal(size=(150, 4))
+    X[:, 3] = np.arange(150) % 2
+    X[0, 3] = 7.0
+    found = smp.select_n_components(X, [1], "cv", n_folds=2, estimator=estimator, random_state=0)
+    # With the value off the list, its fold would have -708 / 75 nats per sample more.
+    assert float(found.heldout_gap.max()) == 0.0
+    assert found.heldout_log_likelihood.min() > -8.0
+
+
 @pytest.mark.parametrize("estimator", ["smooth", 3, smp.CoupledSimplexCP(2), smp.SmoothProductMixture])
 def test_other_estimators_are_refused(estimator):
     with pytest.raises(InvalidTypeError, match=r"^estimator is .*expected an unfitted SmoothProductMixture"):

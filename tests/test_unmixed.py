@@ -390,3 +390,15 @@ def test_variables_of_extreme_scale_are_refused(scale):
     X[:, 1] *= scale
     with pytest.raises(InvalidInputError, match=r"'x1'.*rescale"):
         fit(X, 2)
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+@pytest.mark.parametrize("digits", [1, 15])
+def test_equal_rows_are_the_same_samples_as_counts(data, digits):
+    X = np.round(data.X[:150, :3] @ MIXING[:3, :3], digits)
+    counts = np.random.default_rng(0).integers(0, 3, len(X))
+    model = smp.UnmixedProductMixture(2, max_iter=2, random_state=0)
+    weighted = clone(model).fit(X, sample_weight=counts)
+    repeated = clone(model).fit(np.repeat(X, counts, axis=0))
+    np.testing.assert_allclose(weighted.unmixing_, repeated.unmixing_, rtol=1e-9)
+    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-9)

@@ -11,7 +11,7 @@ import numpy as np
 from tensorly_smp._support.checks import is_among, warn
 from tensorly_smp._support.representations import joined, shown
 from tensorly_smp.codes.binning import Binning, binning_of_values
-from tensorly_smp.codes.edges import are_crowded, quantile_edges, stretched_range
+from tensorly_smp.codes.edges import are_crowded, checked_values, quantile_edges, stretched_range
 from tensorly_smp.codes.values import drop_zero_weight
 from tensorly_smp.exceptions import (
     InvalidInputError,
@@ -65,8 +65,9 @@ class Variables:
         """Read the estimator's parameters `support` and `discrete`; if the latter is None, the samples tell.
 
         Discrete are also text and categories, constant variables, unless nothing but declarations `detects` them, and
-        those of which the `binning`, if it is one, knows the values. `distinct_values` gives the values of all samples,
-        by the positions of the variables, where `samples` are only some.
+        those of which the `binning`, if it is one, knows the values. `discrete` may map names to values.
+        `distinct_values` gives the values of all samples, by the positions of the variables, where `samples` are only
+        some.
 
         Raises
         ------
@@ -80,15 +81,21 @@ class Variables:
             n = _position(name, samples.variables, "support")
             bounds[n] = _checked_bounds(name, pair, samples.values[:, n])
         try:
-            if isinstance(discrete, str | bytes | Mapping):
+            if isinstance(discrete, str | bytes):
                 raise TypeError
             declared = {
                 _position(name, samples.variables, "discrete") for name in (() if discrete is None else discrete)
             }
         except TypeError as error:
-            raise InvalidTypeError(f"discrete is {shown(discrete)}; expected a list of names, or None.") from error
+            raise InvalidTypeError(
+                f"discrete is {shown(discrete)}; expected a list of names, a mapping from names to values, or None."
+            ) from error
         declared |= _check_labelled(samples, sample_weight)
         known = binning.discrete if isinstance(binning, Binning) else {}
+        if isinstance(discrete, Mapping):
+            known = known | {
+                samples.variables.index(name): checked_values(each, name) for name, each in discrete.items()
+            }
         looking = discrete_variables(samples.values, sample_weight, only_constant=discrete is not None)
         looking = looking if detects else ()
         positions = sorted({*declared, *looking} - known.keys())

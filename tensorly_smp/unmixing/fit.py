@@ -214,7 +214,7 @@ class UnmixingFit:
 
     def _sources(self, matrix: np.ndarray, are_spread: bool = True) -> np.ndarray:
         """Sources of all samples, beside the discrete variables (n_samples, n_variables)."""
-        sources = np.array(self.data.values if are_spread else self.data.samples.values)
+        sources = np.array(self.data.values if are_spread else self.data.rows)
         mixed = list(self.data.mixed)
         sources[:, mixed] = sources[:, mixed] @ matrix[np.ix_(mixed, mixed)].T
         return sources

@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorly_smp._support.checks import checked_sample_weight
 from tensorly_smp.chunked.reading import is_chunked
+from tensorly_smp.codes.values import MOST_ROWS, merge_equal_rows
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.variables import Variables
@@ -30,10 +31,13 @@ class SamplesToUnmix:
     ----------
     samples : Samples
         As they were read.
-    values : ndarray (n_samples, n_variables)
-        Their values, but rounded ones are spread evenly over the step: combinations of them would lie on a lattice,
+    rows : ndarray (n_rows, n_variables)
+        Their values. Equal samples are one row with a weight, so that counts and repeated rows are the same samples;
+        but rows of rounded values are repeated, as far as they are not too many, to be spread one by one.
+    values : ndarray (n_rows, n_variables)
+        The same, but rounded values are spread evenly over the step: combinations of them would lie on a lattice,
         along whose lines a density may be as high as it likes.
-    weights : ndarray (n_samples,) or None
+    weights : ndarray (n_rows,) or None
     discrete : dict from int to ndarray (n_values,)
         Values of the discrete variables, by their positions.
     mixed : tuple of int
@@ -41,6 +45,7 @@ class SamplesToUnmix:
     """
 
     samples: Samples
+    rows: np.ndarray
     values: np.ndarray
     weights: np.ndarray | None
     discrete: dict[int, np.ndarray]
@@ -77,12 +82,22 @@ class SamplesToUnmix:
         _check_mixed(samples, mixed)
         _check_values(samples, counted, ranges, mixed)
         _check_bounds(samples, variables, mixed)
-        return cls(samples, _spread(samples.values, weights, mixed, rng), weights, variables.values, mixed)
+        rows, counts = merge_equal_rows(samples.values, weights)
+        steps = {n: Observed.of(rows[:, n], counts).step for n in mixed}
+        if any(steps.values()) and counts is not None:
+            if counts.sum() <= MOST_ROWS and np.array_equal(counts, np.floor(counts)):
+                rows, counts = np.repeat(rows, counts.astype(np.int64), axis=0), None
+            else:
+                rows, counts = samples.values, weights
+        values = np.array(rows)
+        for n, step in steps.items():
+            values[:, n] += step * rng.uniform(-0.5, 0.5, len(values))
+        return cls(samples, rows, values, counts, variables.values, mixed)
 
     @property
     def every_weight(self) -> np.ndarray:
         """Weights (n_samples,)."""
-        return np.ones(len(self.samples.values)) if self.weights is None else self.weights
+        return np.ones(len(self.rows)) if self.weights is None else self.weights
 
 
 def _ranges(values: np.ndarray) -> np.ndarray:
@@ -140,14 +155,3 @@ def _check_bounds(samples: Samples, variables: Variables, mixed: tuple[int, ...]
             f"mixture has a support of {list_names(bounded)}; expected none of variables that are mixed, since bounds "
             "of a variable are none of a source. Transform it, by a logarithm for instance."
         )
-
-
-def _spread(
-    values: np.ndarray, weights: np.ndarray | None, mixed: tuple[int, ...], rng: np.random.Generator
-) -> np.ndarray:
-    """Values of which rounded ones are spread over the step to which they are rounded."""
-    found = np.array(values)
-    for n in mixed:
-        step = Observed.of(values[:, n], weights).step
-        found[:, n] += step * rng.uniform(-0.5, 0.5, len(found))
-    return found

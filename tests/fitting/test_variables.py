@@ -126,6 +126,8 @@ def test_variables_by_name_and_by_look():
         ({"support": [(0, 1)]}, InvalidTypeError, "expected a mapping"),
         ({"discrete": "a"}, InvalidTypeError, "list of names"),
         ({"discrete": ["z"]}, InvalidInputError, "names 'z'"),
+        ({"discrete": {"z": [0, 1]}}, InvalidInputError, "names 'z'"),
+        ({"discrete": {"a": [1, 0]}}, InvalidInputError, "increasing order"),
     ],
 )
 def test_refused_before_anything_is_fitted(options, error, message):
