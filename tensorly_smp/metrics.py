@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
@@ -292,19 +293,9 @@ def label_codes(labels: Any, name: str) -> tuple[np.ndarray, list[Any]]:
         codes = np.array([numbers.setdefault(label, len(numbers)) for label in array.tolist()])
     except TypeError as error:
         raise InvalidTypeError(f"{name} has labels that are not hashable: {reason(error)}") from error
-    if any(_is_missing(label) for label in numbers):
+    if any(pd.isna(label) is True for label in numbers):
         raise InvalidInputError(f"{name} has missing labels; expected one for each sample.")
     return codes, list(numbers)
-
-
-def _is_missing(label: Any) -> bool:
-    """None, NaN and pandas NA: NaN differs from itself, and comparing NA gives NA, which has no truth value."""
-    if label is None:
-        return True
-    try:
-        return bool(label != label)
-    except TypeError:
-        return True
 
 
 def _factor_pair(estimated: Any, true: Any) -> tuple[MixtureFactors, MixtureFactors]:

@@ -100,12 +100,9 @@ def _attributes(X: Any) -> dict[str, Any]:
     return {
         f"{OWN_ATTRIBUTES}{name}": value
         for name, value in source.attrs.items()
-        if isinstance(name, str) and name not in ("units", "long_name") and _is_plain(value)
+        if isinstance(name, str) and name not in ("units", "long_name")
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
     }
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def differing_units(found: Any, dataset: xr.Dataset, names: Sequence[Hashable]) -> list[str]:
