@@ -51,6 +51,7 @@ from tensorly_smp.identifiability.report import identifiability_issues
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.steps import effective_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
+from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import NO_LABELS
 from tensorly_smp.samples.units import units_of, with_units
 from tensorly_smp.samples.value_labels import ATTRIBUTE
@@ -420,7 +421,8 @@ class SmoothProductMixture(FittedMixture):
         ------
         InvalidInputError, InvalidTypeError
             As :meth:`fit`; or where the chunks so far are too few for a fit, which counts them
-            all the same.
+            all the same; or `discrete` names variables whose values `binning` does not list, as one chunk may lack
+            some of them.
         AttributeError
             With another `refine` the model has no ``partial_fit``.
 
@@ -446,6 +448,11 @@ class SmoothProductMixture(FittedMixture):
         names = known.variables if isinstance(known, Binning) else None
         data = ReadSamples.of(X, sample_weight, names, self.sample_dim, NO_LABELS)
         binning = choose_bins(data.subsample, data.subsample_weights, None, self.n_bins, known)
+        if unlisted := [name for name in self.discrete or () if name not in binning.values]:
+            raise InvalidInputError(
+                f"discrete names {list_names(unlisted)}, whose values the bins do not list; expected them in binning, "
+                f"as Binning(..., values={{{shown(unlisted[0])}: [0, 1]}}), because one chunk may lack some of them."
+            )
         density = self._density_name()
         if density == "sinc":
             binning.require_uniform()

@@ -68,6 +68,18 @@ def test_chunks_may_be_chunked():
     assert same_counts(streamed.marginals_, smp.count_marginals(smp.encode_samples(X, BINNING)))
 
 
+def test_values_of_discrete_variables_are_those_of_the_bins():
+    X = samples()
+    X[:, 1] = X[:, 1] > 0
+    with pytest.raises(InvalidInputError, match=r"discrete names 'x1'.*expected them in binning"):
+        model(binning=BINNING, discrete=["x1"]).partial_fit(X[:600])
+    edges = (*BINNING.edges[:1], None, *BINNING.edges[2:])
+    listed = smp.Binning(edges, values={"x1": [0, 1]})
+    streamed = model(binning=listed, discrete=["x1"]).partial_fit(X[:600]).partial_fit(X[600:])
+    assert streamed.factors_.n_bins == (8, 2, 8, 8)
+    assert same_counts(streamed.marginals_, smp.count_marginals(smp.encode_samples(X, listed)))
+
+
 def test_fit_ends_a_stream():
     X = samples(600)
     one = model(binning=BINNING).partial_fit(X)

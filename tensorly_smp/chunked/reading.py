@@ -330,7 +330,7 @@ def _slices(sample_weight: Any, sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Summary of some of the samples, needed before a fit.
+    """Summary of samples, needed before a fit.
 
     Attributes
     ----------
@@ -339,18 +339,15 @@ class Survey:
     subsample_weights : ndarray (n_kept,) or None
     counted, every : ndarray (2, n_variables)
         Ranges of those of positive weight, and of all.
-    infinite : ndarray of bool (n_variables,)
     total_weight : float
-    are_weights_usable : bool
+        NaN if some weight is of no use.
     """
 
     subsample: np.ndarray
     subsample_weights: np.ndarray | None
     counted: np.ndarray
     every: np.ndarray
-    infinite: np.ndarray
     total_weight: float
-    are_weights_usable: bool
 
 
 def survey_parts(parts: LazyParts, sizes: Sequence[int], variables: Sequence[Hashable]) -> Survey:
@@ -364,8 +361,8 @@ def survey_parts(parts: LazyParts, sizes: Sequence[int], variables: Sequence[Has
     n_samples = sum(sizes)
     firsts = np.cumsum([0, *sizes])[:-1].tolist()
     survey: Survey = parts.map(_survey_part, n_samples, each=firsts).reduce(_merge_surveys)
-    refuse_infinite(survey.infinite, variables)
-    if not survey.are_weights_usable or not 0 < survey.total_weight < np.inf:
+    refuse_infinite(np.isinf(survey.every).any(axis=0), variables)
+    if not 0 < survey.total_weight < np.inf:
         raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
     subsample = survey.subsample
     weights = survey.subsample_weights
@@ -378,49 +375,29 @@ def survey_parts(parts: LazyParts, sizes: Sequence[int], variables: Sequence[Has
 def _survey_part(chunk: Chunk, first: int, n_samples: int) -> Survey:
     """Survey a part whose first sample has this position among all."""
     values = chunk.values
-    weights = chunk.weights
     rows = evenly_spaced(n_samples, values.shape[1])
     rows = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(values))] - first
     every = ranges(values)
-    if weights is None:
-        return Survey(
-            subsample=values[rows],
-            subsample_weights=None,
-            counted=every,
-            every=every,
-            infinite=np.isinf(every).any(axis=0),
-            total_weight=float(len(values)),
-            are_weights_usable=True,
-        )
-    usable = bool((weights >= 0).all() and np.isfinite(weights).all())
+    if chunk.weights is None:
+        return Survey(values[rows], None, every, every, float(len(values)))
+    weights = chunk.weights
     with np.errstate(over="ignore"):  # which is refused later
-        total = float(weights.sum()) if usable else np.nan
-    return Survey(
-        subsample=values[rows],
-        subsample_weights=weights[rows],
-        counted=ranges(values[weights > 0]),
-        every=every,
-        infinite=np.isinf(every).any(axis=0),
-        total_weight=total,
-        are_weights_usable=usable,
-    )
+        total = float(weights.sum()) if (weights >= 0).all() else np.nan
+    return Survey(values[rows], weights[rows], ranges(values[weights > 0]), every, total)
 
 
 def _merge_surveys(surveys: list[Survey]) -> Survey:
     """Merge surveys of several parts into one."""
-    weighted = surveys[0].subsample_weights is not None
-    return replace(
-        surveys[0],
+
+    def hull(found: list[np.ndarray]) -> np.ndarray:
+        stacked = np.stack(found)
+        return np.stack([np.fmin.reduce(stacked[:, 0]), np.fmax.reduce(stacked[:, 1])])
+
+    weights = [survey.subsample_weights for survey in surveys if survey.subsample_weights is not None]
+    return Survey(
         subsample=np.concatenate([survey.subsample for survey in surveys]),
-        subsample_weights=np.concatenate([survey.subsample_weights for survey in surveys]) if weighted else None,
-        counted=_hull([survey.counted for survey in surveys]),
-        every=_hull([survey.every for survey in surveys]),
-        infinite=np.any([survey.infinite for survey in surveys], axis=0),
+        subsample_weights=np.concatenate(weights) if weights else None,
+        counted=hull([survey.counted for survey in surveys]),
+        every=hull([survey.every for survey in surveys]),
         total_weight=sum(survey.total_weight for survey in surveys),
-        are_weights_usable=all(survey.are_weights_usable for survey in surveys),
     )
-
-
-def _hull(found: list[np.ndarray]) -> np.ndarray:
-    stacked = np.stack(found)
-    return np.stack([np.fmin.reduce(stacked[:, 0]), np.fmax.reduce(stacked[:, 1])])
