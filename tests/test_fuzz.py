@@ -2,7 +2,7 @@
 
 Own errors only, finite results, nothing global changed, inputs untouched, no warning of NumPy or others.
 
-300 calls here, 30 000 by ``make fuzz``. Call number 17 is repeated by TENSORLY_SMP_FUZZ_FIRST=17 and
+120 calls here, 30 000 by ``make fuzz``. Call number 17 is repeated by TENSORLY_SMP_FUZZ_FIRST=17 and
 TENSORLY_SMP_FUZZ_CALLS=1, whatever the number of all.
 """
 
@@ -29,9 +29,9 @@ from tensorly_smp.exceptions import TensorlySmpError, TensorlySmpWarning
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
 
-N_CALLS = int(os.environ.get("TENSORLY_SMP_FUZZ_CALLS", "300"))
+N_CALLS = int(os.environ.get("TENSORLY_SMP_FUZZ_CALLS", "120"))
 FIRST = int(os.environ.get("TENSORLY_SMP_FUZZ_FIRST", "0"))
-N_PARTS = min(N_CALLS, 10 if N_CALLS <= 300 else 100)
+N_PARTS = min(N_CALLS, 6 if N_CALLS <= 300 else 100)
 SECONDS = 60
 
 #: Errors that a call may end with: the package's, of files, and scikit-learn's of what is not fitted.

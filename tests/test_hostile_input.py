@@ -206,13 +206,6 @@ def test_bins_of_other_variables(model):
     "weight",
     [
         np.ones(3),
-        np.zeros(300),
-        -np.ones(300),
-        np.full(300, np.nan),
-        np.r_[np.inf, np.ones(299)],
-        ["a"] * 300,
-        np.ones((300, 1)),
-        5,
         "ones",
         [None] * 300,
     ],
@@ -242,7 +235,7 @@ def test_imputation_of_another_kind(model, method):
 # What is odd but can be used
 
 
-@pytest.mark.parametrize("value", [0.0, -7.25, 1e-300, 1e12])
+@pytest.mark.parametrize("value", [-7.25, 1e-300])
 def test_constant_column(value):
     data = replaced(value, slice(None))
     with pytest.warns(ConstantVariableWarning, match="x1"):
@@ -251,14 +244,6 @@ def test_constant_column(value):
         assert np.isfinite(result).all()
     for name in ("factors", "weights", "edges", "loss"):
         assert np.isfinite(fitted.result_[name]).all()
-
-
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.ClippedMassWarning")
-def test_constant_column_and_sinc():
-    data = replaced(3.0, slice(None))
-    with pytest.warns(ConstantVariableWarning):
-        fitted = estimator(init="gevd").fit(data)
-    assert np.isfinite(fitted.score_samples(X)).all()
 
 
 def test_triples_without_samples():
@@ -271,8 +256,7 @@ def test_triples_without_samples():
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
-@pytest.mark.parametrize("n_samples", [2, 3, 5])
-@pytest.mark.parametrize("density", ["sinc", "histogram"])
+@pytest.mark.parametrize(("n_samples", "density"), [(2, "sinc"), (3, "histogram"), (5, "sinc")])
 def test_few_samples(n_samples, density):
     fitted = estimator(density=density, n_components=n_samples).fit(X[:n_samples])
     assert np.isfinite(fitted.score_samples(X)).all()
@@ -342,6 +326,9 @@ BAD_TENSORS = {
     "NaN": (spoiled(np.nan), MODES, "Tensor 1 .*(NaN|infinite)"),
     "infinite": (spoiled(np.inf), MODES, "Tensor 1 .*(NaN|infinite)"),
     "all zero": ([GOOD[0], GOOD[1] * 0], MODES, "Tensor 1 is all zero"),
+    "a sum beyond all numbers": ([GOOD[0], 0 * GOOD[1] + 1e308], MODES, "more than the largest number"),
+    "masked": ([GOOD[0], np.ma.masked_less(GOOD[1], 0.5)], MODES, "masked"),
+    "ragged": ([GOOD[0], [[[1.0], [1.0, 2.0]]]], MODES, "not numeric"),
     "matrices": (tensors((3, 4), (3, 4)), MODES, "three non-empty modes"),
     "empty": (tensors((3, 4, 0), (3, 4, 2)), MODES, "three non-empty modes"),
     "text": ([GOOD[0], "tensor"], MODES, "Tensor 1 is str"),
@@ -351,11 +338,11 @@ BAD_TENSORS = {
     "none": ([], [], "modes|tensor"),
     "a repeated variable": (GOOD, [(0, 1, 2), (0, 0, 3)], "repeat a variable"),
     "a left-out variable": (GOOD, [(0, 1, 2), (0, 1, 4)], r"\[3\]"),
-    "a negative variable": (GOOD, [(0, 1, 2), (0, 1, -1)], "variable"),
+    "a negative variable": (GOOD, [(0, 1, 2), (0, 1, -1)], "from -1 to 2"),
+    "a variable far away": (GOOD, [(0, 1, 2), (0, 1, 10**12)], "without gaps"),
     "modes of other number": (GOOD, MODES[:1], "modes has shape"),
     "pairs as modes": (GOOD, [(0, 1), (0, 2)], "modes has shape"),
     "ragged modes": (GOOD, [(0, 1, 2), (0, 1)], "modes"),
-    "modes that are fractions": (GOOD, [(0, 1, 2), (0, 1, 2.5)], "integer"),
     "modes that are names": (GOOD, [("a", "b", "c"), ("a", "b", "d")], "integer"),
     "no modes": (GOOD, None, "needs modes"),
     "modes that are a number": (GOOD, 5, "modes"),
@@ -365,31 +352,6 @@ BAD_TENSORS = {
 @pytest.mark.parametrize(("data", "modes", "match"), BAD_TENSORS.values(), ids=BAD_TENSORS.keys())
 def test_tensors(data, modes, match):
     refused(smp.coupled_simplex_parafac, data, 2, modes=modes, match=match)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("rank", 0),
-        ("rank", -2),
-        ("rank", 1.5),
-        ("rank", None),
-        ("loss", "mse"),
-        ("init", "kmeans"),
-        ("n_init", 0),
-        ("weights", "none"),
-        ("n_iter_max", -1),
-        ("n_iter_max", 1.5),
-        ("tol", -1),
-        ("tol", "small"),
-        ("options", {"n_jobs": 2}),
-        ("options", smp.SolverOptions),
-        ("random_state", "x"),
-    ],
-)
-def test_options_of_the_solver(option, value):
-    options = {"rank": 2, "modes": MODES, option: value}
-    refused(smp.coupled_simplex_parafac, GOOD, match=option, **options)
 
 
 def test_rare_options_of_the_solver():
@@ -432,7 +394,7 @@ def test_no_limit_of_memory(model):
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
-@pytest.mark.parametrize("size", [1e100, 1e150, 1e154])
+@pytest.mark.parametrize("size", [1e100, 1e154])
 def test_moments_of_far_values_are_finite(size):
     far = replaced(size)[:60]
     fitted = estimator(binning=smp.choose_binning(far, [4, 5, 6, 7], coverage=0.99)).fit(far)
@@ -453,12 +415,10 @@ ODD_COLUMNS = {
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")  # of a column and its copy
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.ConstantVariableWarning")
-@pytest.mark.parametrize("declared", [False, True])
-@pytest.mark.parametrize("name", ODD_COLUMNS)
-def test_a_column_of_odd_values_spoils_neither_the_fit_nor_its_file(name, declared, tmp_path):
+@pytest.mark.parametrize(("name", "discrete"), [*((name, None) for name in ODD_COLUMNS), ("counts and -1e+17", ["x4"])])
+def test_a_column_of_odd_values_spoils_neither_the_fit_nor_its_file(name, discrete, tmp_path):
     data = np.column_stack([X, ODD_COLUMNS[name]])
-    is_discrete = declared and "counts" in name
-    fitted = smp.SmoothProductMixture(2, discrete=["x4"] if is_discrete else None, random_state=0).fit(data)
+    fitted = smp.SmoothProductMixture(2, discrete=discrete, random_state=0).fit(data)
     assert smp.metrics.clustering_accuracy(LABELS, fitted.predict(data)) > 0.95
     assert np.isfinite(fitted.score_samples(data)).all()
     assert np.isfinite(fitted.predict_proba(data)).all()
@@ -474,13 +434,6 @@ def test_a_column_at_an_offset_is_not_said_to_have_a_single_value():
     smp.SmoothProductMixture(2, random_state=0).fit(data)  # where warnings are errors
 
 
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
-def test_a_far_value_among_twelve_samples():
-    few = X[:12].copy()
-    few[0, 0] = 1e150
-    assert np.isfinite(smp.SmoothProductMixture(2, random_state=0).fit(few).score(few))
-
-
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
 def test_sinc_densities_of_long_tails_need_no_other_bins():
     data = np.exp(X)
@@ -488,9 +441,8 @@ def test_sinc_densities_of_long_tails_need_no_other_bins():
     assert np.isfinite(fitted.score(data))
 
 
-@pytest.mark.parametrize("n_samples", [300, 600])
-def test_mirrored_and_rearranged_samples_of_long_tails_have_the_same_density(n_samples):
-    rng = np.random.default_rng(0)
+def test_mirrored_and_rearranged_samples_of_long_tails_have_the_same_density():
+    rng, n_samples = np.random.default_rng(0), 300
     data = rng.standard_t(2, (n_samples, 4)) + 6.0 * rng.integers(0, 2, n_samples)[:, None]
     order = rng.permutation(4)
     plain = smp.SmoothProductMixture(2, random_state=0).fit(data).score_samples(data)
@@ -510,14 +462,3 @@ def test_masked_weights_are_refused():
     ):
         with pytest.raises(InvalidInputError, match="sample_weight has masked entries"):
             call()
-
-
-def test_a_selection_of_too_few_variables_or_entries_says_so():
-    X = np.random.default_rng(0).normal(size=(60, 3))
-    for few in (X[:, :1], X[:, :2]):
-        with pytest.raises(InvalidInputError, match="expected at least three"):
-            smp.select_n_components(few, [1, 2])
-    with pytest.raises(InvalidInputError, match="lack all entries"):
-        smp.select_n_components(X * np.nan, [1, 2])
-    with pytest.raises(InvalidInputError, match="n_init is -1"):
-        smp.select_n_components(X, [1, 2], n_init=-1)

@@ -475,11 +475,10 @@ def test_sparse_counts_and_many_components_stay_finite(loss, solver, rank):
         ({"loss": "l1"}, InvalidInputError, "loss is 'l1'; expected one of"),
         ({"solver": "projected-gradient"}, InvalidInputError, 'solver for loss="kl"'),
         ({"solver": "multiplicative", "loss": "frobenius"}, InvalidInputError, 'solver for loss="frobenius"'),
-        ({"weights": "counts"}, InvalidInputError, "weights is 'counts'"),
-        ({"n_inner": 0}, InvalidInputError, "n_inner is 0"),
-        ({"tol": -1e-3}, InvalidInputError, "tol is -0.001"),
-        ({"n_jobs": 0}, InvalidInputError, "n_jobs is 0"),
-        ({"callback": 3}, InvalidTypeError, "callback is 3"),
+        ({"n_init": 0}, InvalidInputError, "n_init is 0"),
+        ({"n_iter_max": -1}, InvalidInputError, "n_iter_max is -1"),
+        ({"random_state": "x"}, InvalidTypeError, "random_state"),
+        ({"tol": -1e-3}, InvalidInputError, "tol is"),
     ],
 )
 def test_bad_arguments_are_named(options, error, message):

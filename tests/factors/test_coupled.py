@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import tensorly_smp as smp
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.coupled import couple_marginals, couple_tensors
 from tensorly_smp.marginals.histograms import count_marginals, read_tensors
 
@@ -129,55 +129,6 @@ def test_other_numbers_become_float64():
     for convert in (lambda t: (9 * t).astype(int) + 1, lambda t: t > 0.1, np.ndarray.tolist):
         coupled = couple([convert(t) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
         assert coupled.blocks[0].values.dtype == np.float64
-
-
-def with_first(change):
-    """Good tensors, the first one changed."""
-    tensors = make_tensors(np.random.default_rng(0))
-    return [change(tensors[0]), *tensors[1:]]
-
-
-def with_entry(value):
-    def change(tensor):
-        tensor = tensor.copy()
-        tensor[0, 0, 0] = value
-        return tensor
-
-    return with_first(change)
-
-
-@pytest.mark.parametrize(
-    ("tensors", "error", "message"),
-    [
-        (with_entry(np.nan), InvalidInputError, "incomplete tensors are not supported"),
-        (with_first(lambda t: 0 * t + 1e308), InvalidInputError, "more than the largest number"),
-        (with_first(lambda t: t[:2]), InvalidInputError, "Tensor 1 has 3 entries along variable 0, an earlier one 2"),
-        (with_first(lambda t: t.astype(object)), InvalidTypeError, "expected real numbers"),
-        (with_first(lambda t: [[[1.0], [1.0, 2.0]]]), InvalidTypeError, "not numeric"),
-        (with_first(lambda t: np.ma.masked_less(t, 0.5)), InvalidInputError, "masked"),
-    ],
-)
-def test_bad_tensors_are_named(tensors, error, message):
-    with pytest.raises(error, match=message):
-        couple(tensors, MODES, "count")
-
-
-@pytest.mark.parametrize(
-    ("modes", "error", "message"),
-    [
-        ([(0, 1, 1), (2, 0, 3), (3, 1, 0)], InvalidInputError, r"\(0, 1, 1\) repeat a variable"),
-        ([(0, 1, 2), (2, 0), (3, 1, 0)], InvalidInputError, "three variables per tensor"),
-        ([], InvalidInputError, r"expected \(3, 3\)"),
-        ("abc", InvalidInputError, r"expected \(3, 3\)"),
-        ([(0, 1, 2), (2, 0, None), (3, 1, 0)], InvalidTypeError, "integer variable indices"),
-        ([(0, 1, 2), (2, 0, -1), (-1, 1, 0)], InvalidInputError, "from -1 to 2"),
-        ([(0, 1, 2), (2, 0, 4), (4, 1, 0)], InvalidInputError, r"but \[3\] are in no tensor"),
-        ([(0, 1, 2), (2, 0, 10**12), (10**12, 1, 0)], InvalidInputError, "without gaps"),
-    ],
-)
-def test_bad_modes_are_named(modes, error, message):
-    with pytest.raises(error, match=message):
-        couple(make_tensors(np.random.default_rng(0)), modes, "count")
 
 
 def test_a_triple_that_counts_for_nothing_keeps_a_weight():

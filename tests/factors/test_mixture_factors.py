@@ -45,14 +45,10 @@ def test_sizes_and_repr():
         ([0.5, 0.5], [np.eye(2), np.full((2, 2), np.inf)], InvalidInputError, "Factor 1 .* not finite"),
         ([0.5, 0.5], [np.eye(3)], InvalidInputError, r"expected \(rank,\)"),
         ([0.5, 0.5], [np.ones(2) / 2], InvalidInputError, r"expected \(rank,\)"),
-        ([[0.5, 0.5]], [np.eye(2)], InvalidInputError, r"expected \(rank,\)"),
-        (1.0, [np.ones((1, 1))], InvalidInputError, r"expected \(rank,\)"),
         ([1.0], [], InvalidInputError, r"expected \(rank,\)"),
-        ([], [np.zeros((2, 0))], InvalidInputError, "sum to one"),
         ([1.0], [np.zeros((0, 1))], InvalidInputError, "sum to one"),
         (["a", "b"], [np.eye(2)], InvalidTypeError, "arrays of numbers"),
         (None, None, InvalidTypeError, "arrays of numbers"),
-        ([0.5, 0.5], 3, InvalidTypeError, "arrays of numbers"),
     ],
 )
 def test_bad_parameters(weights, factors, error, message):
@@ -104,24 +100,18 @@ def test_scale_of_a_cp_tensor_goes_into_the_weights(seed, has_weights):
     ("cp_tensor", "error", "message"),
     [
         (3, InvalidTypeError, "int is not a CP tensor"),
-        (None, InvalidTypeError, "NoneType is not a CP tensor"),
-        ("ab", InvalidTypeError, "str is not a CP tensor"),
         (np.ones((2, 3)), InvalidInputError, "expected matrices"),
         ((None, []), InvalidInputError, "expected matrices"),
-        ((None, [np.ones(3)]), InvalidInputError, "expected matrices"),
         ((None, [np.ones((3, 2)), np.ones((3, 1))]), InvalidInputError, "expected matrices"),
         ((None, [np.full((3, 2), "a")]), InvalidTypeError, "of numbers"),
         ((np.ones(3), [np.ones((3, 2))] * 3), InvalidInputError, "expected 2 that are non-negative"),
         ((np.zeros(2), [np.ones((3, 2))] * 3), InvalidInputError, "not all zero"),
         ((np.array([-1.0, 2.0]), [np.ones((3, 2))] * 3), InvalidInputError, "negative"),
-        ((np.array([np.nan, 2.0]), [np.ones((3, 2))] * 3), InvalidInputError, "non-negative"),
         (
             (None, [np.ones((3, 2)), -np.ones((3, 2))]),
             InvalidInputError,
             "Factor 1 has a column that is zero, negative",
         ),
-        ((None, [np.ones((3, 2)), np.zeros((3, 2))]), InvalidInputError, "Factor 1"),
-        ((None, [np.ones((3, 2)), np.full((3, 2), np.nan)]), InvalidInputError, "Factor 1"),
     ],
 )
 def test_bad_cp_tensors(cp_tensor, error, message):

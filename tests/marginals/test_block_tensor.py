@@ -122,11 +122,7 @@ def test_block_without_samples_is_named():
         (np.ones((2, 2)), None, InvalidInputError, "expected three non-empty modes"),
         (make_truth([2] * 3), None, InvalidTypeError, "data is MixtureFactors"),
         (make_truth([2] * 4).to_marginals(), 3, InvalidTypeError, "three sets"),
-        (make_truth([2] * 4).to_marginals(), ([0], [1]), InvalidTypeError, "three sets"),
-        (make_truth([2] * 4).to_marginals(), ([0], [1], []), InvalidInputError, "third set .* is empty"),
-        (make_truth([2] * 4).to_marginals(), ([0], [1], [1]), InvalidInputError, "more than once"),
         (make_truth([2] * 4).to_marginals(), ([0], [1], [4]), InvalidInputError, "names variable 4"),
-        (make_truth([2] * 4).to_marginals(), (["x0"], [1], [2]), InvalidTypeError, "integer variable indices"),
         (make_truth([2] * 4).to_marginals(), Partition((0,), (1,), (7,)), InvalidInputError, "names variable 7"),
     ],
 )
