@@ -12,7 +12,6 @@ from sklearn.exceptions import NotFittedError
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import (
-    ConstantVariableWarning,
     ConvergenceWarning,
     DependenceWarning,
     IdentifiabilityWarning,
@@ -144,19 +143,13 @@ def test_sample(named):
 # The same seed, the same result
 
 
-@pytest.mark.parametrize("seed", [0, np.int64(0)])
-def test_seed(seed):
-    same_fit(estimator(random_state=seed).fit(X), estimator().fit(X))
-
-
-@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, np.random.SeedSequence])
+@pytest.mark.parametrize("make", [int, np.int64, np.random.default_rng, np.random.RandomState, np.random.SeedSequence])
 def test_generators_as_seed(make):
     same_fit(estimator(random_state=make(3)).fit(X), estimator(random_state=make(3)).fit(X))
 
 
-@pytest.mark.parametrize("n_jobs", [2, -1])
-def test_number_of_jobs_changes_no_bit(n_jobs):
-    same_fit(estimator(n_init=4, n_jobs=n_jobs).fit(X), estimator(n_init=4).fit(X))
+def test_number_of_jobs_changes_no_bit():
+    same_fit(estimator(n_init=4, n_jobs=2).fit(X), estimator(n_init=4).fit(X))
 
 
 def test_refit_forgets_the_earlier_fit():
@@ -243,11 +236,6 @@ def test_frame_after_fit_on_an_array(model):
     np.testing.assert_array_equal(labels, model.predict(X))
 
 
-def test_frame_with_other_columns(named):
-    with pytest.raises(InvalidInputError, match=r"missing 'age'.*unknown 'height'"):
-        named.predict(FRAME.rename(columns={"age": "height"}))
-
-
 def sample_array(transposed):
     array = xr.DataArray(
         X,
@@ -285,19 +273,6 @@ def test_dataset(named):
     same_fit(fitted, named)
     assert fitted.predict(dataset).dims == ("sample",)
     xr.testing.assert_identical(fitted.impute(dataset), dataset)
-
-
-def test_lists_and_lazy_frames_of_other_numbers(model):
-    same_fit(estimator().fit(X.tolist()), model)
-    same_fit(estimator().fit(np.asfortranarray(X)), model)
-
-
-def test_names_that_are_no_strings():
-    frame = pd.DataFrame(X, columns=[10, 20, 30, 40])
-    fitted = estimator().fit(frame)
-    assert not hasattr(fitted, "feature_names_in_")
-    assert fitted.binning_.variables == (10, 20, 30, 40)
-    pd.testing.assert_series_equal(fitted.predict(frame[[40, 10, 30, 20]]), fitted.predict(frame))
 
 
 def test_names_that_are_tuples():
@@ -375,12 +350,17 @@ def test_coverage_against_one_far_outlier(model):
 # Weights of samples
 
 
-@pytest.mark.parametrize("refine", [None, "em", "smooth"])
-@pytest.mark.parametrize("n_init", [1, "auto"])
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"binning": "quantile"}, {"triples": 3}, {"loss": "frobenius"}],
-    ids=["default", "quantile", "triples", "frobenius"],
+    ("refine", "n_init", "options"),
+    [
+        ("smooth", "auto", {}),
+        ("smooth", 1, {"binning": "quantile"}),
+        ("em", "auto", {"binning": "quantile"}),
+        ("em", 1, {"triples": 3}),
+        (None, 1, {}),
+        (None, "auto", {"triples": 3}),
+        (None, 1, {"loss": "frobenius"}),
+    ],
 )
 def test_integer_weights_are_repeated_samples(refine, n_init, options):
     options = dict(refine=refine, n_init=n_init, max_iter=50, **options)
@@ -404,10 +384,11 @@ def test_samples_of_no_weight_do_not_count(model):
     assert len(fitted.labels_) == len(spoiled)
 
 
-@pytest.mark.parametrize("kind", [pd.Series, list, xr.DataArray])
-def test_kinds_of_weights(kind):
+def test_kinds_of_weights():
     weights = np.arange(len(X)) % 3
-    same_fit(estimator().fit(X, sample_weight=kind(weights)), estimator().fit(X, sample_weight=weights))
+    expected = estimator().fit(X, sample_weight=weights)
+    for kind in (pd.Series, list, xr.DataArray):
+        same_fit(estimator().fit(X, sample_weight=kind(weights)), expected)
 
 
 # Bins and triples
@@ -454,23 +435,6 @@ def test_some_triples():
     np.testing.assert_array_equal(fitted.predict(data.X), estimator(triples=4).fit(data.X).predict(data.X))
     listed = estimator(triples=[(0, 1, 2), (3, 4, 5), (1, 2, 3)]).fit(data.X)
     assert smp.metrics.clustering_accuracy(data.labels, listed.predict(data.X)) > 0.97
-
-
-def test_constant_variable():
-    data = X.copy()
-    data[:, 1] = 3.25
-    with pytest.warns(ConstantVariableWarning):
-        fitted = estimator(density="histogram").fit(data)
-    for result in (fitted.predict_proba(data), fitted.score_samples(data), fitted.factors_.factors[1]):
-        assert np.isfinite(result).all()
-    assert accuracy(fitted, data) > 0.9
-
-
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
-def test_one_component():
-    fitted = estimator(n_components=1).fit(X)
-    assert fitted.weights_.tolist() == [1.0]
-    assert (fitted.predict(X) == 0).all()
 
 
 # The algebraic start and the identifiability report
@@ -577,8 +541,9 @@ def test_report_is_kept_until_the_next_fit(model, named):
         estimator().identifiability_  # noqa: B018
 
 
-@pytest.mark.parametrize("triples", ["all", 4, [(0, 1, 2), (3, 4, 5), (1, 2, 3)]])
-@pytest.mark.parametrize("refine", [None, "smooth"])
+@pytest.mark.parametrize(
+    ("triples", "refine"), [("all", None), (4, "smooth"), ([(0, 1, 2), (3, 4, 5), (1, 2, 3)], None)]
+)
 def test_loaded_models_report_the_same(triples, refine, tmp_path):
     data = smp.datasets.make_smooth_mixture("gaussian", 500, 6, 2, random_state=1)
     fitted = estimator(triples=triples, refine=refine, random_state=np.random.default_rng(0)).fit(data.X)
@@ -638,13 +603,6 @@ def test_weights_are_matched_by_index():
     same_fit(estimator().fit(frame, sample_weight=weights.iloc[::-1]), estimator().fit(frame, sample_weight=weights))
     with pytest.raises(InvalidInputError, match="index differs"):
         estimator().fit(frame, sample_weight=weights.set_axis(weights.index + 1))
-
-
-def test_more_components_than_useful_samples():
-    weights = np.zeros(len(X))
-    weights[:3] = 1
-    with pytest.raises(InvalidInputError, match="with 3 samples"):
-        estimator(n_components=5).fit(X, sample_weight=weights)
 
 
 def test_variables_that_are_never_seen_together():

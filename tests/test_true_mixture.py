@@ -53,13 +53,6 @@ def test_conditional_densities_integrate_to_one_and_are_the_derivative_of_the_cd
             np.testing.assert_allclose(integrate.cumulative_trapezoid(density, grid), cdf[1:], atol=1e-4)
 
 
-def test_joint_density_integrates_to_one():
-    mixture = truth("gmm", n_variables=2)
-    axis = np.linspace(-20, 20, 301)
-    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-    assert mixture.pdf(points).sum() * (axis[1] - axis[0]) ** 2 == pytest.approx(1, abs=1e-9)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6), missing=st.sampled_from([0.0, 0.4]))
 def test_density_and_posterior_by_hand(kind, seed, missing):
@@ -73,27 +66,10 @@ def test_density_and_posterior_by_hand(kind, seed, missing):
     np.testing.assert_array_equal(mixture.predict(X), joint.argmax(axis=1))
 
 
-def test_missing_entry_is_integrated_out():
-    mixture = truth("laplace", n_variables=2)
-    grid = np.unique(np.concatenate([np.linspace(-60, 60, 20_001), mixture.loc.ravel()]))
-    points = np.column_stack([np.full_like(grid, 0.7), grid])
-    integral = integrate.trapezoid(mixture.pdf(points), grid)
-    assert mixture.pdf([[0.7, np.nan]])[0] == pytest.approx(integral, rel=1e-4)
-    assert mixture.pdf([[0.7, np.nan]])[0] == pytest.approx(mixture.pdf_1d(0.7, 0), rel=1e-12)
-
-
 def test_nothing_observed_leaves_the_weights():
     mixture = truth("gmm")
     row = np.full((1, 4), np.nan)
     np.testing.assert_allclose(mixture.logpdf(row), [0], atol=1e-12)
-    np.testing.assert_allclose(mixture.posterior(row)[0], mixture.weights, rtol=1e-12)
-
-
-def test_impossible_sample_has_density_zero_and_a_proper_posterior():
-    mixture = truth("gamma")
-    row = np.full((1, 4), -100.0)
-    assert mixture.logpdf(row)[0] == -np.inf
-    assert mixture.pdf(row)[0] == 0
     np.testing.assert_allclose(mixture.posterior(row)[0], mixture.weights, rtol=1e-12)
 
 
@@ -102,14 +78,6 @@ def test_no_underflow_with_many_variables():
     assert (mixture.pdf(X) == 0).all()
     assert np.isfinite(mixture.logpdf(X)).all()
     np.testing.assert_array_equal(mixture.predict(X), labels)
-
-
-def test_order_of_the_components_does_not_matter():
-    X, _, mixture = make_smooth_mixture("gmm", 10, 4, 3, random_state=0)
-    order = [2, 0, 1]
-    shuffled = TrueMixture(mixture.weights[order], mixture.standard, mixture.loc[:, order], mixture.scale[:, order])
-    np.testing.assert_allclose(shuffled.logpdf(X), mixture.logpdf(X), rtol=1e-12)
-    np.testing.assert_allclose(shuffled.posterior(X), mixture.posterior(X)[:, order], rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -143,9 +111,8 @@ def test_samples_follow_the_distribution(kind):
             assert stats.kstest(given, lambda x, n=variable, r=r: mixture.cdf_1d(x, n, r)).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_moments_of_samples(kind):
-    mixture = truth(kind, n_variables=3, n_components=2)
+def test_moments_of_samples():
+    mixture = truth("gmm", n_variables=3, n_components=2)
     X, labels = mixture.sample(50_000, random_state=4)
     parts_mean = mixture.loc + mixture.scale * mixture.standard.mean()
     parts_variance = mixture.scale**2 * mixture.standard.var()
@@ -157,13 +124,6 @@ def test_moments_of_samples(kind):
         np.testing.assert_allclose(given.var(axis=0), variance[:, r], rtol=0.1)
         # Independent given the component, also between the halves of a blend.
         assert abs(np.corrcoef(given.T) - np.eye(3)).max() < 0.04
-
-
-def test_bayes_rule_is_calibrated():
-    X, labels, mixture = make_smooth_mixture("laplace", 20_000, 3, 3, random_state=2)
-    posterior = mixture.posterior(X)
-    # The expected share of correct labels is the mean of the largest posterior probability.
-    assert (posterior.argmax(axis=1) == labels).mean() == pytest.approx(posterior.max(axis=1).mean(), abs=0.015)
 
 
 # --- exact factors ---

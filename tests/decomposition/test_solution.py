@@ -31,15 +31,6 @@ def test_every_reason_has_words_of_its_own(reason):
     assert reason.is_converged == (reason.name in ("CONVERGED", "EXACT"))
 
 
-def test_reasons_are_not_aliases_of_each_other():
-    # Members of an enumeration with equal values would be one and the same.
-    assert len(StopReason) == len(StopReason.__members__)
-
-
-def test_trace_counts_sweeps_without_the_start():
-    assert make_solution().trace.n_sweeps == 2
-
-
 def test_solution():
     solution = make_solution()
     assert solution.loss == 1.5

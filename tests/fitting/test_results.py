@@ -66,12 +66,6 @@ def test_there_and_back(n_bins, rank, seed, with_bins):
     same_factors(factors_from_dataset(factors_to_dataset(factors)), factors)
 
 
-@pytest.mark.parametrize("names", [("a", "b", "c"), (3, 1, 2), ("größe", "体重", "x/y")])
-def test_names_there_and_back(names):
-    factors = make_factors(variables=names)
-    assert factors_from_dataset(factors_to_dataset(factors)).binning.variables == names
-
-
 def test_names_of_mixed_types_become_strings():
     factors = make_factors(variables=("a", 1, ("b", 2)))
     dataset = factors_to_dataset(factors)

@@ -28,6 +28,11 @@ def fit(values, n_components=2, sample_weight=None, **parameters):
         return estimator(n_components, **parameters).fit(values, sample_weight=sample_weight)
 
 
+@pytest.fixture(scope="module")
+def plain():
+    return estimator().fit(X)  # where warnings are errors
+
+
 def integral(conditionals):
     """Over the cells of the grid, by Gauss-Legendre with two points, and the tails from the distribution function."""
     knots = conditionals.origin + conditionals.unit * conditionals.knots
@@ -115,14 +120,8 @@ def test_other_numbers_of_components(n_components):
     check(fit(X, n_components))
 
 
-@pytest.mark.parametrize("penalty", ["aic", "bic"])
-def test_other_criteria(penalty):
-    model = estimator(penalty=penalty).fit(X)
-    assert smp.metrics.clustering_accuracy(DATA.labels, model.labels_) > BEST - 0.04
-
-
-def test_nothing_to_warn_of():
-    check(estimator().fit(X))
+def test_nothing_to_warn_of(plain):
+    check(plain)
 
 
 @pytest.mark.parametrize("refine", ["smooth", "em"])
@@ -133,8 +132,8 @@ def test_better_than_the_coupled_cpd(refine):
     assert fit(data.X, 3, refine=refine).score(new) > before
 
 
-def test_likelihood_trace_is_kept():
-    smooth = estimator().fit(X).result_
+def test_likelihood_trace_is_kept(plain):
+    smooth = plain.result_
     for number in np.unique(smooth["round"]):
         trace = smooth.log_likelihood.values[smooth["round"].values == number]
         assert (np.diff(trace) >= 0).all()
@@ -144,12 +143,11 @@ def test_likelihood_trace_is_kept():
     assert binned.sizes["em_pass"] == binned.attrs["n_passes"] + 1
 
 
-def test_factors_are_those_of_the_density():
-    model = estimator().fit(X)
-    for n, name in enumerate(model.binning_.variables):
-        inner = model.binning_.edges[n][1:-1]
-        expected = np.diff(model.density_.cdf_1d(inner, name, "all"), axis=0, prepend=0.0, append=1.0)
-        np.testing.assert_allclose(model.factors_.factors[n], expected, atol=1e-9)
+def test_factors_are_those_of_the_density(plain):
+    for n, name in enumerate(plain.binning_.variables):
+        inner = plain.binning_.edges[n][1:-1]
+        expected = np.diff(plain.density_.cdf_1d(inner, name, "all"), axis=0, prepend=0.0, append=1.0)
+        np.testing.assert_allclose(plain.factors_.factors[n], expected, atol=1e-9)
 
 
 def test_far_values_and_long_tails_spoil_neither_clusters_nor_densities():
@@ -218,7 +216,7 @@ def test_bounds_hold():
     assert free.score(values) < model.score(values)
 
 
-@pytest.mark.parametrize("bounds", [(0.0, 5.0), (0.0, 10.0), (1.0, 5.0), (1e6, 1e6 + 0.3)])
+@pytest.mark.parametrize("bounds", [(1.0, 5.0), (1e6, 1e6 + 0.3)])
 def test_values_at_the_bounds_have_a_density(bounds):
     low, high = bounds
     values = np.column_stack([low + (high - low) * np.random.default_rng(0).random(400), X[:, :2]])
@@ -230,8 +228,8 @@ def test_values_at_the_bounds_have_a_density(bounds):
     check(model)
 
 
-@pytest.mark.parametrize("offset", [1e3, 1e6])
-def test_a_bound_far_away_changes_nothing(offset):
+def test_a_bound_far_away_changes_nothing():
+    offset = 1e6
     new, _ = DATA.mixture.sample(500, random_state=3)
     free = estimator().fit(X + offset)
     bound = estimator(support={f"x{n}": (0, None) for n in range(4)}).fit(X + offset)
@@ -268,16 +266,6 @@ def test_a_stopped_fit_is_not_refined(refine):
         assert model.result_.attrs["n_passes"] == (2 if refine == "smooth" and status == "interrupted" else 0)
         assert not model.converged_
         assert np.isfinite(model.score_samples(X)).all()
-
-
-def test_bounds_survive_files(tmp_path):
-    values = np.column_stack([np.abs(X[:, 0]), X[:, 1:], np.full(len(X), 2.0), DATA.labels])
-    model = fit(values, support={"x0": (0, None)})
-    model.save(tmp_path / "model.nc")
-    again = smp.load(tmp_path / "model.nc")
-    np.testing.assert_array_equal(again.score_samples(values), model.score_samples(values))
-    np.testing.assert_array_equal(again.predict_proba(values), model.predict_proba(values))
-    assert again.support == {"x0": (0, None)}
 
 
 def test_declared_discrete_variables_have_probabilities():
@@ -320,26 +308,12 @@ def test_imputed_means_are_those_of_the_values():
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (1.0, 100.0)])
-def test_units_do_not_matter(scale, shift):
-    one, other = estimator().fit(X), estimator().fit(scale * X + shift)
-    moved = other.score_samples(scale * X + shift) + 4 * np.log(scale)
-    np.testing.assert_allclose(moved, one.score_samples(X), atol=1e-3)
+def test_units_do_not_matter(scale, shift, plain):
+    moved = estimator().fit(scale * X + shift).score_samples(scale * X + shift) + 4 * np.log(scale)
+    np.testing.assert_allclose(moved, plain.score_samples(X), atol=1e-3)
 
 
-def test_weights_of_zero_and_repeated_rows():
-    weights = np.arange(len(X)) % 3
-    weighted = estimator().fit(X, sample_weight=weights)
-    repeated = estimator().fit(np.repeat(X, weights, axis=0))
-    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-4, atol=1e-4)
-
-
-def test_jobs_change_nothing():
-    data = smp.datasets.make_smooth_mixture("laplace", 300, 4, 4, random_state=0)
-    one, other = (fit(data.X, 4, n_init=4, n_jobs=n_jobs) for n_jobs in (1, 2))
-    np.testing.assert_array_equal(one.score_samples(data.X), other.score_samples(data.X))
-
-
-@pytest.mark.parametrize("options", [{"triples": 3}, {"loss": "frobenius"}, {"density": "sinc"}])
+@pytest.mark.parametrize("options", [{"penalty": "aic"}, {"penalty": "bic", "triples": 3}, {"density": "sinc"}])
 def test_with_other_options(options):
     model = fit(X, **options)
     assert smp.metrics.clustering_accuracy(DATA.labels, model.labels_) > BEST - 0.04
