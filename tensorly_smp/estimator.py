@@ -540,7 +540,7 @@ class SmoothProductMixture(FittedMixture):
         ConvergenceWarning
             The keyboard interrupted: the result holds the replicates that were complete.
         IdentifiabilityWarning
-            The likelihood is next to flat, so that intervals may be too small (not of ``refine=None`` or ``"em"``).
+            The likelihood is next to flat, so that intervals may be too small.
 
         Notes
         -----

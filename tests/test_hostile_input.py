@@ -242,8 +242,12 @@ def test_constant_column(value):
         fitted = estimator(density="histogram").fit(data)
     for result in (fitted.predict_proba(data), fitted.score_samples(data), fitted.impute(data), fitted.weights_):
         assert np.isfinite(result).all()
-    for name in ("factors", "weights", "edges", "loss"):
-        assert np.isfinite(fitted.result_[name]).all()
+    result = fitted.result_
+    assert np.isfinite(result.weights).all()
+    assert np.isfinite(result.loss).all()
+    # The constant has one row of factors, and no edges; the others have eight bins.
+    assert np.isfinite(result.factors).all("component").sum("bin").values.tolist() == [8, 1, 8, 8]
+    assert np.isfinite(result.edges).sum("edge").values.tolist() == [9, 0, 9, 9]
 
 
 def test_triples_without_samples():
@@ -428,8 +432,10 @@ def test_a_column_of_odd_values_spoils_neither_the_fit_nor_its_file(name, discre
 
 def test_a_column_at_an_offset_is_not_said_to_have_a_single_value():
     data = np.column_stack([X, 1e15 + COUNTS])
+    fitted = smp.SmoothProductMixture(2, random_state=0).fit(data)  # where warnings are errors
+    np.testing.assert_array_equal(fitted.binning_.values["x4"], 1e15 + np.unique(COUNTS))
     with pytest.warns(ConstantVariableWarning, match="differ by too little for bins between them, in float64"):
-        smp.SmoothProductMixture(2, random_state=0).fit(data)
+        smp.choose_binning(data)
     data[:, -1] = 1e15 + np.arange(300)
     smp.SmoothProductMixture(2, random_state=0).fit(data)  # where warnings are errors
 

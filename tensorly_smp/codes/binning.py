@@ -117,7 +117,7 @@ class Binning:
                 raise InvalidInputError(f"{what} names {list_names(unknown)}; expected names of variables.")
         values = {name: checked_values(each, name) for name, each in self.values.items()}
         edges = tuple(
-            checked_edges(edges_between(values[name]), name, 1) if name in values else checked_edges(each, name)
+            edges_between(values[name]) if name in values else checked_edges(each, name)
             for each, name in zip(sets_of_edges, names, strict=True)
         )
         object.__setattr__(self, "values", values)
@@ -129,7 +129,7 @@ class Binning:
     def from_n_bins(
         cls, n_bins: int | Sequence[int] | Mapping[Any, int], variables: Sequence[Hashable] | None = None
     ) -> Binning:
-        """Binning of data that are bin indices already: edges 0, 1, ..., n_bins.
+        """Binning of data that are bin indices already: edges 0, 1, ..., n_bins; of a single bin, the value 0.
 
         Parameters
         ----------
@@ -145,8 +145,9 @@ class Binning:
             variables = tuple(variables)
         except TypeError as error:
             raise InvalidTypeError(f"variables is {shown(variables)}; expected a sequence of names.") from error
-        counts = resolve_n_bins(n_bins, variables)
-        return cls(tuple(np.arange(count + 1.0) for count in counts), tuple(variables))
+        counts = resolve_n_bins(n_bins, variables, 1)
+        single = {name: [0.0] for name, count in zip(variables, counts, strict=True) if count == 1}
+        return cls(tuple(np.arange(count + 1.0) for count in counts), tuple(variables), values=single)
 
     @property
     def n_variables(self) -> int:
@@ -419,7 +420,7 @@ def _constant_warning(
     return ConstantVariableWarning(" ".join(said), variables=constant)
 
 
-def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...]:
+def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable], fewest: int = 2) -> tuple[int, ...]:
     """Number of bins of every variable, from an int, a sequence or a complete mapping by name."""
     if isinstance(n_bins, Mapping) and (missing := [name for name in variables if name not in n_bins]):
         raise InvalidInputError(f"n_bins has no entry for variable(s) {list_names(missing)}; give one for each.")
@@ -427,8 +428,10 @@ def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable]) -> tuple[int, ...
     for name, count in zip(variables, counts, strict=True):
         if not is_integer(count):
             raise InvalidTypeError(f"n_bins of variable {shown(name)} is {shown(count)}; expected an integer.")
-        if count < 2:
-            raise InvalidInputError(f"n_bins of variable {shown(name)} is {shown(count)}; expected at least 2, say 15.")
+        if count < fewest:
+            raise InvalidInputError(
+                f"n_bins of variable {shown(name)} is {shown(count)}; expected at least {fewest}, say 15."
+            )
         if count > MOST_BINS:
             raise SizeLimitError(
                 f"n_bins of variable {shown(name)} is {shown(count)}; expected at most {MOST_BINS}, say 15."

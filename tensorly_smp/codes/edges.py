@@ -159,18 +159,25 @@ def checked_values(values: Any, name: Hashable) -> np.ndarray:
             f"Variable {shown(name)} has {len(array)} values; expected at most {MOST_BINS} of a discrete variable. "
             "Leave it out of discrete: so many values are as good as continuous."
         )
+    _check_span(float(array[0]), float(array[-1]), name)
     array.flags.writeable = False
     return array
 
 
 def edges_between(values: np.ndarray) -> np.ndarray:
-    """Edges (n_values + 1,) of one bin for each value: the middles, and the outermost values."""
+    """Edges (n_values + 1,) of one bin for each value: the middles, and the outermost values; read-only.
+
+    Between values that are next to each other in float64 a bin may have no width.
+    """
     if len(values) == 1:
-        return np.array(_around(float(values[0]), float(values[0]), 1))
-    return np.concatenate([values[:1], middles(values), values[-1:]])
+        edges = np.array(_around(float(values[0]), float(values[0]), 1))
+    else:
+        edges = np.concatenate([values[:1], middles(values), values[-1:]])
+    edges.flags.writeable = False
+    return edges
 
 
-def checked_edges(edges: Any, name: Hashable, fewest_bins: int = 2) -> np.ndarray:
+def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
     """Read-only float64 copy of valid edges."""
     try:
         array = np.array(edges)
@@ -179,7 +186,7 @@ def checked_edges(edges: Any, name: Hashable, fewest_bins: int = 2) -> np.ndarra
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidTypeError(f"Edges of variable {shown(name)} are not real numbers: {reason(error)}.") from error
     array = array.astype(np.float64)
-    if array.ndim != 1 or len(array) <= fewest_bins:
+    if array.ndim != 1 or len(array) < 3:
         raise InvalidInputError(
             f"Edges of variable {shown(name)} have shape {array.shape}; expected (n_bins + 1,) with at least 2 bins."
         )

@@ -269,5 +269,6 @@ def nearest(values: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def middles(values: np.ndarray) -> np.ndarray:
-    """Midpoints (n_values - 1,) of neighboring values."""
-    return 0.5 * values[:-1] + 0.5 * values[1:]  # halves, since the largest floats have no sum
+    """Midpoints (n_values - 1,) of neighboring values, above the lower value of every pair."""
+    halfway = 0.5 * values[:-1] + 0.5 * values[1:]  # halves, since the largest floats have no sum
+    return np.maximum(halfway, np.nextafter(values[:-1], np.inf))  # of adjacent floats it may round to the lower one

@@ -314,10 +314,7 @@ def coarse_bins(share: np.ndarray, n_bins: int) -> np.ndarray:
     held = np.minimum(share, part)
     group = np.minimum(((np.cumsum(held) - held / 2) / part).astype(int), target - 1)
     # Numbers without gaps: a part may hold the middle of no bin.
-    group = np.unique(group, return_inverse=True)[1]
-    if target == 1:  # a constant; there are no variables of one bin
-        group[-1] = 1
-    return group
+    return np.unique(group, return_inverse=True)[1]
 
 
 def sum_groups(values: np.ndarray, group: np.ndarray) -> np.ndarray:
