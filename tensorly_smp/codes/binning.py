@@ -146,7 +146,7 @@ class Binning:
         except TypeError as error:
             raise InvalidTypeError(f"variables is {shown(variables)}; expected a sequence of names.") from error
         counts = resolve_n_bins(n_bins, variables, 1)
-        single = {name: [0.0] for name, count in zip(variables, counts, strict=True) if count == 1}
+        single = {name: np.zeros(1) for name, count in zip(variables, counts, strict=True) if count == 1}
         return cls(tuple(np.arange(count + 1.0) for count in counts), tuple(variables), values=single)
 
     @property
