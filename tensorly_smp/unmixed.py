@@ -23,10 +23,8 @@ from tensorly_smp.fitting.results import with_value_labels
 from tensorly_smp.samples.labels import labelled
 from tensorly_smp.samples.units import with_units
 from tensorly_smp.storage import storable
-from tensorly_smp.unmixing.dataset import with_unmixing, without_unmixing
 from tensorly_smp.unmixing.density import UnmixedDensity
-from tensorly_smp.unmixing.fit import UnmixingFit
-from tensorly_smp.unmixing.reading import SamplesToUnmix
+from tensorly_smp.unmixing.fit import SamplesToUnmix, UnmixingFit, with_unmixing, without_unmixing
 
 if TYPE_CHECKING:
     from tensorly_smp.plotting.accessor import UnmixedPlots

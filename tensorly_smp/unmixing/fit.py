@@ -1,4 +1,4 @@
-"""Fit of a linear map and the mixture of the sources: search on some of the samples, then the fit of all."""
+"""Fit of a linear map and the mixture of the sources: samples, search on some of them, fit of all, and its Dataset."""
 
 from __future__ import annotations
 
@@ -8,18 +8,26 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 
-from tensorly_smp._support.checks import collected_warnings
+from tensorly_smp._support.checks import checked_sample_weight, collected_warnings
 from tensorly_smp._support.progress import progress_bar
+from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
+from tensorly_smp.codes.values import MOST_ROWS as MOST_REPEATED
+from tensorly_smp.codes.values import merge_equal_rows
 from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.starts import binned_factors
+from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.likelihood.observed import Observed
 from tensorly_smp.metrics import clustering_accuracy
-from tensorly_smp.unmixing.reading import SamplesToUnmix
+from tensorly_smp.samples.labels import aligned, list_names
+from tensorly_smp.samples.reading import Samples, read_samples
 from tensorly_smp.unmixing.search import (
     Candidate,
     MixedSamples,
@@ -28,7 +36,7 @@ from tensorly_smp.unmixing.search import (
     is_clearly_better,
     search_unmixing,
 )
-from tensorly_smp.unmixing.starts import within_covariance
+from tensorly_smp.unmixing.starts import copies, within_covariance
 
 #: Evenly spaced rows that the matrix is searched on, if there are more.
 MOST_ROWS = 20_000
@@ -38,6 +46,139 @@ SAMPLES_PER_ENTRY = 50
 REFIT_LOSS = 1e-3
 #: Clusters that agree on this share of the samples are the same.
 SAME_CLUSTERS = 0.98
+#: Values of this size have squares, and sums of squares, that are floats.
+LARGEST = 1e100
+#: What the Dataset has beside the product mixture of the sources.
+EXTRA = (
+    *("unmixing", "mixing", "mixed", "unmixing_log_likelihood", "unmixing_start_criterion"),
+    *("source", "unmixing_start", "alternation"),
+)
+#: Attributes that it has beside those of the mixture of the sources.
+EXTRA_ATTRIBUTES = ("is_product", "unmixing_start_name", "unmixing_steps", "unmixing_converged")
+
+
+@dataclass(frozen=True, eq=False)
+class SamplesToUnmix:
+    """Samples, their weights, and which variables are discrete or mixed.
+
+    Attributes
+    ----------
+    samples : Samples
+        As they were read.
+    rows : ndarray (n_rows, n_variables)
+        Their values. Equal samples are one row with a weight, so that counts and repeated rows are the same samples;
+        but rows of rounded values are repeated, as far as they are not too many, to be spread one by one.
+    values : ndarray (n_rows, n_variables)
+        The same, but rounded values are spread evenly over the step: combinations of them would lie on a lattice,
+        along whose lines a density may be as high as it likes.
+    weights : ndarray (n_rows,) or None
+    discrete : dict from int to ndarray (n_values,)
+        Values of the discrete variables, by their positions.
+    mixed : tuple of int
+        Positions of the others.
+    """
+
+    samples: Samples
+    rows: np.ndarray
+    values: np.ndarray
+    weights: np.ndarray | None
+    discrete: dict[int, np.ndarray]
+    mixed: tuple[int, ...]
+
+    @classmethod
+    def read(
+        cls,
+        X: Any,
+        sample_weight: Any,
+        sample_dim: Hashable | None,
+        mixture: SmoothProductMixture,
+        rng: np.random.Generator,
+    ) -> SamplesToUnmix:
+        """Read samples for a fit with these parameters of the mixture.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            Chunks, too few variables, entries that are missing or out of range, bounds, copies.
+        """
+        if is_chunked(X):
+            raise InvalidInputError(
+                "X is in chunks (dask); expected samples in memory. Pass X.compute(), or fit a SmoothProductMixture."
+            )
+        samples = read_samples(X, None, sample_dim, None)
+        if len(samples.variables) < 3:
+            raise InvalidInputError(f"X has {len(samples.variables)} feature(s); expected at least three.")
+        weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+        counted = samples.values if weights is None else samples.values[weights > 0]
+        variables = Variables.of(samples, mixture.support, mixture.discrete, weights, binning=mixture.binning)
+        mixed = tuple(n for n in range(len(samples.variables)) if n not in variables.values)
+        _check_mixed(samples, mixed)
+        _check_values(samples, counted, mixed)
+        if bounded := [samples.variables[n] for n in mixed if variables.support[n] != (None, None)]:
+            raise InvalidInputError(
+                f"mixture has a support of {list_names(bounded)}; expected none of variables that are mixed, since "
+                "bounds of a variable are none of a source. Transform it, by a logarithm for instance."
+            )
+        rows, counts = merge_equal_rows(samples.values, weights)
+        steps = {n: Observed.of(rows[:, n], counts).step for n in mixed}
+        if any(steps.values()) and counts is not None:
+            if counts.sum() <= MOST_REPEATED and np.array_equal(counts, np.floor(counts)):
+                rows, counts = np.repeat(rows, counts.astype(np.int64), axis=0), None
+            else:
+                rows, counts = samples.values, weights
+        values = np.array(rows)
+        for n, step in steps.items():
+            values[:, n] += step * rng.uniform(-0.5, 0.5, len(values))
+        return cls(samples, rows, values, counts, variables.values, mixed)
+
+    @property
+    def every_weight(self) -> np.ndarray:
+        """Weights (n_samples,)."""
+        return np.ones(len(self.rows)) if self.weights is None else self.weights
+
+
+def _check_mixed(samples: Samples, mixed: tuple[int, ...]) -> None:
+    """Refuse too few variables to mix, and incomplete ones."""
+    n_samples, n_variables = samples.values.shape
+    if empty := [samples.variables[n] for n in np.flatnonzero(np.isnan(samples.values).all(axis=0))]:
+        raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
+    if len(mixed) < 2:
+        raise InvalidInputError(
+            f"Of {n_variables} variables, with n_samples = {n_samples}, {len(mixed)} are neither constant nor "
+            "discrete; expected at least two to unmix. Use SmoothProductMixture, or name the discrete variables in "
+            "mixture's discrete."
+        )
+    if incomplete := int(np.isnan(samples.values[:, mixed]).any(axis=1).sum()):
+        raise InvalidInputError(
+            f"{incomplete} of {n_samples} samples have missing entries (NaN); expected complete samples, because "
+            "every source depends on all variables. Leave them out, or impute them first with a product mixture of "
+            "more components than groups, which keeps most of the correlations: "
+            'X = SmoothProductMixture(10).fit(X).impute(X, method="draw").'
+        )
+
+
+def _check_values(samples: Samples, counted: np.ndarray, mixed: tuple[int, ...]) -> None:
+    """Refuse values whose squares are no floats, and variables that determine each other."""
+    names = samples.variables
+    columns = counted[:, mixed]
+    with np.errstate(over="ignore"):
+        ranges = np.ptp(columns, axis=0) if len(columns) else np.zeros(len(mixed))
+    is_extreme = ~((ranges > 1 / LARGEST) & (np.abs(columns).max(axis=0, initial=0.0) < LARGEST))
+    extreme = [names[n] for n, flag in zip(mixed, is_extreme, strict=True) if flag]
+    if extreme:
+        raise InvalidInputError(
+            f"Variable(s) {list_names(extreme)} have values of {LARGEST:g} or more, or a range of {1 / LARGEST:g} or "
+            "less, whose squares are out of the range of floats; rescale them."
+        )
+    if len(counted) <= len(mixed):
+        raise InvalidInputError(
+            f"{len(counted)} sample(s) with a weight, of {len(mixed)} variables to unmix; expected more samples than "
+            "variables, since fewer determine no matrix. Leave variables out, or use SmoothProductMixture."
+        )
+    if involved := [names[mixed[i]] for i in copies(counted[:, mixed])]:
+        raise InvalidInputError(
+            f"Variable(s) {list_names(involved)} determine each other, but for rounding; leave one of them out."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +272,7 @@ class UnmixingFit:
             return np.asarray(model.density_.posterior(beside))
 
         with progress_bar(verbose, "unmixing", 6, unit="start") as bar:
-            found = search_unmixing(
+            best, product, starts = search_unmixing(
                 samples,
                 self.mixture.n_components,
                 fit_product,
@@ -141,13 +282,13 @@ class UnmixingFit:
                 lambda each: bar.advance(criterion=each.criterion),
             )
         n_free = len(scale) * (len(scale) - 1)
-        is_product = found.product.criterion >= found.best.criterion - n_free / samples.total_weight
+        is_product = product.criterion >= best.criterion - n_free / samples.total_weight
         if not is_product and samples.total_weight < SAMPLES_PER_ENTRY * n_free:
-            gain, error = held_out_gain(samples, found.product, found.best, self.tol)
+            gain, error = held_out_gain(samples, product, best, self.tol)
             # With fewer samples than free entries, a matrix may gain in most parts and lose far more in another.
             is_product = gain <= (error if samples.total_weight < n_free else 0.0)
-        candidate = replace(found.product, is_converged=True) if is_product else found.best
-        criteria = {each.name: each.criterion for each in (found.product, *found.starts)}
+        candidate = replace(product, is_converged=True) if is_product else best
+        criteria = {each.name: each.criterion for each in (product, *starts)}
         return FoundUnmixing(samples, scale, rows, candidate, criteria, is_product)
 
     def finished(self, found: FoundUnmixing) -> SourceMixture:
@@ -169,7 +310,8 @@ class UnmixingFit:
             if again.criterion > before.criterion:
                 final = self._of_all(found, _arranged(samples, again))
         candidate = final.candidate
-        if final.criterion < candidate.criterion - REFIT_LOSS or _differ(final.posterior, candidate.posterior):
+        agreement = clustering_accuracy(final.posterior.argmax(axis=1), candidate.posterior.argmax(axis=1))
+        if final.criterion < candidate.criterion - REFIT_LOSS or agreement < SAME_CLUSTERS:
             other = self._of_all(found, candidate, final.model.binning_)
             if not is_clearly_better(
                 final.log_densities, other.log_densities, samples.weights, total * (final.criterion - other.criterion)
@@ -238,11 +380,59 @@ def _arranged(samples: MixedSamples, candidate: Candidate) -> Candidate:
     return replace(candidate, unmixing=ordered / spread[:, None])
 
 
-def _differ(first: np.ndarray, second: np.ndarray) -> bool:
-    """Compare the clusters of two posteriors (n_samples, rank), in whatever order."""
-    return clustering_accuracy(first.argmax(axis=1), second.argmax(axis=1)) < SAME_CLUSTERS
-
-
 def source_frame(values: np.ndarray, names: Sequence[Hashable]) -> pd.DataFrame:
     """With names as objects, or pandas would make columns of tuples."""
     return pd.DataFrame(values, columns=pd.Index(list(names), dtype=object, tupleize_cols=False))
+
+
+def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixing, mixed: Sequence[int]) -> xr.Dataset:
+    """The Dataset of the sources with the record of the search."""
+    n_variables = dataset.sizes["variable"]
+    candidate = final.candidate
+    inverse = np.linalg.inv(final.matrix)
+    contents = {
+        "unmixing": (("source", "variable"), final.matrix, "sources are these linear combinations of the variables"),
+        "mixing": (("variable", "source"), inverse, "variables are these linear combinations of the sources"),
+        "mixed": ("variable", np.isin(np.arange(n_variables), mixed).astype(np.int8), "whether the variable is mixed"),
+        "unmixing_log_likelihood": (
+            "alternation",
+            np.array(candidate.trace) - np.log(found.scale).sum(),
+            "log-likelihood per sample after every update of the densities, in nats",
+        ),
+        "unmixing_start_criterion": (
+            "unmixing_start",
+            np.array(list(found.criteria.values())) - np.log(found.scale).sum(),
+            "log-likelihood less effective parameters, per sample, after the first alternations from the start",
+        ),
+    }
+    dataset = dataset.assign(
+        {name: (dims, array, {"long_name": text}) for name, (dims, array, text) in contents.items()}
+    )
+    dataset = _with_parameters(dataset, 0 if found.is_product else len(mixed) * (len(mixed) - 1))
+    dataset = dataset.assign_coords(
+        source=dataset["variable"].values.copy(),
+        unmixing_start=np.array(list(found.criteria)),
+        alternation=np.arange(len(candidate.trace)),
+    )
+    return dataset.assign_attrs(
+        is_product=int(found.is_product),
+        unmixing_start_name=candidate.name,
+        unmixing_steps=len(candidate.trace),
+        unmixing_converged=int(candidate.is_converged),
+    )
+
+
+def without_unmixing(dataset: xr.Dataset) -> xr.Dataset:
+    """The Dataset of the sources alone."""
+    n_mixed = int(dataset["mixed"].sum())
+    kept = _with_parameters(dataset, 0 if dataset.attrs["is_product"] else -n_mixed * (n_mixed - 1))
+    kept = kept.drop_vars([name for name in dataset.variables if name in EXTRA])
+    kept.attrs = {name: value for name, value in kept.attrs.items() if name not in EXTRA_ATTRIBUTES}
+    return kept
+
+
+def _with_parameters(dataset: xr.Dataset, n_more: int) -> xr.Dataset:
+    """The Dataset with more parameters, of the solution and its rivals: the free entries of the matrix."""
+    if "rival_n_parameters" in dataset:
+        dataset = dataset.assign(rival_n_parameters=dataset["rival_n_parameters"] + n_more)
+    return dataset.assign_attrs(n_parameters=dataset.attrs["n_parameters"] + n_more)

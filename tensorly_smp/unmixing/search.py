@@ -108,24 +108,6 @@ class Candidate:
         return float(entr(self.posterior).sum(axis=1).mean())
 
 
-@dataclass(frozen=True, eq=False)
-class UnmixingSearch:
-    """Result of :func:`search_unmixing`.
-
-    Attributes
-    ----------
-    best : Candidate
-    starts : list of Candidate
-        Every start after its first alternations.
-    product : Candidate
-        Without any mixing: the matrix is the identity.
-    """
-
-    best: Candidate
-    product: Candidate
-    starts: list[Candidate] = field(default_factory=list)
-
-
 #: Fits a product mixture to sources (n_samples, n) and returns its posteriors (n_samples, rank).
 ProductFit = Callable[[np.ndarray], np.ndarray]
 
@@ -248,14 +230,11 @@ def _moved(samples: MixedSamples, point: Candidate, fit: SourceFit) -> tuple[np.
 
 def _pseudo_samples(samples: MixedSamples, posterior: np.ndarray) -> float:
     """Samples of independent variables that shrink the correlations within components as they should be."""
-    means = posterior @ _component_means(samples, posterior)
+    shares = posterior * samples.weights[:, None]
+    totals = np.maximum(shares.sum(axis=0), np.finfo(float).tiny)
+    means = posterior @ (shares.T @ samples.values / totals[:, None])
     share = shrinkage_to_diagonal(samples.values - means, samples.weights)
     return samples.total_weight * min(share / max(1.0 - share, 1e-3), MOST_PSEUDO)
-
-
-def _component_means(samples: MixedSamples, posterior: np.ndarray) -> np.ndarray:
-    shares = posterior * samples.weights[:, None]
-    return np.asarray(shares.T @ samples.values / np.maximum(shares.sum(axis=0), np.finfo(float).tiny)[:, None])
 
 
 def diagonalized(samples: MixedSamples, candidate: Candidate) -> Candidate:
@@ -285,7 +264,7 @@ def search_unmixing(
     n_steps: int,
     tol: float,
     callback: Callable[[Candidate], None] | None = None,
-) -> UnmixingSearch:
+) -> tuple[Candidate, Candidate, list[Candidate]]:
     """Find the unmixing matrix of highest likelihood among those that several starts lead to.
 
     Starts: the inverse root of the covariance within the components of a product mixture of the variables; independent
@@ -305,11 +284,21 @@ def search_unmixing(
         As of :func:`alternate`.
     callback : callable, optional
         ``callback(candidate)`` after every start.
+
+    Returns
+    -------
+    best : Candidate
+    product : Candidate
+        Without any mixing: the matrix is the identity.
+    starts : list of Candidate
+        Every start after its first alternations.
     """
     values = samples.values
     weights = samples.weights
     n = values.shape[1]
-    whitener = inverse_root(_shrunk_covariance(samples))
+    covariance = within_covariance(values, np.ones((len(values), 1)), weights)
+    share = shrinkage_to_diagonal(values, weights)
+    whitener = inverse_root((1.0 - share) * covariance + share * np.diag(np.diag(covariance)))
     whitened = values @ whitener.T
     n_local = n_local_components(rank, samples.total_weight, n)
     shares, covariances, _ = gaussian_mixture(*some_rows(whitened, weights), n_local, rng)
@@ -339,7 +328,7 @@ def search_unmixing(
     best = max(starts, key=lambda each: each.criterion)
     clear = clearest(samples, starts)
     ends = [polished(samples, each, n_steps, tol) for each in ([best] if best is clear else [best, clear])]
-    return UnmixingSearch(clearest(samples, ends), product, starts)
+    return clearest(samples, ends), product, starts
 
 
 def polished(samples: MixedSamples, candidate: Candidate, n_steps: int, tol: float) -> Candidate:
@@ -377,11 +366,3 @@ def held_out_gain(samples: MixedSamples, product: Candidate, best: Candidate, to
             log_density = logsumexp(joint, axis=1) + np.linalg.slogdet(found.unmixing)[1]
             gains[fold] += sign * float(out.weights @ log_density) / out.total_weight
     return float(gains.mean()), float(gains.std(ddof=1) / N_FOLDS**0.5)
-
-
-def _shrunk_covariance(samples: MixedSamples) -> np.ndarray:
-    """Covariance (n, n) of all samples, shrunk towards its diagonal."""
-    everyone = np.ones((len(samples.values), 1))
-    covariance = within_covariance(samples.values, everyone, samples.weights)
-    share = shrinkage_to_diagonal(samples.values, samples.weights)
-    return np.asarray((1.0 - share) * covariance + share * np.diag(np.diag(covariance)))

@@ -85,14 +85,6 @@ class LogDensities:
         return value, slope
 
 
-def source_densities(cells: Cells, mixture: Mixture) -> list[LogDensities]:
-    """Log-densities of all smooth variables of a mixture on cells."""
-    return [
-        LogDensities.of(cells.basis, mixture.coefficients[:, i], cells.low[n], cells.high[n], cells.transforms[n])
-        for i, n in enumerate(cells.smooth)
-    ]
-
-
 @dataclass(frozen=True, eq=False)
 class Shrinkage:
     """Pseudo-samples whose variables are independent within components, which keep the matrix away from singular ones.
@@ -277,7 +269,11 @@ def fit_sources(
     rank = posterior.shape[1]
     n = sources.shape[1]
     cells = choose_cells(values, rank, dict(enumerate(category_values, n)), None, weights)
-    _refuse_constant(cells, n)
+    if any(i < n for i in cells.discrete):
+        raise InvalidInputError(
+            "A source has a single value, but for rounding: some variable has values too far from all others. Set them "
+            "to NaN, or rescale them."
+        )
     choices = [cells, *curved_cells(cells, values, rank, None, weights)]
 
     def on_cells(chosen: Cells) -> CellSamples:
@@ -285,7 +281,8 @@ def fit_sources(
 
     if before is None:
         samples, warm_start = on_best_cells(on_cells(cells), choices[1:], on_cells, posterior, criterion)
-        kinds = tuple(_kind(samples.cells, choices, i) for i in range(n))
+        transforms = samples.cells.transforms
+        kinds = tuple([each.transforms[i] for each in choices].index(transforms[i]) for i in range(n))
     else:
         kinds = before.kinds
         samples = on_cells(combined_cells(choices, dict(enumerate(kinds))))
@@ -296,10 +293,15 @@ def fit_sources(
     fit: SmoothFit = smooth_em(
         samples, posterior, criterion=criterion, warm_start=warm_start, n_rounds=1, n_iter_max=n_passes, tol=PASS_TOL
     )
+    final = fit.cells
+    densities = [
+        LogDensities.of(final.basis, fit.mixture.coefficients[:, i], final.low[i], final.high[i], final.transforms[i])
+        for i in range(n)
+    ]
     return SourceFit(
         posterior=fit.posterior,
         log_weights=fit.mixture.log_weights,
-        densities=source_densities(fit.cells, fit.mixture),
+        densities=densities,
         other=_log_categories(fit.cells, fit.mixture, values),
         log_likelihood=fit.log_likelihood,
         n_parameters=fit.n_parameters,
@@ -308,20 +310,6 @@ def fit_sources(
         penalty=fit.penalty,
         kinds=kinds,
     )
-
-
-def _refuse_constant(cells: Cells, n_sources: int) -> None:
-    if any(i < n_sources for i in cells.discrete):
-        raise InvalidInputError(
-            "A source has a single value, but for rounding: some variable has values too far from all others. Set them "
-            "to NaN, or rescale them."
-        )
-
-
-def _kind(cells: Cells, choices: Sequence[Cells], source: int) -> int:
-    """Number of the choice whose transform a source has."""
-    transforms = [each.transforms[source] for each in choices]
-    return transforms.index(cells.transforms[source])
 
 
 def _log_categories(cells: Cells, mixture: Mixture, values: np.ndarray) -> np.ndarray | None:

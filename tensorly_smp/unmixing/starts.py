@@ -232,15 +232,10 @@ def independent_components(values: np.ndarray, weights: np.ndarray, rng: np.rand
     for _ in range(_ICA_PASSES):
         found = np.tanh(values @ unmixing.T)
         slopes = (shares * (1.0 - found**2)).sum(axis=0)
-        moved = _orthogonal((found * shares).T @ values - slopes[:, None] * unmixing)
+        left, _, right = np.linalg.svd((found * shares).T @ values - slopes[:, None] * unmixing)
+        moved = left @ right  # the nearest orthogonal matrix
         change = np.abs(np.abs((moved * unmixing).sum(axis=1)) - 1.0).max()
         unmixing = moved
         if change < _ICA_TOL:
             break
     return unmixing
-
-
-def _orthogonal(matrix: np.ndarray) -> np.ndarray:
-    """The orthogonal matrix nearest to a matrix."""
-    left, _, right = np.linalg.svd(matrix)
-    return np.asarray(left @ right)
