@@ -212,12 +212,19 @@ def as_problem(
         problem = _problem_of_codes(data, rank, loss, weights, form, sample_weight, options)
     elif sample_weight is not None and samples is None:
         raise InvalidInputError(
-            f"data is {type(data).__name__}; sample_weight is for Codes. count_marginals weights the samples as it "
-            "counts them."
+            f"data is {type(data).__name__}; sample_weight is for Codes, and for count_marginals as it counts them."
         )
     elif isinstance(data, Marginals):
         tensors = couple_marginals(data, weights, checked_context(options.dtype, options.device))
-        kept = None if samples is None else _checked_weights_of(samples, tensors.n_bins, sample_weight)
+        kept = None
+        if samples is not None:
+            if not isinstance(samples, Codes):
+                raise InvalidTypeError(f"samples is {type(samples).__name__}; expected Codes, as of encode_samples.")
+            if samples.n_bins != tensors.n_bins:
+                raise InvalidInputError(
+                    f"samples have {samples.n_bins} bins; expected those of the histograms, {tensors.n_bins}."
+                )
+            kept = checked_sample_weight(sample_weight, samples.n_samples)
         problem = Problem(tensors, rank, loss, data.binning, samples or data, kept)
     else:
         read = read_tensors(data, modes)
@@ -231,15 +238,6 @@ def as_problem(
     return problem
 
 
-def _checked_weights_of(samples: Any, n_bins: tuple[int, ...], sample_weight: Any) -> np.ndarray | None:
-    """Weights of samples that have the bins of the histograms."""
-    if not isinstance(samples, Codes):
-        raise InvalidTypeError(f"samples is {type(samples).__name__}; expected Codes, as of encode_samples.")
-    if samples.n_bins != n_bins:
-        raise InvalidInputError(f"samples have {samples.n_bins} bins; expected those of the histograms, {n_bins}.")
-    return checked_sample_weight(sample_weight, samples.n_samples)
-
-
 def _problem_of_codes(
     codes: Codes, rank: int, loss: str, weights: str, form: str, sample_weight: Any, options: SolverOptions
 ) -> Problem:
@@ -249,21 +247,17 @@ def _problem_of_codes(
     backend = tl.get_backend()
     # The same weights where all samples are in all triples.
     by_count = weights == "count" or bool((codes.values >= 0).all())
-    if form == "implicit" and loss != "frobenius":
-        raise InvalidInputError(f'histograms is "implicit" with loss="{loss}"; expected loss="frobenius".')
-    if form == "implicit" and not by_count:
-        raise InvalidInputError(
-            'weights is "uniform" with missing entries; in the implicit form a triple counts by its samples. Expected '
-            'weights="count", or histograms="counted".'
-        )
-    if form == "implicit" and backend != "numpy":
-        raise InvalidInputError(
-            f'histograms is "implicit" with the backend "{backend}"; sums over samples are for NumPy alone. '
-            'Expected histograms="counted", or tensorly.set_backend("numpy").'
-        )
+    obstacle = ""
+    if loss != "frobenius":
+        obstacle = f'loss="{loss}"; expected loss="frobenius"'
+    elif not by_count:
+        obstacle = 'weights="uniform" and missing entries; expected weights="count"'
+    elif backend != "numpy":
+        obstacle = f'the backend "{backend}"; expected tensorly.set_backend("numpy")'
+    if form == "implicit" and obstacle:
+        raise InvalidInputError(f'histograms is "implicit" with {obstacle}, or histograms="counted".')
     if form == "auto":
-        can_be_implicit = loss == "frobenius" and by_count and backend == "numpy"
-        form = "implicit" if can_be_implicit and _is_better_implicit(codes, rank) else "counted"
+        form = "counted" if obstacle or not _is_better_implicit(codes, rank) else "implicit"
     values, kept = subsample_evenly(codes.values, checked_sample_weight(sample_weight, codes.n_samples))
     some = codes if values is codes.values else Codes(values, codes.binning)
     if form == "implicit":
@@ -276,8 +270,7 @@ def _problem_of_codes(
             implicit = f'{implicit} with tensorly.set_backend("numpy")'
         raise SizeLimitError(
             f"The histograms of all {n_triples} triples would take {n_bytes / 1e9:.3g} GB, over the limit of "
-            f"{MAX_BYTES / 1e9:.3g} GB. Expected {implicit}; or some of the triples, as of "
-            "count_marginals(codes, triples=1000), which uses all variables evenly; or fewer bins."
+            f"{MAX_BYTES / 1e9:.3g} GB. Expected {implicit}, count_marginals(codes, triples=1000), or fewer bins."
         )
     tensors = couple_marginals(count_marginals(codes, "all", sample_weight), weights, context)
     if tensors.triples is not None and len(tensors.triples) == n_triples:

@@ -154,7 +154,15 @@ def gevd_start(
     data = data if isinstance(data, Codes) else as_marginals(data, modes)
     rank = checked_integer(rank, "rank", 1)
     n_bins = None if n_bins is None else checked_integer(n_bins, "n_bins", 2)
-    data, weights = _counted_samples(data, sample_weight)
+    weights = None
+    if sample_weight is not None:
+        if isinstance(data, Marginals):
+            raise InvalidInputError("data is Marginals; sample_weight is for Codes, and for count_marginals.")
+        values, weights = drop_zero_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
+        assert weights is not None  # those that are all zero have been refused
+        # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
+        weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
+        data = data if values is data.values else Codes(values, data.binning)
     rng = as_generator(random_state)
     is_exact = isinstance(data, Marginals) and data.n_samples == 0
     if partition is not None:
@@ -178,9 +186,7 @@ def gevd_start(
         tol = EXACT_TOL if is_exact else SAMPLED_TOL
         component_weights, factors, diagnostics = _decompose(coarse, parts, rank, tol, weights, rng)
     except (np.linalg.LinAlgError, ArpackError) as error:
-        raise AlgebraicStartError(
-            f"The linear algebra failed: {error}. Take other bins, or another partition."
-        ) from error
+        raise AlgebraicStartError(f"Linear algebra failed: {error}. Take other bins or another partition.") from error
     if not is_exact:
         coarse_shares = shares if groups is None else [sum_groups(s, g) for s, g in zip(shares, groups, strict=True)]
         factors = [(1 - SMOOTHING) * a + SMOOTHING * s[:, None] for a, s in zip(factors, coarse_shares, strict=True)]
@@ -188,21 +194,6 @@ def gevd_start(
     if groups is not None:
         factors = [refine(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
     return GevdStart(component_weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
-
-
-def _counted_samples(data: Marginals | Codes, sample_weight: Any) -> tuple[Marginals | Codes, np.ndarray | None]:
-    """The samples that count, and their weights."""
-    if sample_weight is None:
-        return data, None
-    if isinstance(data, Marginals):
-        raise InvalidInputError(
-            "data is Marginals; sample_weight is for Codes. count_marginals weights the samples as it counts them."
-        )
-    values, weights = drop_zero_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
-    assert weights is not None  # those that are all zero have been refused
-    # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
-    weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-    return data if values is data.values else Codes(values, data.binning), weights
 
 
 def start_partition(n_variables: int, n_bins: int, rank: int, random_state: RandomState = None) -> Partition:

@@ -17,9 +17,9 @@ import scipy.linalg
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.checks import checked_integer, is_integer, unmasked_array, warn
+from tensorly_smp._support.checks import checked_integer, unmasked_array, warn
 from tensorly_smp._support.randomness import RandomState, as_generator
-from tensorly_smp._support.representations import short_repr, shown
+from tensorly_smp._support.representations import short_repr
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
 
 Factors: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -238,8 +238,7 @@ def _leading_subspace(unfolding: np.ndarray, rank: int, mode: int) -> tuple[np.n
         ratio = values[rank - 1] / values[0] if len(values) >= rank else 0.0
         raise AlgebraicStartError(
             f"Singular values: number {rank} of mode {mode} is {ratio:.1e} of the first; above {SINGULAR_RATIO:.0e} is "
-            f"needed. The tensor has fewer components than {rank} there: take fewer, or add bins or variables to this "
-            "mode."
+            "needed. The tensor has fewer components there: take fewer, or add bins or variables to this mode."
         )
     return basis[:, :rank], values
 
@@ -252,27 +251,21 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
         raise InvalidTypeError(f"The tensor is of dtype {array.dtype}; expected real numbers.")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
-        raise InvalidInputError(
-            "The tensor holds NaN or infinity; expected finite numbers: incomplete tensors are not supported. Take "
-            "slices without such entries."
-        )
-    if not is_integer(pencil_mode):
-        raise InvalidTypeError(f"pencil_mode is {shown(pencil_mode)}; expected 0, 1 or 2.")
-    if pencil_mode not in (0, 1, 2):
-        raise InvalidInputError(f"pencil_mode is {shown(pencil_mode)}; expected 0, 1 or 2.")
+        raise InvalidInputError("The tensor holds NaN or infinity; expected finite numbers: take slices without them.")
+    pencil_mode = checked_integer(pencil_mode, "pencil_mode", 0)
+    if pencil_mode > 2:
+        raise InvalidInputError(f"pencil_mode is {pencil_mode}; expected 0, 1 or 2.")
     rank = checked_integer(rank, "rank")
     limit = min(size for mode, size in enumerate(array.shape) if mode != pencil_mode)
     if not 1 <= rank <= limit:
         raise InvalidInputError(
-            f"rank is {rank}; with pencil mode {pencil_mode} of a tensor of shape {array.shape} expected 1 to {limit}, "
-            "the smaller of the other two sizes."
+            f"rank is {rank}; with pencil mode {pencil_mode} of shape {array.shape} expected 1 to {limit}."
         )
     if rank > 1 and array.shape[pencil_mode] < 2:
         raise AlgebraicStartError(
-            f"Eigenvalue gap: the pencil mode {pencil_mode} has a single slice, which cannot tell components apart. "
-            "Choose another pencil mode."
+            f"Eigenvalue gap: pencil mode {pencil_mode} has a single slice, which tells nothing apart. Choose another."
         )
-    return array, rank, int(pencil_mode)
+    return array, rank, pencil_mode
 
 
 def _refuse_overflow(weights: np.ndarray, dtype: np.dtype) -> None:
@@ -342,8 +335,7 @@ def decompose_core(
     if gap < GAP_RATIO and not differ:
         raise AlgebraicStartError(
             f"Eigenvalue gap: two of the {rank} components agree in the pencil mode to {gap:.1e} of its size "
-            f"(k-rank below 2; at least {GAP_RATIO:.0e} is needed). Try another pencil mode, another partition, or "
-            "fewer components."
+            f"(k-rank below 2; {GAP_RATIO:.0e} is needed). Try another pencil mode or partition, or fewer components."
         )
     if gap < GAP_RATIO and not keeps_complex:
         raise complex_pair

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from itertools import accumulate, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,23 +138,19 @@ def _candidates(wanted: Partition, n_bins: Sequence[int], rng: np.random.Generat
 
 def stack_blocks(marginals: Marginals, partition: Partition) -> np.ndarray:
     """The block tensor as a bare array; see :func:`block_tensor`."""
-    position = {tuple(triple): t for t, triple in enumerate(marginals.triples.tolist())}
+    position = {tuple(triple): t for t, triple in enumerate(marginals.triples.tolist()) if marginals.totals[t] > 0}
     needed = [(j, k, m) for j in partition.first for k in partition.second for m in partition.third]
-    missing = [
-        block
-        for block in needed
-        if (key := tuple(sorted(block))) not in position or marginals.totals[position[key]] <= 0
-    ]
+    missing = [block for block in needed if tuple(sorted(block)) not in position]
     if missing:
         names = [tuple(marginals.binning.variables[n] for n in block) for block in missing[:5]]
         raise InvalidInputError(
             f"{len(missing)} of {len(needed)} blocks of the partition have not been counted, or have no sample: "
             f"{names}{'...' if len(missing) > 5 else ''}. Count all triples, or choose a partition of those counted."
         )
-    starts = []
-    for group in partition:
-        sizes = [marginals.n_bins[n] for n in group]
-        starts.append(dict(zip(group, np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int), strict=True)))
+    starts = [
+        dict(zip(group, accumulate((marginals.n_bins[n] for n in group), initial=0), strict=False))
+        for group in partition
+    ]
     result = np.empty(partition.stacked_sizes(marginals.n_bins))
     for block in needed:
         key = tuple(sorted(block))

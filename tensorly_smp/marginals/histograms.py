@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorly as tl
 
-from tensorly_smp._support.checks import checked_integer, checked_sample_weight, is_integer, is_real, warn
+from tensorly_smp._support.checks import checked_integer, checked_real, checked_sample_weight, is_integer, warn
 from tensorly_smp._support.randomness import RandomState
-from tensorly_smp._support.representations import html_summary, listed, number_range, shown
+from tensorly_smp._support.representations import html_summary, listed, number_range
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
@@ -83,8 +83,7 @@ def read_tensors(data: Any, modes: Sequence[Sequence[int]] | None) -> ReadTensor
     is_one = isinstance(data, np.ndarray) or tl.is_tensor(data)
     if not is_one and (isinstance(data, str | bytes) or not isinstance(data, Sequence)):
         raise InvalidTypeError(
-            f"data is {type(data).__name__}; expected Marginals, Codes, a third-order tensor, or a list of these with "
-            "modes=."
+            f"data is {type(data).__name__}; expected Marginals, Codes, a third-order tensor, or a list with modes=."
         )
     tensors = [data] if is_one else list(data)
     arrays = [_checked_tensor(tensor, position) for position, tensor in enumerate(tensors)]
@@ -102,9 +101,8 @@ def read_tensors(data: Any, modes: Sequence[Sequence[int]] | None) -> ReadTensor
                 )
     with np.errstate(over="ignore"):
         totals = np.array([float(array.sum()) for array in arrays])
-        overflow = not np.isfinite(totals.sum())
-    if overflow:
-        raise InvalidInputError("The tensors sum to more than the largest number; divide them all by the same number.")
+        if not np.isfinite(totals.sum()):
+            raise InvalidInputError("The tensors sum to more than the largest number; divide all by the same number.")
     if (totals <= 0).any():
         raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
     return ReadTensors(arrays, mode_array, tuple(sizes[n] for n in range(len(sizes))), totals, tensors[0])
@@ -143,13 +141,12 @@ def _checked_tensor(tensor: Any, position: int) -> Any:
     least = float(array.min())
     if least != least:
         raise InvalidInputError(
-            f"Tensor {position} has NaN entries, and incomplete tensors are not supported; expected every entry to be "
-            "known. Sum the tensor over a mode or take slices without NaN; of samples with missing entries, count the "
-            "histograms by count_marginals."
+            f"Tensor {position} has NaN entries, and incomplete tensors are not supported: sum over a mode, take "
+            "slices without NaN, or count the histograms of samples with missing entries by count_marginals."
         )
     if not (least >= 0 and float(array.max()) < np.inf):
         raise InvalidInputError(
-            f"Tensor {position} has entries that are negative or infinite; expected counts or probabilities."
+            f"Tensor {position} has negative or infinite entries; expected counts or probabilities."
         )
     return array
 
@@ -326,10 +323,8 @@ class Marginals:
         return html_summary("Marginals", pairs)
 
     def __repr__(self) -> str:
-        return (
-            f"Marginals({self.n_triples} triples of {self.n_variables} variables, {number_range(self.n_bins)} bins, "
-            f"{self.n_samples} samples)"
-        )
+        size = f"{self.n_variables} variables, {number_range(self.n_bins)} bins"
+        return f"Marginals({self.n_triples} triples of {size}, {self.n_samples} samples)"
 
 
 def count_marginals(
@@ -394,7 +389,7 @@ def count_marginals(
     """
     if not isinstance(codes, Codes):
         raise InvalidTypeError(
-            f"codes is {type(codes).__name__}; expected Codes, from encode_samples(X, choose_binning(X))."
+            f"codes is {type(codes).__name__}; expected Codes: encode_samples(X, choose_binning(X))."
         )
     weights = checked_sample_weight(sample_weight, codes.n_samples)
     index = fitting_triples(triples, codes.n_bins, random_state, max_bytes)
@@ -408,10 +403,7 @@ def fitting_triples(
     triples: str | int | Iterable[Sequence[int]], n_bins: tuple[int, ...], random_state: RandomState, max_bytes: float
 ) -> np.ndarray:
     """Triples (n_triples, 3) that are asked for, as of :func:`resolve_triples`, if their histograms fit the limit."""
-    if not is_real(max_bytes):
-        raise InvalidTypeError(f"max_bytes is {shown(max_bytes)}; expected a number of bytes.")
-    if not max_bytes > 0:
-        raise InvalidInputError(f"max_bytes is {shown(max_bytes)}; expected a positive number of bytes.")
+    max_bytes = checked_real(max_bytes, "max_bytes", 0.0, np.inf, "(]")
     n_variables = len(n_bins)
 
     def require_fit(n_bytes: float) -> None:
@@ -459,9 +451,9 @@ def count_chunk(
     for start in range(0, len(values), CHUNK_SIZE):
         part = slice(start, start + CHUNK_SIZE)
         is_useful = np.count_nonzero(values[part] >= 0, axis=1) >= 3
-        n_samples += int(
-            np.count_nonzero(is_useful if sample_weight is None else is_useful & (sample_weight[part] > 0))
-        )
+        if sample_weight is not None:
+            is_useful &= sample_weight[part] > 0
+        n_samples += int(np.count_nonzero(is_useful))
     return Marginals(counts, triples, totals, binning, n_samples)
 
 
@@ -519,9 +511,7 @@ def univariate_marginals(data: Marginals | Codes, sample_weight: np.ndarray | No
                 counts[n] += count.sum(axis=tuple({0, 1, 2} - {axis}))
     unknown = [name for name, count in zip(data.binning.variables, counts, strict=True) if not count.sum() > 0]
     if unknown:
-        raise InvalidInputError(
-            f"Variables {listed(unknown, 5)} have no observed value, or are in no triple that has been counted."
-        )
+        raise InvalidInputError(f"Variables {listed(unknown, 5)} have no observed value, or are in no triple counted.")
     return [count / count.sum() for count in counts]
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorly_smp._support.checks import checked_integer, is_integer
+import numpy as np
+
+from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
@@ -75,12 +77,9 @@ class Partition:
 
     def _checked_sizes(self, n_bins: Any) -> list[int]:
         """Number of bins of every variable that the partition may name."""
-        try:
-            sizes = [checked_integer(size, "A number of bins", 1) for size in n_bins]
-        except TypeError as error:
-            if isinstance(error, InvalidTypeError):
-                raise
-            raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.") from error
+        if not np.iterable(n_bins):
+            raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.")
+        sizes = [checked_integer(size, "A number of bins", 1) for size in n_bins]
         if len(sizes) <= (highest := max(max(group) for group in self.sets)):
             raise InvalidInputError(f"n_bins has {len(sizes)} entries, and the partition names variable {highest}.")
         return sizes
@@ -203,8 +202,7 @@ def paper_partition(n_variables: int) -> Partition:
     n_variables = checked_integer(n_variables, "n_variables", 3)
     if n_variables < 5:
         raise InvalidInputError(
-            f"The paper's partition has an empty first set for {n_variables} variables; it needs at least 5. "
-            "Try default_partition, which works from 3."
+            f"The paper's partition has an empty first set for {n_variables} variables: take default_partition below 5."
         )
     size = (n_variables - 1) // 2 - 1
     return Partition(tuple(range(size)), tuple(range(size, n_variables - 1)), (n_variables - 1,))
@@ -231,14 +229,10 @@ def as_partition(partition: Any, n_variables: int | None = None) -> Partition:
         If a set is empty, a variable occurs twice, or an index is out of range.
     """
     if not isinstance(partition, Partition):
-        try:
-            sets = tuple(partition)
-        except TypeError:
-            sets = ()
+        sets = tuple(partition) if np.iterable(partition) else ()
         if isinstance(partition, str | bytes) or len(sets) != 3:
             raise InvalidTypeError(
-                f"partition is {shown(partition)}; expected three sets of variable indices such as ((0, 1), (2, 3), "
-                "(4,))."
+                f"partition is {shown(partition)}; expected three sets of indices such as ((0, 1), (2, 3), (4,))."
             )
         partition = Partition(*sets)
     if n_variables is not None:
@@ -255,14 +249,7 @@ def _variable_indices(group: Any, name: str) -> tuple[int, ...]:
     try:
         members = tuple(group)
     except TypeError:
-        raise InvalidTypeError(
-            f"The {name} set is {shown(group)}; expected a collection of variable indices."
-        ) from None
+        raise InvalidTypeError(f"The {name} set is {shown(group)}; expected variable indices.") from None
     if not members:
         raise InvalidInputError(f"The {name} set of the partition is empty; expected at least one variable in each.")
-    for index in members:
-        if not is_integer(index):
-            raise InvalidTypeError(f"The {name} set holds {shown(index)}; expected integer variable indices.")
-        if index < 0:
-            raise InvalidInputError(f"The {name} set holds the index {index}; expected indices from 0.")
-    return tuple(int(index) for index in members)
+    return tuple(checked_integer(index, f"A variable index of the {name} set", 0) for index in members)

@@ -86,17 +86,12 @@ def resolve_triples(
         ``triples`` is none of the three kinds.
     """
     if n_variables < 3:
-        raise InvalidInputError(
-            f"{n_variables} variables; at least three are needed, because two leave the factors undetermined."
-        )
-    if isinstance(triples, str):
-        if triples != "all":
-            raise InvalidInputError(
-                f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.'
-            )
+        raise InvalidInputError(f"{n_variables} variables; at least three are needed: two leave factors undetermined.")
+    if isinstance(triples, str) and triples == "all":
         return all_triples(n_variables)
-    if isinstance(triples, bool | float):
-        raise InvalidTypeError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
+    if isinstance(triples, str | bool | float):
+        error = InvalidInputError if isinstance(triples, str) else InvalidTypeError
+        raise error(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
     if is_integer(triples):
         fewest = -(-n_variables // 3)
         most = comb(n_variables, 3)

@@ -229,7 +229,7 @@ def test_uniform_weights():
     complete, incomplete = make_codes(), make_codes(missing=0.2)
     assert form_of(complete, weights="uniform", form="implicit") == "implicit"
     assert form_of(incomplete, weights="uniform") == "counted"
-    with pytest.raises(InvalidInputError, match='weights is "uniform" with missing entries'):
+    with pytest.raises(InvalidInputError, match='weights="uniform" and missing entries'):
         form_of(incomplete, weights="uniform", form="implicit")
     options = {"loss": "frobenius", "init": "random", "random_state": 0, "weights": "uniform", "tol": 1e-4}
     losses = [solved(complete, 2, form=form, **options).loss for form in ("implicit", "counted")]

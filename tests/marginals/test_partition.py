@@ -48,11 +48,11 @@ def test_any_three_collections_are_taken_and_need_not_cover():
         ([[0], [1], []], InvalidInputError, "third set of the partition is empty"),
         ([[0], [1], [1]], InvalidInputError, r"Variables \[1\] occur more than once"),
         ([[0, 0], [1], [2]], InvalidInputError, "more than once"),
-        ([[0], [1], [-1]], InvalidInputError, "from 0"),
+        ([[0], [1], [-1]], InvalidInputError, "index of the third set is -1; expected at least 0"),
         ([[0], [1], [9]], InvalidInputError, "names variable 9"),
-        ([[0], [1], [2.0]], InvalidTypeError, "integer variable indices"),
-        ([[0], [1], [True]], InvalidTypeError, "integer variable indices"),
-        ([[0], [1], 2], InvalidTypeError, "collection of variable indices"),
+        ([[0], [1], [2.0]], InvalidTypeError, "index of the third set is 2.0; expected an integer"),
+        ([[0], [1], [True]], InvalidTypeError, "index of the third set is True; expected an integer"),
+        ([[0], [1], 2], InvalidTypeError, "third set is 2; expected variable indices"),
     ],
 )
 def test_bad_partitions_are_named(partition, error, message):
