@@ -280,8 +280,7 @@ def _checked_device(device: Any) -> Any:
         classes = (str, torch.device)
     if not isinstance(device, classes):
         raise InvalidTypeError(
-            f'device is {shown(device)}; expected a name, such as "cpu" or "cuda:0", or a device of the backend '
-            f"{shown(backend)}."
+            f'device is {shown(device)}; expected a name, such as "cpu" or "cuda:0", or a device of {shown(backend)}.'
         )
     if backend == "jax" and isinstance(device, str):
         platform, _, number = device.partition(":")

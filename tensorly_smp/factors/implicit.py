@@ -444,7 +444,11 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     n_possible = comb(codes.n_variables, 3)
     is_counted = _totals(observed, weights, drawn) > 0
     if not is_counted.all():
-        _warn_of_empty_triples(1 - is_counted.mean(), len(drawn), n_possible)
+        share = 1 - is_counted.mean()
+        number = f"About {share:.1%} of all"
+        if len(drawn) == n_possible:
+            number = f"{round(share * n_possible)} of {n_possible}"
+        warn(f"{number} triples have no complete sample and take no part in the fit.", SparseHistogramWarning)
     # Samples in a triple on average: the sum over all triples is known without counting any.
     in_triples = float(weights @ (n_observed * (n_observed - 1) * (n_observed - 2))) / 6
     mean_total = in_triples / (n_possible * is_counted.mean())
@@ -495,15 +499,6 @@ def distinct_patterns(observed: np.ndarray, weights: np.ndarray) -> tuple[np.nda
     packed, member = np.unique(np.packbits(observed, axis=1), axis=0, return_inverse=True)
     distinct = np.unpackbits(packed, axis=1, count=observed.shape[1]).astype(bool)
     return np.ascontiguousarray(distinct.T), np.bincount(member.ravel(), weights)
-
-
-def _warn_of_empty_triples(share: float, n_drawn: int, n_possible: int) -> None:
-    number = f"{round(share * n_possible)} of {n_possible} triples"
-    warn(
-        f"{number if n_drawn == n_possible else f'About {share:.1%} of all triples'} have no complete sample and take "
-        "no part in the fit.",
-        SparseHistogramWarning,
-    )
 
 
 class ImplicitLoss(Loss):

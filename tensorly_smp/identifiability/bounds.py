@@ -209,8 +209,7 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
     while not enough(high):
         if high >= _MAX_BINS:
             raise InvalidInputError(
-                f"Criterion {shown(criterion)} guarantees no rank {rank} for {n_variables} variables, however many "
-                "bins."
+                f"{shown(criterion)} guarantees no rank {rank} for {n_variables} variables, however many bins."
             )
         high *= 2
     low = high // 2  # not enough, or below the smallest number of bins

@@ -196,7 +196,7 @@ class ScaledJacobian:
             levels = np.array([lengths[list(margin)].sum(axis=0) for margin in known.margins])
             self._levels = levels - levels.max(axis=1, keepdims=True)
             self._sums = MarginSums(self.factors, known.margins, self._levels)
-        self.total = self._sums.total()
+        self.total = self._sums.without()
         self.pairs = [self._sums.without(n) for n in range(len(factors))]
         live = weights >= EMPTY_WEIGHT
         self.sizes = np.sqrt(np.diag(self.total))
@@ -345,12 +345,10 @@ class TripleSums:
         # A running sum of non-negative terms, where Newton's identities would cancel digits.
         self.e1, self.e2, self.e3 = symmetric_sums(self.grams)
 
-    def total(self) -> np.ndarray:
-        """Products of three."""
-        return self.e3
-
     def without(self, *left_out: int) -> np.ndarray:
-        """Products of two, or of one."""
+        """Products over the triples that contain these variables, none, one or two, without them."""
+        if not left_out:
+            return self.e3
         rest = self.e1 - self.grams[list(left_out)].sum(axis=0)
         return rest if len(left_out) == 2 else self.e2 - self.grams[left_out[0]] * rest
 
@@ -380,15 +378,9 @@ class MarginSums:
         self.margin_zeros = np.stack([self.zeros[list(margin)].sum(axis=0) for margin in margins])
         self.margin_logs += levels[:, :, None] + levels[:, None, :]
 
-    def total(self) -> np.ndarray:
-        """Products over all variables of a distribution."""
-        return self._summed(np.ones(len(self.members), dtype=bool), ())
-
     def without(self, *left_out: int) -> np.ndarray:
-        """Products over all but one or two variables."""
-        return self._summed(np.logical_and.reduce(self.members[:, list(left_out)], axis=1), left_out)
-
-    def _summed(self, chosen: np.ndarray, left_out: Sequence[int]) -> np.ndarray:
+        """Products over the distributions that contain these variables, none, one or two, without them."""
+        chosen = self.members[:, list(left_out)].all(axis=1)
         logs = self.margin_logs[chosen] - self.logs[list(left_out)].sum(axis=0)
         zeros = self.margin_zeros[chosen] - self.zeros[list(left_out)].sum(axis=0)
         summed: np.ndarray = np.where(zeros == 0, np.exp(logs), 0.0).sum(axis=0)

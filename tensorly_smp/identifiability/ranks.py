@@ -467,10 +467,7 @@ class FactorSets:
         outside = set(range(len(self.n_bins))) - inside
         if not outside or (self.cosines is None and not self.are_products):
             return tuple(sorted(outside))
-        while outside:
-            found = self._following(outside, inside)
-            if not found:
-                break
+        while found := self._following(outside, inside):
             inside = inside | found
             outside = outside - found
         return tuple(sorted(outside))

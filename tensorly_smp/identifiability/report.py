@@ -127,12 +127,10 @@ class IdentifiabilityReport:
 
     def __getitem__(self, key: str) -> ReportLine:
         """Return the line with this key, such as ``report["kruskal"]``."""
-        for line in self.lines:
-            if line.key == key:
-                return line
-        raise InvalidInputError(
-            f"The report has no line {shown(key)}; expected one of {[line.key for line in self.lines]}."
-        )
+        keys = [line.key for line in self.lines]
+        if key not in keys:
+            raise InvalidInputError(f"The report has no line {shown(key)}; expected one of {keys}.")
+        return self.lines[keys.index(key)]
 
     @property
     def n_triples(self) -> int:
@@ -492,11 +490,8 @@ def identifiability_issues(
         raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors.")
     model = factors.to_numpy()
     names = variable_names(model)
-    chosen = None
-    if not isinstance(triples, str) and not is_integer(triples):
-        chosen = resolve_triples(triples, model.n_variables)
-    elif triples != "all" and isinstance(triples, str):
-        raise InvalidInputError(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
+    is_listed = not is_integer(triples) and not (isinstance(triples, str) and triples == "all")
+    chosen = resolve_triples(triples, model.n_variables) if is_listed else None
     tables = model.factors if fine is None else fine
     shapes = [np.shape(a) for a in tables]
     if len(tables) != model.n_variables or any(shape[1:] != (model.rank,) for shape in shapes):
