@@ -1,9 +1,12 @@
-"""The rooms of the decomposition one after the other, with all settings side by side, public or not."""
+"""The rooms of the decomposition one after the other, with all settings side by side; and random models."""
 
 from dataclasses import fields
 
+import numpy as np
+
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solver import decompose
+from tensorly_smp.factors.mixture_factors import MixtureFactors
 
 OF_PROBLEM = ("modes", "variables", "loss", "weights", "sample_weight", "samples", "form")
 
@@ -26,3 +29,18 @@ def interrupting_after(n_calls):
             raise KeyboardInterrupt
 
     return callback
+
+
+def random_model(n_bins, rank, seed=0):
+    """Factors of any columns, with no component nearly empty."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.full(rank, 5.0))
+    return MixtureFactors(weights, [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins])
+
+
+def nearly_equal(model, first, second, variables, share=0.01):
+    """The model in which a component has nearly the columns of another one, in some variables."""
+    factors = [a.copy() for a in model.factors]
+    for n in variables:
+        factors[n][:, second] = (1 - share) * factors[n][:, first] + share * factors[n][:, second]
+    return MixtureFactors(model.weights, factors)

@@ -26,7 +26,7 @@ IMPORT_NAMES = {"scikit-learn": "sklearn"}
 # Printed by an interpreter that has imported nothing else.
 REPORT_IMPORT = f"""
 import sys
-import tensorly_smp
+import tensorly_smp, tensorly_smp.plotting.accessor
 print(tensorly_smp.__version__, *(name for name in {OPTIONAL_MODULES!r} if name in sys.modules))
 """
 

@@ -116,11 +116,6 @@ def test_bar_of_the_solver_counts_those_that_go_on_again(bars):
     assert ends(bars) == [("coupled CPD", 4 + on, 4 + on)]
 
 
-def test_bar_stops_where_the_callback_does(bars):
-    smp.coupled_simplex_parafac(MARGINALS, 2, callback=lambda cp, loss: True, random_state=0, verbose=2)
-    assert ends(bars) == [("coupled CPD", 1, 1), ("sweeps", 1, None)]
-
-
 def test_class_has_the_bars_of_the_function(bars):
     smp.CoupledSimplexCP(2, n_init=2, init="random", random_state=0, verbose=1).fit(MARGINALS)
     assert ends(bars) == [("coupled CPD", 2, 2)]
@@ -230,9 +225,3 @@ def test_messages_of_em_and_of_the_selection(caplog):
     texts = messages(caplog)
     assert sum(text.startswith("EM: log-likelihood ") for text in texts) == 2
     assert texts[-1].startswith("Selection: 2 of [1, 2] components by bic; 2 fits, ")
-
-
-def test_messages_stay_below_warnings(caplog):
-    with caplog.at_level(logging.WARNING, "tensorly_smp"):
-        estimator().fit(X)
-    assert caplog.records == []

@@ -69,7 +69,7 @@ def test_devices_are_written_to(csv, folder, capsys):
     assert main(["fit", str(csv), "--components", "2", "--labels", str(folder / "full.csv")]) == 2
     assert "No space left" in capsys.readouterr().err
     assert (folder / "full.csv").is_symlink()
-    command = [sys.executable, "-m", "tensorly_smp", "check", "--variables", "4", "--bins", "3"]
+    command = [sys.executable, "-m", "tensorly_smp", "check", "--variables", "3", "--bins", "2"]
     with open("/dev/full", "w") as device:
         full = subprocess.run(command, stdout=device, stderr=subprocess.PIPE, text=True)
     assert (full.returncode, full.stderr) == (2, "error: [Errno 28] No space left on device\n")
@@ -82,7 +82,6 @@ def test_a_closed_standard_output(csv, folder):
     for arguments, status, words in (
         (f"fit {csv} --components 2 --out {model}", 0, ""),
         (f"predict {model} {csv}", 2, "error: The standard output is closed"),
-        (f"check {folder / 'none.nc'}", 2, "error: There is no file"),
     ):
         ended = subprocess.run(f"{command} {arguments} >&-", shell=True, stderr=subprocess.PIPE, text=True)
         assert ended.returncode == status

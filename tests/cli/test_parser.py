@@ -93,11 +93,6 @@ def test_what_a_selection_and_its_fit_warn_of_is_said_once(capsys):
     assert err.count("'always' take a single value") == 1
     _, _, alone = run(capsys, "fit", "constant.csv", *FIT)
     assert err == alone
-    groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(600) % 3]
-    X = np.random.default_rng(0).normal(size=(600, 5)) + groups
-    pd.DataFrame(X).add_prefix("v").to_csv("rivals.csv", index=False)
-    status, _, err = run(capsys, "fit", "rivals.csv", "--select", "3:4", "--seed", 0)
-    assert (status, err.count("model.plot.rivals")) == (1, 1)
 
 
 def test_warnings_of_a_selection_come_even_if_the_fit_fails(capsys, monkeypatch):
@@ -112,7 +107,7 @@ def test_warnings_of_a_selection_come_even_if_the_fit_fails(capsys, monkeypatch)
     assert err.count("'always'") == 1
 
 
-@pytest.mark.parametrize(("name", "start"), [("fit.png", b"\x89PNG"), ("fit.svg", b"<?xml"), ("fit.pdf", b"%PDF")])
+@pytest.mark.parametrize(("name", "start"), [("fit.png", b"\x89PNG"), ("fit.svg", b"<?xml")])
 def test_fit_draws(capsys, folder, name, start):
     plt = pytest.importorskip("matplotlib.pyplot")
     status, out, _ = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--figure", name)
@@ -130,7 +125,9 @@ def test_many_variables_are_drawn_on_pages(capsys, folder):
     pd.DataFrame(wide).add_prefix("v").to_csv("wide.csv", index=False)
     status, _, err = run(capsys, "fit", "wide.csv", *FIT, "--figure", "fit.pdf")
     assert (status, err) == (0, "")
-    assert b"/Count 2" in (folder / "fit.pdf").read_bytes()
+    content = (folder / "fit.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert b"/Count 2" in content
     _, _, err = run(capsys, "fit", "wide.csv", *FIT, "--figure", "fit.png")
     assert err == "note: fit.png shows the first 12 of 14 variables; a .pdf has them all.\n"
 
@@ -356,10 +353,9 @@ def test_a_fit_with_rivals_is_questionable(capsys, folder):
     groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(600) % 3]
     X = np.random.default_rng(0).normal(size=(600, 5)) + groups  # two groups differ in one variable only
     pd.DataFrame(X).add_prefix("v").to_csv("rivals.csv", index=False)
-    status, _, err = run(capsys, "fit", "rivals.csv", "--components", 3, "--seed", 0)
-    assert status == 1
+    status, _, err = run(capsys, "fit", "rivals.csv", "--select", "3:4", "--seed", 0)
+    assert (status, err.count("model.plot.rivals")) == (1, 1)  # said once, of the selection and the fit
     assert "warning: " in err
-    assert "rival" in err.lower() or "as likely" in err
 
 
 def test_fit_says_that_variables_depend_on_each_other(capsys, dependent):
@@ -389,7 +385,7 @@ def test_fit_with_a_linear_map(capsys, dependent):
     pytest.importorskip("matplotlib")
     options = ["--unmix", "--bins", 10, "--discrete", "age", "--jobs", 1, "--seed", 3]
     outputs = ["--out", "fit.nc", "--labels", "labels.csv", "--figure", "fit.png"]
-    status, out, err = run(capsys, "fit", "dependent.csv", "--select", "2:3", *DEPENDENT[2:], *options, *outputs)
+    status, out, err = run(capsys, "fit", "dependent.csv", "--select", "2:2", *DEPENDENT[2:], *options, *outputs)
     assert (status, err) == (0, "")
     chosen, _, out = out.partition("\n\n")
     assert re.search(r"^ +2  [\d.]+  <- chosen$", chosen, re.MULTILINE)
@@ -498,11 +494,3 @@ def test_as_a_process(folder):
     assert (done.returncode, done.stderr) == (0, "")
     assert "written     fit.nc" in done.stdout
     assert smp.load(folder / "fit.nc").n_components == 2
-    failed = subprocess.run(
-        [sys.executable, "-m", "tensorly_smp", "fit", "none.csv", *FIT],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-    )
-    assert (failed.returncode, failed.stdout, failed.stderr) == (2, "", "error: There is no file none.csv.\n")

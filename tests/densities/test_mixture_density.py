@@ -100,12 +100,6 @@ def test_posterior_of_a_gaussian_mixture(gaussians, row):
         np.testing.assert_allclose(gaussians.posterior([row])[0], gaussian_posterior(np.array(row)), atol=5e-3)
 
 
-def test_a_sample_without_any_entry():
-    density = random_density(0)
-    assert density.pdf([[NAN] * 3])[0] == pytest.approx(1.0)
-    np.testing.assert_allclose(density.posterior([[NAN] * 3])[0], density.weights)
-
-
 @pytest.mark.parametrize("value", [50.0, -1e9, 1e150, -1.7e308])
 def test_far_outliers(value):
     density = random_density(1)

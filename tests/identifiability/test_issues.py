@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import plain_jacobian
+from rooms import nearly_equal, random_model
 from scipy import stats
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -11,20 +12,6 @@ from tensorly_smp.identifiability.likeness import PARALLEL_COSINE
 from tensorly_smp.identifiability.problem import KnownMarginals, n_parameters, symmetric_sums
 from tensorly_smp.identifiability.report import identifiability_issues
 from tensorly_smp.marginals.triples import all_triples
-
-
-def random_model(n_bins, rank, seed=0):
-    rng = np.random.default_rng(seed)
-    return MixtureFactors(
-        rng.dirichlet(np.full(rank, 5.0)), [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
-    )
-
-
-def nearly_equal(model, first, second, variables, share=0.01):
-    factors = [a.copy() for a in model.factors]
-    for n in variables:
-        factors[n][:, second] = (1 - share) * factors[n][:, first] + share * factors[n][:, second]
-    return MixtureFactors(model.weights, factors)
 
 
 @given(st.lists(st.integers(2, 3), min_size=3, max_size=5), st.data())

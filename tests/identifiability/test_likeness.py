@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rooms import nearly_equal, random_model
 
-from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.likeness import (
     affinity,
     alike_pairs,
@@ -63,20 +63,6 @@ def test_pairs_are_those_of_a_plain_loop(seed):
 
 def test_components_without_weight_are_none():
     assert alike_pairs(np.zeros((3, 2, 2)), np.array([1.0, 0.0]), 1.0) == []
-
-
-def random_model(n_bins, rank, seed=0):
-    rng = np.random.default_rng(seed)
-    return MixtureFactors(
-        rng.dirichlet(np.full(rank, 5.0)), [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
-    )
-
-
-def nearly_equal(model, first, second, variables, share=0.01):
-    factors = [a.copy() for a in model.factors]
-    for n in variables:
-        factors[n][:, second] = (1 - share) * factors[n][:, first] + share * factors[n][:, second]
-    return MixtureFactors(model.weights, factors)
 
 
 def test_pairs():
