@@ -83,7 +83,8 @@ class Binning:
     Binning(2 variables, strategy='given')
       'age'   2 bins  0 .. 2
       'dose'  2 bins  0 .. 10
-    >>> smp.Binning(([0, 1, 2], None), ("age", "items"), values={"items": [0, 1, 10]}).n_bins
+    >>> values = {"items": [0, 1, 10]}
+    >>> smp.Binning(([0, 1, 2], None), ("age", "items"), values=values).n_bins
     (2, 3)
     """
 

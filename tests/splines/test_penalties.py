@@ -90,7 +90,7 @@ def test_the_largest_penalty_leaves_a_gaussian():
 
 
 def test_other_criteria_are_refused():
-    with pytest.raises(InvalidInputError, match="expected one of reml, aic, bic"):
+    with pytest.raises(InvalidInputError, match=r"'gcv'; expected one of \['reml', 'aic', 'bic'\]"):
         choose_penalties(SMALL, beta_shares(SMALL, 8), np.ones(3), criterion="gcv")
 
 
