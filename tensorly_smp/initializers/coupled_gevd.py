@@ -25,7 +25,7 @@ from tensorly_smp.codes.encoding import Codes, indicator_matrix
 from tensorly_smp.codes.values import drop_zero_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.initializers.gevd import SINGULAR_RATIO, GevdDiagnostics, decompose_core
+from tensorly_smp.initializers.gevd import GevdDiagnostics, decompose_core, require_rank
 from tensorly_smp.marginals.block_tensor import as_marginals, counted_partition, stack_blocks
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
 from tensorly_smp.marginals.partition import Partition, as_partition, default_partition, pencil_partition
@@ -244,12 +244,7 @@ def _decompose(
     else:
         block = compress_marginals(data, partition, rank)
     values = block.singular_values
-    if values[rank - 1] <= SINGULAR_RATIO * values[0]:
-        ratio = values[rank - 1] / values[0] if values[0] else 0.0
-        raise AlgebraicStartError(
-            f"Singular values: number {rank} of the pair block is {ratio:.1e} of the first; "
-            f"above {SINGULAR_RATIO:.0e} is needed. The data show fewer components for this partition."
-        )
+    require_rank(values, rank, " of the pair block", "The data show fewer components for this partition.")
     if rank == 1:
         left = right = np.ones((1, 1))
         third = block.slices[:, :, 0]

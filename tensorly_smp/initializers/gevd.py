@@ -234,13 +234,19 @@ def _leading_subspace(unfolding: np.ndarray, rank: int, mode: int) -> tuple[np.n
     wide = unfolding.shape[1] > unfolding.shape[0]
     small = scipy.linalg.qr(unfolding.T, mode="r")[0][: len(unfolding)].T if wide else unfolding
     basis, values, _ = np.linalg.svd(small, full_matrices=False)
-    if len(values) < rank or values[rank - 1] <= SINGULAR_RATIO * values[0]:
-        ratio = values[rank - 1] / values[0] if len(values) >= rank else 0.0
-        raise AlgebraicStartError(
-            f"Singular values: number {rank} of mode {mode} is {ratio:.1e} of the first; above {SINGULAR_RATIO:.0e} is "
-            "needed. The tensor has fewer components there: take fewer, or add bins or variables to this mode."
-        )
+    advice = "The tensor has fewer components there: take fewer, or add bins or variables to this mode."
+    require_rank(values, rank, f" of mode {mode}", advice)
     return basis[:, :rank], values
+
+
+def require_rank(values: np.ndarray, rank: int, where: str, advice: str) -> None:
+    """Raise AlgebraicStartError if fewer than `rank` singular values are above rounding."""
+    if len(values) < rank or values[rank - 1] <= SINGULAR_RATIO * values[0]:
+        ratio = values[rank - 1] / values[0] if len(values) >= rank and values[0] else 0.0
+        raise AlgebraicStartError(
+            f"Singular values: number {rank}{where} is {ratio:.1e} of the first; above {SINGULAR_RATIO:.0e} is needed. "
+            f"{advice}"
+        )
 
 
 def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarray, int, int]:
@@ -367,14 +373,8 @@ def base_slice(core: np.ndarray, base: np.ndarray | None, rng: np.random.Generat
 def roots(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """L and R with L R' = pivot, and its condition number."""
     left, values, right = np.linalg.svd(pivot)
-    if values[-1] <= SINGULAR_RATIO * values[0]:
-        rank = len(values)
-        ratio = values[-1] / values[0] if values[0] else 0.0
-        raise AlgebraicStartError(
-            f"Singular values: number {rank} is {ratio:.1e} of the first in every combination of slices tried; above "
-            f"{SINGULAR_RATIO:.0e} is needed. The first two factors do not have {rank} independent columns: take "
-            "fewer components, another partition or more bins."
-        )
+    advice = "The first two factors have fewer independent columns: take fewer, another partition or more bins."
+    require_rank(values, len(values), " of every combination of slices tried", advice)
     root = np.sqrt(values)
     return left * root, right.T * root, float(values[0] / values[-1])
 
