@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorly
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from sklearn.base import clone
 
 import tensorly_smp as smp
 from tensorly_smp._support.checks import collected_warnings, warn
@@ -128,16 +129,12 @@ def process_state():
 
 
 def test_concurrent_fits_leave_the_process_as_it_was():
-    data = [smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=seed).X for seed in range(4)]
-
-    def fit(X):
-        for parameters in ({}, {"refine": "em"}, {"refine": None}, {"n_bins": 8}):
-            smp.SmoothProductMixture(2, random_state=0, **parameters).fit(X)
-        smp.UnmixedProductMixture(1, random_state=0).fit(X[:100])
-
+    X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
+    kinds = [smp.SmoothProductMixture(2, random_state=0, refine=refine) for refine in ("smooth", "em", None)]
+    kinds.append(smp.UnmixedProductMixture(1, random_state=0))
     before = process_state()
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(fit, data))
+    with ThreadPoolExecutor(4) as pool:  # each kind beside itself and the others
+        list(pool.map(lambda estimator: clone(estimator).fit(X[:100]), [*kinds, *kinds[::-1]]))
     assert process_state() == before
 
 
