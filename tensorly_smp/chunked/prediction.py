@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from tensorly_smp._support.parts import LazyParts, require_dask
 from tensorly_smp._support.randomness import RandomState, seed_sequence
 from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of, stacked
 from tensorly_smp.densities.mixture_density import MixtureDensity
-from tensorly_smp.samples.labels import COMPONENT_DIM, LOG_DENSITY, PROBABILITY, DataArrayLabels
+from tensorly_smp.samples.labels import COMPONENT_DIM, LOG_DENSITY, PROBABILITY, SampleLabels, empty_copy
 from tensorly_smp.samples.value_labels import ValueLabels, pandas_frame
 
 #: Takes the density, samples (n_samples, n_variables) and the position of their chunk.
@@ -111,24 +111,16 @@ class LazySamples:
         found = self._array(function, None, dtype)
         return self._labels().wrap(found).rename(name) if self._is_labelled else found
 
-    def _labels(self) -> DataArrayLabels:
+    def _labels(self) -> SampleLabels:
         """Labels of all samples."""
-        dim = self.layout.labels.sample_dim  # type: ignore[attr-defined]
-        return DataArrayLabels(
-            self.X.sizes[dim],
-            self.layout.positions,
-            dim,
-            self.X.coords.to_dataset(),
-            dims=self.X.dims,
-            name=self.X.name,
-            attrs=dict(self.X.attrs),
-        )
+        dim = self.layout.labels.sample_dim
+        return replace(self.layout.labels, n_samples=self.X.sizes[dim], template=empty_copy(self.X))
 
     def _array(self, function: Function, n_columns: int | None, dtype: Any = np.float64) -> Any:
         """Apply a function to a dask array (n_samples, n_variables); gives (n_samples,), or that many columns."""
         array = self.X
         if self._is_labelled:
-            array = array.transpose(self.layout.labels.sample_dim, ...).data  # type: ignore[attr-defined]
+            array = array.transpose(self.layout.labels.sample_dim, ...).data
         array = array.rechunk({1: -1})
         shaped: dict[str, Any] = dict(drop_axis=1, meta=np.empty(0, dtype))
         if n_columns is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import numpy as np
-import xarray as xr
 
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.plotting.conditionals import plot_conditionals
@@ -18,6 +18,23 @@ from tensorly_smp.plotting.traces import plot_loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Parameters = ParamSpec("Parameters")
+
+
+def _like(
+    function: Callable[Concatenate[Any, Parameters], np.ndarray],
+) -> Callable[[Any], Callable[Concatenate[Any, Parameters], np.ndarray]]:
+    """Give a method the parameters and defaults of a function, all but the first, which is the model."""
+
+    def declared(method: Any) -> Any:
+        signature = inspect.signature(function)
+        (_, *others) = signature.parameters.values()
+        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        method.__signature__ = signature.replace(parameters=[itself, *others])
+        return method
+
+    return declared
 
 
 class ModelPlots:
@@ -45,44 +62,26 @@ class ModelPlots:
         names = dict.fromkeys(name for each in classes for name in vars(each) if not name.startswith("_"))
         return f"Pictures of a fitted {type(self._model).__name__}: {', '.join(names)}"
 
-    def conditionals(
-        self,
-        X: Any = None,
-        variables: Sequence[Hashable] | Hashable | None = None,
-        page: int = 0,
-        axes: Any = None,
-        figsize: tuple[float, float] | None = None,
-        bootstrap: xr.Dataset | None = None,
-        level: float = 0.95,
-    ) -> np.ndarray:
+    @_like(plot_conditionals)
+    def conditionals(self, X: Any = None, *args: Any, **options: Any) -> np.ndarray:
         """Densities of every variable in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return plot_conditionals(self._model, self._values(X), variables, page, axes, figsize, bootstrap, level)
+        return plot_conditionals(self._model, self._values(X), *args, **options)
 
     __call__ = conditionals  # the picture to begin with
 
-    def factors(
-        self,
-        variables: Sequence[Hashable] | Hashable | None = None,
-        page: int = 0,
-        axes: Any = None,
-        figsize: tuple[float, float] | None = None,
-    ) -> np.ndarray:
+    @_like(plot_factors)
+    def factors(self, *args: Any, **options: Any) -> np.ndarray:
         """Heat maps of the factors: :func:`~tensorly_smp.plotting.plot_factors`."""
-        return plot_factors(self._model, variables, page, axes, figsize)
+        return plot_factors(self._model, *args, **options)
 
     def loss(self, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
         """Record of the fit: :func:`~tensorly_smp.plotting.plot_loss`."""
         return plot_loss(self._model, axes, figsize)
 
-    def pairs(
-        self,
-        X: Any = None,
-        variables: Sequence[Hashable] | None = None,
-        axes: Any = None,
-        figsize: tuple[float, float] | None = None,
-    ) -> np.ndarray:
+    @_like(plot_pairs)
+    def pairs(self, X: Any = None, *args: Any, **options: Any) -> np.ndarray:
         """Contours of the components: :func:`~tensorly_smp.plotting.plot_pairs`."""
-        return plot_pairs(self._model, self._values(X), variables, axes, figsize)
+        return plot_pairs(self._model, self._values(X), *args, **options)
 
     def identifiability(self, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
         """Report on uniqueness: :func:`~tensorly_smp.plotting.plot_identifiability`."""
@@ -97,16 +96,10 @@ class ModelPlots:
         """
         return plot_independence(check_independence(self._checked, X, **({"random_state": 0} | options)), ax, figsize)
 
-    def rivals(
-        self,
-        X: Any = None,
-        rival: int = 0,
-        variables: Sequence[Hashable] | Hashable | None = None,
-        axes: Any = None,
-        figsize: tuple[float, float] | None = None,
-    ) -> np.ndarray:
+    @_like(plot_rivals)
+    def rivals(self, X: Any = None, *args: Any, **options: Any) -> np.ndarray:
         """Densities beside those of another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
-        return plot_rivals(self._model, self._values(X), rival, variables, axes, figsize)
+        return plot_rivals(self._model, self._values(X), *args, **options)
 
     def _values(self, X: Any) -> Any:
         """Samples of what is drawn."""

@@ -7,8 +7,8 @@ The numerical code knows bare arrays only. :func:`~tensorly_smp.samples.reading.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,26 +29,42 @@ PROBABILITY, LOG_DENSITY = "probability", "log_density"
 
 @dataclass(frozen=True, eq=False)
 class SampleLabels:
-    """Labels of the samples that were read, and the kind of object that they came in.
-
-    This class stands for unlabelled input (arrays, lists) and returns NumPy arrays; its subclasses return the kind of
-    object that they were read from.
+    """Labels of the samples that were read, and the kind of object that they came in, which results are given back as.
 
     Attributes
     ----------
     n_samples : int
     positions : tuple of int
         Column ``n`` of the values that were read is column ``positions[n]`` of the input.
+    kind : {"array", "dataframe", "polars", "pyarrow", "dataarray", "dataset"}
+        The object; lists and the like are arrays.
+    columns : pandas Index or tuple of str, optional
+        Names of the columns of a frame.
+    index : pandas Index or frame, optional
+        Index of a DataFrame; or the columns of a table of pyarrow that hold the index of a DataFrame of pandas.
+    template : DataArray or Dataset, optional
+        The object of xarray with its names, coordinates and attributes, and none of its data; see :func:`empty_copy`.
+    sample_dim : hashable, optional
+        Dimension of the samples in the template.
     value_labels : tuple of (ValueLabels or None)
-        Of the columns of the input: labels of codes; empty if no column has any.
+        Labels of codes, for every column of the input; empty if no column has any.
     """
 
     n_samples: int
     positions: tuple[int, ...]
-    container: ClassVar[str] = "array"
-    value_labels: tuple[ValueLabels | None, ...] = field(default=(), kw_only=True)
+    kind: str = "array"
+    columns: Any = None
+    index: Any = None
+    template: Any = None
+    sample_dim: Hashable | None = None
+    value_labels: tuple[ValueLabels | None, ...] = ()
 
     __repr__ = short_repr
+
+    @property
+    def container(self) -> str:
+        """Kind of object that samples of a model are drawn in: a DataArray after a Dataset."""
+        return "dataarray" if self.kind == "dataset" else self.kind
 
     def wrap(self, values: np.ndarray, name: str | None = None) -> Any:
         """One value per sample, labelled like the input.
@@ -62,9 +78,16 @@ class SampleLabels:
         Returns
         -------
         ndarray, Series or DataArray
-            The last for a DataArray and for a Dataset.
+            The last for a DataArray and for a Dataset; a column of the library of another frame.
         """
-        return self._checked(values, 1)
+        values = self._checked(values, 1)
+        if self.kind == "dataframe":
+            return pd.Series(values, index=self.index, name=name)
+        if self.kind in (POLARS, ARROW):
+            return made_column(self.kind, values, name)
+        if self.template is not None:
+            return xr.DataArray(values, self._sample_coords().coords, [self.sample_dim], name=name)
+        return values
 
     def wrap_components(self, values: np.ndarray, name: str | None = None) -> Any:
         """One value per sample and component, labelled like the input.
@@ -78,10 +101,26 @@ class SampleLabels:
         Returns
         -------
         ndarray, DataFrame or DataArray
-            Columns of the DataFrame, or the coordinate "component" of the DataArray, are the numbers 0 to rank - 1. A
-            coordinate of that name along the samples is called "component_" in what is returned.
+            Columns of the DataFrame, or the coordinate "component" of the DataArray, are the numbers 0 to rank - 1
+            (text in frames of other libraries). A coordinate of that name along the samples is called "component_" in
+            what is returned.
         """
-        return self._checked(values, 2)
+        values = self._checked(values, 2)
+        rank = values.shape[1]
+        if self.kind == "dataframe":
+            return pd.DataFrame(values, index=self.index, columns=pd.RangeIndex(rank, name=COMPONENT_DIM))
+        if self.kind in (POLARS, ARROW):
+            return made_frame(self.kind, [str(r) for r in range(rank)], values)
+        if self.template is None:
+            return values
+        kept = self._sample_coords()
+        renamed = COMPONENT_DIM
+        while renamed in kept.coords:  # one of that name is along the samples, and the new dimension needs it
+            renamed += "_"
+        if COMPONENT_DIM in kept.coords:
+            kept = kept.rename({COMPONENT_DIM: renamed})
+        wrapped = xr.DataArray(values, kept.coords, [self.sample_dim, COMPONENT_DIM], name=name)
+        return wrapped.assign_coords({COMPONENT_DIM: np.arange(rank)})
 
     def wrap_variables(self, values: np.ndarray) -> Any:
         """One value per sample and variable, as an object like the input: its column order, dimensions, attributes.
@@ -97,7 +136,23 @@ class SampleLabels:
         -------
         ndarray, DataFrame, DataArray or Dataset
         """
-        return decoded(self._in_input_order(values), self.value_labels)
+        values = self._checked(values, 2)
+        if values.shape[1] != len(self.positions):
+            raise InvalidInputError(f"Values have {values.shape[1]} columns; expected {len(self.positions)} variables.")
+        ordered = values[:, np.argsort(self.positions)]
+        if self.kind == "dataframe":
+            return pandas_frame(ordered, self.index, self.columns, self.value_labels)
+        if self.kind in (POLARS, ARROW):
+            frame = made_frame(self.kind, list(self.columns), ordered, self.value_labels)
+            return frame if self.index is None else with_index(frame, self.index)
+        if self.kind == "dataset":
+            columns = zip(self.template, ordered.T, self.value_labels, strict=True)
+            data = {name: column if own is None else own.decode(column) for name, column, own in columns}
+            return self.template.copy(deep=False, data=data)
+        ordered = decoded(ordered, self.value_labels)
+        if self.template is None:
+            return ordered
+        return self.template.copy(deep=False, data=ordered if self.template.dims[0] == self.sample_dim else ordered.T)
 
     def _checked(self, values: np.ndarray, ndim: int) -> np.ndarray:
         if not hasattr(values, "__dask_graph__"):  # which is not computed here
@@ -108,134 +163,17 @@ class SampleLabels:
             )
         return values
 
-    def _in_input_order(self, values: np.ndarray) -> np.ndarray:
-        values = self._checked(values, 2)
-        if values.shape[1] != len(self.positions):
-            raise InvalidInputError(f"Values have {values.shape[1]} columns; expected {len(self.positions)} variables.")
-        return values[:, np.argsort(self.positions)]
-
-
-@dataclass(frozen=True, eq=False)
-class FrameLabels(SampleLabels):
-    """Labels of a DataFrame."""
-
-    container: ClassVar[str] = "dataframe"
-    index: pd.Index
-    columns: pd.Index
-
-    __repr__ = short_repr
-
-    def wrap(self, values: np.ndarray, name: str | None = None) -> pd.Series:
-        """One value per sample, as a Series."""
-        return pd.Series(self._checked(values, 1), index=self.index, name=name)
-
-    def wrap_components(self, values: np.ndarray, name: str | None = None) -> pd.DataFrame:
-        """One value per sample and component, as a DataFrame."""
-        values = self._checked(values, 2)
-        columns = pd.RangeIndex(values.shape[1], name=COMPONENT_DIM)
-        return pd.DataFrame(values, index=self.index, columns=columns)
-
-    def wrap_variables(self, values: np.ndarray) -> pd.DataFrame:
-        """One value per sample and variable, as a DataFrame like the input."""
-        return pandas_frame(self._in_input_order(values), self.index, self.columns, self.value_labels)
-
-
-@dataclass(frozen=True, eq=False)
-class OtherFrameLabels(SampleLabels):
-    """Labels of a DataFrame of polars or a table of pyarrow: names of columns, and the index of a DataFrame in it."""
-
-    columns: tuple[str, ...]
-    kind: str
-    index: Any = None
-
-    __repr__ = short_repr
-
-    @property
-    def container(self) -> str:  # type: ignore[override]
-        """The library."""
-        return self.kind
-
-    def wrap(self, values: np.ndarray, name: str | None = None) -> Any:
-        """One value per sample, as a column of the same library."""
-        return made_column(self.container, self._checked(values, 1), name)
-
-    def wrap_components(self, values: np.ndarray, name: str | None = None) -> Any:
-        """One value per sample and component, as a frame of the same library, whose columns are named by numbers."""
-        values = self._checked(values, 2)
-        return made_frame(self.container, [str(r) for r in range(values.shape[1])], values)
-
-    def wrap_variables(self, values: np.ndarray) -> Any:
-        """One value per sample and variable, as a frame like the input."""
-        frame = made_frame(self.container, list(self.columns), self._in_input_order(values), self.value_labels)
-        return frame if self.index is None else with_index(frame, self.index)
-
-
-@dataclass(frozen=True, eq=False)
-class XarrayLabels(SampleLabels):
-    """Labels of a DataArray or Dataset: coordinates along one sample dimension."""
-
-    container: ClassVar[str] = "dataarray"
-    sample_dim: Hashable
-    template: xr.Dataset  # all coordinates of the input and none of its data
-
-    __repr__ = short_repr
-
-    def wrap(self, values: np.ndarray, name: str | None = None) -> xr.DataArray:
-        """One value per sample, as a DataArray."""
-        return xr.DataArray(self._checked(values, 1), self._sample_coords().coords, [self.sample_dim], name=name)
-
-    def wrap_components(self, values: np.ndarray, name: str | None = None) -> xr.DataArray:
-        """One value per sample and component, as a DataArray."""
-        values = self._checked(values, 2)
-        kept = self._sample_coords()
-        name_of_own = COMPONENT_DIM
-        while name_of_own in kept.coords:  # one of that name is along the samples, and the new dimension needs it
-            name_of_own += "_"
-        if COMPONENT_DIM in kept.coords:
-            kept = kept.rename({COMPONENT_DIM: name_of_own})
-        wrapped = xr.DataArray(values, kept.coords, [self.sample_dim, COMPONENT_DIM], name=name)
-        return wrapped.assign_coords({COMPONENT_DIM: np.arange(values.shape[1])})
-
     def _sample_coords(self) -> xr.Dataset:
-        coords = self.template.coords
-        return self.template.drop_vars([name for name in coords if not set(coords[name].dims) <= {self.sample_dim}])
+        kept: xr.Dataset = self.template.coords.to_dataset()
+        return kept.drop_vars([name for name in kept.coords if not set(kept[name].dims) <= {self.sample_dim}])
 
 
-@dataclass(frozen=True, eq=False)
-class DataArrayLabels(XarrayLabels):
-    """Labels of a DataArray."""
-
-    dims: tuple[Hashable, ...]
-    name: Hashable | None
-    attrs: dict[Any, Any] = field(default_factory=dict)
-
-    __repr__ = short_repr
-
-    def wrap_variables(self, values: np.ndarray) -> xr.DataArray:
-        """One value per sample and variable, as a DataArray like the input."""
-        ordered = decoded(self._in_input_order(values), self.value_labels)
-        if self.dims[0] != self.sample_dim:
-            ordered = ordered.T
-        return xr.DataArray(ordered, self.template.coords, self.dims, name=self.name, attrs=self.attrs)
-
-
-@dataclass(frozen=True, eq=False)
-class DatasetLabels(XarrayLabels):
-    """Labels of a Dataset of one-dimensional variables; the template keeps the attributes of the Dataset."""
-
-    attrs: dict[Hashable, dict[Any, Any]] = field(default_factory=dict)
-
-    __repr__ = short_repr
-
-    def wrap_variables(self, values: np.ndarray) -> xr.Dataset:
-        """One value per sample and variable, as a Dataset like the input."""
-        columns = self._in_input_order(values).T
-        own = self.value_labels or (None,) * len(columns)
-        data = {
-            name: (self.sample_dim, column if labels is None else labels.decode(column), attrs)
-            for (name, attrs), column, labels in zip(self.attrs.items(), columns, own, strict=True)
-        }
-        return self.template.assign(data)
+def empty_copy(X: xr.DataArray | xr.Dataset) -> Any:
+    """Names, coordinates and attributes of an object of xarray around zeros that take no memory."""
+    if isinstance(X, xr.DataArray):
+        return xr.DataArray(np.broadcast_to(False, X.shape), X.coords, X.dims, name=X.name, attrs=X.attrs)
+    data = {name: (x.dims, np.broadcast_to(False, x.shape), x.attrs) for name, x in X.data_vars.items()}
+    return X.coords.to_dataset().assign_attrs(X.attrs).assign(data)
 
 
 def labelled_samples(
@@ -370,11 +308,8 @@ def plain_names(names: Iterable[Hashable]) -> tuple[Hashable, ...]:
     >>> plain_names(["a", float("nan"), 1])
     ('a', None, 1)
     """
-    return tuple(None if name is pd.NA or name is pd.NaT or _is_nan(name) else name for name in names)
-
-
-def _is_nan(name: Any) -> bool:
-    return isinstance(name, float | np.floating | np.datetime64) and bool(name != name)
+    missing = type(pd.NA), type(pd.NaT), float, np.floating, np.datetime64
+    return tuple(None if isinstance(name, missing) and pd.isna(name) else name for name in names)
 
 
 def default_names(n_variables: int) -> tuple[str, ...]:

@@ -20,12 +20,9 @@ from tensorly_smp.samples.arrow_frames import column_categories, column_names, c
 from tensorly_smp.samples.labels import (
     COMPONENT_DIM,
     SAMPLE_DIM,
-    DataArrayLabels,
-    DatasetLabels,
-    FrameLabels,
-    OtherFrameLabels,
     SampleLabels,
     default_names,
+    empty_copy,
     list_names,
     plain_names,
     repeated_names,
@@ -47,6 +44,8 @@ _NUMBERS = (numbers.Real, np.bool_, Decimal)
 _Column = tuple[np.ndarray, ValueLabels | None]
 #: Values (n_samples, n_variables), and the labels of every column.
 _Matrix = tuple[np.ndarray, tuple[ValueLabels | None, ...]]
+#: The same with the names of the columns, if they have any, and what else :class:`SampleLabels` keeps of the object.
+_Labelled = tuple[np.ndarray, tuple[ValueLabels | None, ...], tuple[Hashable, ...] | None, dict[str, Any]]
 #: No variable has labels: text and categories are refused.
 NO_LABELS: Mapping[Hashable, ValueLabels] = {}
 
@@ -130,32 +129,31 @@ def read_samples(
     array([[ 1., nan,  3.],
            [ 4.,  5.,  6.]])
     """
-    names: tuple[Hashable, ...] | None
-    labels: SampleLabels
     takes_text = value_labels is None or bool(value_labels)
+    values: np.ndarray
     if isinstance(X, pd.DataFrame):
-        values, names, labels = _read_frame(X, takes_text)
+        values, given, names, form = _read_frame(X, "dataframe", takes_text)
     elif (kind := frame_kind(X)) is not None:
-        values, names, labels = _read_other_frame(X, kind, takes_text)
+        values, given, names, form = _read_frame(X, kind, takes_text)
     elif isinstance(X, xr.DataArray):
-        values, names, labels = _read_dataarray(X, variables, sample_dim, takes_text)
+        values, given, names, form = _read_dataarray(X, variables, sample_dim, takes_text)
     elif isinstance(X, xr.Dataset):
-        values, names, labels = _read_dataset(X, sample_dim, takes_text)
+        values, given, names, form = _read_dataset(X, sample_dim, takes_text)
     else:
-        values, names, labels = _read_array(X, takes_text)
+        values, given = _read_array(X, takes_text)
+        names = None
+        form = {}
     found = default_names(values.shape[1]) if names is None else names
+    positions = list(range(len(found)))
     refuse_infinite(np.isinf(values).any(axis=0), found)
-    given = labels.value_labels
     if variables is not None:
-        wanted = _checked_names(variables)
-        positions = _match_names(found, wanted, labelled=names is not None)
+        found, positions = _match_names(found, variables, is_labelled=names is not None)
         values = values[:, positions]
-        found = wanted
         given = tuple(given[position] for position in positions)
-        labels = replace(labels, positions=tuple(positions))
     if value_labels is not None:
         values, given = _recoded(values, given, found, value_labels, is_labelled=names is not None)
-        labels = replace(labels, value_labels=tuple(given[n] for n in np.argsort(labels.positions)))
+    of_columns = tuple(given[n] for n in np.argsort(positions))
+    labels = SampleLabels(len(values), tuple(positions), value_labels=of_columns, **form)
     # A view, so that the caller's own array stays writable.
     values = values.view()
     values.flags.writeable = False
@@ -192,30 +190,25 @@ def _recoded(
     return values, tuple(recoded)
 
 
-def _read_frame(X: pd.DataFrame, takes_text: bool) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
-    names = plain_names(X.columns.tolist())
-    check_shape(X.shape)
-    _refuse_repeated(names)
-    values, own = _columns(lambda n: _frame_column(X.iloc[:, n], names[n]), len(X), names, takes_text)
-    return values, names, FrameLabels(len(X), tuple(range(len(names))), X.index, X.columns, value_labels=own)
-
-
-def _read_other_frame(X: Any, kind: str, takes_text: bool) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
-    X, index = without_index(X)
-    names = column_names(X)
+def _read_frame(X: Any, kind: str, takes_text: bool) -> _Labelled:
+    index = X.index if kind == "dataframe" else None
+    if kind != "dataframe":
+        X, index = without_index(X)
+    columns = X.columns if kind == "dataframe" else column_names(X)
+    names = plain_names(columns)
     check_shape(X.shape)
     _refuse_repeated(names)
 
     def read(n: int) -> _Column:
+        if kind == "dataframe":
+            return _frame_column(X.iloc[:, n], names[n])
         if (categories := column_categories(X, n)) is not None:
             labels, codes, is_ordered = categories
             return missing_codes(codes), ValueLabels(labels, ORDERED if is_ordered else CATEGORY)
-        column, own = _to_float(column_values(X, n)[:, np.newaxis], names[n : n + 1], takes_text)
-        return column[:, 0], own[0]
+        return _array_column(column_values(X, n), names[n], takes_text)
 
     values, own = _columns(read, len(X), names, takes_text)
-    labels = OtherFrameLabels(len(X), tuple(range(len(names))), names, kind, index, value_labels=own)
-    return values, names, labels
+    return values, own, names, {"kind": kind, "columns": columns, "index": index}
 
 
 def _columns(read: Callable[[int], _Column], n_samples: int, names: Sequence[Hashable], takes_text: bool) -> _Matrix:
@@ -264,33 +257,20 @@ def _frame_column(column: pd.Series, name: Hashable) -> _Column:
 
 def _read_dataarray(
     X: xr.DataArray, variables: Sequence[Hashable] | None, sample_dim: Hashable | None, takes_text: bool
-) -> tuple[np.ndarray, tuple[Hashable, ...] | None, SampleLabels]:
+) -> _Labelled:
     check_shape(X.shape)
     sample_dim = infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
-    (variable_dim,) = (dim for dim in X.dims if dim != sample_dim)
-    matrix = X.transpose(sample_dim, variable_dim)
+    matrix = X.transpose(sample_dim, ...)
+    variable_dim = matrix.dims[1]
     names = None
     if variable_dim in X.coords:
         names = plain_names(X[variable_dim].to_index().tolist())
         _refuse_repeated(names)
-    n_samples, n_variables = matrix.shape
-    values, own = _to_float(matrix.values, names or default_names(n_variables), takes_text)
-    labels = DataArrayLabels(
-        n_samples,
-        tuple(range(n_variables)),
-        sample_dim,
-        X.coords.to_dataset(),
-        dims=X.dims,
-        name=X.name,
-        attrs=dict(X.attrs),
-        value_labels=own,
-    )
-    return values, names, labels
+    values, own = _to_float(matrix.values, names or default_names(matrix.shape[1]), takes_text)
+    return values, own, names, {"kind": "dataarray", "template": empty_copy(X), "sample_dim": sample_dim}
 
 
-def _read_dataset(
-    X: xr.Dataset, sample_dim: Hashable | None, takes_text: bool
-) -> tuple[np.ndarray, tuple[Hashable, ...], SampleLabels]:
+def _read_dataset(X: xr.Dataset, sample_dim: Hashable | None, takes_text: bool) -> _Labelled:
     names = tuple(X.data_vars)
     if not names:
         raise InvalidInputError("X is a Dataset without data variables; expected one-dimensional variables.")
@@ -304,18 +284,13 @@ def _read_dataset(
     sample_dim = infer_sample_dim(dims, sample_dim, X.indexes, None)
     n_samples = X.sizes[sample_dim]
     check_shape((n_samples, len(names)))
-    values = np.empty((n_samples, len(names)))
-    own: list[ValueLabels | None] = [None] * len(names)
-    for n, name in enumerate(names):
-        values[:, n : n + 1], (own[n],) = _to_float(np.asarray(X[name].values)[:, np.newaxis], (name,), takes_text)
-    template = X.coords.to_dataset().assign_attrs(X.attrs)
-    attrs = {name: dict(X[name].attrs) for name in names}
-    positions = tuple(range(len(names)))
-    labels = DatasetLabels(n_samples, positions, sample_dim, template, attrs=attrs, value_labels=tuple(own))
-    return values, names, labels
+    values, own = _columns(
+        lambda n: _array_column(np.asarray(X[names[n]].values), names[n], takes_text), n_samples, names, takes_text
+    )
+    return values, own, names, {"kind": "dataset", "template": empty_copy(X), "sample_dim": sample_dim}
 
 
-def _read_array(X: Any, takes_text: bool) -> tuple[np.ndarray, None, SampleLabels]:
+def _read_array(X: Any, takes_text: bool) -> _Matrix:
     if scipy.sparse.issparse(X):
         raise InvalidTypeError("X is a sparse matrix; expected a dense one. Pass X.toarray().")
     mask = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
@@ -341,7 +316,12 @@ def _read_array(X: Any, takes_text: bool) -> tuple[np.ndarray, None, SampleLabel
     values, own = _to_float(array, default_names(array.shape[1]), takes_text)
     if mask is not None and mask.any():
         values = np.where(mask, np.nan, values)
-    return values, None, SampleLabels(values.shape[0], tuple(range(values.shape[1])), value_labels=own)
+    return values, own
+
+
+def _array_column(column: np.ndarray, name: Hashable, takes_text: bool) -> _Column:
+    values, own = _to_float(column[:, np.newaxis], (name,), takes_text)
+    return values[:, 0], own[0]
 
 
 def _to_float(array: np.ndarray, names: Sequence[Hashable], takes_text: bool) -> _Matrix:
@@ -364,12 +344,18 @@ def _object_column(column: np.ndarray, name: Hashable) -> _Column:
         present = ~np.asarray(pd.isna(column), dtype=bool)
         kinds = {type(value) for value in column[present]}
         if all(issubclass(kind, str) for kind in kinds):
-            return _text_column(column, name)
+            codes, own = ValueLabels.of_text(column)
+            # Text that is a number would be a category of its own.
+            if readable := [label for label in own.labels if _float_error(label) is None]:
+                raise not_numeric(f"text that may be numbers ({shown(readable[0])})", (name,))
+            return codes, own
         refused = sorted({kind.__name__ for kind in kinds if not issubclass(kind, _NUMBERS)})
         if refused:
             row = next(m for m, value in enumerate(column) if present[m] and type(value).__name__ in refused)
             received = f"objects ({', '.join(refused)}; the first is {shown(column[row])} in row {row})"
-            raise not_numeric(received, (name,), _words_of_float(column[row]))
+            error_of_float = _float_error(column[row])
+            words = f" Python says: {str(error_of_float)[:200]}." if isinstance(error_of_float, TypeError) else ""
+            raise not_numeric(received, (name,), words)
         with np.errstate(over="ignore"):  # infinite values are refused later
             values[present] = column[present].astype(np.float64)
     except OverflowError as error:
@@ -377,18 +363,6 @@ def _object_column(column: np.ndarray, name: Hashable) -> _Column:
     except ArithmeticError as error:  # of decimal
         raise InvalidInputError(f"Variable {shown(name)} holds a decimal number that signals an error.") from error
     return values, None
-
-
-def _text_column(column: np.ndarray, name: Hashable) -> _Column:
-    """Codes of text, unless some of it is a number: that would be a category of its own."""
-    codes, own = ValueLabels.of_text(column)
-    for label in own.labels:
-        try:
-            float(label)
-        except ValueError:
-            continue
-        raise not_numeric(f"text that may be numbers ({shown(label)})", (name,))
-    return codes, own
 
 
 def label_refusal(codes: np.ndarray, own: ValueLabels, name: Hashable, what: str = "") -> InvalidTypeError | None:
@@ -419,15 +393,13 @@ def _is_complex(received: str, names: Sequence[Hashable]) -> InvalidInputError:
     )
 
 
-def _words_of_float(value: Any) -> str:
-    """Python's message about an object that is no number; empty for text, which might be one."""
+def _float_error(value: Any) -> Exception | None:
+    """Python's error about an object that is no number; None for a number, which may be text."""
     try:
         float(value)
-    except TypeError as error:
-        return f" Python says: {str(error)[:200]}."
-    except Exception:
-        pass
-    return ""
+    except Exception as error:
+        return error
+    return None
 
 
 def check_shape(shape: tuple[int, ...]) -> None:
@@ -513,7 +485,17 @@ def infer_sample_dim(
     return sample_dim
 
 
-def _checked_names(variables: Any) -> tuple[Hashable, ...]:
+def _saved_index(names: Sequence[Hashable]) -> str:
+    """A sentence where pandas has read the index of a saved frame as a column."""
+    if "Unnamed: 0" not in names:
+        return ""
+    return " 'Unnamed: 0' looks like the index of a saved frame: read the file with pandas.read_csv(..., index_col=0)."
+
+
+def _match_names(
+    found: Sequence[Hashable], variables: Any, is_labelled: bool
+) -> tuple[tuple[Hashable, ...], list[int]]:
+    """The wanted variables, and the column of each."""
     try:
         if isinstance(variables, str | bytes):
             raise TypeError("a single name")
@@ -523,41 +505,24 @@ def _checked_names(variables: Any) -> tuple[Hashable, ...]:
         raise InvalidTypeError(
             f"variables is {shown(variables)}; expected a sequence of names ({reason(error)})."
         ) from error
-    return wanted
-
-
-def _mended(missing: Sequence[Hashable], unknown: Sequence[Hashable]) -> str:
-    """Sentences that say what to do where names of variables are missing or unknown."""
-    if not unknown:
-        return (
-            "Variables that were not observed may be columns of NaN, and density_.marginal(names) is the density of "
-            "some variables; both are for product mixtures."
-        )
-    return f"Select or rename the columns, or pass a bare array to match them by position.{_saved_index(unknown)}"
-
-
-def _saved_index(names: Sequence[Hashable]) -> str:
-    """A sentence where pandas has read the index of a saved frame as a column."""
-    if "Unnamed: 0" not in names:
-        return ""
-    return " 'Unnamed: 0' looks like the index of a saved frame: read the file with pandas.read_csv(..., index_col=0)."
-
-
-def _match_names(found: Sequence[Hashable], wanted: Sequence[Hashable], labelled: bool) -> list[int]:
-    """Column of every wanted variable."""
     learned_without_names = wanted == default_names(len(wanted)) and not set(found) & set(wanted)
-    if not labelled or learned_without_names:
+    if not is_labelled or learned_without_names:
         if len(found) != len(wanted):
             raise InvalidInputError(
                 f"X has {len(found)} variables; expected {len(wanted)}: {list_names(wanted)}, in this order."
             )
-        return list(range(len(wanted)))
+        return wanted, list(range(len(wanted)))
     missing = [name for name in wanted if name not in found]
     unknown = [name for name in found if name not in wanted]
     if missing or unknown:
+        advice = (
+            f"Select or rename the columns, or pass a bare array to match them by position.{_saved_index(unknown)}"
+            if unknown
+            else "Variables that were not observed may be columns of NaN, and density_.marginal(names) is the density "
+            "of some variables; both are for product mixtures."
+        )
         raise InvalidInputError(
             f"The variables of X do not match: missing {list_names(missing) or 'none'}; unknown "
-            f"{list_names(unknown) or 'none'}; expected {list_names(wanted)}. {_mended(missing, unknown)}"
+            f"{list_names(unknown) or 'none'}; expected {list_names(wanted)}. {advice}"
         )
-    position = {name: n for n, name in enumerate(found)}
-    return [position[name] for name in wanted]
+    return wanted, [found.index(name) for name in wanted]
