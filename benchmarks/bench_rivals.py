@@ -25,7 +25,7 @@ from sklearn.metrics import adjusted_rand_score
 import tensorly_smp as smp
 from tensorly_smp.datasets import TrueMixture
 from tensorly_smp.exceptions import RivalSolutionsWarning
-from tensorly_smp.fitting import candidates
+from tensorly_smp.fitting import stages
 from tensorly_smp.likelihood import comparison
 
 RIGHT = 0.85
@@ -127,16 +127,16 @@ def pairs(n_truths: int) -> None:
 
 def cost() -> None:
     """Seconds of default fits, in turn with the search for rivals and without it."""
-    search = candidates._Run._look_for_rivals
+    search = stages._Run._look_for_rivals
     for rank, n_samples in ((3, 1000), (5, 3000), (10, 1000), (10, 5000)):
         for kind in KINDS:
             X = smp.datasets.make_smooth_mixture(kind, n_samples, n_components=rank, random_state=0).X
             taken: dict[bool, list[float]] = {True: [], False: []}
             for _ in range(4):
                 for with_search in (True, False):
-                    candidates._Run._look_for_rivals = search if with_search else (lambda _: None)  # type: ignore
+                    stages._Run._look_for_rivals = search if with_search else (lambda _: None)  # type: ignore
                     taken[with_search].append(fitted(X, rank)[2])
-            candidates._Run._look_for_rivals = search  # type: ignore[method-assign]
+            stages._Run._look_for_rivals = search  # type: ignore[method-assign]
             print(
                 f"{kind:9s} R = {rank}, M = {n_samples}: {min(taken[True]):.3f} s, without {min(taken[False]):.3f} s",
                 flush=True,

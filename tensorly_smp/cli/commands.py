@@ -50,8 +50,7 @@ def fit(options: argparse.Namespace) -> bool:
         words = f"--unmix with --refine {options.refine}; it needs the smooth densities of the default."
         raise InvalidInputError(words)
     table = _read(options)
-    parameters = _parameters(options)
-    model = _fitted(table, options, parameters)
+    model = _fitted(table, options)
     missing = table.X.isna().to_numpy().mean()
     lines = [*fit_summary(model.result_), ("missing", f"{missing:.1%} of the entries")]
     if table.labels is not None:
@@ -76,18 +75,18 @@ def fit(options: argparse.Namespace) -> bool:
     return bool(concern) or not model.converged_
 
 
-def _fitted(table: Table, options: argparse.Namespace, parameters: dict[str, Any]) -> FittedMixture:
+def _fitted(table: Table, options: argparse.Namespace) -> FittedMixture:
     """The model, of a number of components that is chosen first if none is given; warnings of both are given once."""
     if options.components is not None:
-        return _estimator(options, options.components, parameters).fit(table.X)
+        return _estimator(options, options.components).fit(table.X)
     of_selection: list[Warning] = []
     of_fit: list[Warning] = []
     number = None
     try:
         with collected_warnings() as of_selection:
-            number = _selected(table, options, parameters)
+            number = _selected(table, options)
         with collected_warnings() as of_fit:
-            return _estimator(options, number, parameters).fit(table.X)
+            return _estimator(options, number).fit(table.X)
     finally:
         for warning in [*(each for each in of_selection if not _is_repeated(each, number, of_fit)), *of_fit]:
             warn(warning)
@@ -100,8 +99,8 @@ def _is_repeated(warning: Warning, number: int | None, of_fit: Sequence[Warning]
     return is_of_number and any(type(each) is type(warning) for each in of_fit)
 
 
-def _parameters(options: argparse.Namespace) -> dict[str, Any]:
-    """Parameters of a product mixture."""
+def _estimator(options: argparse.Namespace, n_components: int, **others: Any) -> FittedMixture:
+    """An unfitted model, with some parameters of a product mixture in place of those of the command."""
     parameters: dict[str, Any] = {
         "refine": None if options.refine == "none" else options.refine,
         "discrete": options.discrete,
@@ -109,11 +108,9 @@ def _parameters(options: argparse.Namespace) -> dict[str, Any]:
         "n_jobs": options.jobs,
         "verbose": int(options.progress),
     }
-    return parameters if options.bins is None else parameters | {"n_bins": options.bins}
-
-
-def _estimator(options: argparse.Namespace, n_components: int, parameters: dict[str, Any]) -> FittedMixture:
-    """An unfitted model."""
+    if options.bins is not None:
+        parameters["n_bins"] = options.bins
+    parameters |= others
     if not options.unmix:
         return SmoothProductMixture(n_components, **parameters)
     mixture = SmoothProductMixture(**parameters | {"random_state": None, "verbose": 0})
@@ -135,13 +132,13 @@ def small_components(weights: np.ndarray, n_samples: int) -> str:
     )
 
 
-def _selected(table: Table, options: argparse.Namespace, parameters: dict[str, Any]) -> int:
+def _selected(table: Table, options: argparse.Namespace) -> int:
     """Number of components, with the table that it was chosen from."""
     found = select_n_components(
         table.X,
         options.select,
         options.criterion,
-        estimator=_estimator(options, 1, parameters | {"n_jobs": None}).set_params(verbose=0),
+        estimator=_estimator(options, 1, n_jobs=None).set_params(verbose=0),
         n_jobs=options.jobs,
         random_state=options.seed,
         verbose=int(options.progress),
@@ -158,8 +155,8 @@ def _selected(table: Table, options: argparse.Namespace, parameters: dict[str, A
 
 def check(options: argparse.Namespace) -> bool:
     """Report on uniqueness; questionable if it is not proved."""
-    sizes = {"--variables": options.variables, "--bins": options.bins, "--components": options.components}
-    named_sizes = [name for name, value in sizes.items() if value is not None]
+    own = {"--variables": options.variables, "--bins": options.bins, "--components": options.components}
+    named_sizes = [name for name, value in own.items() if value is not None]
     if options.model is not None:
         if named_sizes:
             raise InvalidInputError(
@@ -176,27 +173,20 @@ def check(options: argparse.Namespace) -> bool:
             raise InvalidInputError("How many variables? Give --variables, or --bins with one number for each.")
         n_variables = len(options.bins) if options.variables is None else options.variables
         if options.components is None:
-            _say_bounds(n_variables, n_bins)
+            bounds = {name: max_identifiable_rank(n_variables, n_bins, name) for name in BOUNDS}  # type: ignore[arg-type]
+            sizes = number_range([n_bins] if isinstance(n_bins, int) else n_bins)
+            say(f"Highest number of components of {n_variables} variables with {sizes} bins:")
+            for name, bound in bounds.items():
+                say(f"{number_text(bound):>5}  {BOUNDS[name]}")
             return False
         report = check_identifiability(n_variables=n_variables, n_bins=n_bins, rank=options.components)
     say(repr(report))
     return not report.is_generically_unique
 
 
-def _say_bounds(n_variables: int, n_bins: int | list[int]) -> None:
-    bounds = {name: max_identifiable_rank(n_variables, n_bins, name) for name in BOUNDS}  # type: ignore[arg-type]
-    sizes = number_range([n_bins] if isinstance(n_bins, int) else n_bins)
-    say(f"Highest number of components of {n_variables} variables with {sizes} bins:")
-    for name, bound in bounds.items():
-        say(f"{number_text(bound):>5}  {BOUNDS[name]}")
-
-
 def independence(options: argparse.Namespace) -> bool:
     """Report on dependence within components; questionable if any pair of variables is dependent."""
-    if options.out is not None:
-        _check_targets([options.model, options.data], {"--out": options.out})
-    model = _load(options.model, ", and the table after it: independence MODEL DATA")
-    table = _read(options, model)
+    model, table = _read_both(options)
     report = check_independence(
         model, table.X, n_replicates=options.replicates, level=options.level, random_state=options.seed
     )
@@ -208,10 +198,7 @@ def independence(options: argparse.Namespace) -> bool:
 
 def predict(options: argparse.Namespace) -> bool:
     """Assign the samples of a table to components."""
-    if options.out is not None:
-        _check_targets([options.model, options.data], {"--out": options.out})
-    model = _load(options.model, ", and the table after it: predict MODEL DATA")
-    table = _read(options, model)
+    model, table = _read_both(options)
     assigned = _assigned(model, table, options.probabilities, options.densities)
     if options.out is None:
         if sys.stdout is None:
@@ -225,6 +212,13 @@ def predict(options: argparse.Namespace) -> bool:
 
 
 # ---- parts ----
+
+
+def _read_both(options: argparse.Namespace) -> tuple[FittedMixture, Table]:
+    """The model and the table of a command that writes at most one file."""
+    _check_targets([options.model, options.data], {"--out": options.out})
+    model = _load(options.model, f", and the table after it: {options.run.__name__} MODEL DATA")
+    return model, _read(options, model)
 
 
 def _load(path: Path, where: str) -> FittedMixture:
@@ -279,10 +273,16 @@ def _check_outputs(options: argparse.Namespace) -> None:
     """Refuse what could not be written, before the work is done."""
     outputs = {"--out": options.out, "--labels": options.labels, "--figure": options.figure}
     _check_targets([options.data], outputs)
-    if options.out is not None:
-        _check_model_name(options.out)
+    if options.out is not None and (kind := options.out.suffix.lower()) != MODEL_SUFFIX:
+        hint = f" The component of every sample is written by --labels {options.out}." if kind == ".csv" else ""
+        raise InvalidInputError(
+            f"--out is {options.out}, for the model; expected a name that ends in {MODEL_SUFFIX}.{hint}"
+        )
     if options.figure is not None:
-        kinds = _figure_kinds()
+        import_extra("matplotlib", "plot", "A figure").use("agg")  # no window
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        kinds = sorted(FigureCanvasAgg.get_supported_filetypes())
         if options.figure.suffix.lower().lstrip(".") not in kinds:
             raise InvalidInputError(f"--figure is {options.figure}; expected a name that ends in .{', .'.join(kinds)}.")
 
@@ -300,21 +300,6 @@ def _check_targets(inputs: Sequence[Path], outputs: Mapping[str, Path | None]) -
             if real == other or (real.exists() and other.exists() and real.samefile(other)):
                 raise InvalidInputError(f"{option} is {path}, which would overwrite {what}; choose another name.")
         taken.append((real, f"what {option} writes"))
-
-
-def _check_model_name(path: Path) -> None:
-    """Refuse names that do not tell that there is a model in the file."""
-    if path.suffix.lower() == MODEL_SUFFIX:
-        return
-    hint = f" The component of every sample is written by --labels {path}." if path.suffix.lower() == ".csv" else ""
-    raise InvalidInputError(f"--out is {path}, for the model; expected a name that ends in {MODEL_SUFFIX}.{hint}")
-
-
-def _figure_kinds() -> list[str]:
-    import_extra("matplotlib", "plot", "A figure").use("agg")  # no window
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    return sorted(FigureCanvasAgg.get_supported_filetypes())
 
 
 def _draw(model: FittedMixture, table: Table, path: Path) -> None:

@@ -17,6 +17,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +133,10 @@ def _add_fit(commands: Any) -> None:
     command = _add_command(commands, fit, "learn a mixture from a CSV file", "Learn a mixture from a CSV file.")
     _add_table(command)
     number = command.add_mutually_exclusive_group(required=True)
-    number.add_argument("--components", type=_positive, metavar="R", help="number of components")
+    number.add_argument("--components", type=partial(_count, least=1), metavar="R", help="number of components")
     number.add_argument("--select", type=_numbers, metavar="A:B", help="choose the number of components, from A to B")
     command.add_argument("--criterion", choices=CRITERIA, default="bic", help="what chooses it (default: bic)")
-    command.add_argument("--bins", type=_positive, metavar="I", help="bins per variable")
+    command.add_argument("--bins", type=partial(_count, least=1), metavar="I", help="bins per variable")
     command.add_argument(
         "--refine", choices=["smooth", "em", "none"], default="smooth", help="none is the paper's algorithm"
     )
@@ -249,15 +250,9 @@ def _numbers(text: str) -> range:
     return range(int(first), int(last) + 1)
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+def _count(text: str, least: int = 0) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} on")
     return int(text)
 
 

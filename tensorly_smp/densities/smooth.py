@@ -16,8 +16,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import SmoothFit
 from tensorly_smp.likelihood.steps import Mixture
-from tensorly_smp.splines.basis import SplineBasis, spline_basis
-from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
+from tensorly_smp.splines.basis import LINEAR, ArcsinhTransform, SplineBasis, spline_basis
 
 # The splines have tails of their own, so the background is only for what lies beyond everything seen: half a sample of
 # each component, over three times its standard deviation. KL(true || learned) with the true posteriors, mean of two

@@ -141,7 +141,8 @@ class ReadSamples:
             total = float(sizes[0] if weights is None else weights.sum())
             container = samples.labels.container
         different = parts
-        if isinstance(parts, OnePart) or _is_few(sum(sizes), len(samples.variables)):
+        n_samples = sum(sizes)
+        if isinstance(parts, OnePart) or len(evenly_spaced(n_samples, len(samples.variables))) == n_samples:
             merged = Chunk(*merge_equal_rows(samples.values, weights))
             different = OnePart(merged)
             values, weights = representative(merged.values, merged.weights)
@@ -208,10 +209,6 @@ def _unlabelled(
     values: np.ndarray, variables: tuple[Hashable, ...], value_labels: Mapping[Hashable, ValueLabels]
 ) -> Samples:
     return Samples(values, variables, SampleLabels(len(values), tuple(range(values.shape[1]))), value_labels)
-
-
-def _is_few(n_samples: int, n_variables: int) -> bool:
-    return len(evenly_spaced(n_samples, n_variables)) == n_samples
 
 
 def _distinct_of_part(chunk: Chunk, positions: Sequence[int]) -> list[np.ndarray]:
@@ -336,10 +333,6 @@ class FitSamples:
     def expect(self, factors: MixtureFactors) -> Expectation:
         """E-step in memory with given factors, a little of the uniform distribution being mixed in."""
         return expectation(one_hot(self.codes), *start_logarithms(factors), self.weights)
-
-    def posteriors(self, starts: Sequence[MixtureFactors]) -> list[np.ndarray]:
-        """Posteriors (n_samples, rank) for every start, a little of the uniform distribution being mixed in."""
-        return [self.expect(start).posterior for start in starts]
 
     def refine_em(self, factors: MixtureFactors, *, smoothing: float = 0.0, **options: Any) -> LikelihoodSolution:
         """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_on_bins`."""

@@ -151,15 +151,17 @@ def fit_summary(result: xr.Dataset) -> list[tuple[str, str]]:
 
 
 def _method(attrs: Mapping[str, Any]) -> str:
-    """How the factors were found: the start of a refinement may come from a search, or be given."""
-    refined, loss = _REFINED[attrs["refine"]], attrs["loss_name"]
+    """The way to the factors in words: the start of a refinement may come from a search, or be given."""
+    refined = _REFINED[attrs["refine"]]
+    loss = attrs["loss_name"]
     if loss in _STARTS:
         return f"{refined.partition(' from ')[0]} {_STARTS[loss]}"
     return f"{refined}, {loss} loss"
 
 
 def _unmixing(result: xr.Dataset) -> str:
-    attrs, mixed = result.attrs, result["mixed"].values
+    attrs = result.attrs
+    mixed = result["mixed"].values
     if attrs["is_product"]:
         return "none: a product mixture of the variables themselves is preferred"
     end = "converged" if attrs["unmixing_converged"] else "not converged"

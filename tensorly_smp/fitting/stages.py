@@ -19,7 +19,7 @@ from tensorly.cp_tensor import CPTensor
 from tensorly_smp._support.checks import warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.progress import logger, progress_bar
-from tensorly_smp._support.threads import one_blas_thread
+from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import one_hot
 from tensorly_smp.decomposition.solution import factors_to_dataset
 from tensorly_smp.densities.grid import ConditionalDensities
@@ -27,11 +27,11 @@ from tensorly_smp.densities.smooth import with_smooth_fit
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
-from tensorly_smp.fitting.candidates import NEAR_RIVAL, refine_candidates
-from tensorly_smp.fitting.coupled_stage import MOST_VARIABLES_FOR_STARTS, Decomposition
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, start_logarithms
 from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace, with_rivals
 from tensorly_smp.fitting.starts import (
+    MOST_VARIABLES_FOR_STARTS,
+    Decomposition,
     Starts,
     binned_factors,
     decomposed_starts,
@@ -40,11 +40,19 @@ from tensorly_smp.fitting.starts import (
 )
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, exact_values
-from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates, find_rivals
-from tensorly_smp.likelihood.em import smooth_em
+from tensorly_smp.likelihood.comparison import (
+    SAME_CLUSTERS,
+    Candidate,
+    adjusted_rand,
+    contingency,
+    distinct_candidates,
+    find_rivals,
+)
+from tensorly_smp.likelihood.em import N_ROUNDS, smooth_em
 from tensorly_smp.likelihood.observed import Observed
-from tensorly_smp.likelihood.steps import effective_weights, log_joint
+from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture, effective_weights, log_joint, on_best_cells
 from tensorly_smp.search.coarse import SearchSamples
+from tensorly_smp.search.moves import rival_moves
 from tensorly_smp.search.search import search
 
 #: Starts beside the best one that are followed to their end on the bins, at most.
@@ -326,3 +334,271 @@ def _marked(dataset: xr.Dataset, stopped: StopReason | None) -> xr.Dataset:
     if stopped is None:
         return dataset
     return dataset.assign_attrs(status=stopped.name.lower(), status_explanation=stopped.explanation)
+
+
+# ---- several candidates, each refined by smoothed EM, the best one kept ----
+
+#: Passes of EM after which candidates are compared, and how many of a start take part: its first ones.
+SCREENING_PASSES, MOST_SCREENED = 6, 8
+#: At the end, the best fit is tried again from its posteriors raised to this power, by which the coordinates are then
+#: chosen as well.
+SHARPER = 5
+#: If the largest posterior of a sample is above this on average, sharper ones would be the same.
+CLEAR = 0.995
+#: Most times that rivals are looked for; again only if one of them turned out better than the best fit.
+MOST_AGAIN = 2
+#: Nats that a candidate with other clusters may still gain on the best after the first passes: those that would then be
+#: rivals are followed to their end, at most so many at a time.
+NEAR_RIVAL, MOST_FOLLOWED = 8.0, 4
+
+#: Called before every pass with the posteriors and the penalized log-likelihood; returning True stops.
+PassCallback = Callable[[np.ndarray, float], bool | None]
+
+
+def refine_candidates(
+    samples: FitSamples,
+    candidates: Sequence[Candidate],
+    cells: Cells,
+    others: Sequence[Cells] = (),
+    *,
+    criterion: str = "reml",
+    n_iter_max: int = 1000,
+    tol: float = 1e-6,
+    n_jobs: int | None = None,
+    callback: PassCallback | None = None,
+    verbose: int = 0,
+) -> tuple[list[Candidate], Candidate]:
+    """Smoothed EM from several candidates, of which the one with the highest `SmoothFit.akaike` wins.
+
+    The first candidates of a start are followed for a few passes; the very first of them, and the best by then, are
+    followed to their end. The better of the two is tried again from sharper posteriors. Then its rivals are looked for:
+    other candidates near it whose clusters differ, and models in which a pair of components is one, for which another
+    component is two; not beside a start that is given. Every start goes its own way, so that with more of them the
+    criterion never ends lower.
+
+    The likelihood alone would prefer solutions with a component of a few samples; the effective number of parameters
+    makes up for that.
+
+    Parameters
+    ----------
+    samples : FitSamples
+    candidates : sequence of Candidate
+    cells : Cells
+        Of the smooth densities.
+    others : sequence of Cells
+        Alternatives to `cells`: every variable gets the ones that suit it best by Akaike's criterion, given the
+        posteriors of the best candidate after a few passes, and once more at the end, given sharper ones.
+    criterion, n_iter_max, tol
+        As for :func:`tensorly_smp.likelihood.em.smooth_em`.
+    n_jobs : int, optional
+        Candidates at a time; the result does not depend on it.
+    callback : callable, optional
+        Called before every pass of every candidate; returning True stops the candidate.
+    verbose : int
+        1 shows bars of the candidates, 2 also of their passes.
+
+    Returns
+    -------
+    candidates : list of Candidate
+        With their fits, as far as they were followed, and those that were tried beside the best of a start.
+    best : Candidate
+        After a keyboard interrupt, the best that was reached until then.
+    """
+    began = time.perf_counter()
+    candidates = [replace(each, fit=None, criterion=np.nan, status=StopReason.CONVERGED) for each in candidates]
+    groups: dict[int, list[Candidate]] = {}
+    for each in candidates:  # all starts of a decomposition are compared with each other
+        groups.setdefault(0 if each.origin in ("gevd", "random") else each.start, []).append(each)
+    first = samples.assign_to_grid(cells)
+
+    def one_start(number: int, check: Callable[[], None]) -> _Run:
+        def call(_: Mixture, expected: Expectation, value: float) -> bool | None:
+            check()
+            passes.advance(log_likelihood=value)
+            return None if callback is None else callback(expected.posterior, value)
+
+        run = _Run(first, others, samples, dict(criterion=criterion, tol=tol, callback=call), n_iter_max)
+        run.follow_all(groups[number][:MOST_SCREENED])
+        bar.advance(criterion=run.best.criterion)
+        return run
+
+    with (
+        one_blas_thread(),
+        progress_bar(verbose, "smoothed EM", len(groups), unit="start") as bar,
+        progress_bar(verbose, "passes", unit="pass", level=2) as passes,
+    ):
+        runs, is_interrupted = run_each(
+            one_start, sorted(groups), allowed_threads(n_jobs), lambda run: run.is_interrupted
+        )
+    candidates += [each for run in runs for each in run.followed if each.origin == "move"]
+    best = max((each for each in candidates if each.fit is not None), key=lambda each: each.rounded)
+    for number, each in enumerate(candidates):
+        each.number = number
+    if is_interrupted:
+        best.status = StopReason.INTERRUPTED
+        best.fit = replace(best.fit, status=best.status)
+    logger.info(
+        "Smoothed EM: %d candidates, number %d best: log-likelihood %.6g after %d passes, %s; %.2f s",
+        *(len(candidates), candidates.index(best), best.fit.log_likelihood, best.fit.n_passes),
+        *(best.fit.status.name.lower(), time.perf_counter() - began),
+    )
+    return candidates, best
+
+
+class _Run:
+    """Smoothed EM of the candidates of one start: which are followed, how far, and on which cells.
+
+    `warm_starts` has the penalties and the mixture that the next fit of a candidate begins near.
+    """
+
+    def __init__(
+        self,
+        first: CellSamples,
+        others: Sequence[Cells],
+        samples: FitSamples,
+        options: dict[str, Any],
+        n_iter_max: int,
+    ) -> None:
+        self.samples = first
+        self.values = samples.values
+        self.weights = samples.weights
+        self.choices = [*others, first.cells] if others else []
+        self.assign_to_grid = samples.assign_to_grid
+        self.options = options
+        self.n_iter_max = n_iter_max
+        self.followed: list[Candidate] = []
+        self.warm_starts: dict[Candidate, tuple[np.ndarray, Mixture]] = {}
+        self.chosen_by: np.ndarray | None = None
+
+    @property
+    def best(self) -> Candidate:
+        """The best of the candidates that were followed."""
+        return max(self.followed, key=lambda each: each.rounded)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """True if the keyboard has interrupted a fit."""
+        return any(each.status is StopReason.INTERRUPTED for each in self.followed)
+
+    def follow_all(self, candidates: Sequence[Candidate]) -> None:
+        """The best fit from these posteriors, and those near it."""
+        for each in candidates:
+            if not self._screen(each):
+                return
+        if self.choices and self.n_iter_max:
+            self._choose_cells(self.best, self.best.posterior)
+        if not self._finish([each for each in candidates if each in (self.best, candidates[0])]) or not self.n_iter_max:
+            return
+        if not self.best.is_stopped:
+            self._improve_by_sharper()
+        # Skip the search for rivals if the user supplied the start.
+        if any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
+            self._look_for_rivals()
+
+    def _screen(self, candidate: Candidate) -> bool:
+        """The first passes of a candidate; False if that was stopped."""
+        self._follow(candidate, candidate.posterior, min(SCREENING_PASSES, self.n_iter_max), 1)
+        return not candidate.is_stopped
+
+    def _finish(self, waiting: Sequence[Candidate]) -> bool:
+        """Follow candidates to their end, and every one that is the best then; False if that was stopped."""
+        while waiting:
+            for each in waiting:
+                self._follow(each, each.posterior, self.n_iter_max, N_ROUNDS)
+                if each.is_stopped:
+                    return False
+            for each in waiting:
+                each.is_finished = True
+            # Penalties that are chosen anew may lower the criterion: then another one is the best, and goes on too.
+            waiting = [self.best] if not self.best.is_finished else []
+        return True
+
+    def _look_for_rivals(self) -> None:
+        """Follow what may be a rival of the best: other candidates near it, and models with other components as one.
+
+        Where one of these is better than the best, its own rivals are looked for too.
+        """
+        if not self._finish(self._near_best()):
+            return
+        for _ in range(MOST_AGAIN):
+            best = self.best
+            for move in rival_moves(self.samples, best.fit, self.values):
+                if not self._screen(move):
+                    return
+            if not self._finish(self._near_best()) or self.best is best:
+                return
+
+    def _near_best(self) -> list[Candidate]:
+        """Candidates that are not at their end: the best if it is one, and those near it with other clusters."""
+        best = self.best
+        chosen = [] if best.is_finished else [best]
+        waiting = [each for each in self.followed if not each.is_finished]
+        most = MOST_FOLLOWED - len(chosen)
+        return chosen + find_rivals(
+            best, waiting, self._log_densities, self.samples.sample_weight, most=most, gain=NEAR_RIVAL
+        )
+
+    def _log_densities(self, candidate: Candidate) -> np.ndarray:
+        cells = candidate.fit.cells
+        samples = self.samples if cells is self.samples.cells else self.assign_to_grid(cells)
+        return samples.log_densities(candidate.fit.mixture)
+
+    def _follow(self, candidate: Candidate, posterior: np.ndarray, n_passes: int, n_rounds: int) -> None:
+        fit = smooth_em(
+            self.samples,
+            posterior,
+            warm_start=self.warm_starts.get(candidate),
+            n_rounds=n_rounds,
+            n_iter_max=n_passes,
+            **self.options,
+        )
+        if candidate not in self.followed:
+            self.followed.append(candidate)
+        candidate.fit = fit
+        candidate.posterior = fit.posterior
+        candidate.criterion = fit.akaike
+        candidate.status = fit.status
+        self.warm_starts[candidate] = (fit.total_penalty, fit.mixture)
+
+    def _improve_by_sharper(self) -> None:
+        """Refit from sharper posteriors, with coordinates and penalties chosen anew by these; kept if that is better.
+
+        At the end, posteriors have adapted to the coordinates, which therefore seem to suit them better than they do.
+        """
+        best = self.best
+        before = replace(best)
+        clarity = np.average(before.posterior.max(axis=1), weights=self.weights)
+        if clarity > CLEAR and self._is_as_chosen(before.posterior):
+            return  # sharper ones are the same
+        sharper = before.posterior**SHARPER
+        sharper /= sharper.sum(axis=1, keepdims=True)
+        samples = self.samples
+        warm_starts = self.warm_starts
+        self.warm_starts = {}
+        if self.choices:
+            self._choose_cells(best, sharper)
+        self._follow(best, sharper, self.n_iter_max, N_ROUNDS)
+        if best.is_stopped or best.criterion <= before.criterion:
+            best.status = best.status if best.is_stopped else before.status
+            best.fit = replace(before.fit, status=best.status)
+            best.posterior = before.posterior
+            best.criterion = before.criterion
+            self.samples = samples
+            self.warm_starts = warm_starts
+
+    def _choose_cells(self, candidate: Candidate, posterior: np.ndarray) -> None:
+        """Put the samples on the cells that suit every variable best, given posteriors of a candidate."""
+        self.chosen_by = posterior
+        others = [cells for cells in self.choices if cells is not self.samples.cells]
+        self.samples, warm_start = on_best_cells(
+            self.samples, others, self.assign_to_grid, posterior, self.options["criterion"]
+        )
+        self.warm_starts = {candidate: warm_start}
+
+    def _is_as_chosen(self, posterior: np.ndarray) -> bool:
+        """True if these posteriors have the clusters that the cells were last chosen by, if there is a choice."""
+        if self.chosen_by is None:
+            return True
+        rank = posterior.shape[1]
+        table = contingency(self.chosen_by.argmax(axis=1), posterior.argmax(axis=1), rank, self.weights)
+        return adjusted_rand(table) >= SAME_CLUSTERS

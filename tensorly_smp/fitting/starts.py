@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import comb
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.sparse import csr_array
 
 from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.randomness import RandomState
 from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_to_dataset, solution_to_dataset, with_starts
-from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
+from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.sweeps import SweepTrace
+from tensorly_smp.factors.sweeps import Callback, SweepTrace
 from tensorly_smp.fitting.fit_samples import FitSamples
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
+from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms
+from tensorly_smp.marginals.triples import cells_of_all_triples
 
 #: Pseudo-counts per bin of the histograms that a search hands over.
 PSEUDO_COUNT = 0.1
@@ -151,3 +158,110 @@ def binned_factors(
         columns.append(counts / counts.sum(axis=0))
     shares = np.maximum(owned.sum(axis=0), 1e-12)
     return MixtureFactors(shares / shares.sum(), tuple(columns), codes.binning)
+
+
+# ---- the coupled decomposition as the estimator asks for it: which loss, how many starts, how far ----
+
+#: Cells of all histograms up to which loss="auto" takes the KL loss.
+MOST_CELLS_FOR_KL = 2_000_000
+#: Variables up to which n_init="auto" may take several starts.
+MOST_VARIABLES_FOR_STARTS = 100
+#: Sweeps after which the likelihood takes over with refine="smooth", if starts come from the coupled decomposition;
+#: fewer where they are over all triples of many variables, which are within a percent of their end then.
+START_SWEEPS, START_SWEEPS_OF_MANY = 10, 5
+#: Starts of n_init="auto".
+N_STARTS = 5
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Parameters of the estimator, and whether the solution is a start of a refinement only."""
+
+    rank: int
+    triples: str | int | Iterable[Sequence[int]]
+    loss: str
+    init: str | MixtureFactors
+    n_init: int | str
+    is_start: bool
+    max_iter: int
+    tol: float
+    n_jobs: int | None
+    random_state: RandomState
+    callback: Callback | None
+    verbose: int
+    warns: bool = True
+
+    @property
+    def is_of_all_triples(self) -> bool:
+        """True if no triple is left out."""
+        return isinstance(self.triples, str) and self.triples == "all"
+
+    def is_large(self, n_bins: Sequence[int]) -> bool:
+        """True if the histograms of all triples are too large for the KL loss."""
+        return cells_of_all_triples(n_bins) > MOST_CELLS_FOR_KL
+
+    def settings(self, n_bins: Sequence[int]) -> dict[str, Any]:
+        """Options of the solver for variables of so many bins."""
+        is_large = self.is_large(n_bins)
+        n_init: Any = self.n_init
+        if isinstance(n_init, str) and n_init == "auto":
+            is_one = isinstance(self.init, MixtureFactors) or len(n_bins) > MOST_VARIABLES_FOR_STARTS
+            n_init = 1 if is_one else N_STARTS
+        sweeps = START_SWEEPS_OF_MANY if is_large else START_SWEEPS
+        return dict(
+            loss=self.loss if self.loss != "auto" else ("frobenius" if is_large else "kl"),
+            init=self.init if not isinstance(self.init, str) or self.init != "auto" else "gevd",
+            n_init=n_init,
+            n_iter_max=min(self.max_iter, sweeps) if self.is_start else self.max_iter,
+            tol=self.tol,
+            random_state=self.random_state,
+            callback=self.callback,
+            verbose=self.verbose,
+            # A start is cut short on purpose.
+            options=SolverOptions(n_jobs=self.n_jobs, warn=self.warns and not self.is_start),
+        )
+
+    def solution(self, samples: FitSamples) -> CoupledSolution:
+        """The coupled CPD: to its end, or as far as a refinement needs it.
+
+        Raises
+        ------
+        SizeLimitError
+            The histograms of all triples would be too large. Samples in memory need none with the Frobenius loss.
+        """
+        n_bins = samples.binning.n_bins
+        settings = self.settings(n_bins)
+        is_large = self.is_of_all_triples and self.is_large(n_bins)
+        if is_large and (self.is_start or samples.is_in_memory):
+            # For a start, a part of many samples is as good.
+            codes, weights = samples.thinned() if self.is_start else (samples.codes, samples.weights)
+            return coupled_simplex_parafac(codes, self.rank, sample_weight=weights, **settings)
+        if is_large:
+            _require_fit(n_bins)
+        marginals = samples.count(self.triples, self.random_state)
+        if self.is_of_all_triples and not is_large:
+            return coupled_simplex_parafac(marginals, self.rank, **settings)
+        # The algebraic start is of the samples: some triples make no block tensor, and that of all is large.
+        codes, weights = samples.thinned()
+        of = dict(rank=self.rank, loss=settings.pop("loss"), options=settings["options"])
+        solution = decompose(as_problem(marginals, samples=codes, sample_weight=weights, **of), **settings)
+        if not is_large:
+            return solution
+        is_complete = solution.triples is not None and len(solution.triples) == comb(len(n_bins), 3)
+        return replace(
+            solution,
+            start_info={**solution.start_info, "histograms": "counted"},
+            triples=None if is_complete else solution.triples,
+        )
+
+
+def _require_fit(n_bins: tuple[int, ...]) -> None:
+    size = bytes_of_histograms(n_bins)
+    if size > MAX_BYTES:
+        n_variables = len(n_bins)
+        raise SizeLimitError(
+            f"The histograms of all {comb(n_variables, 3)} triples of {n_variables} variables would take "
+            f"{size / 1e9:.3g} GB, over the limit of {MAX_BYTES / 1e9:.3g} GB, and of samples in chunks they have to "
+            f"be counted. Expected a number of triples, as triples={10 * n_variables}, which uses all variables "
+            'evenly; fewer bins; refine="smooth", which needs no histograms of many variables; or samples in memory.'
+        )

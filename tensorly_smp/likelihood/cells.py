@@ -12,8 +12,7 @@ from scipy.sparse import csr_array
 from tensorly_smp.codes.encoding import index_type
 from tensorly_smp.codes.values import nearest
 from tensorly_smp.likelihood.observed import TIED, Observed, Support, discrete_variables, distinct_values
-from tensorly_smp.splines.basis import N_BASIS, SplineBasis, spline_basis
-from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
+from tensorly_smp.splines.basis import LINEAR, N_BASIS, ArcsinhTransform, SplineBasis, spline_basis
 
 #: Numbers of basis functions to choose from.
 BASIS_NUMBERS = (N_BASIS, 2 * N_BASIS)

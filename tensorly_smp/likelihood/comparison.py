@@ -87,7 +87,11 @@ def distinct_candidates(
     """The first of all candidates that agree to the adjusted Rand index `same`; weights (n_samples,)."""
     clusters = [candidate.clusters for candidate in candidates]
     rank = candidates[0].posterior.shape[1]
-    return [candidates[i] for i in distinct_clusterings(clusters, rank, weights, same)]
+    kept: list[int] = []
+    for i, own in enumerate(clusters):
+        if all(adjusted_rand(contingency(clusters[j], own, rank, weights)) < same for j in kept):
+            kept.append(i)
+    return [candidates[i] for i in kept]
 
 
 def find_rivals(
@@ -188,18 +192,6 @@ def adjusted_rand(table: np.ndarray) -> float:
     by_chance = of_rows * of_columns / every if every else 0.0
     most = (of_rows + of_columns) / 2.0
     return 1.0 if most == by_chance else (together - by_chance) / (most - by_chance)
-
-
-def distinct_clusterings(
-    clusterings: Sequence[np.ndarray], rank: int, weights: np.ndarray | None = None, same: float = SAME_CLUSTERS
-) -> list[int]:
-    """Positions of the first of all clusterings (n_samples,) that agree to the adjusted Rand index `same`."""
-    kept: list[int] = []
-    for i, found in enumerate(clusterings):
-        tables = (contingency(clusterings[j], found, rank, weights) for j in kept)
-        if all(adjusted_rand(table) < same for table in tables):
-            kept.append(i)
-    return kept
 
 
 def deviation_of_difference(first: np.ndarray, second: np.ndarray, sample_weight: np.ndarray | None = None) -> float:

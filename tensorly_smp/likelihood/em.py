@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp._support.checks import (
+    checked_callback,
     checked_flag,
     checked_integer,
+    checked_real,
     checked_sample_weight,
     checked_tolerance,
-    is_real,
     warn,
 )
 from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, StopReason, iterate
 from tensorly_smp._support.parts import OnePart, Parts, add_up
 from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
-from tensorly_smp._support.representations import html_summary, short_repr, shown
+from tensorly_smp._support.representations import html_summary, short_repr
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, one_hot
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, InvalidTypeError
@@ -453,17 +454,22 @@ def refine_em(
     >>> bool(accuracy(labels, after) > accuracy(labels, before) > 0.95)
     True
     """
-    _check_start(factors, codes, callback)
+    if not isinstance(factors, MixtureFactors):
+        raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors, as in solution.factors.")
+    if not isinstance(codes, Codes):
+        raise InvalidTypeError(f"codes is {type(codes).__name__}; expected Codes, as of encode_samples.")
+    if codes.n_bins != factors.n_bins:
+        raise InvalidInputError(f"Codes with {codes.n_bins} bins and factors with {factors.n_bins} rows.")
     weights = checked_sample_weight(sample_weight, codes.n_samples)
     return refine_on_bins(
         samples_in_bins(codes, weights, smoothing),
         factors,
         codes.binning,
-        mixing=checked_number(mixing, "mixing", 1.0),
+        mixing=checked_real(mixing, "mixing", 0.0, 1.0, "[]"),
         n_iter_max=checked_integer(n_iter_max, "n_iter_max", 0),
         tol=checked_tolerance(tol),
         extrapolate=checked_flag(extrapolate, "extrapolate"),
-        callback=callback,
+        callback=checked_callback(callback, "factors and a number"),
         verbose=checked_verbose(verbose),
     )
 
@@ -483,7 +489,7 @@ def samples_in_bins(codes: Codes, weights: np.ndarray | None, smoothing: Any) ->
         average = float(weights.mean())
         weights = weights / average
         average *= peak
-    smoothing = checked_number(smoothing, "smoothing", _LARGEST_SMOOTHING * codes.n_samples * average)
+    smoothing = checked_real(smoothing, "smoothing", 0.0, _LARGEST_SMOOTHING * codes.n_samples * average, "[]")
     return parts_in_bins(OnePart(CellPart(one_hot(codes), weights)), codes.binning, smoothing, average)
 
 
@@ -584,17 +590,6 @@ def refine_on_bins(
     return solution
 
 
-def _check_start(factors: Any, codes: Any, callback: Any) -> None:
-    if not isinstance(factors, MixtureFactors):
-        raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors, as in solution.factors.")
-    if not isinstance(codes, Codes):
-        raise InvalidTypeError(f"codes is {type(codes).__name__}; expected Codes, as of encode_samples.")
-    if codes.n_bins != factors.n_bins:
-        raise InvalidInputError(f"Codes with {codes.n_bins} bins and factors with {factors.n_bins} rows.")
-    if callback is not None and not callable(callback):
-        raise InvalidTypeError(f"callback is {shown(callback)}; expected a function of factors and a number, or None.")
-
-
 def _report(solution: LikelihoodSolution, warns: bool) -> None:
     """Log how EM ended, and warn, if asked, where it has not converged or has left a component empty."""
     trace = solution.trace
@@ -612,12 +607,3 @@ def _report(solution: LikelihoodSolution, warns: bool) -> None:
         )
     if empty := empty_component_warning(solution.factors.weights, "Try fewer components, or another start."):
         warn(empty)
-
-
-def checked_number(value: Any, name: str, most: float) -> float:
-    """A number from 0 to `most`."""
-    if not is_real(value):
-        raise InvalidTypeError(f"{name} is {shown(value)}; expected a number.")
-    if not 0 <= value <= most:
-        raise InvalidInputError(f"{name} is {shown(value)}; expected a number from 0 to {most:.3g}.")
-    return float(value)

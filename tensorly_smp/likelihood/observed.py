@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tensorly_smp.splines.basis import MARGIN
-from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
+from tensorly_smp.splines.basis import LINEAR, MARGIN, ArcsinhTransform
 
 #: Bounds of the values of one variable; None where there is none.
 Support = tuple[float | None, float | None]
@@ -78,7 +77,7 @@ class Observed:
             ordered = values[kept][order]
             weights = weights[kept][order]
         # By the middle half, not by the range, which far values may stretch; integers are what they are.
-        low, high = _central(ordered, weights, 0.25)
+        low, high = cls(ordered, weights)._central(0.25)
         near = 4.0 * _EPS * np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
         if not np.all(ordered == np.floor(ordered)):
             near = np.maximum(near, rounding * high - rounding * low)
@@ -155,18 +154,19 @@ class Observed:
 
     def _is_behind_a_gap(self, others: np.ndarray, gap: float, is_upper: bool) -> bool:
         """True if many samples share the last value on one side, behind a gap that is wide for that."""
-        values = self.distinct[others]
+        rest = Observed(self.distinct[others], self.counts[others])
+        values = rest.distinct
         count = self.counts[-1 if is_upper else 0]
         if count < FEWEST_AT_GAP or len(values) <= NEIGHBORS:
             return False
-        low, high = _central(values, self.counts[others], 0.25)
+        low, high = rest._central(0.25)
         gaps = _gaps(values)
         nearby = gaps[-NEIGHBORS:] if is_upper else gaps[:NEIGHBORS]
         chance = (gaps.min() / gap) ** (count - 1.0) if self.step > 0 else 0.0
         return bool(gap > max(high - low, GAP_TIMES * nearby.max()) and chance < GAP_CHANCE)
 
     def _has_its_own_sign(self, group: np.ndarray, others: np.ndarray, is_upper: bool) -> bool:
-        """Whether a few last values are the only ones of their sign, and more frequent than those next to zero."""
+        """True if a few last values are the only ones of their sign, and more frequent than those next to zero."""
         sign = 1.0 if is_upper else -1.0
         nearby = self.counts[others[-NEIGHBORS:] if is_upper else others[:NEIGHBORS]]
         least = max(FEWEST_AT_GAP, SIGN_TIMES * float(nearby.max()))
@@ -255,7 +255,11 @@ class Observed:
 
     def _central(self, tail: float) -> tuple[float, float]:
         """Ends of the values but for a share of the samples on either side; the same of mirrored values."""
-        return _inner_ends(self.distinct, *self._cumulated, tail)
+        upwards, downwards = self._cumulated
+        least = tail * (1.0 - 1e-9) * upwards[-1]
+        low = np.searchsorted(upwards, least)
+        high = len(self.distinct) - 1 - np.searchsorted(downwards, least)
+        return float(self.distinct[low]), float(self.distinct[high])
 
     def _half_a_component(self, rank: int) -> float:
         return max(5.0, 0.5 * self.total / rank)
@@ -322,19 +326,6 @@ def atoms(
         if shared:
             found[n] = sorted(shared.items())
     return found
-
-
-def _central(ordered: np.ndarray, weights: np.ndarray, tail: float) -> tuple[float, float]:
-    """Ends of the values but for a share of them on either side; the same of mirrored values."""
-    return _inner_ends(ordered, np.cumsum(weights), np.cumsum(weights[::-1]), tail)
-
-
-def _inner_ends(ordered: np.ndarray, upwards: np.ndarray, downwards: np.ndarray, tail: float) -> tuple[float, float]:
-    """The same by sums of the weights from the least value up, and from the largest down."""
-    least = tail * (1.0 - 1e-9) * upwards[-1]
-    low = np.searchsorted(upwards, least)
-    high = len(ordered) - 1 - np.searchsorted(downwards, least)
-    return float(ordered[low]), float(ordered[high])
 
 
 def _gaps(ordered: np.ndarray) -> np.ndarray:

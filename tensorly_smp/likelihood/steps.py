@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from tensorly_smp._support.parts import OnePart, Parts, add_up
 from tensorly_smp.codes.encoding import PackedIndicators
-from tensorly_smp.likelihood.cells import Cells, bin_cells, combined_cells
+from tensorly_smp.likelihood.cells import Cells, combined_cells
 from tensorly_smp.splines.log_spline import fit_log_splines
 from tensorly_smp.splines.penalties import FEW_PENALTIES, PENALTIES, choose_penalties, effective_parameters
 
@@ -313,19 +313,6 @@ class CellSamples:
     parts: OnePart | Parts
 
     @classmethod
-    def in_bins(
-        cls, membership: csr_array, sizes: Sequence[int], sample_weight: np.ndarray, pseudo_count: float
-    ) -> CellSamples:
-        """Samples in bins of these numbers, one for each variable, with so many pseudo-samples in every bin."""
-        return cls(
-            cells=bin_cells(sizes),
-            prior=np.full((sum(sizes), 1), pseudo_count),
-            log_volume=0.0,
-            total_weight=float(sample_weight.sum()),
-            parts=OnePart(CellPart(membership, sample_weight)),
-        )
-
-    @classmethod
     def assign_to_grid(cls, values: np.ndarray, cells: Cells, sample_weight: np.ndarray | None = None) -> CellSamples:
         """Samples (n_samples, n_variables), NaN = missing, of weights (n_samples,), in cells."""
         return cls.of_parts(
@@ -359,7 +346,7 @@ class CellSamples:
         return csr_array(self.membership.T)
 
     def reweighted(self, sample_weight: np.ndarray) -> CellSamples:
-        """The same samples with other weights (n_samples,), and the same pseudo-samples."""
+        """These samples with other weights (n_samples,) and their own pseudo-samples."""
         weights = np.where(np.diff(self.membership.indptr) > 0, sample_weight, 0.0)
         log_volume = float(weights @ (self.membership @ self.cells.log_widths))
         parts = OnePart(CellPart(self.membership, weights))

@@ -22,11 +22,12 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
+from tensorly_smp._support.parts import OnePart
 from tensorly_smp.codes.encoding import index_type
 from tensorly_smp.codes.values import evenly_weighted
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellSamples, Mixture
+from tensorly_smp.likelihood.cells import Cells, bin_cells
+from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellPart, CellSamples, Mixture
 
 #: Pseudo-counts that the bins of a variable share, per component.
 PSEUDO_SAMPLES = 0.5
@@ -105,8 +106,13 @@ def overlapping_bins(mid_ranks: MidRanks, n_intervals: int) -> CellSamples:
     starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
     starts = starts.astype(index_type(int(starts[-1])))
     shares = csr_array((data[kept], rows[kept], starts), shape=(n_samples, int(sizes.sum())))
-    pseudo_count = PSEUDO_SAMPLES / (n_intervals + 1)
-    return CellSamples.in_bins(shares, sizes.tolist(), mid_ranks.weights, pseudo_count)
+    return CellSamples(
+        cells=bin_cells(sizes.tolist()),
+        prior=np.full((int(sizes.sum()), 1), PSEUDO_SAMPLES / (n_intervals + 1)),
+        log_volume=0.0,
+        total_weight=float(mid_ranks.weights.sum()),
+        parts=OnePart(CellPart(shares, mid_ranks.weights)),
+    )
 
 
 def log_tables(samples: CellSamples, counts: np.ndarray) -> np.ndarray:
@@ -125,12 +131,7 @@ def mixture_of(samples: CellSamples, posterior: np.ndarray) -> Mixture:
 
 
 def canonical(mid_ranks: MidRanks) -> MidRanks:
-    """The samples in an order, and with weights, that do not depend on how they came; see :func:`canonical_rows`."""
-    return mid_ranks.take(*canonical_rows(mid_ranks))
-
-
-def canonical_rows(mid_ranks: MidRanks) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and weights of the samples in an order that does not depend on how they came.
+    """Samples in an order, and with weights, that do not depend on how they came.
 
     Equal samples become one of their added weights. The order of the rows, repeats in place of weights, the order of
     the variables, and their signs change nothing in it but where samples or variables tie.
@@ -146,7 +147,7 @@ def canonical_rows(mid_ranks: MidRanks) -> tuple[np.ndarray, np.ndarray]:
     # of few values have the same sum.
     order = np.lexsort([*columns.T, columns.sum(axis=1)])
     starts = np.flatnonzero(np.concatenate([[True], (np.diff(columns[order], axis=0) != 0.0).any(axis=1)]))
-    return order[starts], np.add.reduceat(mid_ranks.weights[order], starts)
+    return mid_ranks.take(order[starts], np.add.reduceat(mid_ranks.weights[order], starts))
 
 
 def subsample_for_search(mid_ranks: MidRanks, rank: int) -> MidRanks:

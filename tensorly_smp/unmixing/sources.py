@@ -15,8 +15,7 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import Cells, choose_cells, combined_cells, curved_cells
 from tensorly_smp.likelihood.em import SmoothFit, smooth_em
 from tensorly_smp.likelihood.steps import CellSamples, Mixture, on_best_cells
-from tensorly_smp.splines.basis import SplineBasis
-from tensorly_smp.splines.transforms import ArcsinhTransform
+from tensorly_smp.splines.basis import ArcsinhTransform, SplineBasis
 
 #: Steps of L-BFGS in one search for the matrix, between two updates of the densities.
 N_STEPS = 15

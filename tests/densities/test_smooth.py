@@ -14,8 +14,7 @@ from tensorly_smp.densities.smooth import (
     background_share,
     log_spline_conditionals,
 )
-from tensorly_smp.splines.basis import spline_basis
-from tensorly_smp.splines.transforms import ArcsinhTransform
+from tensorly_smp.splines.basis import ArcsinhTransform, spline_basis
 
 LOW, HIGH = -2.0, 5.0
 BASIS = spline_basis(24)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tensorly_smp.likelihood.cells import BASIS_NUMBERS, SCALES, choose_cells, combined_cells, curved_cells
 from tensorly_smp.likelihood.observed import FARTHEST, Observed
-from tensorly_smp.splines.transforms import LINEAR
+from tensorly_smp.splines.basis import LINEAR
 
 
 def cells_of(columns, **options):

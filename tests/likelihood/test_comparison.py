@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 
-from tensorly_smp.likelihood.comparison import adjusted_rand, contingency, deviation_of_difference, distinct_clusterings
+from tensorly_smp.likelihood.comparison import (
+    Candidate,
+    adjusted_rand,
+    contingency,
+    deviation_of_difference,
+    distinct_candidates,
+)
 
 RNG = np.random.default_rng(0)
 FIRST, SECOND = RNG.normal(size=(2, 50))
@@ -38,11 +44,11 @@ def test_contingency_is_a_count_of_pairs():
 
 def test_first_of_all_that_agree_is_kept():
     a, b = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 0, 1])
-    clusterings = [a, 1 - a, b, a, 1 - b]
-    assert distinct_clusterings(clusterings, 2) == [0, 2]
-    assert distinct_clusterings(clusterings, 2, same=-1.0) == [0]
+    candidates = [Candidate(np.eye(2)[clusters], "search") for clusters in (a, 1 - a, b, a, 1 - b)]
+    assert distinct_candidates(candidates, None) == [candidates[0], candidates[2]]
+    assert distinct_candidates(candidates, None, same=-1.0) == candidates[:1]
     # Of the samples that count, all of them have the same clusters.
-    assert distinct_clusterings(clusterings[::2], 2, np.array([1.0, 0, 1, 0, 0, 1])) == [0]
+    assert distinct_candidates(candidates[::2], np.array([1.0, 0, 1, 0, 0, 1])) == candidates[:1]
 
 
 def test_deviation_is_that_of_the_sum():

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from tensorly_smp.likelihood import observed
 from tensorly_smp.likelihood.observed import FARTHEST_HALVES, Observed, atoms
-from tensorly_smp.splines.transforms import ArcsinhTransform
+from tensorly_smp.splines.basis import ArcsinhTransform
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=1000)
@@ -94,9 +93,9 @@ def test_codes_at_the_ends(values, is_discrete, expected):
 @pytest.mark.parametrize("number", [100, 123, 600, 5000])
 def test_central_values_of_mirrored_values(number, tail):
     ordered, ones = np.arange(float(number)), np.ones(number)
-    low, high = observed._central(ordered, ones, tail)
-    assert (low, high) == observed._central(ordered, np.full(number, 0.1), tail)
-    assert observed._central(-ordered[::-1], ones, tail) == (-high, -low)
+    low, high = Observed(ordered, ones)._central(tail)
+    assert (low, high) == Observed(ordered, np.full(number, 0.1))._central(tail)
+    assert Observed(-ordered[::-1], ones)._central(tail) == (-high, -low)
     assert low == number - 1 - high == np.ceil(tail * number) - 1
 
 

@@ -19,8 +19,8 @@ from tensorly_smp.likelihood.steps import (
     log_joint,
     on_best_cells,
 )
+from tensorly_smp.splines.basis import LINEAR
 from tensorly_smp.splines.penalties import effective_parameters
-from tensorly_smp.splines.transforms import LINEAR
 
 RANK = 2
 

@@ -7,7 +7,7 @@ import tensorly_smp as smp
 from tensorly_smp.likelihood.cells import choose_cells
 from tensorly_smp.likelihood.em import smooth_em
 from tensorly_smp.likelihood.steps import CellSamples
-from tensorly_smp.search.rivals import _mergeable, _valley, rival_moves
+from tensorly_smp.search.moves import _mergeable, _valley, rival_moves
 
 GROUPS = np.arange(600) % 3
 X = np.random.default_rng(0).normal(size=(600, 5)) + np.array([[0] * 5, [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]])[GROUPS]

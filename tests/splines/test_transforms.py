@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
+from tensorly_smp.splines.basis import LINEAR, ArcsinhTransform
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))

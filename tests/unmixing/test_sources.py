@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.splines.basis import spline_basis
-from tensorly_smp.splines.transforms import LINEAR, ArcsinhTransform
+from tensorly_smp.splines.basis import LINEAR, ArcsinhTransform, spline_basis
 from tensorly_smp.unmixing.sources import LogDensities, Shrinkage, fit_sources, maximize_unmixing
 
 NO_SHRINKAGE = Shrinkage(np.ones(2), 0.0, 0.0)
