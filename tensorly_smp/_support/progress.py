@@ -25,11 +25,6 @@ class Bar:
         self._bar = tqdm_bar
         self._lock = Lock()  # tqdm's own guards the screen, not the count
 
-    @property
-    def is_silent(self) -> bool:
-        """True if no bar is shown."""
-        return self._bar is None
-
     def advance(self, **notes: float) -> None:
         """One more step is done; numbers such as the loss are shown behind the bar."""
         if self._bar is not None:
@@ -48,7 +43,7 @@ class Bar:
 
         The callback itself where nothing is shown.
         """
-        if self.is_silent:
+        if self._bar is None:
             return callback
 
         def counted(*arguments: Any) -> Any:

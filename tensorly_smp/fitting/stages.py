@@ -206,7 +206,12 @@ class Refinement:
         if stopped is not None:
             return _marked(dataset, stopped), conditionals
         datasets = [with_smooth_fit(plain, each.fit, bounds)[0] for each in rivals]
-        best, *rivals = (_in_order(each) for each in (best, *rivals))
+        # Posteriors by decreasing weight of the components, as in the Dataset.
+        orders = [np.argsort(-each.fit.mixture.log_weights, kind="stable") for each in (best, *rivals)]
+        best, *rivals = (
+            replace(each, posterior=each.posterior[:, order])
+            for each, order in zip((best, *rivals), orders, strict=True)
+        )
         return with_rivals(dataset, best, rivals, datasets, subsample.weights), conditionals
 
     def _compared(
@@ -310,12 +315,6 @@ def _rivals_by_smoothed_em(samples: FitSamples, best: Candidate, candidates: Seq
 
     weights = effective_weights(samples.values, samples.weights)
     return find_rivals(best, candidates, log_densities, weights, n_times=best.fit.total_weight / weights.sum())
-
-
-def _in_order(candidate: Candidate) -> Candidate:
-    """The candidate with posteriors by decreasing weight of the components, as in the Dataset."""
-    order = np.argsort(-candidate.fit.mixture.log_weights, kind="stable")
-    return replace(candidate, posterior=candidate.posterior[:, order])
 
 
 def _binned_callback(callback: Callback, samples: FitSamples) -> Callable[[np.ndarray, float], bool | None]:

@@ -236,8 +236,15 @@ class Decomposition:
             # For a start, a part of many samples is as good.
             codes, weights = samples.thinned() if self.is_start else (samples.codes, samples.weights)
             return coupled_simplex_parafac(codes, self.rank, sample_weight=weights, **settings)
-        if is_large:
-            _require_fit(n_bins)
+        if is_large and (size := bytes_of_histograms(n_bins)) > MAX_BYTES:
+            n_variables = len(n_bins)
+            raise SizeLimitError(
+                f"The histograms of all {comb(n_variables, 3)} triples of {n_variables} variables would take "
+                f"{size / 1e9:.3g} GB, over the limit of {MAX_BYTES / 1e9:.3g} GB, and of samples in chunks they have "
+                f"to be counted. Expected a number of triples, as triples={10 * n_variables}, which uses all variables "
+                'evenly; fewer bins; refine="smooth", which needs no histograms of many variables; or samples in '
+                "memory."
+            )
         marginals = samples.count(self.triples, self.random_state)
         if self.is_of_all_triples and not is_large:
             return coupled_simplex_parafac(marginals, self.rank, **settings)
@@ -252,16 +259,4 @@ class Decomposition:
             solution,
             start_info={**solution.start_info, "histograms": "counted"},
             triples=None if is_complete else solution.triples,
-        )
-
-
-def _require_fit(n_bins: tuple[int, ...]) -> None:
-    size = bytes_of_histograms(n_bins)
-    if size > MAX_BYTES:
-        n_variables = len(n_bins)
-        raise SizeLimitError(
-            f"The histograms of all {comb(n_variables, 3)} triples of {n_variables} variables would take "
-            f"{size / 1e9:.3g} GB, over the limit of {MAX_BYTES / 1e9:.3g} GB, and of samples in chunks they have to "
-            f"be counted. Expected a number of triples, as triples={10 * n_variables}, which uses all variables "
-            'evenly; fewer bins; refine="smooth", which needs no histograms of many variables; or samples in memory.'
         )

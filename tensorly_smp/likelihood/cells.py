@@ -19,6 +19,11 @@ BASIS_NUMBERS = (N_BASIS, 2 * N_BASIS)
 #: Scales of the transform to choose from, beside the variable itself, in lengths of the narrowest component.
 SCALES = (1.0, 4.0)
 
+#: Ends and transform of the cells of one variable, and the step to which its values are rounded, or 0.
+Line = tuple[float, float, ArcsinhTransform, float]
+#: Of a discrete variable, which has none.
+NO_LINE: Line = (0.0, 1.0, LINEAR, 0.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -221,7 +226,7 @@ def choose_cells(
     every = exact_values(values, sample_weight) if observed is None else observed
     n_variables = values.shape[1]
     bounds = [(None, None)] * n_variables if support is None else support
-    lines = [GridSpec()] * n_variables
+    lines = [NO_LINE] * n_variables
     needed = 0.0
     if discrete is None:
         positions = discrete_variables(values, sample_weight)
@@ -295,12 +300,12 @@ def curved_cells(
         return ()
     every = exact_values(values, sample_weight) if observed is None else observed
     bounds = [(None, None)] * values.shape[1] if support is None else support
-    lines = [[GridSpec()] * values.shape[1] for _ in SCALES]
+    lines = [[NO_LINE] * values.shape[1] for _ in SCALES]
     for n in cells.smooth:
         apart = every[n].without_atoms(rank)
         narrowest = apart.narrowest(rank)
         for line, scale in zip(lines, SCALES, strict=True):
-            line[n] = GridSpec.of(every[n], bounds[n], _arcsinh(apart, narrowest, scale))
+            line[n] = _line(every[n], bounds[n], _arcsinh(apart, narrowest, scale))
     return tuple(_on_lines(cells, line) for line in lines)
 
 
@@ -336,30 +341,21 @@ def cells_along(
     return replace(cells, resolution=steps)
 
 
-@dataclass(frozen=True)
-class GridSpec:
-    """Ends and transform of the cells of one variable, and the step to which its values are rounded, or 0."""
-
-    low: float = 0.0
-    high: float = 1.0
-    transform: ArcsinhTransform = LINEAR
-    step: float = 0.0
-
-    @classmethod
-    def of(cls, observed: Observed, bounds: Support, transform: ArcsinhTransform) -> GridSpec:
-        """Cells for the values of a variable, within its bounds."""
-        return cls(*observed.interval(bounds, transform), transform, observed.step)
+def _line(observed: Observed, bounds: Support, transform: ArcsinhTransform) -> Line:
+    """Cells for the values of a variable, within its bounds."""
+    return *observed.interval(bounds, transform), transform, observed.step
 
 
-def _on_lines(cells: Cells, lines: Sequence[GridSpec]) -> Cells:
+def _on_lines(cells: Cells, lines: Sequence[Line]) -> Cells:
     """Cells with the ends, transforms and steps of these lines."""
-    low, high, steps = (np.array([getattr(line, name) for line in lines]) for name in ("low", "high", "step"))
-    cells = replace(cells, low=low, high=high, transforms=tuple(line.transform for line in lines))
+    low, high, transforms, rounding = zip(*lines, strict=True)
+    cells = replace(cells, low=np.array(low), high=np.array(high), transforms=transforms)
+    steps = np.array(rounding)
     width = np.array([cells.widths(n).min() for n in range(len(lines))])
     return replace(cells, resolution=np.where(steps > 0.5 * width, steps, 0.0))
 
 
-def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[GridSpec, float]:
+def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[Line, float]:
     """Ends and transform of the cells of one variable, and the number of knots that they need.
 
     The variable itself, unless even the largest basis is too coarse for its narrowest component. Then an arsinh whose
@@ -368,17 +364,17 @@ def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[GridSp
     look like a component without a width.
     """
     enough = BASIS_NUMBERS[-1] - 3
-    line = GridSpec.of(observed, bounds, LINEAR)
-    n_knots = _knots_needed(observed, rank, line.low, line.high)
+    line = _line(observed, bounds, LINEAR)
+    n_knots = _knots_needed(observed, rank, *line[:2])
     if n_knots <= enough:
         return line, n_knots
     apart = observed.without_atoms(rank)
-    needed = _knots_needed(apart, rank, line.low, line.high)
+    needed = _knots_needed(apart, rank, *line[:2])
     curved = _arcsinh(apart, apart.narrowest(rank))
-    if needed <= enough or _knots_needed(apart, rank, line.low, line.high, curved) >= needed:
+    if needed <= enough or _knots_needed(apart, rank, *line[:2], curved) >= needed:
         return line, n_knots
-    line = GridSpec.of(observed, bounds, curved)
-    return line, _knots_needed(observed, rank, line.low, line.high, curved)
+    line = _line(observed, bounds, curved)
+    return line, _knots_needed(observed, rank, *line[:2], curved)
 
 
 def _arcsinh(observed: Observed, around: tuple[float, float], times: float = 1.0) -> ArcsinhTransform:

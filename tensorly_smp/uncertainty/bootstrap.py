@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -446,17 +445,13 @@ class FlattestDirection:
         moved = self.mixture.pack() + min(self.deviation, MOST) * rng.standard_normal() * self.direction
         return self.samples.feasible(moved, self.mixture)
 
-    @cached_property
-    def components(self) -> list[int]:
-        """Components that change most along the direction."""
-        lengths = _squared_lengths(self.samples, self.mixture, self.direction)
-        return np.flatnonzero(lengths >= NAMED * lengths.sum()).tolist()
-
     def warning(self) -> IdentifiabilityWarning:
-        """The warning of a bootstrap of such a fit."""
+        """The warning of a bootstrap of such a fit, which names the components that change most."""
+        lengths = _squared_lengths(self.samples, self.mixture, self.direction)
+        components = np.flatnonzero(lengths >= NAMED * lengths.sum()).tolist()
         return IdentifiabilityWarning(
             "The likelihood is next to flat: samples hardly tell this model from others with other weights and "
-            f"densities, mostly of component(s) {', '.join(map(str, self.components))}, and intervals of the bootstrap "
+            f"densities, mostly of component(s) {', '.join(map(str, components))}, and intervals of the bootstrap "
             f"may be too small (standard error {self.deviation:.2g} along the flattest direction, trusted up to "
             f"{FLAT}). Ask for fewer components, or measure more variables in which the groups differ."
         )
