@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,8 @@ class LazySamples:
         """The samples with missing entries filled in; draws of every chunk come from a stream of their own."""
         # So that a wrong method is refused here.
         self.density.impute(np.full((1, len(self.layout.variables)), np.nan), method, 0)
-        function = _Imputation(method, seed_sequence(random_state) if method == "draw" else None)
+        seed = seed_sequence(random_state) if method == "draw" else None
+        function = partial(_imputed, method=method, seed=seed)
         if self._is_frame:
             columns = self.X.columns
             own = self.layout.labels.value_labels
@@ -171,20 +173,14 @@ def _log_densities(density: MixtureDensity, values: np.ndarray, chunk: int) -> n
     return density.logpdf(values) if len(values) else np.empty(0)
 
 
-@dataclass(frozen=True)
-class _Imputation:
-    """Fills missing entries in; every chunk draws from the child stream of its position."""
-
-    method: str
-    seed: np.random.SeedSequence | None
-
-    def __call__(self, density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
-        if not len(values):
-            return values
-        if self.seed is None:
-            return np.asarray(density.impute(values, self.method))
-        child = np.random.SeedSequence(entropy=self.seed.entropy, spawn_key=(*self.seed.spawn_key, chunk))
-        return np.asarray(density.impute(values, self.method, child))
+def _imputed(
+    density: MixtureDensity, values: np.ndarray, chunk: int, method: str, seed: np.random.SeedSequence | None
+) -> np.ndarray:
+    """Samples with missing entries filled in; every chunk draws from the child stream of its position."""
+    if not len(values):
+        return values
+    child = None if seed is None else np.random.SeedSequence(entropy=seed.entropy, spawn_key=(*seed.spawn_key, chunk))
+    return np.asarray(density.impute(values, method, child))
 
 
 def _of_block(
