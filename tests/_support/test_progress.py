@@ -191,7 +191,7 @@ def test_bars_of_chunked_samples(bars):
     array = pytest.importorskip("dask.array")
     lazy = array.from_array(X, chunks=(100, 4))
     model = estimator(verbose=1).fit(lazy)
-    assert {"reading samples", "encoding samples", "search", "smoothed EM"} <= {bar.desc for bar in bars}
+    assert {"reading samples", "search", "smoothed EM"} <= {bar.desc for bar in bars}
     assert all(bar.n == bar.total for bar in bars)
     silent = len(bars)
     again = estimator().fit(lazy)
