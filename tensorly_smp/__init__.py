@@ -1,6 +1,9 @@
 """Mixtures of smooth product distributions, learned by coupled tensor decomposition of three-way histograms."""
 
-from tensorly_smp import datasets, exceptions, metrics, plotting
+from importlib import import_module
+from typing import Any
+
+from tensorly_smp import datasets, exceptions, metrics
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
@@ -69,3 +72,14 @@ __all__ = [
     "refine_em",
     "select_n_components",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the pictures when they are first asked for."""
+    if name == "plotting":
+        return import_module("tensorly_smp.plotting")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "plotting"} - {"Any", "import_module"})

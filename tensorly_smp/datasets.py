@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from tensorly_smp._support.checks import checked_entries, checked_flag, checked_integer, is_real, real_numbers
 from tensorly_smp._support.randomness import RandomState, as_generator, spawn_generators
@@ -399,6 +398,8 @@ def make_smooth_mixture(
 
 def _draw_mixture(kind: Any, n_variables: int, n_components: int, rng: np.random.Generator) -> TrueMixture:
     """Weights and parameters of one of the paper's four cases."""
+    from scipy import stats  # slow to import
+
     name = kind.strip().lower() if isinstance(kind, str) else None
     weights = rng.dirichlet(np.full(n_components, 10.0))
     size = (n_variables, n_components, 1)

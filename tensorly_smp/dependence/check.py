@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import false_discovery_control
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp._support.checks import checked_integer, checked_real
@@ -344,6 +343,8 @@ def check_independence(
     tests = pair_tests(
         model.sources if are_sources else model, values, counts, n_replicates, as_generator(random_state)
     )
+    from scipy.stats import false_discovery_control  # slow to import
+
     rates = np.asarray(false_discovery_control(tests.p_value))  # Benjamini and Hochberg 1995
     n_samples = float(counts.sum())
     return IndependenceReport(tuple(model.variables), tests, rates, level, model.weights, n_samples, are_sources)

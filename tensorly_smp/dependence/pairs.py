@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import eval_sh_legendre
-from scipy.stats import chi2
+from scipy.special import chdtrc, eval_sh_legendre
 
 #: Polynomials of a rank, for the dependence of two variables: the first of each is a rank correlation, the second sees
 #: what bends or spreads.
@@ -282,7 +281,7 @@ def judge_pairs(scores: PairScores, covariances: Mapping[int, np.ndarray] | None
         strength = np.where(tested, np.sqrt(beyond) / scores.sizes, np.nan)
     statistic = np.nan_to_num(statistic, posinf=0.0)
     free = np.column_stack([n_free, n_free.max(axis=1, initial=0)])
-    p_component = np.where(free > 0, chi2.sf(statistic, np.maximum(free, 1)), 1.0)
+    p_component = np.where(free > 0, chdtrc(np.maximum(free, 1), statistic), 1.0)
     # The first score of each is that of the rank correlation.
     first = np.column_stack([sums[:, :, 0], sums[:, :, 0].sum(axis=1)])
     first_variance = np.column_stack([variances, variances.sum(axis=1)])
@@ -295,7 +294,7 @@ def judge_pairs(scores: PairScores, covariances: Mapping[int, np.ndarray] | None
         statistic[i, rank], p_component[i, rank] = _quadratic(sums[i].sum(axis=0), together)
         first_variance[i, rank] = together[0, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        p_correlation = np.where(first_variance > 0, chi2.sf(first**2 / first_variance, 1), 1.0)
+        p_correlation = np.where(first_variance > 0, chdtrc(1, first**2 / first_variance), 1.0)
     # One component only is tested once.
     used = np.column_stack([tested, tested.sum(axis=1) > 1])
     every = np.concatenate([p_component, p_correlation], axis=1), np.concatenate([used, used], axis=1)
@@ -318,7 +317,7 @@ def _quadratic(sums: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
     if not kept.any() or not float(values.max()) > 0.0:
         return 0.0, 1.0
     form = float(((vectors[:, kept].T @ sums) ** 2 / values[kept]).sum())
-    return form, float(chi2.sf(form, int(kept.sum())))
+    return form, float(chdtrc(int(kept.sum()), form))
 
 
 def _combined(p_values: np.ndarray, used: np.ndarray) -> np.ndarray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.special import logsumexp
-from sklearn.cluster import KMeans
 
 #: Components of the full Gaussian mixture for every component wanted, at most; and samples for every variable of each.
 LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
@@ -123,6 +122,8 @@ def gaussian_mixture(
     covariances : ndarray (n_local, n, n)
     posterior : ndarray (n_samples, n_local)
     """
+    from sklearn.cluster import KMeans  # half a second that others need not wait for
+
     n_local = min(n_local, len(np.unique(values, axis=0)))
     kmeans = KMeans(n_local, n_init=1, max_iter=30, random_state=int(rng.integers(2**31)))
     labels = kmeans.fit(values, sample_weight=weights).labels_
