@@ -199,3 +199,15 @@ def test_values_beside_sources():
     found = model.density_.pdf_1d([0.0, 1.0, 5.0, 10.0], "x2")
     np.testing.assert_allclose(found, [*(np.mean(mixed_samples()[:, 2] == v) for v in (0, 1, 5, 10))], atol=0.01)
     assert model.density_.mean()[2] == pytest.approx(mixed_samples()[:, 2].mean(), abs=0.05)
+
+
+def test_rounding_noise_changes_no_score():
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 4, (300, 4)) / 10
+    terms = 1e3 * rng.random(clean.shape)
+    noisy = (clean + terms) - terms
+    model = fit(noisy, 2)
+    assert [len(values) for values in model.binning_.values.values()] == [4] * 4
+    expected = fit(clean, 2).score(clean)
+    assert model.score(noisy) == pytest.approx(expected, abs=1e-3)
+    assert model.score(clean) == pytest.approx(expected, abs=1e-3)

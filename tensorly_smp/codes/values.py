@@ -11,6 +11,8 @@ import numpy as np
 
 #: Sums of weights closer than this, relatively, are equal but for rounding.
 ROUNDING = 1e-12
+#: Rounding of single precision, relative to the value.
+SINGLE = float(np.finfo(np.float32).eps)
 #: Samples that choices before a fit are made from, if there are more: a share of them is off by 0.16 % at most (one
 #: standard error).
 MOST_ROWS = 100_000
@@ -266,6 +268,26 @@ def nearest(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     array([0, 1, 2])
     """
     return np.searchsorted(middles(values), x, side="right")
+
+
+def distance_of_equals(values: np.ndarray) -> float:
+    """Distance up to which values of a discrete variable are one: an eighth of single precision of their range.
+
+    Integers are what they are.
+
+    Parameters
+    ----------
+    values : ndarray (n_values,)
+        In increasing order, at least one.
+
+    Examples
+    --------
+    >>> distance_of_equals(np.array([0.0, 0.1, 0.4])) < 1e-8, distance_of_equals(np.array([0.0, 1e9]))
+    (True, 0.0)
+    """
+    if np.all(values == np.floor(values)):
+        return 0.0
+    return float(0.125 * SINGLE * values[-1] - 0.125 * SINGLE * values[0])
 
 
 def middles(values: np.ndarray) -> np.ndarray:

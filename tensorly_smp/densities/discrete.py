@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensorly_smp._support.representations import short_repr
-from tensorly_smp.codes.values import nearest
+from tensorly_smp.codes.values import SINGLE, distance_of_equals, nearest
 
-#: Values that agree to the rounding of single precision, relative to the largest value of the list, are the same.
-ROUNDING = float(np.finfo(np.float32).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -92,5 +90,7 @@ class DiscreteConditionals:
         x = np.asarray(x, dtype=np.float64)
         position = nearest(self.values, x)
         least_gap = np.diff(self.values).min(initial=np.inf)
-        tolerance = min(ROUNDING * float(np.abs(self.values).max()), 0.25 * float(least_gap))
+        tolerance = min(SINGLE * float(np.abs(self.values).max()), 0.25 * float(least_gap))
+        # Lists of parts of the samples are merged once more, so that a sample may be twice as far from its value.
+        tolerance = max(tolerance, 2.5 * distance_of_equals(self.values))
         return position, np.abs(x - self.values[position]) <= tolerance

@@ -27,7 +27,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cells import Cells
 from tensorly_smp.likelihood.em import LikelihoodSolution, parts_in_bins, refine_on_bins, samples_in_bins
-from tensorly_smp.likelihood.observed import Observed, distinct_values
+from tensorly_smp.likelihood.observed import distinct_values
 from tensorly_smp.likelihood.steps import (
     CellPart,
     CellSamples,
@@ -220,7 +220,7 @@ def _merged(found: Sequence[list[np.ndarray]]) -> list[np.ndarray]:
     """Values of several parts as one list for every variable."""
     if len(found) == 1:
         return found[0]
-    return [Observed.of(np.concatenate(lists), None).distinct for lists in zip(*found, strict=True)]
+    return [distinct_values(np.concatenate(lists)[:, None], (0,))[0] for lists in zip(*found, strict=True)]
 
 
 def _encode_part(chunk: Chunk, binning: Binning) -> CellPart:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tensorly_smp.codes.values import distance_of_equals
 from tensorly_smp.splines.basis import LINEAR, MARGIN, ArcsinhTransform
 
 #: Bounds of the values of one variable; None where there is none.
@@ -273,8 +274,30 @@ def are_few(distinct: np.ndarray) -> bool:
 def distinct_values(
     values: np.ndarray, positions: Sequence[int], sample_weight: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """Distinct values (n_values,), but for rounding, of some of the variables, from values (n_samples, n_variables)."""
-    return [Observed.of(values[:, n], sample_weight).distinct for n in positions]
+    """Values (n_values,) of discrete variables, from values (n_samples, n_variables).
+
+    Of values that are equal but for rounding, the most frequent one is listed.
+    """
+    return [_listed(values[:, n], sample_weight) for n in positions]
+
+
+def _listed(column: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
+    weights = np.ones(len(column)) if sample_weight is None else sample_weight
+    kept = ~np.isnan(column)
+    if (kept & (weights > 0)).any():
+        kept &= weights > 0
+    values, inverse = np.unique(column[kept], return_inverse=True)
+    if not len(values):
+        return values
+    counts = np.bincount(inverse, weights[kept])
+    # A value and those little above it; not chains of neighbors, the ends of which may be far apart.
+    ends = np.searchsorted(values, values + distance_of_equals(values), side="right")
+    found = []
+    start = 0
+    while start < len(values):
+        found.append(start + int(np.argmax(counts[start : ends[start]])))
+        start = int(ends[start])
+    return np.asarray(values[found])
 
 
 def discrete_variables(

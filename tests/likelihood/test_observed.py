@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tensorly_smp.likelihood.observed import FARTHEST_HALVES, Observed, atoms
+from tensorly_smp.densities.discrete import DiscreteConditionals
+from tensorly_smp.likelihood.observed import FARTHEST_HALVES, Observed, atoms, distinct_values
 from tensorly_smp.splines.basis import ArcsinhTransform
 
 RNG = np.random.default_rng(0)
@@ -157,3 +158,29 @@ def test_cells_end_at_far_values_that_are_many():
     assert low < NORMAL.min()
     quartiles = np.quantile(values, [0.25, 0.75])
     assert high < 1.2 * (FARTHEST_HALVES + 1) * np.diff(quartiles)[0]
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6, 1e7, 3e7, 1e8])
+def test_values_of_rounding_noise_are_one_value_and_all_samples_have_one(scale):
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 4, 300) / 10
+    terms = scale * rng.random(300)
+    column = (clean + terms) - terms
+    parts = [distinct_values(part[:, None], [0])[0] for part in np.split(column, 3)]
+    whole = distinct_values(column[:, None], [0])[0]
+    merged = distinct_values(np.concatenate(parts)[:, None], [0])[0]
+    for values in (whole, merged):
+        assert set(values) <= set(column)
+        assert len(values) == 4 or scale > 1e7  # whose noise is beyond an eighth of single precision
+        item = DiscreteConditionals(values, np.ones((len(values), 1)))
+        assert item.pdf(column).min() > 0
+        assert not item.pdf(np.array([0.05, 0.1 + 1e-6, 0.31])).any()
+
+
+def test_of_equal_values_the_most_frequent_is_listed():
+    column = np.array([0.0, 0.1, 0.1 + 1e-12, 0.1 + 1e-12, 0.1 + 2e-12, 0.7, np.nan])
+    assert distinct_values(column[:, None], [0])[0].tolist() == [0.0, 0.1 + 1e-12, 0.7]
+    weights = np.array([1.0, 5.0, 1.0, 1.0, 1.0, 0.0, 1.0])
+    assert distinct_values(column[:, None], [0], weights)[0].tolist() == [0.0, 0.1]
+    integers = np.array([0.0, 1.0, 2.0, 1e18])
+    assert distinct_values(integers[:, None], [0])[0].tolist() == integers.tolist()
