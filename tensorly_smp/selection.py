@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -165,8 +165,9 @@ def fit_without(job: Job, whole: CandidateFit, held_out: np.ndarray, fold: int) 
 
     Else a variable with few values might be smooth for some folds and not for others, and densities not comparable; and
     a value that only samples held out have would have no probability. The bins of an unmixed model are of its sources,
-    which every fold has others of.
+    which every fold has others of. Labels are codes: a fold may lack some.
     """
+    job = replace(job, value_labels={})
     changes: dict[str, Any] = {}
     if whole.binning is not None and isinstance(job.estimator, UnmixedProductMixture):
         mixture = SmoothProductMixture() if job.estimator.mixture is None else clone(job.estimator.mixture)

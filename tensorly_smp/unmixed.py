@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -207,7 +208,10 @@ class UnmixedProductMixture(FittedMixture):
         dataset = dataset.assign_attrs(container=data.samples.labels.container)
         dataset = with_value_labels(with_units(dataset, X, data.samples.variables), data.samples)
         self._set_fitted(dataset, data.samples.variables)
+        # With the labels of values, which its samples did not have.
         self.mixture_ = final.model
+        self.mixture_.result_ = with_value_labels(final.model.result_, data.samples)
+        self.mixture_.density_ = replace(final.model.density_, value_labels=data.samples.value_labels)
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
         density = self._unmixed_density
         sources = density.to_sources(data.rows)
