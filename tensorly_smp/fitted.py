@@ -251,8 +251,15 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         return -2.0 * self._log_likelihood(X, sample_weight)[0] + 2.0 * self.n_parameters_
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
-        """Schwarz's criterion of samples, -2 log-likelihood + `n_parameters_` log(n_samples); lower is better."""
-        likelihood, total = self._log_likelihood(X, sample_weight)
+        """Schwarz's criterion of samples, -2 log-likelihood + `n_parameters_` log(n_samples); lower is better.
+
+        Samples without any entry do not count.
+        """
+        likelihood, _ = self._log_likelihood(X, sample_weight)
+        read = self._lazy(X).have_entries() if is_chunked(X) else ~np.isnan(self._read(X).values).all(axis=1)
+        counted = np.asarray(read)
+        weights = checked_sample_weight(aligned(sample_weight, X), len(counted))
+        total = counted.sum() if weights is None else weights[counted].sum()
         return -2.0 * likelihood + float(np.log(total)) * self.n_parameters_
 
     def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float]:
@@ -286,8 +293,9 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
         """Fill missing entries in, by their mean given the observed ones or by a draw; an object like X.
 
-        Draws of discrete variables are values that these had in the fit, means may lie between them; text and
-        categories have no mean, and get the most probable value.
+        Draws of discrete variables are values that these had in the fit. A mean of numbers, also of zeros and ones,
+        may lie between the values, where the probability is zero: take ``method="draw"`` for values of the list. Text
+        and categories have no mean, and get the most probable value. Booleans come back as numbers.
         """
         if is_chunked(X):
             return self._lazy(X).imputed(method, random_state)

@@ -214,6 +214,37 @@ def test_rivals_of_the_chosen_number_are_told(candidates):
 # ---- labels, files ----
 
 
+def answers():
+    """Codes of 400 rows of four items; a label occurs once, and 55 rows have no answer."""
+    rng = np.random.default_rng(0)
+    codes = (rng.random((400, 4)) < np.where(rng.random(400)[:, None] < 0.5, 0.8, 0.2)).astype(float)
+    codes[7, 0] = 2
+    codes[345:] = np.nan
+    return codes
+
+
+def test_folds_of_text_are_folds_of_its_codes():
+    codes = answers()
+    text = pd.DataFrame(np.where(np.isnan(codes), None, np.array(["a", "b", "z"])[np.nan_to_num(codes).astype(int)]))
+    tables = [select(data, [1, 2], "cv") for data in (text, codes)]
+    np.testing.assert_allclose(*(each.heldout_log_likelihood for each in tables), rtol=0, atol=1e-9)
+
+
+def test_samples_without_entries_do_not_count():
+    codes = answers()
+    table = select(codes, [2])
+    model = smp.SmoothProductMixture(2, random_state=0, **QUICK).fit(codes)
+    assert table.attrs["n_samples"] == 345
+    expected = -2 * model.score_samples(codes).sum() + np.log(345) * model.n_parameters_
+    assert model.bic(codes) == pytest.approx(expected, abs=1e-9)
+    assert table.bic.item() == pytest.approx(expected, abs=1e-6)
+    weights = 1.0 + np.arange(400) % 2
+    expected = -2 * weights @ model.score_samples(codes) + np.log(weights[:345].sum()) * model.n_parameters_
+    assert model.bic(codes, weights) == pytest.approx(expected, abs=1e-9)
+    da = pytest.importorskip("dask.array")
+    assert model.bic(da.from_array(codes, chunks=(90, 4))) == pytest.approx(model.bic(codes), abs=1e-9)
+
+
 def test_labels(table, heldout):
     assert table.sizes == {"n_components": 3, "order": 6}
     assert table.n_components.values.tolist() == [1, 2, 3]

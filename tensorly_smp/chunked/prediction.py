@@ -66,6 +66,10 @@ class LazySamples:
         """Logarithm of the density at every sample, (n_samples,)."""
         return self._per_sample(_log_densities, np.float64, LOG_DENSITY)
 
+    def have_entries(self) -> Any:
+        """Mask (n_samples,) of the samples that are not missing altogether."""
+        return self._per_sample(_have_entries, np.bool_, None)
+
     def posterior(self) -> Any:
         """Posterior probability of every component, (n_samples, rank)."""
         rank = len(self.density.weights)
@@ -171,6 +175,10 @@ def _posterior(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.nd
 
 def _log_densities(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
     return density.logpdf(values) if len(values) else np.empty(0)
+
+
+def _have_entries(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:
+    return ~np.isnan(values).all(axis=1)
 
 
 def _imputed(

@@ -409,8 +409,8 @@ def _constant_warning(
     said = []
     if single:
         said.append(
-            f"Variable(s) {list_names(single)} take a single value, so they cannot tell components apart; their bins "
-            "lie around it. Consider leaving them out."
+            f"Variable(s) {list_names(single)} take a single value, so they cannot tell components apart. "
+            "Consider leaving them out."
         )
     if close:
         said.append(

@@ -4,6 +4,7 @@ import inspect
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
@@ -69,3 +70,14 @@ def test_nothing_of_the_caller_is_changed(mixed, mixed_model):
     assert mixed.equals(before)
     assert mixed_model.result_.identical(dataset)
     assert np.isfinite(mixed_model.weights_).all()
+
+
+def test_sources_beside_text():
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=300)
+    table = pd.DataFrame(rng.normal(size=(300, 2)) + 3 * z[:, None], columns=["a", "b"])
+    table["s"] = np.where(rng.random(300) < 0.2 + 0.6 * z, "yes", "no")
+    model = smp.UnmixedProductMixture(2, random_state=0).fit(table)
+    for X in (None, table):
+        assert [tick.get_text() for tick in model.plot.conditionals(X)[2].get_xticklabels()] == ["no", "yes"]
+        assert model.plot.pairs(X).shape == (3, 3)
