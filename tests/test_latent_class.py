@@ -211,3 +211,12 @@ def test_rounding_noise_changes_no_score():
     expected = fit(clean, 2).score(clean)
     assert model.score(noisy) == pytest.approx(expected, abs=1e-3)
     assert model.score(clean) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("weights", [None, np.ones(50)])
+def test_equal_rows_are_constants(weights):
+    row = np.array([[1.0, 2.0, 3.0]])
+    for X, counts in ((np.repeat(row, 50, axis=0), weights), (row, [50])):
+        with pytest.warns(smp.exceptions.ConstantVariableWarning, match="'x0', 'x1', 'x2' take a single value"):
+            model = smp.SmoothProductMixture(2, random_state=0).fit(X, sample_weight=counts)
+        assert model.score(X) == pytest.approx(0.0, abs=1e-12)

@@ -335,7 +335,7 @@ def binning_of_values(
     share = 1.0 if coverage is None else checked_real(coverage, "coverage", 0.0, 1.0, "(]")
     if empty := [name for name, is_empty in zip(names, np.isnan(values).all(axis=0), strict=True) if is_empty]:
         raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
-    if len(values) == 1 and any(None in pair for pair in ranges):
+    if len(values) == 1 and any(None in pair for pair in ranges) and (weights is None or weights[0] <= 1):
         raise InvalidInputError("X has 1 sample, which tells no range of values; expected at least 2 samples.")
     edges: list[Any] = []
     constant: list[Hashable] = []
