@@ -12,10 +12,10 @@ import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp._support.checks import checked_sample_weight, is_integer, is_real, warn
+from tensorly_smp._support.checks import checked_choice, checked_integer, checked_sample_weight, checked_tolerance, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState
-from tensorly_smp._support.representations import joined, shown
+from tensorly_smp._support.representations import joined
 from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.decomposition.solution import factors_from_dataset
@@ -482,10 +482,7 @@ def _check_result(dataset: xr.Dataset, estimator: str) -> None:
         if triples.shape[1] != 3 or not (np.diff(triples, prepend=-1, append=n_variables) > 0).all():
             raise ValueError(f"triples are not all three increasing numbers below {n_variables}")
     for name, choices in _CHOICES.items():
-        if attrs[name] not in choices:
-            raise ValueError(f"{name} is {shown(attrs[name])}, expected one of {list(choices)}")
+        checked_choice(attrs[name], name, choices)
     for name, least in (("n_samples", 1), ("max_iter", 0)):
-        if not is_integer(attrs[name]) or attrs[name] < least:
-            raise ValueError(f"{name} is {shown(attrs[name])}, expected an integer of at least {least}")
-    if not (is_real(attrs["tol"]) and 0 <= attrs["tol"] < 1):
-        raise ValueError(f"tol is {shown(attrs['tol'])}, expected a number from 0 to below 1")
+        checked_integer(attrs[name], name, least)
+    checked_tolerance(attrs["tol"])

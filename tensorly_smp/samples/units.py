@@ -48,10 +48,6 @@ def _described(source: Any) -> Any:
     return described if isinstance(described, pd.DataFrame) else source
 
 
-def _text(unit: Any) -> str:
-    return unit.strip() if isinstance(unit, str) else ""
-
-
 def with_units(dataset: xr.Dataset, X: Any, names: Sequence[Hashable]) -> xr.Dataset:
     """The Dataset of a fit with what the samples that it was fitted to say of themselves, if they do.
 
@@ -87,7 +83,8 @@ def _descriptions(source: Any, names: Sequence[Hashable], attribute: str, stored
             known = described
         elif attribute == "units":  # one for all; a long name is that of the whole table
             known = dict.fromkeys(names, described)
-    return tuple(_text(known.get(name, "")) for name in names)
+    texts = [known.get(name) for name in names]
+    return tuple(text.strip() if isinstance(text, str) else "" for text in texts)
 
 
 def _attributes(X: Any) -> dict[str, Any]:
