@@ -16,7 +16,6 @@ than -2.
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +85,7 @@ def one_truth(number: int, seed: int, n_samples: int) -> tuple[float, ...]:
     rng = np.random.default_rng(seed)
     if concentration < 10:
         shares = np.maximum(rng.dirichlet(np.full(rank, concentration)), 1e-3)
-        truth = replace(truth, weights=shares / shares.sum())
+        truth = smp.datasets.TrueMixture(shares / shares.sum(), truth.standard, truth.loc, truth.scale)
     X, labels = truth.sample(n_samples, random_state=rng)
     new, new_labels = truth.sample(N_NEW, random_state=rng)
     options: dict[str, Any] = dict(n_bins=N_BINS, random_state=seed)
