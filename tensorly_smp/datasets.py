@@ -34,6 +34,8 @@ class BlendConditionals:
     loc: np.ndarray
     scale: np.ndarray
 
+    __repr__ = short_repr
+
     @property
     def rank(self) -> int:
         """Number of components."""

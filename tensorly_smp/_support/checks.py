@@ -289,6 +289,8 @@ def checked_real(value: Any, name: str, low: float = 0.0, high: float = np.inf, 
     try:
         return float(value)
     except OverflowError as error:
+        if ends[1] == "]":
+            return np.inf
         raise InvalidInputError(f"{name} is {shown(value)}; expected a finite float.") from error
 
 

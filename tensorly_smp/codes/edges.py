@@ -152,7 +152,8 @@ def checked_values(values: Any, name: Hashable) -> np.ndarray:
     array = np.array(float_array(values, f"values of variable {shown(name)}"))
     if array.ndim != 1 or not len(array) or not np.isfinite(array).all() or not (array[1:] > array[:-1]).all():
         raise InvalidInputError(
-            f"Values of variable {shown(name)} are {shown(values)}; expected finite numbers in increasing order."
+            f"Values of the discrete variable {shown(name)} are {shown(values)}; expected finite numbers in increasing "
+            "order."
         )
     if len(array) > MOST_BINS:
         raise SizeLimitError(
