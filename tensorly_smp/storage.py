@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 import xarray as xr
+from xarray.backends import ScipyDataStore
 
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError, InvalidTypeError
@@ -30,6 +31,8 @@ _OTHER_SUFFIXES = (
     *(".csv", ".h5", ".hdf5", ".json", ".joblib", ".nc4", ".npy", ".npz"),
     *(".parquet", ".pickle", ".pkl", ".xlsx", ".zarr"),
 )
+#: Attributes that xarray writes for itself.
+_OF_ENCODING = ("_FillValue", "_Encoding", "coordinates")
 _HDF5 = b"\x89HDF"
 #: Attributes that netCDF-3 cannot hold are JSON after this mark.
 _JSON = "as JSON: "
@@ -209,12 +212,30 @@ def _from_bytes(content: bytes, source: str) -> Any:
     if not content.startswith(b"CDF"):
         raise FileFormatError(f"{source} was not written by the method save of a model; expected a netCDF-3 file.")
     try:
-        dataset = xr.load_dataset(io.BytesIO(content), engine="scipy", decode_times=False)
+        dataset = _read(content)
     except (Warning, MemoryError):  # warnings of a program that turns them into errors
         raise
     except Exception as error:  # xarray and SciPy raise many kinds for damaged files
         raise FileFormatError(f"{source} is damaged: {type(error).__name__}, {str(error).rstrip('.')}.") from error
     return _made(dataset, source, is_signed=True)
+
+
+def _read(content: bytes) -> xr.Dataset:
+    """The Dataset in a netCDF-3 file, not by ``xarray.open_dataset``, which adds a filter to those of all warnings."""
+    variables, attrs = ScipyDataStore(io.BytesIO(content)).load()
+    held = {}
+    named = set(str(attrs.get("coordinates", "")).split())
+    for name, variable in variables.items():
+        values = np.array(variable.values)
+        dims = variable.dims
+        if values.dtype.kind == "S":  # characters along the last axis
+            values = np.ascontiguousarray(values).view(f"S{values.shape[-1]}")[..., 0]
+            dims = dims[:-1]
+        named |= set(str(variable.attrs.get("coordinates", "")).split())
+        kept = {key: value for key, value in variable.attrs.items() if key not in _OF_ENCODING}
+        held[name] = (dims, values, kept)
+    coords = [name for name, (dims, *_) in held.items() if dims == (name,) or name in named]
+    return _with_coords(held, coords, {key: value for key, value in attrs.items() if key not in _OF_ENCODING})
 
 
 def _made(dataset: xr.Dataset, source: str, is_signed: bool) -> Any:

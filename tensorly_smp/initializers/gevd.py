@@ -257,7 +257,9 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
         raise InvalidTypeError(f"The tensor is of dtype {array.dtype}; expected real numbers.")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
-        raise InvalidInputError("The tensor holds NaN or infinity; expected finite numbers: take slices without them.")
+        raise InvalidInputError(
+            "The tensor holds NaN or infinity; incomplete tensors are not supported: take slices without them."
+        )
     pencil_mode = checked_integer(pencil_mode, "pencil_mode", 0)
     if pencil_mode > 2:
         raise InvalidInputError(f"pencil_mode is {pencil_mode}; expected 0, 1 or 2.")

@@ -79,7 +79,10 @@ class Partition:
         """Number of bins of every variable that the partition may name."""
         if not np.iterable(n_bins):
             raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.")
-        sizes = [checked_integer(size, "A number of bins", 1) for size in n_bins]
+        try:
+            sizes = [checked_integer(size, "A number of bins", 1) for size in n_bins]
+        except TypeError as error:  # sparse matrices
+            raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.") from error
         if len(sizes) <= (highest := max(max(group) for group in self.sets)):
             raise InvalidInputError(f"n_bins has {len(sizes)} entries, and the partition names variable {highest}.")
         return sizes

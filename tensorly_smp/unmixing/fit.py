@@ -121,7 +121,9 @@ class SamplesToUnmix:
             )
         rows, counts = merge_equal_rows(samples.values, weights)
         steps = {n: Observed.of(rows[:, n], counts).step for n in mixed}
-        if any(steps.values()) and counts is not None:
+        if any(steps.values()) and weights is None:
+            rows, counts = samples.values, None
+        elif any(steps.values()) and counts is not None:
             if counts.sum() <= MOST_REPEATED and np.array_equal(counts, np.floor(counts)):
                 rows, counts = np.repeat(rows, counts.astype(np.int64), axis=0), None
             else:

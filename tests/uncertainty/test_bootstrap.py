@@ -325,7 +325,7 @@ def test_what_cannot_be_is_refused(models):
     model = models["smooth"]
     with pytest.raises(NotFittedError):
         smp.SmoothProductMixture().bootstrap(X)
-    with pytest.raises(InvalidInputError, match='expected "rows" or "parametric"'):
+    with pytest.raises(InvalidInputError, match="'rows', 'parametric'"):
         model.bootstrap(X, method="jackknife")
     with pytest.raises(InvalidInputError, match="n_replicates is 0"):
         model.bootstrap(X, 0)
