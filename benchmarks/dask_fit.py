@@ -34,7 +34,7 @@ import tensorly_smp as smp
 from tensorly_smp._support.parts import Parts
 from tensorly_smp.chunked import reading
 from tensorly_smp.codes.values import evenly_spaced
-from tensorly_smp.decomposition.starts import random_start
+from tensorly_smp.decomposition.problem import random_start
 from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
 from tensorly_smp.factors.sweeps import Steps

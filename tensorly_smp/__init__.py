@@ -22,9 +22,8 @@ from tensorly_smp.identifiability.report import IdentifiabilityReport, check_ide
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start
 from tensorly_smp.initializers.gevd import gevd_parafac
 from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
-from tensorly_smp.marginals.block_tensor import block_tensor
+from tensorly_smp.marginals.block_tensor import Partition, block_tensor, default_partition, paper_partition
 from tensorly_smp.marginals.histograms import Marginals, count_marginals
-from tensorly_smp.marginals.partition import Partition, default_partition, paper_partition
 from tensorly_smp.selection import select_n_components
 from tensorly_smp.storage import load
 from tensorly_smp.unmixed import UnmixedProductMixture

@@ -47,7 +47,7 @@ from tensorly_smp.exceptions import (
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.identifiability.problem import n_parameters
-from tensorly_smp.initializers.pair_values import PairValues, pair_values_of
+from tensorly_smp.initializers.coupled_gevd import PairValues, pair_values_of
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.reading import read_samples

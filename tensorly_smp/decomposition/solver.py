@@ -21,9 +21,8 @@ from tensorly_smp._support.progress import Bar, checked_verbose, logger, progres
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, checked_options
+from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, checked_options, make_starts
 from tensorly_smp.decomposition.solution import CoupledSolution
-from tensorly_smp.decomposition.starts import make_starts
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.backend import as_tensor, floor
 from tensorly_smp.factors.blocks import LOSSES, BlockSolver, ExplicitLoss

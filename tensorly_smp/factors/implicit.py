@@ -34,8 +34,7 @@ from tensorly_smp.factors.backend import as_tensor, checked_context
 from tensorly_smp.factors.blocks import Loss, QuadraticBlock
 from tensorly_smp.factors.coupled import require_coverage
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.marginals.histograms import check_constant, univariate_marginals
-from tensorly_smp.marginals.triples import resolve_triples
+from tensorly_smp.marginals.histograms import check_constant, resolve_triples, univariate_marginals
 
 #: Numbers of an array that is worked on in pieces, so that what a pass touches stays in the processor's cache.
 CACHED = 50_000

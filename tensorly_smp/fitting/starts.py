@@ -22,8 +22,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback, SweepTrace
 from tensorly_smp.fitting.fit_samples import FitSamples
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
-from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms
-from tensorly_smp.marginals.triples import cells_of_all_triples
+from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms, cells_of_all_triples
 
 #: Pseudo-counts per bin of the histograms that a search hands over.
 PSEUDO_COUNT = 0.1

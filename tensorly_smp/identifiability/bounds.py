@@ -13,7 +13,7 @@ import numpy as np
 from tensorly_smp._support.checks import checked_choice, checked_integer, is_integer
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.marginals.partition import (
+from tensorly_smp.marginals.block_tensor import (
     MOST_TABLE_BITS,
     Partition,
     as_partition,

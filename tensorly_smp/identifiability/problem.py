@@ -21,9 +21,8 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLim
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.identifiability.bounds import checked_sizes
 from tensorly_smp.identifiability.likeness import TOLERANCE, ComponentPair, alike_pairs, rival_changes, separations
-from tensorly_smp.marginals.histograms import Marginals
-from tensorly_smp.marginals.partition import Partition, as_partition
-from tensorly_smp.marginals.triples import resolve_triples
+from tensorly_smp.marginals.block_tensor import Partition, as_partition
+from tensorly_smp.marginals.histograms import Marginals, resolve_triples
 
 KnownName = Literal["triples", "samples"]
 #: Values of the argument `known`.

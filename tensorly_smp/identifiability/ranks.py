@@ -23,7 +23,7 @@ from tensorly_smp.identifiability.bounds import Criterion, all_partitions, best_
 from tensorly_smp.identifiability.jacobian import compressed
 from tensorly_smp.identifiability.likeness import TOLERANCE
 from tensorly_smp.identifiability.problem import KnownMarginals
-from tensorly_smp.marginals.partition import Partition
+from tensorly_smp.marginals.block_tensor import Partition
 
 # Subsets of columns whose singular values are computed at once.
 _CHUNK = 4096

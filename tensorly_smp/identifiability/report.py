@@ -36,9 +36,8 @@ from tensorly_smp.identifiability.problem import (
     variable_names,
 )
 from tensorly_smp.identifiability.ranks import StackedFactor, complete_partitions
-from tensorly_smp.marginals.histograms import Marginals
-from tensorly_smp.marginals.partition import Partition
-from tensorly_smp.marginals.triples import resolve_triples
+from tensorly_smp.marginals.block_tensor import Partition
+from tensorly_smp.marginals.histograms import Marginals, resolve_triples
 
 if TYPE_CHECKING:
     import pandas as pd

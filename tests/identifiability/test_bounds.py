@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.identifiability.bounds import best_partition, max_identifiable_rank, min_bins_for_rank
-from tensorly_smp.marginals.partition import Partition, default_partition, paper_partition
+from tensorly_smp.marginals.block_tensor import Partition, default_partition, paper_partition
 
 CORRECTED = ["gevd", "generic", "kruskal"]
 CRITERIA = [*CORRECTED, "paper-gevd", "paper-generic"]

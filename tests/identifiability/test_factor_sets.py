@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tensorly_smp.identifiability.problem import KnownMarginals
 from tensorly_smp.identifiability.ranks import FactorSets, kruskal_rank, product_core
-from tensorly_smp.marginals.partition import Partition
+from tensorly_smp.marginals.block_tensor import Partition
 
 
 def khatri_rao(factors):

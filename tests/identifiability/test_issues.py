@@ -11,7 +11,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.likeness import PARALLEL_COSINE
 from tensorly_smp.identifiability.problem import KnownMarginals, n_parameters, symmetric_sums
 from tensorly_smp.identifiability.report import identifiability_issues
-from tensorly_smp.marginals.triples import all_triples
+from tensorly_smp.marginals.histograms import all_triples
 
 
 @given(st.lists(st.integers(2, 3), min_size=3, max_size=5), st.data())

@@ -12,7 +12,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.jacobian import local_identifiability
 from tensorly_smp.identifiability.problem import KnownMarginals
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.marginals.partition import Partition
+from tensorly_smp.marginals.block_tensor import Partition
 
 UNIQUE, GENERIC, OPEN = "unique", "unique for almost every model", "not guaranteed"
 
