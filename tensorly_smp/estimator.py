@@ -51,10 +51,9 @@ from tensorly_smp.identifiability.report import identifiability_issues
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.steps import effective_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
+from tensorly_smp.samples.codebook import ATTRIBUTE, units_of, with_units
 from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import NO_LABELS
-from tensorly_smp.samples.units import units_of, with_units
-from tensorly_smp.samples.value_labels import ATTRIBUTE
 from tensorly_smp.storage import storable
 from tensorly_smp.uncertainty.bootstrap import Refit, run_bootstrap
 

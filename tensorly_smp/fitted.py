@@ -26,10 +26,9 @@ from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.results import fit_html, n_rivals, rival_dataset
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
+from tensorly_smp.samples.codebook import ATTRIBUTE, differing_units, from_json
 from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
 from tensorly_smp.samples.reading import Samples, present_dim, read_samples
-from tensorly_smp.samples.units import differing_units
-from tensorly_smp.samples.value_labels import ATTRIBUTE, from_json
 from tensorly_smp.storage import described, save
 
 if TYPE_CHECKING:
@@ -214,7 +213,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         if is_chunked(X):
             return self._lazy(X).posterior()
         samples = self._read(X)
-        return samples.labels.wrap_components(self.density_.posterior(samples.values), PROBABILITY)
+        return samples.labels.wrap(self.density_.posterior(samples.values), PROBABILITY)
 
     def score_samples(self, X: Any) -> Any:
         """Logarithm of the density at every sample, (n_samples,); the density integrates to one.

@@ -49,9 +49,9 @@ from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.identifiability.problem import n_parameters
 from tensorly_smp.initializers.coupled_gevd import PairValues, pair_values_of
 from tensorly_smp.likelihood.comparison import Candidate
+from tensorly_smp.samples.codebook import ValueLabels, pandas_frame
 from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.reading import read_samples
-from tensorly_smp.samples.value_labels import ValueLabels, pandas_frame
 from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search_each
 from tensorly_smp.unmixed import UnmixedProductMixture

@@ -21,8 +21,8 @@ from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.results import with_value_labels
+from tensorly_smp.samples.codebook import with_units
 from tensorly_smp.samples.labels import labelled
-from tensorly_smp.samples.units import with_units
 from tensorly_smp.storage import storable
 from tensorly_smp.unmixing.density import UnmixedDensity
 from tensorly_smp.unmixing.fit import SamplesToUnmix, UnmixingFit, with_unmixing, without_unmixing

@@ -16,17 +16,18 @@ from tensorly_smp._support.checks import checked_sample_weight, float_array
 from tensorly_smp._support.parts import LazyParts
 from tensorly_smp.codes.values import evenly_spaced, ranges, with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.samples.codebook import ValueLabels
 from tensorly_smp.samples.labels import SampleLabels, plain_names
 from tensorly_smp.samples.reading import (
     NO_LABELS,
     Samples,
     check_shape,
     infer_sample_dim,
+    is_of,
     not_numeric,
     read_samples,
     refuse_infinite,
 )
-from tensorly_smp.samples.value_labels import ValueLabels
 
 #: Chunks are put together up to this many entries: smaller ones would be all overhead.
 PART_ENTRIES = 2**21
@@ -60,7 +61,7 @@ def is_chunked(X: Any) -> bool:
 
 def is_chunked_frame(X: Any) -> bool:
     """Tell whether X is a dask DataFrame."""
-    return _is_of(X, "dask.dataframe", "DataFrame")
+    return is_of(X, "dask.dataframe", "DataFrame")
 
 
 def stacked(X: Any, sample_dim: Hashable | None = None) -> Any:
@@ -88,11 +89,6 @@ def stacked(X: Any, sample_dim: Hashable | None = None) -> Any:
     names[:] = list(X.data_vars)
     coords = X.coords.to_dataset().assign_coords({variable_dim: names})
     return xr.DataArray(data.data, coords.coords, data.dims, attrs=X.attrs).chunk({variable_dim: -1})
-
-
-def _is_of(X: Any, module: str, name: str) -> bool:
-    """`isinstance` check that does not import an optional module."""
-    return module in sys.modules and isinstance(X, getattr(sys.modules[module], name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +174,7 @@ def layout_of(
         known = read.value_labels if value_labels is None else value_labels
         of_blocks = {names[position]: known[name] for name, position in pairs if name in known}
         return Layout(tuple(X.to_delayed()), None, read.variables, read.labels.positions, read.labels, known, of_blocks)
-    if not _is_of(X, "dask.array", "Array"):
+    if not is_of(X, "dask.array", "Array"):
         raise InvalidTypeError(f"X is {type(X).__name__}; expected a dask array, a dask DataFrame or a DataArray.")
     _require_matrix(X.shape)
     return _array_layout(X, read_samples(np.zeros((min(1, X.shape[0]), X.shape[1]), dtype=X.dtype), variables))
@@ -309,7 +305,7 @@ def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, .
         return _slices(sample_weight, sizes)
     if sample_weight.ndim != 1:
         raise InvalidInputError(f"sample_weight has {sample_weight.ndim} dimensions; expected ({sum(sizes)},).")
-    if _is_of(sample_weight, "dask.dataframe", "Series"):
+    if is_of(sample_weight, "dask.dataframe", "Series"):
         blocks = tuple(sample_weight.to_delayed())
     else:
         if not np.isnan(sample_weight.shape[0]):

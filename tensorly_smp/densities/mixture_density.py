@@ -25,6 +25,7 @@ from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import joint_to_posterior
+from tensorly_smp.samples.codebook import ValueLabels
 from tensorly_smp.samples.labels import (
     LOG_DENSITY,
     PROBABILITY,
@@ -37,7 +38,6 @@ from tensorly_smp.samples.labels import (
     variable_positions,
 )
 from tensorly_smp.samples.reading import read_samples
-from tensorly_smp.samples.value_labels import ValueLabels
 
 Component: TypeAlias = 'int | Literal["all"] | None'
 
@@ -102,7 +102,7 @@ class SampleDensity(ABC):
             -inf for components of weight zero, else finite.
         """
         samples = read_samples(X, self.variables, value_labels=self.value_labels)
-        return samples.labels.wrap_components(self._log_joint(samples.values), "log_joint")
+        return samples.labels.wrap(self._log_joint(samples.values), "log_joint")
 
     def logpdf(self, X: Any) -> Any:
         """Logarithm of the density at every sample; finite everywhere, for any number of variables.
@@ -161,7 +161,7 @@ class SampleDensity(ABC):
         """
         samples = read_samples(X, self.variables, value_labels=self.value_labels)
         shares = joint_to_posterior(self._log_joint(samples.values), self.weights)
-        return samples.labels.wrap_components(shares, PROBABILITY)
+        return samples.labels.wrap(shares, PROBABILITY)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

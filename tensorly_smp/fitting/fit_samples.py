@@ -44,9 +44,9 @@ from tensorly_smp.marginals.histograms import (
     count_chunk,
     fitting_triples,
 )
+from tensorly_smp.samples.codebook import ValueLabels
 from tensorly_smp.samples.labels import SampleLabels, aligned
 from tensorly_smp.samples.reading import NO_LABELS, Samples, read_samples
-from tensorly_smp.samples.value_labels import ValueLabels
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
 MIXING = 0.01

@@ -17,9 +17,9 @@ from tensorly_smp.identifiability.likeness import affinity, rival_changes
 from tensorly_smp.identifiability.problem import describe_rivals, observed_patterns, rival_tables
 from tensorly_smp.likelihood.comparison import Candidate, adjusted_rand, contingency
 from tensorly_smp.likelihood.em import LikelihoodTrace
+from tensorly_smp.samples.codebook import ATTRIBUTE, to_json
 from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples
-from tensorly_smp.samples.value_labels import ATTRIBUTE, to_json
 
 #: What a solution has of its own in a Dataset, as far as it has it; a rival's is called "rival_" and the name.
 OWN_VARIABLES = (

@@ -10,8 +10,14 @@ import numpy as np
 
 from tensorly_smp._support.checks import is_among, warn
 from tensorly_smp._support.representations import joined, shown
-from tensorly_smp.codes.binning import Binning, binning_of_values
-from tensorly_smp.codes.edges import are_crowded, checked_values, quantile_edges, stretched_range
+from tensorly_smp.codes.binning import (
+    Binning,
+    are_crowded,
+    binning_of_values,
+    checked_values,
+    quantile_edges,
+    stretched_range,
+)
 from tensorly_smp.codes.values import drop_zero_weight
 from tensorly_smp.exceptions import (
     InvalidInputError,

@@ -19,10 +19,9 @@ from tensorly_smp.densities.reconstruct import CLIP_WARNING, reconstruct_density
 from tensorly_smp.densities.smooth import spline_density
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.samples.codebook import ATTRIBUTE, ValueLabels, from_json, units_of
 from tensorly_smp.samples.labels import variable_positions
 from tensorly_smp.samples.reading import present_dim, read_samples
-from tensorly_smp.samples.units import units_of
-from tensorly_smp.samples.value_labels import ATTRIBUTE, ValueLabels, from_json
 
 #: Units that say that there is none: "1" is that of the CF conventions.
 NO_UNITS = ("1", "-", "dimensionless", "unitless")

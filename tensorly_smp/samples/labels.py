@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,16 @@ import xarray as xr
 
 from tensorly_smp._support.checks import is_among, is_integer
 from tensorly_smp._support.representations import listed, short_repr, shown
-from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.samples.arrow_frames import ARROW, POLARS, made_column, made_frame, with_index
-from tensorly_smp.samples.value_labels import ValueLabels, decoded, pandas_frame
+from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
+from tensorly_smp.samples.codebook import CATEGORY, ORDERED, TEXT, ValueLabels, decoded, pandas_frame
 
 #: Name of the sample dimension where results need one of their own.
 SAMPLE_DIM = "sample"
 COMPONENT_DIM = "component"
 #: Names of results as a DataArray or Series, without which xarray makes no DataFrame of them.
 PROBABILITY, LOG_DENSITY = "probability", "log_density"
+#: Libraries of frames other than pandas; neither is imported here before there is one.
+POLARS, ARROW = "polars", "pyarrow"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +40,10 @@ class SampleLabels:
         Column ``n`` of the values that were read is column ``positions[n]`` of the input.
     kind : {"array", "dataframe", "polars", "pyarrow", "dataarray", "dataset"}
         The object; lists and the like are arrays.
-    columns : pandas Index or tuple of str, optional
+    columns : pandas Index, optional
         Names of the columns of a frame.
-    index : pandas Index or frame, optional
-        Index of a DataFrame; or the columns of a table of pyarrow that hold the index of a DataFrame of pandas.
+    index : pandas Index, optional
+        Index of a DataFrame, also of one that a table of pyarrow was made of.
     template : DataArray or Dataset, optional
         The object of xarray with its names, coordinates and attributes, and none of its data; see :func:`empty_copy`.
     sample_dim : hashable, optional
@@ -67,60 +69,39 @@ class SampleLabels:
         return "dataarray" if self.kind == "dataset" else self.kind
 
     def wrap(self, values: np.ndarray, name: str | None = None) -> Any:
-        """One value per sample, labelled like the input.
+        """One value per sample, or one per sample and component, labelled like the input.
 
         Parameters
         ----------
-        values : ndarray (n_samples,)
+        values : ndarray (n_samples,) or (n_samples, rank)
         name : str, optional
             Name of the returned Series or DataArray.
 
         Returns
         -------
-        ndarray, Series or DataArray
-            The last for a DataArray and for a Dataset; a column of the library of another frame.
+        ndarray, Series, DataFrame or DataArray
+            A DataArray for a DataArray and for a Dataset; a column or frame of the library of another frame. Columns of
+            a DataFrame, or the coordinate "component" of a DataArray, are the numbers 0 to rank - 1 (text in frames of
+            other libraries). A coordinate of that name along the samples is called "component_" in what is returned.
         """
-        values = self._checked(values, 1)
-        if self.kind == "dataframe":
-            return pd.Series(values, index=self.index, name=name)
+        values = self._checked(values)
+        components = range(values.shape[1]) if values.ndim == 2 else None
         if self.kind in (POLARS, ARROW):
-            return made_column(self.kind, values, name)
-        if self.template is not None:
-            return xr.DataArray(values, self._sample_coords().coords, [self.sample_dim], name=name)
-        return values
-
-    def wrap_components(self, values: np.ndarray, name: str | None = None) -> Any:
-        """One value per sample and component, labelled like the input.
-
-        Parameters
-        ----------
-        values : ndarray (n_samples, rank)
-        name : str, optional
-            Of a DataArray.
-
-        Returns
-        -------
-        ndarray, DataFrame or DataArray
-            Columns of the DataFrame, or the coordinate "component" of the DataArray, are the numbers 0 to rank - 1
-            (text in frames of other libraries). A coordinate of that name along the samples is called "component_" in
-            what is returned.
-        """
-        values = self._checked(values, 2)
-        rank = values.shape[1]
-        if self.kind == "dataframe":
-            return pd.DataFrame(values, index=self.index, columns=pd.RangeIndex(rank, name=COMPONENT_DIM))
-        if self.kind in (POLARS, ARROW):
-            return made_frame(self.kind, [str(r) for r in range(rank)], values)
+            if components is not None:
+                return made_frame(self.kind, [str(r) for r in components], values)
+            library = _library(self.kind)
+            return library.array(values) if self.kind == ARROW else library.Series(name or "", values)
+        second = {} if components is None else {COMPONENT_DIM: components}
         if self.template is None:
-            return values
-        kept = self._sample_coords()
+            return labelled(values, {SAMPLE_DIM: self.index, **second}, self.kind, name)
+        kept = self.template.coords.to_dataset()
+        kept = kept.drop_vars([each for each in kept.coords if not set(kept[each].dims) <= {self.sample_dim}])
         renamed = COMPONENT_DIM
-        while renamed in kept.coords:  # one of that name is along the samples, and the new dimension needs it
+        while second and renamed in kept.coords:  # one of that name is along the samples, and the dimension needs it
             renamed += "_"
-        if COMPONENT_DIM in kept.coords:
+        if renamed != COMPONENT_DIM:
             kept = kept.rename({COMPONENT_DIM: renamed})
-        wrapped = xr.DataArray(values, kept.coords, [self.sample_dim, COMPONENT_DIM], name=name)
-        return wrapped.assign_coords({COMPONENT_DIM: np.arange(rank)})
+        return labelled(values, {self.sample_dim: None, **second}, "dataarray", name, kept.coords)
 
     def wrap_variables(self, values: np.ndarray) -> Any:
         """One value per sample and variable, as an object like the input: its column order, dimensions, attributes.
@@ -136,15 +117,12 @@ class SampleLabels:
         -------
         ndarray, DataFrame, DataArray or Dataset
         """
-        values = self._checked(values, 2)
-        if values.shape[1] != len(self.positions):
-            raise InvalidInputError(f"Values have {values.shape[1]} columns; expected {len(self.positions)} variables.")
+        values = self._checked(values)
+        if values.shape[1:] != (len(self.positions),):
+            raise InvalidInputError(f"Values have shape {values.shape}; expected {len(self.positions)} variables.")
         ordered = values[:, np.argsort(self.positions)]
-        if self.kind == "dataframe":
-            return pandas_frame(ordered, self.index, self.columns, self.value_labels)
-        if self.kind in (POLARS, ARROW):
-            frame = made_frame(self.kind, list(self.columns), ordered, self.value_labels)
-            return frame if self.index is None else with_index(frame, self.index)
+        if self.columns is not None:
+            return made_frame(self.kind, self.columns, ordered, self.value_labels, self.index)
         if self.kind == "dataset":
             columns = zip(self.template, ordered.T, self.value_labels, strict=True)
             data = {name: column if own is None else own.decode(column) for name, column, own in columns}
@@ -154,18 +132,12 @@ class SampleLabels:
             return ordered
         return self.template.copy(deep=False, data=ordered if self.template.dims[0] == self.sample_dim else ordered.T)
 
-    def _checked(self, values: np.ndarray, ndim: int) -> np.ndarray:
+    def _checked(self, values: np.ndarray) -> np.ndarray:
         if not hasattr(values, "__dask_graph__"):  # which is not computed here
             values = np.asarray(values)
-        if values.ndim != ndim or values.shape[0] != self.n_samples:
-            raise InvalidInputError(
-                f"Values have shape {values.shape}; expected {ndim} dimension(s), the first of {self.n_samples}."
-            )
+        if values.ndim not in (1, 2) or values.shape[0] != self.n_samples:
+            raise InvalidInputError(f"Values have shape {values.shape}; expected {self.n_samples}, one for a sample.")
         return values
-
-    def _sample_coords(self) -> xr.Dataset:
-        kept: xr.Dataset = self.template.coords.to_dataset()
-        return kept.drop_vars([name for name in kept.coords if not set(kept[name].dims) <= {self.sample_dim}])
 
 
 def empty_copy(X: xr.DataArray | xr.Dataset) -> Any:
@@ -174,6 +146,41 @@ def empty_copy(X: xr.DataArray | xr.Dataset) -> Any:
         return xr.DataArray(np.broadcast_to(False, X.shape), X.coords, X.dims, name=X.name, attrs=X.attrs)
     data = {name: (x.dims, np.broadcast_to(False, x.shape), x.attrs) for name, x in X.data_vars.items()}
     return X.coords.to_dataset().assign_attrs(X.attrs).assign(data)
+
+
+def made_frame(
+    kind: str, names: Any, values: np.ndarray, value_labels: Sequence[ValueLabels | None] = (), index: Any = None
+) -> Any:
+    """A frame of this library with these columns, from an array (n_samples, n_columns); codes become labels.
+
+    A table of pyarrow keeps the index of a DataFrame of pandas, if it has one, as pandas writes it.
+    """
+    if kind == "dataframe":
+        return pandas_frame(values, index, names, value_labels)
+    library = _library(kind)
+    texts = [str(name) for name in names]
+    if kind == ARROW:
+        made = pandas_frame(values, index, pd.Index(texts), value_labels)
+        table = library.Table.from_pandas(made, preserve_index=False if index is None else None)
+        plain = {library.large_string(): library.string()}
+        fields = [field.with_type(plain.get(field.type, field.type)) for field in table.schema]
+        return table.cast(library.schema(fields, table.schema.metadata))
+    columns: dict[str, Any] = dict(zip(texts, np.array(values.T, order="C"), strict=True))
+    kinds = {TEXT: lambda _: library.String, CATEGORY: lambda _: library.Categorical, ORDERED: library.Enum}
+    for name, own in zip(texts, value_labels, strict=False):
+        if own is not None:
+            columns[name] = library.Series(name, own.decode(columns[name]).tolist(), dtype=kinds[own.kind](own.labels))
+    return library.DataFrame(columns)
+
+
+def _library(kind: str) -> Any:
+    try:
+        return import_module(kind)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"The model was fitted to a frame of {kind}, which is not installed, so that no other can be made: pip "
+            f"install {kind}, or use model.density_.sample."
+        ) from error
 
 
 def labelled_samples(
@@ -199,19 +206,17 @@ def labelled_samples(
     X : ndarray, DataFrame or DataArray
     components : ndarray, Series or DataArray
     """
-    own = [value_labels.get(name) for name in variables]
-    if container in (POLARS, ARROW):
-        made = made_frame(container, [str(name) for name in variables], X, own)
-        return made, made_column(container, components, COMPONENT_DIM)
-    if container == "dataframe":
-        columns = pd.Index(list(variables), tupleize_cols=False)
-        return pandas_frame(X, None, columns, own), pd.Series(components, name=COMPONENT_DIM)
-    X = decoded(X, own)
+    template = columns = None
     if container == "dataarray":
-        coords = {"variable": _coordinate(variables)}
         dims = (SAMPLE_DIM, "variable")
-        return xr.DataArray(X, coords, dims), xr.DataArray(components, dims=dims[:1], name=COMPONENT_DIM)
-    return X, components
+        template = xr.DataArray(np.broadcast_to(False, X.shape), {"variable": _coordinate(variables)}, dims)
+    elif container != "array":
+        columns = pd.Index(list(variables), tupleize_cols=False)
+    own = tuple(value_labels.get(name) for name in variables)
+    labels = SampleLabels(
+        len(X), tuple(range(len(own))), container, columns, None, template, SAMPLE_DIM, value_labels=own
+    )
+    return labels.wrap_variables(X), labels.wrap(components, COMPONENT_DIM)
 
 
 def labelled_points(x: Any, values: np.ndarray, name: str) -> Any:
@@ -238,16 +243,12 @@ def labelled_points(x: Any, values: np.ndarray, name: str) -> Any:
     >>> labelled_points(pd.Series([1.0, 2.0], ["a", "b"]), np.array([0.5, 0.25]), "density").loc["b"].item()
     0.25
     """
-    if isinstance(x, xr.DataArray):
-        is_wide = values.ndim > x.ndim
-        kept = x.coords if not is_wide else {name: each for name, each in x.coords.items() if name != COMPONENT_DIM}
-        dims = (*x.dims, COMPONENT_DIM) if is_wide else x.dims
-        wrapped = xr.DataArray(values, kept, dims, name=name)
-        return wrapped.assign_coords({COMPONENT_DIM: np.arange(values.shape[-1])}) if is_wide else wrapped
+    second = {COMPONENT_DIM: range(values.shape[-1])} if values.ndim > np.ndim(x) else {}
     if isinstance(x, pd.Series):
-        if values.ndim == 1:
-            return pd.Series(values, index=x.index, name=name)
-        return pd.DataFrame(values, index=x.index, columns=pd.RangeIndex(values.shape[1], name=COMPONENT_DIM))
+        return labelled(values, {SAMPLE_DIM: x.index, **second}, "dataframe", name)
+    if isinstance(x, xr.DataArray):
+        coords = x.drop_vars(COMPONENT_DIM, errors="ignore").coords if second else x.coords
+        return labelled(values, {**dict.fromkeys(x.dims), **second}, "dataarray", name, coords)
     return values
 
 
@@ -276,27 +277,46 @@ def labelled_matrix(values: np.ndarray, variables: Sequence[Hashable], container
     return labelled(values, {"variable": variables, "other_variable": variables}, container, name)
 
 
-def labelled(values: np.ndarray, names: Mapping[str, Sequence[Hashable]], container: str, name: str) -> Any:
-    """Values with these names along their one or two dimensions; bare for other kinds of objects than these."""
+def labelled(
+    values: np.ndarray, axes: Mapping[Any, Any], container: str, name: str | None = None, coords: Any = None
+) -> Any:
+    """Values with names along their dimensions; bare for other kinds of objects than these.
+
+    Parameters
+    ----------
+    values : ndarray
+    axes : mapping from dimension to names
+        An Index as it is; None where there are none, or where `coords` have them.
+    container : {"dataframe", "dataarray"} or another
+        One or two dimensions of a DataFrame.
+    name : str, optional
+        Of the Series or DataArray.
+    coords : coordinates of xarray, optional
+        Others of the DataArray.
+    """
     if container == "dataframe":
         indexes: list[Any] = [
-            pd.RangeIndex(len(each), name=dim)
-            if isinstance(each, range)
-            else pd.Index(list(each), name=dim, tupleize_cols=False)
-            for dim, each in names.items()
+            pd.RangeIndex(len(names), name=dim)
+            if isinstance(names, range)
+            else names
+            if names is None or isinstance(names, pd.Index)
+            else pd.Index(list(names), name=dim, tupleize_cols=False)
+            for dim, names in axes.items()
         ]
         return pd.Series(values, indexes[0], name=name) if len(indexes) == 1 else pd.DataFrame(values, *indexes)
     if container == "dataarray":
-        coords = {dim: np.array(each) if isinstance(each, range) else _coordinate(each) for dim, each in names.items()}
-        return xr.DataArray(values, coords, tuple(names), name=name)
+        own = {dim: _coordinate(names) for dim, names in axes.items() if names is not None}
+        return xr.DataArray(values, coords, tuple(axes), name=name).assign_coords(own)
     return values
 
 
-def _coordinate(variables: Sequence[Hashable]) -> Any:
-    """Names as a coordinate: text as it is, anything else as objects, tuples whole."""
-    names = np.empty(len(variables), dtype=object)
-    names[:] = variables
-    return names.tolist() if all(isinstance(name, str) for name in variables) else names
+def _coordinate(names: Sequence[Hashable]) -> Any:
+    """Names as a coordinate: numbers and text as they are, anything else as objects, tuples whole."""
+    if isinstance(names, range):
+        return np.array(names)
+    objects = np.empty(len(names), dtype=object)
+    objects[:] = names
+    return objects.tolist() if all(isinstance(name, str) for name in names) else objects
 
 
 def plain_names(names: Iterable[Hashable]) -> tuple[Hashable, ...]:

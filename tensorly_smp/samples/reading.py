@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -16,9 +17,11 @@ import xarray as xr
 from tensorly_smp._support.checks import is_among, unmasked_rows
 from tensorly_smp._support.representations import reason, short_repr, shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.samples.arrow_frames import column_categories, column_names, column_values, frame_kind, without_index
+from tensorly_smp.samples.codebook import CATEGORY, ORDERED, TEXT, ValueLabels, missing_codes
 from tensorly_smp.samples.labels import (
+    ARROW,
     COMPONENT_DIM,
+    POLARS,
     SAMPLE_DIM,
     SampleLabels,
     default_names,
@@ -27,7 +30,6 @@ from tensorly_smp.samples.labels import (
     plain_names,
     repeated_names,
 )
-from tensorly_smp.samples.value_labels import CATEGORY, ORDERED, TEXT, ValueLabels, missing_codes
 
 # In order of preference, compared in lower case: of the dimensions "time" and "sample" the second holds the samples.
 SAMPLE_DIMS = (
@@ -131,10 +133,8 @@ def read_samples(
     """
     takes_text = value_labels is None or bool(value_labels)
     values: np.ndarray
-    if isinstance(X, pd.DataFrame):
-        values, given, names, form = _read_frame(X, "dataframe", takes_text)
-    elif (kind := frame_kind(X)) is not None:
-        values, given, names, form = _read_frame(X, kind, takes_text)
+    if (frame := _as_pandas(X)) is not None:
+        values, given, names, form = _read_frame(*frame, takes_text)
     elif isinstance(X, xr.DataArray):
         values, given, names, form = _read_dataarray(X, variables, sample_dim, takes_text)
     elif isinstance(X, xr.Dataset):
@@ -190,25 +190,61 @@ def _recoded(
     return values, tuple(recoded)
 
 
-def _read_frame(X: Any, kind: str, takes_text: bool) -> _Labelled:
-    index = X.index if kind == "dataframe" else None
-    if kind != "dataframe":
-        X, index = without_index(X)
-    columns = X.columns if kind == "dataframe" else column_names(X)
-    names = plain_names(columns)
+def _as_pandas(X: Any) -> tuple[pd.DataFrame, str, bool] | None:
+    """A frame of pandas, polars or pyarrow as one of pandas, its library, and whether its index is of pandas.
+
+    Columns of a table of pyarrow that hold the index of a DataFrame of pandas become its index again.
+
+    Raises
+    ------
+    InvalidTypeError
+        A lazy frame, or a table of another library, whose names would be lost.
+    """
+    if isinstance(X, pd.DataFrame):
+        return X, "dataframe", True
+    if is_of(X, POLARS, "LazyFrame"):
+        raise InvalidTypeError("X is a polars LazyFrame; expected a DataFrame. Pass X.collect().")
+    if is_of(X, POLARS, "DataFrame"):
+        columns = {name: _polars_column(X[name], sys.modules[POLARS]) for name in X.columns}
+        return pd.DataFrame(columns, index=pd.RangeIndex(X.height)), POLARS, False
+    if is_of(X, ARROW, "Table") or is_of(X, ARROW, "RecordBatch"):
+        described = X.schema.pandas_metadata or {}
+        return X.to_pandas(), ARROW, bool(described.get("index_columns"))
+    if hasattr(X, "__dataframe__"):  # which arrays do not have
+        raise InvalidTypeError(
+            f"X is {type(X).__module__}.{type(X).__name__}; expected a DataFrame of pandas or polars, a table of "
+            "pyarrow, a DataArray, a Dataset or an array. Convert it, by its to_pandas() for instance."
+        )
+    return None
+
+
+def is_of(X: Any, module: str, name: str) -> bool:
+    """`isinstance` check that does not import an optional module."""
+    return isinstance(X, getattr(sys.modules.get(module), name, ()))
+
+
+def _polars_column(column: Any, polars: Any) -> Any:
+    """A column of polars as an array (n_samples,), or as categories.
+
+    Categories without an order are shared by all columns: those that occur are taken, sorted.
+    """
+    if isinstance(column.dtype, polars.Enum | polars.Categorical):
+        is_ordered = isinstance(column.dtype, polars.Enum)
+        labels = column.dtype.categories.to_list() if is_ordered else sorted(column.drop_nulls().unique().to_list())
+        return pd.Categorical(column.cast(polars.String).to_list(), labels, ordered=is_ordered)
+    if column.dtype.is_nested():
+        return np.array([None, *column.to_list()], dtype=object)[1:]
+    if column.dtype.is_integer():  # 128 bits are more than NumPy has
+        column = column.cast(polars.Float64)
+    return column.to_numpy()
+
+
+def _read_frame(X: pd.DataFrame, kind: str, is_indexed: bool, takes_text: bool) -> _Labelled:
+    names = plain_names(X.columns)
     check_shape(X.shape)
     _refuse_repeated(names)
-
-    def read(n: int) -> _Column:
-        if kind == "dataframe":
-            return _frame_column(X.iloc[:, n], names[n])
-        if (categories := column_categories(X, n)) is not None:
-            labels, codes, is_ordered = categories
-            return missing_codes(codes), ValueLabels(labels, ORDERED if is_ordered else CATEGORY)
-        return _array_column(column_values(X, n), names[n], takes_text)
-
-    values, own = _columns(read, len(X), names, takes_text)
-    return values, own, names, {"kind": kind, "columns": columns, "index": index}
+    values, own = _columns(lambda n: _frame_column(X.iloc[:, n], names[n]), len(X), names, takes_text)
+    return values, own, names, {"kind": kind, "columns": X.columns, "index": X.index if is_indexed else None}
 
 
 def _columns(read: Callable[[int], _Column], n_samples: int, names: Sequence[Hashable], takes_text: bool) -> _Matrix:

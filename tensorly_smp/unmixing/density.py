@@ -15,8 +15,8 @@ from tensorly_smp._support.representations import html_weights, shown
 from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals, StudentBackground
 from tensorly_smp.densities.mixture_density import Component, MixtureDensity, SampleDensity
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.samples.codebook import ValueLabels
 from tensorly_smp.samples.labels import labelled_matrix, labelled_moments, list_names
-from tensorly_smp.samples.value_labels import ValueLabels
 
 _REFUSED = (
     "{} is not available of a density with an unmixing matrix: given a component, the variables depend on each other, "

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tensorly_smp as smp
-from tensorly_smp.codes.binning import Binning, choose_binning
-from tensorly_smp.codes.edges import quantile_edges, stretched_range
+from tensorly_smp.codes.binning import Binning, choose_binning, quantile_edges, stretched_range
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,

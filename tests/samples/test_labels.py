@@ -209,7 +209,7 @@ INDICES = [
 
 def test_wrap_arrays():
     labels = read_samples(VALUES).labels
-    for wrapped in (labels.wrap(np.arange(4)), labels.wrap_components(VALUES), labels.wrap_variables(VALUES)):
+    for wrapped in (labels.wrap(np.arange(4)), labels.wrap(VALUES), labels.wrap_variables(VALUES)):
         assert type(wrapped) is np.ndarray
 
 
@@ -218,7 +218,7 @@ def test_wrap_frame(index):
     frame = pd.DataFrame(VALUES, index=index, columns=pd.Index(NAMES, name="gene"))
     labels = read_samples(frame[["c", "a", "b"]], variables=NAMES).labels
     pd.testing.assert_series_equal(labels.wrap(np.arange(4), name="label"), pd.Series(range(4), index, name="label"))
-    components = labels.wrap_components(np.zeros((4, 2)))
+    components = labels.wrap(np.zeros((4, 2)))
     assert components.columns.tolist() == [0, 1]
     assert components.index.equals(index)
     pd.testing.assert_frame_equal(labels.wrap_variables(VALUES), frame[["c", "a", "b"]])
@@ -253,7 +253,7 @@ def test_wrap_dataarray(index, transposed):
     assert wrapped.indexes["time"].equals(index)
     assert {"site", "batch"} <= set(wrapped.coords)
     assert not {"gene", "length", "quality"} & set(wrapped.coords)
-    components = labels.wrap_components(np.zeros((4, 2)))
+    components = labels.wrap(np.zeros((4, 2)))
     assert components.dims == ("time", "component")
     assert components["component"].values.tolist() == [0, 1]
     assert components.indexes["time"].equals(index)
@@ -297,15 +297,15 @@ def test_wrap_dataset(index):
     xr.testing.assert_identical(wrapped, X[["c", "a", "b"]])
     assert list(wrapped.data_vars) == ["c", "a", "b"]
     assert labels.wrap(np.arange(4)).indexes["time"].equals(index)
-    assert labels.wrap_components(np.zeros((4, 2))).dims == ("time", "component")
+    assert labels.wrap(np.zeros((4, 2))).dims == ("time", "component")
 
 
 def test_wrap_checks_shapes():
     labels = read_samples(VALUES).labels
     for wrap, values in [
         (labels.wrap, np.zeros(3)),
-        (labels.wrap, VALUES),
-        (labels.wrap_components, np.zeros(4)),
+        (labels.wrap, np.zeros((4, 2, 1))),
+        (labels.wrap, np.float64(0)),
         (labels.wrap_variables, np.zeros((4, 2))),
     ]:
         with pytest.raises(InvalidInputError, match="Values have"):

@@ -7,7 +7,7 @@ import xarray as xr
 
 import tensorly_smp as smp
 from tensorly_smp.decomposition.solution import factors_to_dataset
-from tensorly_smp.samples.units import units_of, with_units
+from tensorly_smp.samples.codebook import units_of, with_units
 
 NAMES = ("a", "b", "c")
 

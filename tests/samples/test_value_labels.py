@@ -7,8 +7,8 @@ import xarray as xr
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.samples.codebook import ValueLabels, from_json, to_json
 from tensorly_smp.samples.reading import read_samples
-from tensorly_smp.samples.value_labels import ValueLabels, from_json, to_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
 
