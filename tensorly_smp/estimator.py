@@ -21,10 +21,10 @@ from tensorly_smp._support.checks import (
     warn,
     weights_warning,
 )
+from tensorly_smp._support.parts import is_chunked
 from tensorly_smp._support.progress import checked_verbose, dask_progress, logger
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import shown
-from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.values import merge_equal_rows
 from tensorly_smp.decomposition.solution import solution_to_dataset

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp._support.checks import checked_choice, checked_integer, checked_sample_weight, checked_tolerance, warn
 from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.parts import is_chunked
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import joined
 from tensorly_smp.chunked.prediction import LazySamples
-from tensorly_smp.chunked.reading import is_chunked
 from tensorly_smp.decomposition.solution import factors_from_dataset
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.densities.reconstruct import reconstruct_density

@@ -7,12 +7,15 @@ results come back merged, eight at a time on the workers. A piece in memory is j
 
 from __future__ import annotations
 
+import sys
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import current_thread, main_thread
 from typing import Any
+
+import xarray as xr
 
 from tensorly_smp._support.checks import import_extra
 
@@ -34,6 +37,32 @@ def require_dask() -> Any:
 def add_up(found: Sequence[Sequence[Any]]) -> list[Any]:
     """Results of several pieces, numbers or arrays, added up position by position."""
     return [sum(position[1:], position[0]) for position in zip(*found, strict=True)]
+
+
+def is_chunked(X: Any) -> bool:
+    """Tell whether X is a dask array, a dask DataFrame, or a DataArray or Dataset of such arrays.
+
+    Nothing can be where Dask has not been imported, so that it is not imported here.
+
+    Parameters
+    ----------
+    X : object
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from tensorly_smp._support.parts import is_chunked
+    >>> is_chunked(da.zeros((10, 3))), is_chunked([[1, 2, 3]])
+    (True, False)
+    """
+    dask = sys.modules.get("dask")
+    if dask is None or not hasattr(dask, "is_dask_collection"):
+        return False
+    if isinstance(X, xr.Dataset):
+        return any(array.chunks is not None for array in X.data_vars.values())
+    if isinstance(X, xr.DataArray):  # a coordinate alone may be dask's
+        return X.chunks is not None
+    return bool(dask.is_dask_collection(X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +105,20 @@ class OnePart:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Pieces of something, in their order.
+    """Pieces of something, in their order. Make them with :meth:`of`.
+
+    Pieces of tasks of their own would lie on a worker until they are used. It makes all of them while it waits for the
+    arguments of the first such task, if what they are made of is there already. So pieces can also be made anew within
+    every task that uses them.
 
     Attributes
     ----------
     keys : tuple of str
-        What Dask calls the pieces.
-    graph : HighLevelGraph
+        What Dask calls the pieces; or, with `make`, lists of its arguments with ``dask.delayed`` objects among them.
+    graph : HighLevelGraph or None
         How they are computed, or where they are.
+    make : callable, optional
+        Makes a piece of its arguments, within the tasks that use it.
 
     Examples
     --------
@@ -92,20 +127,26 @@ class Parts:
     >>> words = Parts.of([dask.delayed(word) for word in ("a", "bc", "def")])
     >>> words.map(len).reduce(sum)
     6
+    >>> Parts.of([[dask.delayed(2)], [3]], range).map(list).gather()
+    [[0, 1], [0, 1, 2]]
     """
 
     keys: tuple[Any, ...]
     graph: Any
+    make: Callable[..., Any] | None = None
 
     @classmethod
-    def of(cls, pieces: Sequence[Any]) -> Parts:
-        """Make parts of ``dask.delayed`` objects."""
+    def of(cls, pieces: Sequence[Any], make: Callable[..., Any] | None = None) -> Parts:
+        """Make parts of ``dask.delayed`` objects, or of lists of arguments with such objects among them."""
+        if make is not None:
+            return cls(tuple(pieces), None, make)
         return cls(tuple(piece.key for piece in pieces), _graph("pieces", {}, pieces))
 
     @property
     def pieces(self) -> list[Any]:
         """The pieces as ``dask.delayed`` objects."""
-        return [_delayed(key, self.graph) for key in self.keys]
+        parts = self if self.make is None else self.map(_itself)
+        return [_delayed(key, parts.graph) for key in parts.keys]
 
     def map(self, function: Callable[..., Any], *arguments: Any, each: Sequence[int] | None = None) -> Parts:
         """``function(piece, *arguments)`` of every piece, not computed yet.
@@ -114,14 +155,18 @@ class Parts:
         """
         name = f"{getattr(function, '__name__', 'map')}-{uuid.uuid4().hex}"
         # The arguments are a task that all others depend on, so that they travel once to every worker.
-        layer: dict[Any, Any] = {f"{name}-arguments": _Call(function, arguments)}
-        own: list[Any] = [[key] for key in self.keys]
-        if each is not None:
-            own = [[*mine, number] for mine, number in zip(own, each, strict=True)]
-        keys = tuple(f"{name}-{i}" for i in range(len(own)))
-        for key, mine in zip(keys, own, strict=True):
-            layer[key] = (_apply, f"{name}-arguments", *mine)
-        return Parts(keys, _graph(name, layer, [self]))
+        call = _Call(function, arguments, self.make)
+        own: Sequence[tuple[int, ...]] = [()] * len(self.keys) if each is None else [(number,) for number in each]
+        keys = [f"{name}-{i}" for i in range(len(own))]
+        tasks = list(zip(keys, self.keys, own, strict=True))
+        if self.make is not None:
+            delayed = require_dask().delayed
+            shared = delayed(call, f"{name}-arguments", traverse=False)
+            run = delayed(_apply, pure=False)
+            return Parts.of([run(shared, piece, *mine, dask_key_name=key) for key, piece, mine in tasks])
+        layer: dict[Any, Any] = {f"{name}-arguments": call}
+        layer |= {key: (_apply, f"{name}-arguments", piece, *mine) for key, piece, mine in tasks}
+        return Parts(tuple(keys), _graph(name, layer, [self]))
 
     def group(self, groups: Sequence[Sequence[int]], merge: Callable[[list[Any]], Any]) -> Parts:
         """Pieces of these positions put together, not computed yet."""
@@ -169,62 +214,16 @@ class Parts:
 
 
 @dataclass(frozen=True, eq=False)
-class LazyParts:
-    """Pieces that are made anew within every task that uses them.
-
-    Pieces of tasks of their own would lie on a worker until they are used. It makes all of them while it waits for the
-    arguments of the first such task, if what they are made of is there already.
-
-    Attributes
-    ----------
-    make : callable
-    inputs : tuple of tuple (n_pieces,)
-        Arguments of `make`; ``dask.delayed`` objects among them, also within lists, are computed.
-
-    Examples
-    --------
-    >>> import dask
-    >>> from tensorly_smp._support.parts import LazyParts
-    >>> LazyParts(range, ((dask.delayed(2),), (3,))).map(list).gather()
-    [[0, 1], [0, 1, 2]]
-    """
-
-    make: Callable[..., Any]
-    inputs: tuple[tuple[Any, ...], ...]
-
-    def map(self, function: Callable[..., Any], *arguments: Any, each: Sequence[int] | None = None) -> Parts:
-        """Apply a function to every piece as :meth:`Parts.map` does, in one task for every piece."""
-        delayed = require_dask().delayed
-        name = f"{getattr(function, '__name__', 'map')}-{uuid.uuid4().hex}"
-        call = delayed((self.make, _Call(function, arguments)), f"{name}-arguments", traverse=False)
-        run = delayed(_apply_to_made, pure=False)
-        own: Sequence[tuple[int, ...]] = [()] * len(self.inputs) if each is None else [(number,) for number in each]
-        pieces = [
-            run(call, made_of, *mine, dask_key_name=f"{name}-{i}")
-            for i, (made_of, mine) in enumerate(zip(self.inputs, own, strict=True))
-        ]
-        return Parts.of(pieces)
-
-    def gather(self) -> list[Any]:
-        """Computed, and brought here."""
-        return self.map(_itself).gather()
-
-
-@dataclass(frozen=True, eq=False)
 class _Call:
-    """A function and its arguments but the first."""
+    """A function, its arguments but the first, and what makes the first."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    make: Callable[..., Any] | None
 
 
-def _apply(call: _Call, *own: Any) -> Any:
-    return call.function(*own, *call.arguments)
-
-
-def _apply_to_made(call: tuple[Callable[..., Any], _Call], made_of: tuple[Any, ...], *own: Any) -> Any:
-    make, then = call
-    return _apply(then, make(*made_of), *own)
+def _apply(call: _Call, piece: Any, *own: Any) -> Any:
+    return call.function(piece if call.make is None else call.make(*piece), *own, *call.arguments)
 
 
 def _itself(piece: Any) -> Any:

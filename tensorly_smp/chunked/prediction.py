@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from tensorly_smp._support.parts import LazyParts, require_dask
+from tensorly_smp._support.parts import Parts, require_dask
 from tensorly_smp._support.randomness import RandomState, seed_sequence
 from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of, stacked
 from tensorly_smp.densities.mixture_density import MixtureDensity
@@ -152,7 +152,7 @@ class LazySamples:
         return dd.from_delayed(partitions, meta=meta, divisions=divisions, verify_meta=False)
 
 
-def clusters_of_parts(parts: LazyParts, sizes: Sequence[int], density: MixtureDensity) -> Any:
+def clusters_of_parts(parts: Parts, sizes: Sequence[int], density: MixtureDensity) -> Any:
     """Most probable component of every sample, a dask array (n_samples,) that is not computed yet."""
     import dask.array as da
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp._support.checks import checked_sample_weight, float_array
-from tensorly_smp._support.parts import LazyParts
+from tensorly_smp._support.parts import Parts, is_chunked
 from tensorly_smp.codes.values import evenly_spaced, ranges, with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.codebook import ValueLabels
@@ -31,32 +30,6 @@ from tensorly_smp.samples.reading import (
 
 #: Chunks are put together up to this many entries: smaller ones would be all overhead.
 PART_ENTRIES = 2**21
-
-
-def is_chunked(X: Any) -> bool:
-    """Tell whether X is a dask array, a dask DataFrame, or a DataArray or Dataset of such arrays.
-
-    Nothing can be where Dask has not been imported, so that it is not imported here.
-
-    Parameters
-    ----------
-    X : object
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from tensorly_smp.chunked.reading import is_chunked
-    >>> is_chunked(da.zeros((10, 3))), is_chunked([[1, 2, 3]])
-    (True, False)
-    """
-    dask = sys.modules.get("dask")
-    if dask is None or not hasattr(dask, "is_dask_collection"):
-        return False
-    if isinstance(X, xr.Dataset):
-        return any(array.chunks is not None for array in X.data_vars.values())
-    if isinstance(X, xr.DataArray):  # a coordinate alone may be dask's
-        return X.chunks is not None
-    return bool(dask.is_dask_collection(X))
 
 
 def is_chunked_frame(X: Any) -> bool:
@@ -217,7 +190,7 @@ def _require_matrix(shape: tuple[Any, ...]) -> None:
         raise InvalidInputError("X has an unknown number of columns; call its compute_chunk_sizes() first.")
 
 
-def read_parts(layout: Layout, sample_weight: Any) -> tuple[LazyParts, tuple[int, ...]]:
+def read_parts(layout: Layout, sample_weight: Any) -> tuple[Parts, tuple[int, ...]]:
     """Parts of samples, small blocks put together, and their sizes; weights by position.
 
     Parts are read where they are used, so that nothing of them lies beside the blocks even for a moment.
@@ -229,7 +202,7 @@ def read_parts(layout: Layout, sample_weight: Any) -> tuple[LazyParts, tuple[int
     """
     sizes = layout.sizes
     if sizes is None:
-        sizes = tuple(LazyParts(len, tuple((block,) for block in layout.blocks)).gather())
+        sizes = tuple(Parts.of([[block] for block in layout.blocks], len).gather())
     if not sum(sizes):
         raise InvalidInputError("X has 0 sample(s) while a minimum of 1 is required.")
     weights = _blocks_of_weights(sample_weight, sizes)
@@ -237,9 +210,9 @@ def read_parts(layout: Layout, sample_weight: Any) -> tuple[LazyParts, tuple[int
     inputs = []
     for group in groups:
         own = None if weights is None else [weights[i] for i in group]
-        inputs.append(([layout.blocks[i] for i in group], own))
+        inputs.append([[layout.blocks[i] for i in group], own])
     read = partial(_read, positions=list(layout.positions), value_labels=layout.of_blocks)
-    return LazyParts(read, tuple(inputs)), tuple(sum(sizes[i] for i in group) for group in groups)
+    return Parts.of(inputs, read), tuple(sum(sizes[i] for i in group) for group in groups)
 
 
 def _groups(sizes: Sequence[int], n_variables: int) -> list[list[int]]:
@@ -315,7 +288,7 @@ def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, .
         blocks = tuple(sample_weight.to_delayed().ravel())
     if len(blocks) != len(sizes):
         # Pieces of other sizes: put together here, as numbers of samples alone are few enough for that.
-        return _slices(np.concatenate(LazyParts(np.asarray, tuple((block,) for block in blocks)).gather()), sizes)
+        return _slices(np.concatenate(Parts.of([[block] for block in blocks], np.asarray).gather()), sizes)
     return blocks
 
 
@@ -346,7 +319,7 @@ class Survey:
     total_weight: float
 
 
-def survey_parts(parts: LazyParts, sizes: Sequence[int], variables: Sequence[Hashable]) -> Survey:
+def survey_parts(parts: Parts, sizes: Sequence[int], variables: Sequence[Hashable]) -> Survey:
     """Survey all samples by one pass over them; of many, the subsample is that of :func:`representative`.
 
     Raises

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tensorly_smp._support.checks import checked_sample_weight
-from tensorly_smp._support.parts import LazyParts, OnePart, Parts
+from tensorly_smp._support.parts import OnePart, Parts, is_chunked
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp.chunked.prediction import clusters_of_parts
-from tensorly_smp.chunked.reading import Chunk, is_chunked, layout_of, read_parts, survey_parts
+from tensorly_smp.chunked.reading import Chunk, layout_of, read_parts, survey_parts
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, PackedIndicators, encode_samples, one_hot
 from tensorly_smp.codes.values import (
@@ -66,7 +66,7 @@ class ReadSamples:
 
     Attributes
     ----------
-    parts : OnePart or LazyParts of Chunk
+    parts : OnePart or Parts of Chunk
         All samples; those of chunks are not kept, and every use reads them anew.
     sizes : tuple of int
         Samples of every part.
@@ -74,7 +74,7 @@ class ReadSamples:
         Sum of the weights; the number of samples without.
     container : str
         Kind of object that they came in.
-    different : OnePart or LazyParts of Chunk
+    different : OnePart or Parts of Chunk
         In memory, and of few samples in chunks, equal samples as one; see
         :func:`tensorly_smp.codes.values.merge_equal_rows`.
     subsample : Samples
@@ -91,11 +91,11 @@ class ReadSamples:
     (1000, ('x0', 'x1', 'x2'))
     """
 
-    parts: OnePart | LazyParts
+    parts: OnePart | Parts
     sizes: tuple[int, ...]
     total_weight: float
     container: str
-    different: OnePart | LazyParts
+    different: OnePart | Parts
     subsample: Samples
     subsample_weights: np.ndarray | None
 
@@ -124,7 +124,7 @@ class ReadSamples:
         InvalidInputError, InvalidTypeError
             As `read_samples`, or weights that are of no use.
         """
-        parts: OnePart | LazyParts
+        parts: OnePart | Parts
         if is_chunked(X):
             layout = layout_of(X, variables, sample_dim, value_labels)
             parts, sizes = read_parts(layout, sample_weight)
@@ -254,7 +254,7 @@ class FitSamples:
     Attributes
     ----------
     binning : Binning
-    parts : OnePart or LazyParts of Chunk
+    parts : OnePart or Parts of Chunk
     coded : OnePart or Parts of CellPart
         In the bins, packed; kept where they are.
     n_samples : int
@@ -265,7 +265,7 @@ class FitSamples:
     """
 
     binning: Binning
-    parts: OnePart | LazyParts
+    parts: OnePart | Parts
     coded: OnePart | Parts
     n_samples: int
     groups: Sequence[Sequence[int]] = ()

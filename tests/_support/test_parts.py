@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from tensorly_smp._support.parts import FAN_IN, LazyParts, OnePart, Parts, require_dask
+from tensorly_smp._support.parts import FAN_IN, OnePart, Parts, require_dask
 from tensorly_smp.exceptions import MissingDependencyError
 
 dask = pytest.importorskip("dask")
@@ -74,7 +74,7 @@ def test_groups_are_put_together():
 
 
 def test_pieces_made_where_they_are_used_are_in_no_task_of_their_own():
-    made = LazyParts(joined_arguments, tuple(([dask.delayed(i)], i) for i in range(3)))
+    made = Parts.of([[[dask.delayed(i)], i] for i in range(3)], joined_arguments)
     found = made.map(joined_arguments, (len, "abc"), each=[7, 8, 9])
     assert found.gather() == [(([i], i), 7 + i, (len, "abc")) for i in range(3)]
     # One for each input, one for each piece, and the arguments.

@@ -4,8 +4,9 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
+from tensorly_smp._support.parts import is_chunked
 from tensorly_smp.chunked import reading
-from tensorly_smp.chunked.reading import is_chunked, layout_of
+from tensorly_smp.chunked.reading import layout_of
 from tensorly_smp.codes import values as thinning
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.fitting import fit_samples
@@ -64,7 +65,7 @@ def test_samples_are_read_in_their_order(kind):
         ("a", "b", "c", "d") if kind in ("frame", "dataarray", "dataset") else ("x0", "x1", "x2", "x3")
     )
     assert read.container == {"frame": "dataframe", "dataarray": "dataarray", "dataset": "dataarray"}.get(kind, "array")
-    assert kind == "one" or len(read.parts.inputs) > 1
+    assert kind == "one" or len(read.parts.keys) > 1
 
 
 @pytest.mark.parametrize("kind", CHUNKED)
