@@ -27,9 +27,12 @@ Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic",
 TRIPLE_CRITERIA: tuple[Criterion, ...] = ("gevd", "generic", "kruskal", "paper-gevd", "paper-generic")
 
 _MAX_BINS = 2**30
-# For "joint": third groups that are tried, entries of a table of groups, and groups of next to as many states that are
-# compared, as rounding of logarithms does not tell them apart.
-_SMALL_GROUPS, _TABLE, _NEIGHBORS = 500, 2**14, 4
+# For "joint": third groups that are tried.
+_SMALL_GROUPS = 500
+# Entries of a table of groups.
+_TABLE = 2**14
+# Groups of next to as many states that are compared: rounding of logarithms does not tell them apart.
+_NEIGHBORS = 4
 
 
 def max_identifiable_rank(
@@ -58,6 +61,7 @@ def max_identifiable_rank(
         "paper-gevd", "paper-generic": the figures as printed by Kargas and Sidiropoulos (2019), see Notes.
         "joint" (Allman, Matias and Rhodes 2009): Kruskal's condition for the joint distribution of all variables,
         2 R + 2 <= sum_i min(k_i, R), where k_i is the product of I_n over group i: the number of states of the group.
+        Capital letters are the same.
     partition : Partition or three collections of variable indices, optional
         Three disjoint sets; the third is the pencil mode of "gevd". Default: the best partition for the criterion.
 
@@ -106,7 +110,7 @@ def max_identifiable_rank(
     (5, 16)
     """
     sizes = checked_sizes(n_variables, n_bins)
-    checked_choice(criterion, "criterion", get_args(Criterion))
+    criterion = _checked_criterion(criterion)
     chosen = None if partition is None else as_partition(partition, n_variables)
     if criterion in _PAPER_RULES:
         if chosen is None:
@@ -145,7 +149,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     (7, 9, 3)
     """
     sizes = checked_sizes(n_variables, n_bins)
-    checked_choice(criterion, "criterion", get_args(Criterion))
+    criterion = _checked_criterion(criterion)
     if criterion in _PAPER_RULES:
         raise InvalidInputError(
             f"{shown(criterion)} prescribes its partition; expected 'gevd', 'generic', 'kruskal' or 'joint'."
@@ -263,58 +267,42 @@ def _best_grouping(sizes: list[int]) -> Partition:
     best rank so far can be better: one that is small, or about the cubic root of P.
     """
     total = prod(sizes)
+    counts = Counter(sizes)
     lengths = [log(size) for size in sizes]
     order = sorted(range(len(sizes)), key=lambda n: (sizes[n], n))
     dealt = [[*deal(order[1:], lengths, 2), order[:1]], deal(order, lengths, 3)]
-    candidates = [[Counter(sizes[n] for n in group) for group in groups] for groups in dealt]
-    best = max(candidates, key=_joint_rank)
-    rank = _joint_rank(best)
+
+    def n_states(group: Counter[int]) -> int:
+        return prod(size**count for size, count in group.items())
+
+    def rank(groups: Sequence[Counter[int]]) -> int:
+        return int(_kruskal_rule(np.array([list(map(n_states, groups))], dtype=object))[0])
 
     def may_be_better(states: int) -> bool:
-        return states + isqrt(total // states) - 2 > rank
+        return states + isqrt(total // states) - 2 > rank(best)
 
+    best = max(([Counter(sizes[n] for n in group) for group in groups] for groups in dealt), key=rank)
     most = 1 << total.bit_length() // 3 + 1
     while most > 2 and not may_be_better(most):
         most //= 2
-    counts = Counter(sizes)
-    for third in _small_groups(counts, 2 * most):
-        states = _n_states(third)
+    # Groups of at most 2 `most` states, by their sizes in increasing order; of very many those with the fewest states.
+    thirds: dict[tuple[int, ...], int] = {(): 1}
+    for size in sorted(size for size in sizes if size <= 2 * most):
+        thirds |= {(*group, size): states * size for group, states in thirds.items() if states * size <= 2 * most}
+        thirds = dict(sorted(thirds.items(), key=lambda item: item[1])[:_SMALL_GROUPS])
+    for group, states in list(thirds.items())[1:]:
         if not may_be_better(states):
             continue
-        rest = total // states
+        third = Counter(group)
         # The positive root b of b^2 + (a - 2) b = P / a, in logarithms: numbers of states exceed all floats.
-        slope = exp(log(states - 2) - log(rest) / 2) / 2 if states > 2 else 0.0
-        for second in _groups_next_to(log(rest) / 2 - asinh(slope), counts - third):
-            groups = [counts - third - second, second, third]
-            if all(groups) and (found := _joint_rank(groups)) > rank:
-                rank = found
-                best = groups
+        half = log(total // states) / 2
+        slope = exp(log(states - 2) - half) / 2 if states > 2 else 0.0
+        seconds = _groups_next_to(half - asinh(slope), counts - third)
+        tried = [[counts - third - second, second, third] for second in seconds]
+        best = max([best, *(groups for groups in tried if all(groups))], key=rank)
     members = {size: [n for n in order if sizes[n] == size] for size in counts}
     sets = (sorted(members[size].pop(0) for size in group.elements()) for group in reversed(best))
     return Partition(*reversed([tuple(some) for some in sets]))
-
-
-def _n_states(group: Counter[int]) -> int:
-    return prod(size**count for size, count in group.items())
-
-
-def _joint_rank(groups: Sequence[Counter[int]]) -> int:
-    small, middle, large = sorted(map(_n_states, groups))
-    return min(small + middle - 2, (small + middle + large - 2) // 2)
-
-
-def _small_groups(counts: Counter[int], most: int) -> list[Counter[int]]:
-    """Groups of variables with at most so many states, those with fewest first; of very many the smallest."""
-    groups: list[tuple[int, Counter[int]]] = [(1, Counter())]
-    for size in sorted(size for size in counts if size <= most):
-        for states, group in list(groups):
-            for count in range(1, counts[size] + 1):
-                states *= size
-                if states > most:
-                    break
-                groups.append((states, group + Counter({size: count})))
-        groups = sorted(groups, key=lambda some: some[0])[:_SMALL_GROUPS]
-    return [group for _, group in groups[1:]]
 
 
 def _groups_next_to(target: float, counts: Counter[int]) -> Iterator[Counter[int]]:
@@ -327,10 +315,8 @@ def _groups_next_to(target: float, counts: Counter[int]) -> Iterator[Counter[int
     dealt: Counter[int] = Counter()
     balance = 0.0  # of the variables dealt out, in logarithms
     while True:
-        kinds = sorted(left)
-        halves = kinds[::2], kinds[1::2]
-        shapes = [tuple(left[size] + 1 for size in half) for half in halves]
-        if max(map(prod, shapes)) <= _TABLE:
+        halves = [sorted(left)[side::2] for side in (0, 1)]
+        if max(prod(left[size] + 1 for size in half) for half in halves) <= _TABLE:
             break
         size = max(left, key=lambda size: (min(left[size], 3), left[size], size))
         if left[size] > 1:
@@ -340,21 +326,20 @@ def _groups_next_to(target: float, counts: Counter[int]) -> Iterator[Counter[int
             left -= Counter({size: 1})
             dealt[size] += balance <= 0
             balance += log(size) if balance <= 0 else -log(size)
-    tables = []
-    for half in halves:
-        table = np.zeros(1)
+    tables = [np.zeros(1), np.zeros(1)]
+    for s, half in enumerate(halves):
         for size in half:
-            table = np.add.outer(table, log(size) * np.arange(left[size] + 1)).ravel()
-        tables.append(table)
+            tables[s] = np.add.outer(tables[s], log(size) * np.arange(left[size] + 1)).ravel()
     wanted = target - sum(log(size) * count for size, count in dealt.items())
     order = np.argsort(tables[1], kind="stable")
-    places = np.searchsorted(tables[1][order], wanted - tables[0])
+    places = np.searchsorted(tables[1], wanted - tables[0], sorter=order)
     for side in (places - 1, places):
         second = order[side.clip(0, len(order) - 1)]
         for first in np.argsort(np.abs(tables[0] + tables[1][second] - wanted), kind="stable")[:_NEIGHBORS]:
             group = Counter(dealt)
-            for half, shape, i in zip(halves, shapes, (first, second[first]), strict=True):
-                group.update(dict(zip(half, map(int, np.unravel_index(i, shape)), strict=True)) if half else {})
+            for half, i in zip(halves, (first, second[first]), strict=True):
+                numbers = np.unravel_index(i, [left[size] + 1 for size in half]) if half else ()
+                group.update(dict(zip(half, map(int, numbers), strict=True)))
             yield +group
 
 
@@ -407,6 +392,13 @@ def _greedy_partitions(gains: list[int], criterion: str) -> list[Partition]:
                 second = int(np.searchsorted(sums, sums[min(first, len(sums)) - 1] + 2**large - 1)) + 1
                 candidates.append([order[:first], order[first:second], order[second:]])
     return [Partition(*(tuple(sorted(group)) for group in sets)) for sets in candidates if all(sets)]
+
+
+def _checked_criterion(criterion: Any) -> Criterion:
+    chosen: Criterion = checked_choice(
+        criterion.lower() if isinstance(criterion, str) else criterion, "criterion", get_args(Criterion)
+    )
+    return chosen
 
 
 def checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:

@@ -432,7 +432,7 @@ def _jacobian_line(problem: IdentifiabilityProblem, local: LocalIdentifiability 
     nonzero = local.singular_values[local.singular_values > local.tolerance]
     other = "other " if n_free else ""
     smallest = f", smallest {other}singular value {nonzero[-1]:.2g}" if len(nonzero) else ""
-    value = f"rank {local.rank}{full}{smallest} ({local.method})"
+    value = f"rank {local.rank}{full}{smallest}"
     line = ReportLine("jacobian", name, value, f"{local.n_parameters}")
     # Bins that leave directions free say nothing of densities on finer cells.
     if not n_free or not local.is_decided or problem.fine is not None:

@@ -10,10 +10,11 @@ all weights stays one. Columns of J are divided by their weight, which a compone
 by, and scaled to unit length, which leaves the rank as it is. The singular values are then the same whatever the order
 of bins, components or variables, and whatever the weights.
 
-The Jacobian is rotated into few rows by orthogonal sweeps over the variables. A component and its derivatives are
-products over the variables. Built up variable by variable, with a QR decomposition after each, the columns keep their
-lengths and angles while their number of rows stays within that of the columns: there are never prod I_n of them. No
-squares are taken, so that singular values come out to full precision where a Gram matrix loses half of the digits.
+J'J comes first: its blocks are made of the Gram matrices of the factors, at a cost that does not grow with the number
+of cells. Its small eigenvalues have lost half of the digits, or all of them, and are computed again as singular values
+of J times their eigenvectors. The change of a distribution in these directions is built up variable by variable, with a
+QR decomposition after each variable: columns keep their lengths and angles while their number of rows stays within that
+of the columns, so that there are never prod I_n rows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import comb
-from typing import Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -34,15 +34,12 @@ from tensorly_smp.identifiability.problem import KnownMarginals, symmetric_sums
 
 # Largest number of parameters: J'J is dense, 8000 x 8000 doubles are 0.5 GB.
 _MAX_PARAMETERS = 8000
-# "auto" takes the singular values of J itself up to this many operations; small ones of a Gram matrix are computed
-# again from J up to the second number.
-_SVD_OPERATIONS = 10**9
+# Small singular values are computed again from J up to this many operations.
 _AGAIN_OPERATIONS = 2 * 10**11
-# Singular values that count as zero, relative to the largest. Zeros come out below 1e-13 in J. In the second step of
-# "gram" they come out below 1e-12, as its eigenvectors are off by eps / 1e-6 or so and have singular values of at most
-# 1e-3 there; below 4e-12 where the logarithms of 900 cosines have added up their rounding.
-_ZERO = float(np.finfo(float).eps ** (2 / 3))
-_ZERO_AGAIN = 10 * _ZERO
+# Singular values that count as zero, relative to the largest. Zeros come out below 1e-12, as eigenvectors of J'J are off
+# by eps / 1e-6 or so and have singular values of at most 1e-3 there; below 4e-12 where the logarithms of 900 cosines
+# have added up their rounding.
+_ZERO = 10 * float(np.finfo(float).eps ** (2 / 3))
 # Eigenvalues of J'J, relative to the largest, that rounding may have made.
 _SUSPECT = 1e-6
 # Blocks of rows are gathered until there are so many times more rows than columns.
@@ -62,18 +59,13 @@ class LocalIdentifiability:
         parameters.
     tolerance : float
         Singular values at most this large count as zero.
-    method : str
-        "svd": singular values of the Jacobian itself. "gram": square roots of the eigenvalues of J'J, of which all are
-        far above rounding. "gram, small ones again": eigenvalues near rounding were replaced by singular values of J
-        on their eigenvectors.
     is_decided : bool
-        False if small eigenvalues of J'J could not be looked at again at a bearable cost, or are within the uncertainty
-        of the samples of a fit; the model may then be locally unique although singular values are below the tolerance.
+        False if small singular values could not be computed to full precision at a bearable cost, or are within the
+        uncertainty of the samples of a fit; the model may then be locally unique although some are below the tolerance.
     """
 
     singular_values: np.ndarray
     tolerance: float
-    method: str
     is_decided: bool = True
 
     __repr__ = short_repr
@@ -95,10 +87,7 @@ class LocalIdentifiability:
 
 
 def local_identifiability(
-    weights: np.ndarray,
-    factors: Sequence[np.ndarray],
-    known: KnownMarginals,
-    method: Literal["auto", "svd", "gram"] = "auto",
+    weights: np.ndarray, factors: Sequence[np.ndarray], known: KnownMarginals
 ) -> LocalIdentifiability:
     """Rank of the Jacobian of the map from weights and factors to known distributions, at one point.
 
@@ -111,10 +100,6 @@ def local_identifiability(
         Conditional probabilities, columns summing to one.
     known : KnownMarginals
         The known distributions.
-    method : {"auto", "svd", "gram"}
-        "svd" forms J, rotated into few rows, and takes its singular values. "gram" forms J'J block by block from the
-        R x R Gram matrices of the factors, at a cost that does not grow with the number of cells: N = 10, I = 15,
-        R = 10 (1409 parameters) takes about a second. "auto" takes "svd" where it is as cheap.
 
     Returns
     -------
@@ -130,11 +115,11 @@ def local_identifiability(
     -----
     Full rank almost everywhere is necessary for uniqueness, and makes the model locally unique; it does not exclude a
     second model elsewhere. Full rank at one point proves it for almost every point of the same sizes; a lower one at a
-    random point is, with probability one, that of almost every point. Singular values of at most 3.7e-11 of the largest
-    count as zero, of "gram" ten times that.
+    random point is, with probability one, that of almost every point. Singular values of at most 3.7e-10 of the largest
+    count as zero.
 
     The joint distribution of all N variables needs no more memory than that of three: the Gram matrix of products is
-    the entrywise product of Gram matrices.
+    the entrywise product of Gram matrices. N = 10, I = 15, R = 10 (1409 parameters) takes about a second.
 
     Examples
     --------
@@ -153,18 +138,25 @@ def local_identifiability(
             "Pass fewer variables or fewer bins."
         )
     jacobian = ScaledJacobian(weights, factors, known)
-    if method == "auto":
-        method = "svd" if jacobian.operations() <= _SVD_OPERATIONS else "gram"
-    if method == "gram":
-        return jacobian.by_gram()
-    values = np.zeros(n_parameters)
-    found = np.linalg.svd(jacobian.matrix(), compute_uv=False)[:n_parameters]
-    values[: len(found)] = found
-    return LocalIdentifiability(values, _ZERO * float(values.max(initial=1.0)), "svd")
+    gram = jacobian.gram()
+    values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))
+    largest = float(values.max(initial=1.0))
+    suspect = int((values < np.sqrt(_SUSPECT) * largest).sum())
+    if not suspect:
+        return LocalIdentifiability(values, _ZERO * largest)
+    if jacobian.operations(suspect) > _AGAIN_OPERATIONS:
+        lost = np.sqrt(10 * n_parameters * np.finfo(float).eps)
+        return LocalIdentifiability(values, float(lost * largest), is_decided=False)
+    _, vectors = eigh(gram, subset_by_index=[0, suspect - 1], driver="evr")
+    again = np.zeros(suspect)
+    computed = np.linalg.svd(jacobian.change(vectors), compute_uv=False)
+    again[: len(computed)] = computed
+    values = np.sort(np.concatenate([values[: n_parameters - suspect], again]))[::-1]
+    return LocalIdentifiability(values, _ZERO * largest)
 
 
 class ScaledJacobian:
-    """The Jacobian at one model, columns scaled to unit length, as a matrix or as J'J.
+    """The Jacobian at one model, columns scaled to unit length, as J'J or times some directions.
 
     Columns: rank - 1 directions of the weights, then A_1, A_2, ..., within a factor by basis vector, then by component.
 
@@ -215,38 +207,6 @@ class ScaledJacobian:
         self.spans = [slice(a, b) for a, b in pairwise(np.cumsum([0, *counts]).tolist())]
         self.n_parameters = self.spans[-1].stop
 
-    def operations(self) -> float:
-        """Multiplications that the matrix itself takes, roughly."""
-        if self.margins is None:
-            return float("inf")
-        total = 0.0
-        for margin in self.margins:
-            rows = 1
-            columns = self.rank
-            for n in margin:
-                rows *= len(self.bases[n])
-                columns += self.rank * self.bases[n].shape[1]
-                total += 2.0 * rows * columns**2 if rows > columns else rows * columns
-                rows = min(rows, columns)
-            total += 2.0 * rows * self.n_parameters**2
-        return total
-
-    def matrix(self) -> np.ndarray:
-        """The Jacobian up to a rotation of its rows, ndarray (n_rows, n_parameters)."""
-        margins = self.margins or tuple(combinations(range(len(self.bases)), 3))
-        rows = Rows(self.n_parameters)
-        for margin, level in zip(margins, np.broadcast_to(self._levels, (len(margins), self.rank)), strict=True):
-            joint, moved = joint_jacobian([self.factors[n] for n in margin], [self.bases[n] for n in margin])
-            length = np.exp(level)
-            block = np.zeros((len(joint), self.n_parameters))
-            block[:, self.spans[0]] = (joint * (length / self.sizes)) @ self.weight_basis
-            ends = np.cumsum([0, *(self.bases[n].shape[1] for n in margin)]).tolist()
-            for n, (start, stop) in zip(margin, pairwise(ends), strict=True):
-                part = moved[:, :, start:stop] * (length / self.scales[n])[:, None]
-                block[:, self.spans[n + 1]] = part.transpose(0, 2, 1).reshape(len(joint), self.rank * (stop - start))
-            rows.add(block)
-        return rows.matrix()
-
     def change(self, directions: np.ndarray) -> np.ndarray:
         """J times some directions (n_parameters, n_directions), up to a rotation of its rows."""
         n_directions = directions.shape[1]
@@ -258,14 +218,16 @@ class ScaledJacobian:
         margins = self.margins
         if margins is None:
             return triples_change(self.factors, changes, start)
-        rows = Rows(n_directions)
+        blocks: list[np.ndarray] = []
         for margin, level in zip(margins, np.broadcast_to(self._levels, (len(margins), self.rank)), strict=True):
             inside = [self.factors[n] for n in margin]
             moved = [changes[n] for n in margin]
             inside[0] = inside[0] * np.exp(level)
             moved[0] = moved[0] * np.exp(level)[:, None]
-            rows.add(joint_change(inside, moved, start))
-        return rows.matrix()
+            blocks.append(joint_change(inside, moved, start))
+            if sum(map(len, blocks)) > _GATHERED * max(n_directions, 64):
+                blocks = [compressed(np.concatenate(blocks))]
+        return compressed(np.concatenate(blocks))
 
     def gram(self) -> np.ndarray:
         """J'J, ndarray (n_parameters, n_parameters), without J.
@@ -299,26 +261,7 @@ class ScaledJacobian:
                 gram[there, here] = gram[here, there].T
         return gram
 
-    def by_gram(self) -> LocalIdentifiability:
-        """Square roots of the eigenvalues of J'J; those near rounding from J on their eigenvectors."""
-        gram = self.gram()
-        eigenvalues = np.linalg.eigvalsh(gram)[::-1]
-        values = np.sqrt(np.maximum(eigenvalues, 0.0))
-        largest = float(values.max(initial=1.0))
-        suspect = int((values < np.sqrt(_SUSPECT) * largest).sum())
-        if not suspect:
-            return LocalIdentifiability(values, _ZERO * largest, "gram")
-        if self._again_operations(suspect) > _AGAIN_OPERATIONS:
-            lost = np.sqrt(10 * self.n_parameters * np.finfo(float).eps)
-            return LocalIdentifiability(values, float(lost * largest), "gram", is_decided=False)
-        _, vectors = eigh(gram, subset_by_index=[0, suspect - 1], driver="evr")
-        again = np.zeros(suspect)
-        found = np.linalg.svd(self.change(vectors), compute_uv=False)
-        again[: len(found)] = found
-        values = np.sort(np.concatenate([values[: self.n_parameters - suspect], again]))[::-1]
-        return LocalIdentifiability(values, _ZERO_AGAIN * largest, "gram, small ones again")
-
-    def _again_operations(self, n_directions: int) -> float:
+    def operations(self, n_directions: int) -> float:
         """Multiplications that :meth:`change` takes, roughly."""
         sizes = [len(basis) for basis in self.bases]
         columns = self.rank * (1 + n_directions)
@@ -404,63 +347,12 @@ def orthogonal_basis(vector: np.ndarray) -> np.ndarray:
     return (np.eye(len(unit)) - 2 * np.outer(mirror, mirror))[:, :-1]
 
 
-class Rows:
-    """Rows of a matrix, gathered in blocks and compressed to as many as there are columns.
-
-    Parameters
-    ----------
-    n_columns : int
-    """
-
-    def __init__(self, n_columns: int) -> None:
-        self._blocks = [np.zeros((0, n_columns))]
-        self._limit = _GATHERED * max(n_columns, 64)
-
-    def add(self, block: np.ndarray) -> None:
-        """One more block (n_rows, n_columns)."""
-        self._blocks.append(block)
-        if sum(map(len, self._blocks)) > self._limit:
-            self._blocks = [compressed(np.concatenate(self._blocks))]
-
-    def matrix(self) -> np.ndarray:
-        """All rows up to a rotation, ndarray (at most n_columns, n_columns)."""
-        return compressed(np.concatenate(self._blocks))
-
-
 def compressed(matrix: np.ndarray) -> np.ndarray:
     """The matrix, or its triangular factor if that has fewer rows."""
     if len(matrix) <= matrix.shape[1] or not matrix.size:
         return matrix
     triangle: np.ndarray = np.linalg.qr(matrix, mode="r")  # type: ignore[assignment]
     return triangle
-
-
-def joint_jacobian(factors: Sequence[np.ndarray], bases: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Components and their derivatives in one joint distribution, rotated into few rows.
-
-    Parameters
-    ----------
-    factors : sequence of ndarray (n_bins[n], rank)
-        Those of the variables of the distribution, columns of any scale.
-    bases : sequence of ndarray (n_bins[n], n_directions[n])
-        Directions in which a column of the variable may move.
-
-    Returns
-    -------
-    components : ndarray (n_rows, rank)
-    derivatives : ndarray (n_rows, rank, n_directions in total)
-        In the order of the variables.
-    """
-    rank = factors[0].shape[1]
-    joint = np.ones((1, rank))
-    moved = np.zeros((1, rank, 0))
-    for factor, basis in zip(factors, bases, strict=True):
-        # i row so far, b bin, r component, q direction
-        old = moved[:, None, :, :] * factor[None, :, :, None]
-        new = joint[:, None, :, None] * basis[None, :, None, :]
-        moved = np.concatenate([old, np.broadcast_to(new, (*old.shape[:3], basis.shape[1]))], axis=-1)
-        joint, moved = _compress(joint[:, None, :] * factor[None, :, :], moved)
-    return joint, moved
 
 
 def joint_change(factors: Sequence[np.ndarray], changes: Sequence[np.ndarray], starts: np.ndarray) -> np.ndarray:

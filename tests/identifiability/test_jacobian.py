@@ -72,24 +72,20 @@ def problems(draw):
 @given(problems())
 def test_free_directions_are_those_of_the_plain_jacobian(problem):
     weights, factors, known = problem
-    expected = plain_free_directions(weights, factors, margins_of(known))
-    for method in ("svd", "gram"):
-        found = local_identifiability(weights, factors, method=method, known=known)
-        assert found.n_free_directions == expected
-        # Nowhere near the threshold, so that no other order of summation decides otherwise.
-        zeros = found.singular_values[found.singular_values <= found.tolerance]
-        assert zeros.max(initial=0.0) < 0.1 * found.tolerance
+    found = local_identifiability(weights, factors, known=known)
+    assert found.n_free_directions == plain_free_directions(weights, factors, margins_of(known))
+    # Nowhere near the threshold, so that no other order of summation decides otherwise.
+    zeros = found.singular_values[found.singular_values <= found.tolerance]
+    assert zeros.max(initial=0.0) < 0.1 * found.tolerance
 
 
 @settings(deadline=None, max_examples=40)
 @given(problems())
-def test_gram_matrix_and_matrix_and_changes_agree(problem):
+def test_gram_matrix_and_changes_agree(problem):
     scaled = ScaledJacobian(*problem)
-    gram, matrix = scaled.gram(), scaled.matrix()
-    np.testing.assert_allclose(matrix.T @ matrix, gram, atol=1e-12)
     if scaled.n_parameters:
         change = scaled.change(np.eye(scaled.n_parameters))
-        np.testing.assert_allclose(change.T @ change, gram, atol=1e-12)
+        np.testing.assert_allclose(change.T @ change, scaled.gram(), atol=1e-12)
 
 
 def test_triples_one_by_one_or_all_at_once(monkeypatch):
@@ -102,13 +98,12 @@ def test_triples_one_by_one_or_all_at_once(monkeypatch):
     np.testing.assert_allclose(at_once.T @ at_once, listed.T @ listed, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", ["svd", "gram"])
 @pytest.mark.parametrize(
     ("n_variables", "n_bins", "rank", "found", "n_parameters"),
     [(3, 3, 3, 20, 20), (3, 3, 4, 25, 27), (4, 3, 8, 64, 71), (5, 2, 5, 25, 29), (5, 3, 9, 98, 98), (3, 2, 3, 7, 11)],
 )
-def test_known_ranks(n_variables, n_bins, rank, found, n_parameters, method):
-    report = local_identifiability(*random_model([n_bins] * n_variables, rank), of_triples(n_variables), method)
+def test_known_ranks(n_variables, n_bins, rank, found, n_parameters):
+    report = local_identifiability(*random_model([n_bins] * n_variables, rank), of_triples(n_variables))
     assert (report.rank, report.n_parameters) == (found, n_parameters)
     assert report.n_free_directions == n_parameters - found
 
@@ -139,26 +134,11 @@ def test_order_of_components_bins_and_variables_does_not_matter(n_bins, rank, se
     assert after.rank == before.rank
 
 
-@settings(deadline=None, max_examples=30)
-@given(
-    sizes,
-    st.integers(1, 4),
-    st.integers(0, 100),
-    st.sampled_from([of_triples, of_samples]),
-)
-def test_both_methods_agree(n_bins, rank, seed, known):
-    model, known = random_model(n_bins, rank, seed), known(len(n_bins))
-    svd, gram = (local_identifiability(*model, method=method, known=known) for method in ("svd", "gram"))
-    np.testing.assert_allclose(gram.singular_values, svd.singular_values, atol=1e-8)
-    assert gram.rank == svd.rank
-
-
 @pytest.mark.parametrize("known", [of_triples(10), of_samples(10)])
 def test_a_small_weight_frees_nothing(known):
     _, factors = random_model([12] * 10, 8)
     weights = np.array([1e-6, *np.full(7, (1 - 1e-6) / 7)])
     found = local_identifiability(weights, factors, known=known)
-    assert found.method == "gram"
     assert found.n_free_directions == 0
     assert found.singular_values[-1] > 0.01
 
@@ -169,8 +149,7 @@ def test_small_eigenvalues_are_looked_at_again(known):
     for n in range(2, 10):
         factors[n][:, 1] = factors[n][:, 0]
     found = local_identifiability(weights, factors, known=known)
-    assert (found.method, found.is_decided) == ("gram, small ones again", True)
-    assert found.n_free_directions == 2
+    assert (found.n_free_directions, found.is_decided) == (2, True)
     assert found.singular_values[-2] < 1e-2 * found.tolerance
     # Not quite equal in a third variable: nothing is free, which a Gram matrix cannot tell.
     factors[2][:, 1] = 0.99999 * factors[2][:, 0] + 0.00001 * factors[2][:, 1][::-1]
@@ -184,24 +163,23 @@ def test_too_many_small_eigenvalues_stay_open(monkeypatch):
     weights, factors = random_model([4] * 4, 3)
     for factor in factors:
         factor[:, 1] = factor[:, 0]
-    found = local_identifiability(weights, factors, of_triples(4), "gram")
+    found = local_identifiability(weights, factors, of_triples(4))
     assert not found.is_decided
     assert found.n_free_directions == 13
 
 
-def test_hundreds_of_variables_underflow_nowhere():
-    weights, factors = random_model([2] * 200, 3)
-    known = of_samples(200)
+def test_more_than_a_hundred_variables():
+    weights, factors = random_model([2] * 120, 3)
+    known = of_samples(120)
     assert local_identifiability(weights, factors, known=known).n_free_directions == 0
     for factor in factors[:-2]:
         factor[:, 1] = factor[:, 0]
     assert local_identifiability(weights, factors, known=known).n_free_directions == 2
 
 
-@pytest.mark.parametrize("method", ["svd", "gram"])
-def test_variables_of_one_bin_tell_nothing(method):
+def test_variables_of_one_bin_tell_nothing():
     for seed in range(20):  # the differences of equal numbers are rounding errors, whatever is largest among them
-        found = local_identifiability(*random_model([1] * 4, 3, seed), of_triples(4), method)
+        found = local_identifiability(*random_model([1] * 4, 3, seed), of_triples(4))
         assert found.n_free_directions == found.n_parameters == 2
 
 
@@ -226,7 +204,6 @@ def test_unseen_variable_is_free():
 @pytest.mark.parametrize("known", [of_triples(10), of_samples(10)])
 def test_affordable_at_the_papers_size(known):
     report = local_identifiability(*random_model([15] * 10, 10), known=known)
-    assert report.method == "gram"
     assert (report.rank, report.n_parameters) == (1409, 1409)
 
 

@@ -259,7 +259,6 @@ def test_papers_size_before_any_data():
     assert report.is_generically_unique
     assert not report.is_unique
     assert report.is_locally_unique
-    assert report.local.method == "gram"
 
 
 def test_triples_that_do_not_tie_the_variables_together():
