@@ -36,9 +36,9 @@ from tensorly_smp.identifiability.problem import KnownMarginals, symmetric_sums
 _MAX_PARAMETERS = 8000
 # Small singular values are computed again from J up to this many operations.
 _AGAIN_OPERATIONS = 2 * 10**11
-# Singular values that count as zero, relative to the largest. Zeros come out below 1e-12, as eigenvectors of J'J are off
-# by eps / 1e-6 or so and have singular values of at most 1e-3 there; below 4e-12 where the logarithms of 900 cosines
-# have added up their rounding.
+# Singular values that count as zero, relative to the largest. Zeros come out below 1e-12, as eigenvectors of J'J are
+# off by eps / 1e-6 or so, and have singular values of at most 1e-3 there; below 4e-12 where the logarithms of 900
+# cosines have added up their rounding.
 _ZERO = 10 * float(np.finfo(float).eps ** (2 / 3))
 # Eigenvalues of J'J, relative to the largest, that rounding may have made.
 _SUSPECT = 1e-6
