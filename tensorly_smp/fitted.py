@@ -12,11 +12,12 @@ import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp._support.checks import checked_choice, checked_integer, checked_sample_weight, checked_tolerance, warn
+from tensorly_smp._support.checks import checked_sample_weight, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.parts import is_chunked
 from tensorly_smp._support.randomness import RandomState
 from tensorly_smp._support.representations import joined
+from tensorly_smp._support.result_schema import check_result
 from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.decomposition.solution import factors_from_dataset
 from tensorly_smp.densities.grid import ConditionalDensities
@@ -36,52 +37,6 @@ if TYPE_CHECKING:
 
 #: In place of bins that the user has given: they are those of the Dataset.
 _GIVEN = "given"
-#: Dimensions and kind of dtype of what a model is made from, and of the records that its pictures need.
-_ALWAYS = {
-    "weights": (("component",), "f"),
-    "factors": (("variable", "bin", "component"), "f"),
-    "n_bins": (("variable",), "i"),
-    "edges": (("variable", "edge"), "f"),
-    "discrete": (("variable",), "i"),
-    "categories": (("variable", "bin"), "f"),
-    "loss": (("sweep",), "f"),
-    "change": (("sweep",), "f"),
-    "seconds": (("sweep",), "f"),
-    "start_loss": (("start",), "f"),
-    "start_status": (("start",), "U"),
-}
-_OF_SPLINES = {
-    "spline": (("variable", "basis", "component"), "f"),
-    "spline_center": (("variable",), "f"),
-    "spline_scale": (("variable",), "f"),
-    "penalty": (("variable", "component"), "f"),
-    "background": (("component",), "f"),
-    "interval": (("variable", "end"), "f"),
-    "bounds": (("variable", "end"), "f"),
-}
-_OF_UNMIXED = {
-    "unmixing": (("source", "variable"), "f"),
-    "mixing": (("variable", "source"), "f"),
-    "mixed": (("variable",), "i"),
-}
-_OF_RIVALS = {
-    "rival_criterion": (("rival",), "f"),
-    "rival_deviation": (("rival",), "f"),
-    "rival_agreement": (("rival",), "f"),
-    "rival_candidate": (("rival",), "i"),
-    "rival_overlap": (("rival", "component", "rival_component"), "f"),
-    "rival_weights": (("rival", "component"), "f"),
-    "rival_factors": (("rival", "variable", "bin", "component"), "f"),
-}
-_AT_TIMES = {
-    "start_trace": (("start", "start_sweep"), "f"),
-    "triples": (("triple", "mode"), "i"),
-}
-_CHOICES = {
-    "refine": ("smooth", "em", "none"),
-    "penalty_criterion": ("reml", "aic", "bic"),
-    "container": ("array", "dataframe", "dataarray", "polars", "pyarrow"),
-}
 
 
 class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
@@ -91,6 +46,8 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     factors_: MixtureFactors
     labels_: Any
     _identifiability: IdentifiabilityReport | None = None
+    #: Stages that write to the Dataset of this class only, see `result_schema`.
+    _writers: tuple[str, ...] = ()
     _is_shown = False  # while scikit-learn lists the attributes
 
     @property
@@ -131,7 +88,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     @classmethod
     def _from_dataset(cls, dataset: xr.Dataset, names: Sequence[Hashable], parameters: dict[str, Any]) -> Any:
         """The model of :meth:`to_dataset`; an error of any kind if there is none."""
-        _check_result(dataset, cls.__name__)
+        check_result(dataset, *cls._writers)
         model = cls._of_stored_parameters(parameters)
         model._set_fitted(dataset, names)
         if getattr(model, "binning", None) == _GIVEN:
@@ -460,28 +417,3 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _check_result(dataset: xr.Dataset, estimator: str) -> None:
-    """Refuse a Dataset that no fit makes, in words that say what it is."""
-    attrs = dataset.attrs
-    schema = _ALWAYS | {name: expected for name, expected in _AT_TIMES.items() if name in dataset}
-    schema |= _OF_SPLINES if attrs["density"] == "logspline" else {}
-    schema |= _OF_UNMIXED if estimator == "UnmixedProductMixture" else {}
-    schema |= _OF_RIVALS if "rival" in dataset.dims else {}
-    for name, (dims, kind) in schema.items():
-        held = dataset[name]
-        if held.dims != dims or held.dtype.kind != kind:
-            raise ValueError(f"{name} has dimensions {held.dims} and dtype {held.dtype}, expected {dims}, {kind!r}")
-    if 0 in dataset.sizes.values():
-        raise ValueError(f"a dimension is empty: {dict(dataset.sizes)}")
-    if "triples" in dataset:
-        n_variables = dataset.sizes["variable"]
-        triples = dataset["triples"].values
-        if triples.shape[1] != 3 or not (np.diff(triples, prepend=-1, append=n_variables) > 0).all():
-            raise ValueError(f"triples are not all three increasing numbers below {n_variables}")
-    for name, choices in _CHOICES.items():
-        checked_choice(attrs[name], name, choices)
-    for name, least in (("n_samples", 1), ("max_iter", 0)):
-        checked_integer(attrs[name], name, least)
-    checked_tolerance(attrs["tol"])

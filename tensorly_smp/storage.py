@@ -19,6 +19,7 @@ import xarray as xr
 from xarray.backends import ScipyDataStore
 
 from tensorly_smp._support.representations import shown
+from tensorly_smp._support.result_schema import STORED
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError, InvalidTypeError
 
 FORMAT_VERSION = 2
@@ -182,15 +183,10 @@ def _to_bytes(dataset: xr.Dataset) -> bytes:
 
 
 def _held(values: np.ndarray) -> np.ndarray:
-    """Values as netCDF-3 holds them: integers of at most 32 bits, floats of 32 or 64, or text."""
-    dtype = values.dtype
-    if dtype.kind == "b" or dtype == np.int8:
-        return values.astype(np.int8)
-    if dtype.kind in "iu" and (not values.size or (values.min() >= -(2**31) and values.max() < 2**31)):
-        return values.astype(np.int32)
-    if dtype.kind == "f":
-        return values.astype(np.float32 if dtype.itemsize <= 4 else np.float64)
-    return values.astype(str)
+    """Values in a type of netCDF-3, see `STORED`."""
+    dtype = STORED.get(str(values.dtype), "str")
+    is_long = dtype == "int32" and values.size and not -(2**31) <= values.min() <= values.max() < 2**31
+    return values.astype("str" if is_long else dtype)
 
 
 def _held_attribute(value: Any) -> Any:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp._support.checks import checked_integer, checked_tolerance, warn
 from tensorly_smp._support.progress import checked_verbose, logger
 from tensorly_smp._support.randomness import RandomState, spawn_generators
+from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.densities.grid import ConditionalDensities
 from tensorly_smp.dependence.check import dependence_warning
 from tensorly_smp.estimator import SmoothProductMixture
@@ -121,6 +122,8 @@ class UnmixedProductMixture(FittedMixture):
     >>> bool(model.score(X) > product.score(X) + 0.2)
     True
     """
+
+    _writers = ("unmixing",)
 
     def _stored_parameters(self) -> dict[str, Any]:
         parameters = super()._stored_parameters()
@@ -278,7 +281,7 @@ class UnmixedProductMixture(FittedMixture):
     ) -> None:
         super()._set_fitted(dataset, variables, smooth_conditionals)
         tabulated = dict(enumerate(self.density_.conditionals))
-        matrix = dataset["unmixing"].transpose("source", "variable").values
+        matrix = result_values(dataset, "unmixing")
         mixed = tuple(np.flatnonzero(dataset["mixed"].values).tolist())
         if matrix.shape != (len(variables),) * 2 or not np.isfinite(matrix).all() or not mixed:
             raise InvalidInputError("The unmixing matrix of the Dataset is out of shape or range.")

@@ -15,18 +15,13 @@ from tensorly.cp_tensor import CPTensor
 from tensorly_smp._support.checks import checked_flag, is_integer
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.representations import html_summary
+from tensorly_smp._support.result_schema import result_values, with_results
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.backend import Tensor
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.storage import described, storable
-
-_LONG_NAMES = {
-    "edges": "bin edges, in the unit of the variable; NaN of discrete variables",
-    "discrete": "whether the variable is discrete: its bins are its values",
-    "categories": "values of a discrete variable, in increasing order; factors are their probabilities",
-}
 
 
 def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
@@ -46,27 +41,18 @@ def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
     padded = np.full((model.n_variables, most, model.rank), np.nan)
     for n, a in enumerate(model.factors):
         padded[n, : len(a)] = a
-    names = model.binning.variables if model.binning is not None else range(model.n_variables)
-    data = {
-        "weights": ("component", np.array(model.weights), {"long_name": "probability of the component"}),
-        "factors": (("variable", "bin", "component"), padded, {"long_name": "probability of the bin in the component"}),
-        "n_bins": ("variable", np.array(model.n_bins), {"long_name": "number of bins"}),
-    }
-    coords = {"variable": plain_coordinate(names), "bin": np.arange(most), "component": np.arange(model.rank)}
-    if model.binning is not None:
-        discrete = model.binning.discrete
-        none = np.empty(0)
-        rows = [none if n in discrete else each for n, each in enumerate(model.binning.edges)]
-        values = [discrete.get(n, none) for n in range(model.n_variables)]
-        is_discrete = np.isin(np.arange(model.n_variables), list(discrete)).astype(np.int8)
-        data["edges"] = (("variable", "edge"), padded_rows(rows, most + 1), {"long_name": _LONG_NAMES["edges"]})
-        data["discrete"] = ("variable", is_discrete, {"long_name": _LONG_NAMES["discrete"]})
-        data["categories"] = (("variable", "bin"), padded_rows(values, most), {"long_name": _LONG_NAMES["categories"]})
-        coords["edge"] = np.arange(most + 1)
-    dataset = xr.Dataset(data, coords)
-    if model.binning is not None:
-        dataset.attrs["binning_strategy"] = model.binning.strategy
-    return dataset
+    contents: dict[str, Any] = {"weights": np.array(model.weights), "factors": padded, "n_bins": model.n_bins}
+    if model.binning is None:
+        return with_results(xr.Dataset(), contents, {"variable": plain_coordinate(range(model.n_variables))})
+    discrete = model.binning.discrete
+    none = np.empty(0)
+    contents["edges"] = padded_rows(
+        [none if n in discrete else each for n, each in enumerate(model.binning.edges)], most + 1
+    )
+    contents["discrete"] = np.isin(np.arange(model.n_variables), list(discrete)).astype(np.int8)
+    contents["categories"] = padded_rows([discrete.get(n, none) for n in range(model.n_variables)], most)
+    dataset = with_results(xr.Dataset(), contents, {"variable": plain_coordinate(model.binning.variables)})
+    return dataset.assign_attrs(binning_strategy=model.binning.strategy)
 
 
 def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | None = None) -> MixtureFactors:
@@ -91,18 +77,18 @@ def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | No
     missing = [name for name in ("weights", "factors", "n_bins") if name not in dataset]
     if missing:
         raise InvalidInputError(f"The Dataset lacks {missing}; expected one made by to_dataset() or fit.")
-    padded = dataset["factors"].transpose("variable", "bin", "component").values
+    padded = result_values(dataset, "factors")
     n_bins = dataset["n_bins"].values.tolist()
     if any(not 1 <= size <= padded.shape[1] for size in n_bins):
         raise InvalidInputError(f"n_bins are {n_bins}; expected 1 to {padded.shape[1]}, the length of dimension bin.")
     binning = None
     if "edges" in dataset:
-        edges = dataset["edges"].transpose("variable", "edge").values
+        edges = result_values(dataset, "edges")
         names = dataset["variable"].values.tolist() if variables is None else variables
         strategy = str(dataset.attrs.get("binning_strategy", "given"))
         values: dict[Hashable, np.ndarray] = {}
         if "discrete" in dataset:
-            categories = dataset["categories"].transpose("variable", "bin").values
+            categories = result_values(dataset, "categories")
             positions = np.flatnonzero(dataset["discrete"].values).tolist()
             values = {names[n]: categories[n, : n_bins[n]] for n in positions}
         rows = tuple(e[: i + 1] for e, i in zip(edges, n_bins, strict=True))
@@ -273,17 +259,12 @@ class CoupledSolution:
         if self.start_traces:
             of_starts = [factors_to_dataset(factors) for factors in self.start_factors]
             contents = {
-                "start_weights": ("weights", "probability of the component, by start"),
-                "start_factors": ("factors", "probability of the bin in the component, by start"),
+                "start_weights": np.stack([each["weights"].values for each in of_starts]),
+                "start_factors": np.stack([each["factors"].values for each in of_starts]),
+                "start_change": padded_rows([start.change for start in self.start_traces]),
+                "start_seconds": padded_rows([start.seconds for start in self.start_traces]),
             }
-            for name, (own, text) in contents.items():
-                values = np.stack([each[own].values for each in of_starts])
-                dataset[name] = (("start", *dataset[own].dims), values, {"long_name": text})
-            changes = padded_rows([start.change for start in self.start_traces])
-            seconds = padded_rows([start.seconds for start in self.start_traces])
-            dims = ("start", "start_sweep")
-            dataset["start_change"] = (dims, changes, {"long_name": "largest change of an entry, by start"})
-            dataset["start_seconds"] = (dims, seconds, {"long_name": "time since the start", "units": "s"})
+            dataset = with_results(dataset, contents)
         binning = self.factors.binning
         names = range(self.factors.n_variables) if binning is None else binning.variables
         is_all = self.triples is not None and "triples" not in dataset
@@ -362,8 +343,7 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
     )
     possible = comb(solution.factors.n_variables, 3)
     if solution.triples is not None and len(solution.triples) < possible:
-        note = {"long_name": "variables of the histograms that were factorized"}
-        dataset["triples"] = (("triple", "mode"), np.array(solution.triples), note)
+        dataset = with_results(dataset, {"triples": np.array(solution.triples)})
     return dataset.assign_attrs({name: _plain_attribute(value) for name, value in solution.start_info.items()})
 
 
@@ -375,24 +355,14 @@ def with_starts(
     status = statuses[best]
     losses = [start.loss for start in traces]
     contents = {
-        "loss": ("sweep", trace.loss, {"long_name": f"{loss_name} loss, summed over triples"}),
-        "change": ("sweep", trace.change, {"long_name": "largest change of a weight or factor entry"}),
-        "seconds": ("sweep", trace.seconds, {"long_name": "time since the start", "units": "s"}),
-        "start_loss": ("start", [loss[-1] for loss in losses], {"long_name": "final loss of each start"}),
-        "start_status": ("start", [each.name.lower() for each in statuses], {"long_name": "why each start stopped"}),
-        "start_trace": (
-            ("start", "start_sweep"),
-            padded_rows(losses),
-            {"long_name": "loss of each start by sweep; NaN after its end"},
-        ),
+        "loss": trace.loss,
+        "change": trace.change,
+        "seconds": trace.seconds,
+        "start_loss": [loss[-1] for loss in losses],
+        "start_status": [each.name.lower() for each in statuses],
+        "start_trace": padded_rows(losses),
     }
-    dataset = dataset.assign({name: (dims, np.array(values), note) for name, (dims, values, note) in contents.items()})
-    dataset = dataset.assign_coords(
-        start_sweep=np.arange(dataset.sizes["start_sweep"]),
-        sweep=np.arange(len(trace.loss)),
-        start=np.arange(len(traces)),
-    )
-    return dataset.assign_attrs(
+    return with_results(dataset, contents).assign_attrs(
         loss_name=loss_name,
         status=status.name.lower(),
         status_explanation=status.explanation,

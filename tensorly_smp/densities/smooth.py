@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from tensorly_smp._support.result_schema import result_values, with_results
 from tensorly_smp.densities.discrete import DiscreteConditionals
 from tensorly_smp.densities.grid import NO_BOUNDS, ConditionalDensities, GridConditionals, StudentBackground
 from tensorly_smp.densities.histogram import bin_moments
@@ -33,18 +34,6 @@ BACKGROUND_SPREAD = 3.0
 _LARGEST_SHARE = 0.05
 #: The logarithm of a density rises no more than this from the middle of a cell to its edge.
 MOST_RISE = 1.0
-
-_LONG_NAMES = {
-    "spline": "coefficients of the cubic B-splines of the log density",
-    "penalty": "of third differences of these, per sample of the component",
-    "spline_center": "the splines are of arsinh((x - center) / scale) of the variable x; NaN where they are of x",
-    "spline_scale": "see spline_center",
-    "interval": "where the splines live, in the unit of the variable",
-    "bounds": "of the variable, at the ends of the interval or beyond them; NaN where there is none",
-    "background": "share of the component's densities that is spread wide, for what lies beyond all samples",
-    "log_likelihood": "penalized log-likelihood per sample before the pass, in nats",
-    "round": "penalties were chosen anew before each round",
-}
 
 
 def background_share(n_samples: np.ndarray) -> np.ndarray:
@@ -197,29 +186,28 @@ def with_smooth_fit(
     for n, table in zip(cells.discrete, cells.split(np.exp(fit.mixture.tables[:, order])), strict=True):
         factors[n, : len(table)] = table / table.sum(axis=0)
     weights = np.exp(fit.mixture.log_weights[order])
-    contents = {
-        "spline": (("variable", "basis", "component"), spline),
-        "penalty": (("variable", "component"), penalty),
-        "spline_center": ("variable", line[0]),
-        "spline_scale": ("variable", line[1]),
-        "interval": (("variable", "end"), interval),
-        "bounds": (("variable", "end"), bounds),
-        "background": ("component", background_share(weights * fit.total_weight)),
-        "log_likelihood": ("em_pass", fit.trace),
-        "round": ("em_pass", fit.rounds),
-    }
-    dataset = dataset.assign({name: (*content, {"long_name": _LONG_NAMES[name]}) for name, content in contents.items()})
-    dataset = dataset.assign_coords(
-        basis=np.arange(cells.basis.n_basis), end=["low", "high"], em_pass=np.arange(len(fit.trace))
+    dataset = with_results(
+        dataset,
+        {
+            "weights": weights / weights.sum(),
+            "spline": spline,
+            "penalty": penalty,
+            "spline_center": line[0],
+            "spline_scale": line[1],
+            "interval": interval,
+            "bounds": bounds,
+            "background": background_share(weights * fit.total_weight),
+            "log_likelihood": fit.trace,
+            "round": fit.rounds,
+        },
+        {"end": ["low", "high"]},
     )
-    dataset["weights"] = dataset["weights"].copy(data=weights / weights.sum())
     conditionals = _spline_conditionals(dataset, smooth)
     for n in smooth:
         edges = dataset["edges"].values[n, 1 : int(dataset["n_bins"].values[n])]
         below = conditionals[n].cdf(edges)
         factors[n, : len(edges) + 1] = np.diff(below, axis=0, prepend=0.0, append=1.0)
-    dataset["factors"] = dataset["factors"].copy(data=factors)
-    dataset = dataset.assign_attrs(
+    dataset = with_results(dataset, {"factors": factors}).assign_attrs(
         status=fit.status.name.lower(),
         status_explanation=fit.status.explanation,
         n_passes=fit.n_passes,
@@ -258,15 +246,14 @@ def fine_probabilities(dataset: xr.Dataset, factors: MixtureFactors) -> list[np.
     if "spline" not in dataset:
         return None
     basis = spline_basis(dataset.sizes["basis"])
-    spline = dataset["spline"].transpose("variable", "basis", "component")
-    pairs = zip(dataset["discrete"].values, spline.values, factors.factors, strict=True)
+    pairs = zip(dataset["discrete"].values, result_values(dataset, "spline"), factors.factors, strict=True)
     return [factor if discrete else np.exp(basis.log_probabilities(beta)) for discrete, beta, factor in pairs]
 
 
 def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int, ConditionalDensities]:
     basis = spline_basis(dataset.sizes["basis"])
-    spline = dataset["spline"].transpose("variable", "basis", "component").values
-    interval = dataset["interval"].transpose("variable", "end").values.tolist()
+    spline = result_values(dataset, "spline")
+    interval = result_values(dataset, "interval").tolist()
     share = dataset["background"].values
     if not np.isfinite(spline[list(smooth)]).all() or not ((share > 0) & (share < 1)).all():
         raise InvalidInputError("Splines or background of the Dataset are out of range.")
@@ -294,5 +281,5 @@ def spline_transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:
 
 def variable_bounds(dataset: xr.Dataset) -> list[tuple[float, float]]:
     """Bounds of every variable, infinite where there are none."""
-    pairs = dataset["bounds"].transpose("variable", "end").values.tolist()
+    pairs = result_values(dataset, "bounds").tolist()
     return [(-np.inf if np.isnan(low) else low, np.inf if np.isnan(high) else high) for low, high in pairs]

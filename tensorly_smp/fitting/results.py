@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.representations import html_weights, number_range
+from tensorly_smp._support.result_schema import OWN_ATTRIBUTES, OWN_VARIABLES, result_values, with_results
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
 from tensorly_smp.identifiability.likeness import affinity, rival_changes
 from tensorly_smp.identifiability.problem import describe_rivals, observed_patterns, rival_tables
@@ -21,11 +22,6 @@ from tensorly_smp.samples.codebook import ATTRIBUTE, to_json
 from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples
 
-#: What a solution has of its own in a Dataset, as far as it has it; a rival's is called "rival_" and the name.
-OWN_VARIABLES = (
-    *("weights", "factors", "spline", "penalty", "background", "interval", "spline_center", "spline_scale"),
-)
-OWN_ATTRIBUTES = ("total_log_likelihood", "n_parameters", "n_passes", "n_sweeps", "status")
 #: Records of the solution that was chosen, which its rivals have not.
 _OF_BEST = ("log_likelihood", "round", "em_pass", "candidate_agreement")
 _DESCRIBED = 2
@@ -48,8 +44,7 @@ def with_patterns(dataset: xr.Dataset, observed: np.ndarray) -> xr.Dataset:
     patterns = observed_patterns(observed)
     if patterns is None:
         return dataset
-    note = {"long_name": "variables that are observed together in some sample"}
-    return dataset.assign(patterns=(("pattern", "variable"), patterns.astype(np.int8), note))
+    return with_results(dataset, {"patterns": patterns.astype(np.int8)})
 
 
 def with_value_labels(dataset: xr.Dataset, samples: Samples) -> xr.Dataset:
@@ -61,9 +56,7 @@ def with_value_labels(dataset: xr.Dataset, samples: Samples) -> xr.Dataset:
 
 def with_likelihood_trace(dataset: xr.Dataset, trace: LikelihoodTrace, status: StopReason) -> xr.Dataset:
     """The Dataset of a fit whose factors EM has refined, with the record of EM: ``log_likelihood`` (em_pass)."""
-    note = {"long_name": "penalized log-likelihood per sample, in nats, of bin probabilities"}
-    dataset = dataset.assign(log_likelihood=("em_pass", trace.penalized, note))
-    return dataset.assign_coords(em_pass=np.arange(len(trace.penalized))).assign_attrs(
+    return with_results(dataset, {"log_likelihood": trace.penalized}).assign_attrs(
         status=status.name.lower(), status_explanation=status.explanation, n_passes=trace.n_passes
     )
 
@@ -85,20 +78,11 @@ def with_candidates(
     """
     tables = [contingency(first.clusters, each.clusters, dataset.sizes["component"], weights) for each in candidates]
     contents = {
-        "start_criterion": (
-            [each.criterion for each in candidates],
-            "log-likelihood less effective parameters, in nats, as far as the candidate was followed",
-        ),
-        "candidate_agreement": (
-            [adjusted_rand(table) for table in tables],
-            "adjusted Rand index of the clusters with those of the best candidate",
-        ),
-        "candidate_origin": ([each.origin for each in candidates], "how the candidate was found"),
+        "start_criterion": [each.criterion for each in candidates],
+        "candidate_agreement": [adjusted_rand(table) for table in tables],
+        "candidate_origin": [each.origin for each in candidates],
     }
-    dataset = dataset.assign(
-        {name: ("candidate", np.array(values), {"long_name": note}) for name, (values, note) in contents.items()}
-    )
-    return dataset.assign_coords(candidate=np.arange(len(candidates))).assign_attrs(best_candidate=best)
+    return with_results(dataset, contents).assign_attrs(best_candidate=best)
 
 
 _DENSITIES = {"logspline": "log-splines", "sinc": "sinc interpolation of the bins", "histogram": "histograms"}
@@ -215,30 +199,20 @@ def with_rivals(
         overlaps.append(table[:, order])
     overlap = np.stack(overlaps)
     total = max(float(overlap[0].sum()), 1e-300)
-    numbers = {
-        "rival_criterion": (
-            np.array([each.criterion - best.criterion for each in rivals]),
-            "criterion less that of this solution",
-        ),
-        "rival_deviation": (np.array([each.deviation for each in rivals]), "standard deviation of the difference"),
-        "rival_agreement": (np.array([adjusted_rand(table) for table in overlap]), "adjusted Rand index of clusters"),
-        "rival_candidate": (np.array([each.number for each in rivals]), "number among the candidates"),
+    contents: dict[str, Any] = {
+        "rival_criterion": [each.criterion - best.criterion for each in rivals],
+        "rival_deviation": [each.deviation for each in rivals],
+        "rival_agreement": [adjusted_rand(table) for table in overlap],
+        "rival_candidate": [each.number for each in rivals],
+        "rival_overlap": overlap / total,
     }
-    found: dict[str, Any] = {name: ("rival", values, {"long_name": text}) for name, (values, text) in numbers.items()}
-    found["rival_overlap"] = (
-        ("rival", "component", "rival_component"),
-        overlap / total,
-        {"long_name": "share of the samples in a cluster of this solution and one of the rival"},
-    )
     for name in OWN_VARIABLES:
         if name in dataset:
-            values = np.stack([each[name].transpose(*dataset[name].dims).values for each in ordered])
-            found[f"rival_{name}"] = (("rival", *dataset[name].dims), values, dict(dataset[name].attrs))
+            contents[f"rival_{name}"] = np.stack([result_values(each, name) for each in ordered])
     for name in OWN_ATTRIBUTES:
         if name in dataset.attrs and all(name in each.attrs for each in ordered):
-            found[f"rival_{name}"] = ("rival", np.array([each.attrs[name] for each in ordered]), {})
-    coords = {"rival": np.arange(len(rivals)), "rival_component": np.arange(rank)}
-    return dataset.assign(found).assign_coords(coords)
+            contents[f"rival_{name}"] = [each.attrs[name] for each in ordered]
+    return with_results(dataset, contents)
 
 
 def n_rivals(dataset: xr.Dataset) -> int:

@@ -15,6 +15,7 @@ import xarray as xr
 from tensorly_smp._support.checks import checked_integer, checked_real, is_integer
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import number_range, reason, shown
+from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset
 from tensorly_smp.densities.smooth import fine_probabilities
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
@@ -423,7 +424,7 @@ def _read_known(
     if triples is not None:
         raise InvalidInputError('triples are given and known="samples"; expected known="triples" with them.')
     if patterns is None and "patterns" in recorded:
-        patterns = dataset["patterns"].transpose("pattern", "variable").values
+        patterns = result_values(dataset, "patterns")
     if patterns is None:
         return KnownMarginals.of_samples(n_variables)
     patterns = np.asarray(patterns)
@@ -463,15 +464,12 @@ def describe_rivals(dataset: Any, names: Sequence[Hashable]) -> list[str]:
 
 def rival_tables(dataset: Any, k: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """Overlap of the clusters of a solution and a rival (rank, rank), and the bin probabilities of both by variable."""
-    overlap = dataset["rival_overlap"].transpose("rival", "component", "rival_component").values[k]
+    sizes = dataset["n_bins"].values.tolist()
     own, others = (
-        [a[:size] for a, size in zip(padded.values, dataset["n_bins"].values.tolist(), strict=True)]
-        for padded in (
-            dataset["factors"].transpose("variable", "bin", "component"),
-            dataset["rival_factors"].isel(rival=k).transpose("variable", "bin", "component"),
-        )
+        [a[:size] for a, size in zip(padded, sizes, strict=True)]
+        for padded in (result_values(dataset, "factors"), result_values(dataset, "rival_factors")[k])
     )
-    return overlap, own, others
+    return result_values(dataset, "rival_overlap")[k], own, others
 
 
 def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int, ...], int]:

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, log_ticks, panels, plain_frame
@@ -89,7 +90,7 @@ def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
     loss = dataset["loss"].values
     shown = [loss]
     if "start_trace" in dataset and dataset.sizes["start"] > 1:
-        others = dataset["start_trace"].transpose("start", "start_sweep").values
+        others = result_values(dataset, "start_trace")
         label = "other starts"
         for other in others[[not np.array_equal(row[np.isfinite(row)], loss) for row in others]]:
             ax.plot(np.arange(len(other)), other, color=GRAY, linewidth=0.8, zorder=1, label=label)

@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp._support.representations import listed, shown
+from tensorly_smp._support.result_schema import with_results
 from tensorly_smp.exceptions import InvalidInputError
 
 #: Attribute of the Dataset of a fit: JSON, a list with null or {"kind", "labels"} for every variable.
@@ -195,10 +196,10 @@ def with_units(dataset: xr.Dataset, X: Any, names: Sequence[Hashable]) -> xr.Dat
     """
     units = units_of(X, names)
     if any(units):
-        dataset = dataset.assign(units=("variable", list(units), {"long_name": "unit of the variable"}))
+        dataset = with_results(dataset, {"units": units})
     long_names = _descriptions(X, names, "long_name", "long_names")
     if any(long_names):
-        dataset = dataset.assign(long_names=("variable", list(long_names), {"long_name": "long name of the variable"}))
+        dataset = with_results(dataset, {"long_names": long_names})
     attributes = _attributes(X)
     return dataset.assign_attrs(attributes) if attributes else dataset
 

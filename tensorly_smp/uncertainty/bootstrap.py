@@ -13,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from tensorly_smp._support.checks import checked_entries, collected_warnings, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState, spawn_generators
+from tensorly_smp._support.result_schema import result_values
 from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.discrete import DiscreteConditionals
@@ -90,7 +91,7 @@ class Refit:
         assert factors.binning is not None
         discrete = factors.binning.discrete
         smooth = [n for n in range(factors.n_variables) if n not in discrete]
-        interval = np.nan_to_num(dataset["interval"].transpose("variable", "end").values, nan=0.0)
+        interval = np.nan_to_num(result_values(dataset, "interval"), nan=0.0)
         cells = cells_along(
             spline_basis(dataset.sizes["basis"]),
             interval[:, 0],
@@ -99,7 +100,7 @@ class Refit:
             discrete,
             values,
         )
-        spline = dataset["spline"].transpose("variable", "basis", "component").values[smooth]
+        spline = result_values(dataset, "spline")[smooth]
         bounds = variable_bounds(dataset)
 
         def conditionals(mixture: Mixture, total: float) -> Sequence[ConditionalDensities]:
@@ -108,7 +109,7 @@ class Refit:
         return cls(
             lambda values: CellSamples.assign_to_grid(values, cells),
             _mixture(factors.weights, [factors.factors[n] for n in discrete], spline.transpose(1, 0, 2)),
-            dataset["penalty"].transpose("variable", "component").values[smooth],
+            result_values(dataset, "penalty")[smooth],
             conditionals,
             options,
         )

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from tensorly_smp._support.checks import checked_sample_weight, collected_warnings
 from tensorly_smp._support.parts import is_chunked
 from tensorly_smp._support.progress import progress_bar
+from tensorly_smp._support.result_schema import with_results
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.values import MOST_ROWS as MOST_REPEATED
@@ -48,11 +49,6 @@ REFIT_LOSS = 1e-3
 SAME_CLUSTERS = 0.98
 #: Values of this size have squares, and sums of squares, that are floats.
 LARGEST = 1e100
-#: What the Dataset has beside the product mixture of the sources.
-EXTRA = (
-    *("unmixing", "mixing", "mixed", "unmixing_log_likelihood", "unmixing_start_criterion"),
-    *("source", "unmixing_start", "alternation"),
-)
 #: Attributes that it has beside those of the mixture of the sources.
 EXTRA_ATTRIBUTES = ("is_product", "unmixing_start_name", "unmixing_steps", "unmixing_converged")
 
@@ -391,31 +387,19 @@ def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixin
     """The Dataset of the sources with the record of the search."""
     n_variables = dataset.sizes["variable"]
     candidate = final.candidate
-    inverse = np.linalg.inv(final.matrix)
-    contents = {
-        "unmixing": (("source", "variable"), final.matrix, "sources are these linear combinations of the variables"),
-        "mixing": (("variable", "source"), inverse, "variables are these linear combinations of the sources"),
-        "mixed": ("variable", np.isin(np.arange(n_variables), mixed).astype(np.int8), "whether the variable is mixed"),
-        "unmixing_log_likelihood": (
-            "alternation",
-            np.array(candidate.trace) - np.log(found.scale).sum(),
-            "log-likelihood per sample after every update of the densities, in nats",
-        ),
-        "unmixing_start_criterion": (
-            "unmixing_start",
-            np.array(list(found.criteria.values())) - np.log(found.scale).sum(),
-            "log-likelihood less effective parameters, per sample, after the first alternations from the start",
-        ),
-    }
-    dataset = dataset.assign(
-        {name: (dims, array, {"long_name": text}) for name, (dims, array, text) in contents.items()}
+    log_scale = np.log(found.scale).sum()
+    dataset = with_results(
+        dataset,
+        {
+            "unmixing": final.matrix,
+            "mixing": np.linalg.inv(final.matrix),
+            "mixed": np.isin(np.arange(n_variables), mixed).astype(np.int8),
+            "unmixing_log_likelihood": np.array(candidate.trace) - log_scale,
+            "unmixing_start_criterion": np.array(list(found.criteria.values())) - log_scale,
+        },
+        {"source": dataset["variable"].values.copy(), "unmixing_start": list(found.criteria)},
     )
     dataset = _with_parameters(dataset, 0 if found.is_product else len(mixed) * (len(mixed) - 1))
-    dataset = dataset.assign_coords(
-        source=dataset["variable"].values.copy(),
-        unmixing_start=np.array(list(found.criteria)),
-        alternation=np.arange(len(candidate.trace)),
-    )
     return dataset.assign_attrs(
         is_product=int(found.is_product),
         unmixing_start_name=candidate.name,
@@ -428,7 +412,7 @@ def without_unmixing(dataset: xr.Dataset) -> xr.Dataset:
     """The Dataset of the sources alone."""
     n_mixed = int(dataset["mixed"].sum())
     kept = _with_parameters(dataset, 0 if dataset.attrs["is_product"] else -n_mixed * (n_mixed - 1))
-    kept = kept.drop_vars([name for name in dataset.variables if name in EXTRA])
+    kept = kept.drop_dims(("source", "unmixing_start", "alternation")).drop_vars("mixed")
     kept.attrs = {name: value for name, value in kept.attrs.items() if name not in EXTRA_ATTRIBUTES}
     return kept
 
