@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -183,9 +183,92 @@ def iterate(
     >>> halved.position, halved.n_steps, halved.status.name
     (0.0625, 7, 'CONVERGED')
     """
+    walk = walk_of(
+        start,
+        rule=rule,
+        coordinates=coordinates,
+        fast_gain=fast_gain,
+        lift=lift,
+        may_fall=may_fall,
+        callback=callback,
+    )
+    (found,) = iterate_together(
+        [walk],
+        lambda _, positions: [evaluate(position) for position in positions],
+        lambda _, positions, details: [advance(*pair) for pair in zip(positions, details, strict=True)],
+    )
+    return found
+
+
+#: An iteration that asks for what it needs: it yields a position alone, to be evaluated, or with its detail, for the
+#: next position; it is sent what `evaluate` and `advance` return, and returns its `Iteration`.
+Walk = Generator[tuple[Any, ...], Any, Iteration[Position, Detail]]
+
+
+def iterate_together(
+    walks: Sequence[Walk[Position, Detail]],
+    evaluate: Callable[[list[int], list[Position]], Sequence[tuple[Detail, float]]],
+    advance: Callable[[list[int], list[Position], list[Detail]], Sequence[Position]],
+) -> list[Iteration[Position, Detail]]:
+    """Several iterations in step with each other, each of which goes its own way, as if it were alone.
+
+    Parameters
+    ----------
+    walks : sequence of Walk
+        As of :func:`walk_of`.
+    evaluate, advance : callable
+        As those of :func:`iterate`, for the positions of several iterations, whose numbers they get first.
+
+    Returns
+    -------
+    list of Iteration
+    """
+    ends: dict[int, Iteration[Position, Detail]] = {}
+    wishes: dict[int, tuple[Any, ...]] = {}
+
+    def resume(number: int, act: Callable[..., Any], *answer: Any) -> None:
+        try:
+            wishes[number] = act(*answer)
+        except StopIteration as end:
+            wishes.pop(number, None)
+            ends[number] = end.value
+
+    for number, walk in enumerate(walks):
+        resume(number, next, walk)
+    while wishes:
+        try:
+            # Evaluations first: those that take a step back catch up with the others.
+            numbers = [number for number, wish in wishes.items() if len(wish) == 1]
+            answers: Sequence[Any]
+            if numbers:
+                answers = evaluate(numbers, [wishes[number][0] for number in numbers])
+            else:
+                numbers = list(wishes)
+                answers = advance(numbers, *map(list, zip(*wishes.values(), strict=True)))
+            for number, answer in zip(numbers, answers, strict=True):
+                resume(number, walks[number].send, answer)
+            is_interrupted = any(end.status is StopReason.INTERRUPTED for end in ends.values())
+        except KeyboardInterrupt:
+            is_interrupted = True
+        for number in list(wishes) if is_interrupted else ():
+            resume(number, walks[number].throw, KeyboardInterrupt())
+    return [ends[number] for number in range(len(walks))]
+
+
+def walk_of(
+    start: Position,
+    *,
+    rule: Callable[[Sequence[float]], StopReason | None],
+    coordinates: Coordinates[Position] | None = None,
+    fast_gain: float = math.inf,
+    lift: Callable[[Position, float], Position | None] | None = None,
+    may_fall: bool = False,
+    callback: Callable[[Position, Detail, float], bool | None] | None = None,
+) -> Walk[Position, Detail]:
+    """An iteration for :func:`iterate_together`; parameters as of :func:`iterate`."""
     squared = SquaredExtrapolation()
     began = time.perf_counter()
-    detail, value = evaluate(start)
+    detail, value = yield (start,)
     reached: tuple[Position, Detail, tuple[float, ...], tuple[float, ...]] = (start, detail, (value,), (0.0,))
     status = StopReason.INTERRUPTED
     try:
@@ -197,16 +280,22 @@ def iterate(
             if found is not None and lifted is None:
                 status = found
                 break
-            plain = advance(position, detail) if lifted is None else lifted
-            positions = [plain]
+            plain = lifted
+            if plain is None:
+                plain = yield (position, detail)
+            after = plain
             is_slow = math.isinf(fast_gain) or (len(values) > 1 and value - values[-2] <= fast_gain)
             if lifted is None and coordinates is not None and is_slow:
                 vector = squared.propose(coordinates.pack(position), coordinates.pack(plain))
                 if vector is not None:
-                    positions = [coordinates.unpack(vector, plain), plain]
+                    after = coordinates.unpack(vector, plain)
             else:
                 squared.history = []  # extrapolation needs consecutive steps
-            after, detail, new = _not_lower(evaluate, value, positions, squared)
+            detail, new = yield (after,)
+            if after is not plain and not new >= value:
+                squared.reject()
+                after = plain
+                detail, new = yield (after,)
             if not math.isfinite(new):
                 status = StopReason.NONFINITE
                 break
@@ -219,22 +308,6 @@ def iterate(
         pass
     position, detail, values, seconds = reached
     return Iteration(position, detail, np.array(values), np.array(seconds), status)
-
-
-def _not_lower(
-    evaluate: Callable[[Position], tuple[Detail, float]],
-    value: float,
-    positions: Sequence[Position],
-    squared: SquaredExtrapolation,
-) -> tuple[Position, Detail, float]:
-    """An extrapolated position if it is no lower than `value`, else the plain one, which is the last."""
-    for position in positions[:-1]:
-        detail, new = evaluate(position)
-        if new >= value:
-            return position, detail, new
-        squared.reject()
-    detail, new = evaluate(positions[-1])
-    return positions[-1], detail, new
 
 
 def _status(

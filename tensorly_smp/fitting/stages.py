@@ -48,7 +48,7 @@ from tensorly_smp.likelihood.comparison import (
     distinct_candidates,
     find_rivals,
 )
-from tensorly_smp.likelihood.em import N_ROUNDS, smooth_em
+from tensorly_smp.likelihood.em import N_ROUNDS, smooth_em, smooth_em_together
 from tensorly_smp.likelihood.observed import Observed
 from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture, effective_weights, log_joint, on_best_cells
 from tensorly_smp.search.coarse import SearchSamples
@@ -411,10 +411,15 @@ def refine_candidates(
     first = samples.assign_to_grid(cells)
 
     def one_start(number: int, check: Callable[[], None]) -> _Run:
-        def call(_: Mixture, expected: Expectation, value: float) -> bool | None:
+        is_stopped = False
+
+        def call(_: Mixture, expected: Expectation, value: float) -> bool:
+            nonlocal is_stopped
             check()
             passes.advance(log_likelihood=value)
-            return None if callback is None else callback(expected.posterior, value)
+            # Who stops one candidate stops those that go with it.
+            is_stopped = is_stopped or (callback is not None and bool(callback(expected.posterior, value)))
+            return is_stopped
 
         run = _Run(first, others, samples, dict(criterion=criterion, tol=tol, callback=call), n_iter_max)
         run.follow_all(groups[number][:MOST_SCREENED])
@@ -481,9 +486,8 @@ class _Run:
 
     def follow_all(self, candidates: Sequence[Candidate]) -> None:
         """The best fit from these posteriors, and those near it."""
-        for each in candidates:
-            if not self._screen(each):
-                return
+        if not self._screen(candidates):
+            return
         if self.choices and self.n_iter_max:
             self._choose_cells(self.best, self.best.posterior)
         if not self._finish([each for each in candidates if each in (self.best, candidates[0])]) or not self.n_iter_max:
@@ -494,18 +498,15 @@ class _Run:
         if any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
             self._look_for_rivals()
 
-    def _screen(self, candidate: Candidate) -> bool:
-        """The first passes of a candidate; False if that was stopped."""
-        self._follow(candidate, candidate.posterior, min(SCREENING_PASSES, self.n_iter_max), 1)
-        return not candidate.is_stopped
+    def _screen(self, candidates: Sequence[Candidate]) -> bool:
+        """The first passes of candidates; False if one was stopped."""
+        return self._follow(candidates, min(SCREENING_PASSES, self.n_iter_max), 1)
 
     def _finish(self, waiting: Sequence[Candidate]) -> bool:
-        """Follow candidates to their end, and every one that is the best then; False if that was stopped."""
+        """Follow candidates to their end, and the one that is the best then; False if one was stopped."""
         while waiting:
-            for each in waiting:
-                self._follow(each, each.posterior, self.n_iter_max, N_ROUNDS)
-                if each.is_stopped:
-                    return False
+            if not self._follow(waiting, self.n_iter_max, N_ROUNDS):
+                return False
             for each in waiting:
                 each.is_finished = True
             # Penalties that are chosen anew may lower the criterion: then another one is the best, and goes on too.
@@ -521,9 +522,11 @@ class _Run:
             return
         for _ in range(MOST_AGAIN):
             best = self.best
-            for move in rival_moves(self.samples, best.fit, self.values):
-                if not self._screen(move):
-                    return
+            moves = rival_moves(self.samples, best.fit, self.values)
+            # Most of their components are those of the best.
+            self.warm_starts |= dict.fromkeys(moves, self.warm_starts[best])
+            if not self._screen(moves):
+                return
             if not self._finish(self._near_best()) or self.best is best:
                 return
 
@@ -542,22 +545,27 @@ class _Run:
         samples = self.samples if cells is self.samples.cells else self.assign_to_grid(cells)
         return samples.log_densities(candidate.fit.mixture)
 
-    def _follow(self, candidate: Candidate, posterior: np.ndarray, n_passes: int, n_rounds: int) -> None:
-        fit = smooth_em(
+    def _follow(self, candidates: Sequence[Candidate], n_passes: int, n_rounds: int) -> bool:
+        """Smoothed EM of candidates from their posteriors, all of them together; False if one was stopped."""
+        if not candidates:
+            return True
+        fits = smooth_em_together(
             self.samples,
-            posterior,
-            warm_start=self.warm_starts.get(candidate),
+            [each.posterior for each in candidates],
+            warm_starts=[self.warm_starts.get(each) for each in candidates],
             n_rounds=n_rounds,
             n_iter_max=n_passes,
             **self.options,
         )
-        if candidate not in self.followed:
-            self.followed.append(candidate)
-        candidate.fit = fit
-        candidate.posterior = fit.posterior
-        candidate.criterion = fit.akaike
-        candidate.status = fit.status
-        self.warm_starts[candidate] = (fit.total_penalty, fit.mixture)
+        for each, fit in zip(candidates, fits, strict=True):
+            if each not in self.followed:
+                self.followed.append(each)
+            each.fit = fit
+            each.posterior = fit.posterior
+            each.criterion = fit.akaike
+            each.status = fit.status
+            self.warm_starts[each] = (fit.total_penalty, fit.mixture)
+        return not any(each.is_stopped for each in candidates)
 
     def _improve_by_sharper(self) -> None:
         """Refit from sharper posteriors, with coordinates and penalties chosen anew by these; kept if that is better.
@@ -576,7 +584,8 @@ class _Run:
         self.warm_starts = {}
         if self.choices:
             self._choose_cells(best, sharper)
-        self._follow(best, sharper, self.n_iter_max, N_ROUNDS)
+        best.posterior = sharper
+        self._follow([best], self.n_iter_max, N_ROUNDS)
         if best.is_stopped or best.criterion <= before.criterion:
             best.status = best.status if best.is_stopped else before.status
             best.fit = replace(before.fit, status=best.status)

@@ -10,7 +10,7 @@ the bins of histograms, and between the knots of the coarse model of the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -48,18 +48,48 @@ class Expectation:
     ----------
     posterior : ndarray (n_samples, rank)
         Pr(component | observed entries of the sample), rows sum to one. Of packed samples it is kept nowhere (0, rank).
-    log_likelihood : float
+    log_likelihoods : ndarray (n_mixtures,)
         Weighted sum over samples of log Pr(observed entries), in nats.
     counts : ndarray (n_rows, rank)
         Expected weight of the samples with an entry in this row that belong to the component.
     component_counts : ndarray (rank,)
         Expected weight of the samples of the component.
+    sizes : tuple of int (n_mixtures,)
+        Numbers of components of the mixtures that stand side by side.
     """
 
     posterior: np.ndarray
-    log_likelihood: float
+    log_likelihoods: np.ndarray
     counts: np.ndarray
     component_counts: np.ndarray
+    sizes: tuple[int, ...]
+
+    @property
+    def log_likelihood(self) -> float:
+        """The log-likelihood of a single mixture."""
+        return float(self.log_likelihoods[0])
+
+    @classmethod
+    def side_by_side(cls, found: Sequence[Expectation]) -> Expectation:
+        """Several as one, without posteriors."""
+        if len(found) == 1:
+            return found[0]
+        return cls(
+            np.empty((0, 0)),
+            np.concatenate([each.log_likelihoods for each in found]),
+            np.concatenate([each.counts for each in found], axis=1),
+            np.concatenate([each.component_counts for each in found]),
+            tuple(size for each in found for size in each.sizes),
+        )
+
+    def split(self) -> list[Expectation]:
+        """The mixtures one by one."""
+        if len(self.sizes) == 1:
+            return [self]
+        return [
+            Expectation(self.posterior[:, a:b], own, self.counts[:, a:b], self.component_counts[a:b], (b - a,))
+            for (a, b), own in zip(pairwise([0, *np.cumsum(self.sizes)]), self.log_likelihoods[:, None], strict=True)
+        ]
 
 
 def log_floored(probabilities: np.ndarray) -> np.ndarray:
@@ -105,8 +135,11 @@ def expectation(
     log_weights: np.ndarray,
     log_tables: np.ndarray,
     sample_weight: np.ndarray | None = None,
+    sizes: tuple[int, ...] = (),
 ) -> Expectation:
     """Posteriors, log-likelihood and expected counts of a mixture (the E-step of Dempster, Laird and Rubin 1977).
+
+    Of several mixtures at once, if their components stand side by side.
 
     Parameters
     ----------
@@ -119,6 +152,8 @@ def expectation(
         Finite: see :func:`log_floored`.
     sample_weight : ndarray (n_samples,), optional
         Non-negative; all one by default.
+    sizes : tuple of int, optional
+        Numbers of components of several mixtures.
 
     Returns
     -------
@@ -148,29 +183,37 @@ def expectation(
            [0.742, 0.258]])
     """
     keeps = isinstance(hot, csr_array)
+    sizes = sizes or (len(log_weights),)
+    ends = np.cumsum(sizes)
+    mixture = np.repeat(np.arange(len(sizes)), sizes)  # that a column belongs to
+    belongs = np.eye(len(sizes))[mixture]
     posterior = np.empty((hot.shape[0] if keeps else 0, len(log_weights)))
     counts = np.zeros(log_tables.shape)
     component_counts = np.zeros(len(log_weights))
-    log_likelihood = 0.0
+    log_likelihoods = np.zeros(len(sizes))
     for rows, block in _blocks(hot):
         joint = log_joint(block, log_weights, log_tables)
         # Column by column, NumPy's maximum is three times faster than along the short rows, and the product with ones
         # five times faster than their sum.
-        peak = reduce(np.maximum, joint.T).copy()
-        joint -= peak[:, None]
+        columns = joint.T
+        peak = np.stack([reduce(np.maximum, columns[b - a : b]) for a, b in zip(sizes, ends, strict=True)], axis=1)
+        joint -= peak if len(sizes) == 1 else peak[:, mixture]
         np.exp(joint, out=joint)
-        total = joint @ np.ones(joint.shape[1])
-        own = np.multiply(joint, (1.0 / total)[:, None], out=posterior[rows] if keeps else joint)
+        total = joint @ belongs
+        share = 1.0 / total
+        own = np.multiply(
+            joint, share if len(sizes) == 1 else share[:, mixture], out=posterior[rows] if keeps else joint
+        )
         peak += np.log(total)
         if sample_weight is None:
             weighted = own
-            log_likelihood = log_likelihood + float(peak.sum())
+            log_likelihoods += peak.sum(axis=0)
         else:
             weighted = np.multiply(own, sample_weight[rows, None], out=joint)
-            log_likelihood += float(sample_weight[rows] @ peak)
+            log_likelihoods += sample_weight[rows] @ peak
         counts += block.T @ weighted
         component_counts += weighted.sum(axis=0)
-    return Expectation(posterior, log_likelihood, counts, component_counts)
+    return Expectation(posterior, log_likelihoods, counts, component_counts, sizes)
 
 
 def _blocks(hot: csr_array | PackedIndicators) -> Iterator[tuple[slice, csr_array]]:
@@ -184,25 +227,55 @@ def _blocks(hot: csr_array | PackedIndicators) -> Iterator[tuple[slice, csr_arra
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Parameters of the mixture.
+    """Parameters of a mixture, or of several on the same cells, whose components stand side by side.
 
     Attributes
     ----------
     log_weights : ndarray (rank,)
+        The exponentials of a mixture sum to one.
     coefficients : ndarray (n_basis, n_smooth, rank)
         Of the log-splines of the smooth variables.
     tables : ndarray (n_rows, rank)
         Log-probabilities of the values of the discrete variables, one below the other.
+    parts : tuple of int
+        Numbers of components of several mixtures; empty of a single one.
     """
 
     log_weights: np.ndarray
     coefficients: np.ndarray
     tables: np.ndarray
+    parts: tuple[int, ...] = ()
+
+    @classmethod
+    def side_by_side(cls, mixtures: Sequence[Mixture]) -> Mixture:
+        """Several mixtures as one record."""
+        if len(mixtures) == 1:
+            return mixtures[0]
+        return cls(
+            np.concatenate([each.log_weights for each in mixtures]),
+            np.concatenate([each.coefficients for each in mixtures], axis=2),
+            np.concatenate([each.tables for each in mixtures], axis=1),
+            tuple(size for each in mixtures for size in each.sizes),
+        )
 
     @property
     def rank(self) -> int:
-        """Number of components."""
+        """Number of components, of all mixtures together."""
         return len(self.log_weights)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of components of the mixtures."""
+        return self.parts or (self.rank,)
+
+    def split(self) -> list[Mixture]:
+        """The mixtures one by one."""
+        if not self.parts:
+            return [self]
+        return [
+            Mixture(self.log_weights[a:b], self.coefficients[:, :, a:b], self.tables[:, a:b])
+            for a, b in pairwise([0, *np.cumsum(self.parts)])
+        ]
 
     @property
     def columns(self) -> np.ndarray:
@@ -218,7 +291,7 @@ class Mixture:
         first = self.tables.size
         second = first + self.rank
         coefficients = vector[second:].reshape(self.coefficients.shape)
-        return Mixture(vector[first:second], coefficients, vector[:first].reshape(self.tables.shape))
+        return Mixture(vector[first:second], coefficients, vector[:first].reshape(self.tables.shape), self.parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,15 +351,19 @@ def overall_weight(part: CellPart) -> tuple[np.ndarray, float]:
     return overall, float(weights.sum())
 
 
-def _expect_part(part: CellPart, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
-    return expectation(part.membership, log_weights, log_tables, part.weights)
+def _expect_part(
+    part: CellPart, log_weights: np.ndarray, log_tables: np.ndarray, sizes: tuple[int, ...]
+) -> Expectation:
+    return expectation(part.membership, log_weights, log_tables, part.weights, sizes)
 
 
 def _add_expectations(found: list[Expectation]) -> Expectation:
     if len(found) == 1:
         return found[0]
-    sums = add_up([(part.log_likelihood, part.counts, part.component_counts) for part in found])
-    return Expectation(found[0].posterior[:0], *sums)
+    likelihoods, counts, component_counts = add_up(
+        [(part.log_likelihoods, part.counts, part.component_counts) for part in found]
+    )
+    return Expectation(found[0].posterior[:0], likelihoods, counts, component_counts, found[0].sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,17 +429,20 @@ class CellSamples:
         parts = OnePart(CellPart(self.membership, weights))
         return replace(self, log_volume=log_volume, total_weight=float(weights.sum()), parts=parts)
 
-    def counts_from_posterior(self, posterior: np.ndarray) -> Expectation:
-        """Expected counts of posteriors (n_samples, rank) that the caller has, in place of those of an E-step."""
+    def counts_from_posterior(self, *posteriors: np.ndarray) -> Expectation:
+        """Expected counts of posteriors (n_samples, rank), of one mixture or more, in place of those of an E-step."""
+        posterior = np.concatenate(posteriors, axis=1) if len(posteriors) > 1 else posteriors[0]
         weighted = posterior * self.sample_weight[:, None]
-        return Expectation(posterior, np.nan, self.membership.T @ weighted, weighted.sum(axis=0))
+        sizes = tuple(each.shape[1] for each in posteriors)
+        unknown = np.full(len(sizes), np.nan)
+        return Expectation(posterior, unknown, self.membership.T @ weighted, weighted.sum(axis=0), sizes)
 
-    def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray) -> Expectation:
+    def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray, sizes: tuple[int, ...] = ()) -> Expectation:
         """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells.
 
         The tables travel to the parts, counts of the same size come back.
         """
-        found: Expectation = self.parts.map(_expect_part, log_weights, log_tables).reduce(_add_expectations)
+        found: Expectation = self.parts.map(_expect_part, log_weights, log_tables, sizes).reduce(_add_expectations)
         return found
 
     def log_densities(self, mixture: Mixture) -> np.ndarray:
@@ -380,39 +460,41 @@ class CellSamples:
         stacked = logs.reshape(basis.n_cells, -1, rank).transpose(1, 0, 2).reshape(-1, rank)
         return np.concatenate([stacked, mixture.tables])
 
-    def expect(self, mixture: Mixture, penalty: np.ndarray) -> tuple[Expectation, float]:
-        """E-step, and the penalized log-likelihood; the penalty (n_smooth * rank,) is not per sample."""
+    def expect(self, mixture: Mixture, penalty: np.ndarray) -> tuple[Expectation, np.ndarray]:
+        """E-step, and the penalized log-likelihoods (n_mixtures,); the penalty (n_smooth * rank,) is not per sample."""
         tables = self.log_tables(mixture)
-        expected = self.e_step(mixture.log_weights, tables)
-        penalized = expected.log_likelihood
+        expected = self.e_step(mixture.log_weights, tables, mixture.sizes)
+        prior = (self.prior * tables).sum(axis=0)
         if self.cells.smooth:
-            penalized -= 0.5 * float(penalty @ self.cells.basis.roughness(mixture.columns))
-        return expected, penalized + float((self.prior * tables).sum())
+            prior -= 0.5 * (penalty * self.cells.basis.roughness(mixture.columns)).reshape(-1, mixture.rank).sum(axis=0)
+        return expected, expected.log_likelihoods + sum_by_mixture(prior, mixture.sizes)
 
     def shares(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Shares (n_cells, n_densities) of the samples in the cells, and how many samples these are."""
-        n_cells = self.cells.basis.n_cells
-        rank = counts.shape[1]
-        rows = (counts + self.prior)[: n_cells * len(self.cells.smooth)]
-        columns = rows.reshape(-1, n_cells, rank).transpose(1, 0, 2).reshape(n_cells, -1)
+        columns = self.by_density(counts + self.prior)
         totals = columns.sum(axis=0)
         return columns / totals, totals
+
+    def by_density(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers (n_rows, rank) of the smooth variables as (n_cells, n_smooth * rank), one column per density."""
+        n_cells = self.cells.basis.n_cells
+        rank = rows.shape[1]
+        smooth = rows[: self.cells.first_value].reshape(-1, n_cells, rank)
+        return smooth.transpose(1, 0, 2).reshape(n_cells, -1)
 
     def feasible(self, vector: np.ndarray, like: Mixture) -> Mixture:
         """The mixture nearest to a packed vector, as after an extrapolation: probabilities are made to sum to one."""
         mixture = like.unpack(vector)
-        if self.cells.smooth:
-            log_weights = np.maximum(mixture.log_weights - logsumexp(mixture.log_weights), _LOWEST)
-        else:  # the same but for rounding
-            weights = np.exp(np.maximum(mixture.log_weights - mixture.log_weights.max(), _LOWEST))
-            log_weights = log_floored(weights / weights.sum())
+        largest = np.maximum.reduceat(mixture.log_weights, first_columns(mixture.sizes))
+        weights = np.exp(np.maximum(mixture.log_weights - np.repeat(largest, mixture.sizes), _LOWEST))
+        log_weights = log_floored(weights / np.repeat(sum_by_mixture(weights, mixture.sizes), mixture.sizes))
         tables = mixture.tables
         if len(tables):
             # The largest of each column at zero: no exponential overflows.
             tables = tables - self.per_row(np.maximum.reduceat(tables, self.first_rows, axis=0))
             tables = np.exp(np.maximum(tables, _LOWEST))
             tables = log_floored(tables / self.per_row(np.add.reduceat(tables, self.first_rows, axis=0)))
-        return Mixture(log_weights, mixture.coefficients, tables)
+        return Mixture(log_weights, mixture.coefficients, tables, mixture.parts)
 
     def maximize(self, expected: Expectation, mixture: Mixture, penalty: np.ndarray) -> Mixture:
         """M-step: shares of the expected counts and, for every smooth density, one Newton step.
@@ -421,10 +503,10 @@ class CellSamples:
         was: any would do.
         """
         if not self.cells.smooth:
-            return self._mixture(expected, mixture.columns, mixture.tables)
+            return self.mixture_of(expected, mixture.columns, mixture.tables)
         shares, totals = self.shares(expected.counts)
         moved = fit_log_splines(self.cells.basis, shares, penalty / totals, mixture.columns, n_steps=1)
-        return self._mixture(expected, moved, mixture.tables)
+        return self.mixture_of(expected, moved, mixture.tables)
 
     @cached_property
     def first_rows(self) -> np.ndarray:
@@ -447,7 +529,7 @@ class CellSamples:
         all of `PENALTIES`.
         """
         if not self.cells.smooth:
-            return np.empty(0), self._mixture(expected, np.empty((self.cells.basis.n_basis, 0)))
+            return np.empty(0), self.mixture_of(expected, np.empty((self.cells.basis.n_basis, 0)))
         shares, totals = self.shares(expected.counts)
         candidates = PENALTIES
         start = None
@@ -456,49 +538,70 @@ class CellSamples:
             candidates = np.clip(nearby, PENALTIES[0], PENALTIES[-1])
             start = warm_start[1].columns
         rho, coefficients = choose_penalties(self.cells.basis, shares, totals, candidates, criterion, start)
-        return rho * totals, self._mixture(expected, coefficients)
+        return rho * totals, self.mixture_of(expected, coefficients)
 
-    def effective_df(self, mixture: Mixture, rho: np.ndarray) -> float:
-        """Effective number of parameters: of smooth densities that of their smoothers, else free probabilities."""
-        smooth = effective_parameters(self.cells.basis, mixture.columns, rho).sum()
+    def effective_df(self, mixture: Mixture, rho: np.ndarray) -> np.ndarray:
+        """Effective numbers of parameters (n_mixtures,): those of smoothers, and free probabilities."""
+        smooth = effective_parameters(self.cells.basis, mixture.columns, rho).reshape(-1, mixture.rank).sum(axis=0)
         n_free = sum(len(values) - 1 for values in self.cells.values)
-        return float(smooth) + mixture.rank * n_free + mixture.rank - 1
+        return sum_by_mixture(smooth + n_free + 1.0, mixture.sizes) - 1.0
 
-    def akaike_by_variable(self, expected: Expectation, criterion: str) -> tuple[np.ndarray, np.ndarray, Mixture]:
-        """Akaike's criterion (n_smooth,) of the cells of every smooth variable, by the posteriors of an E-step.
-
-        It is the log-likelihood of the variable's entries less the effective number of parameters, in nats, with the
-        best of a few penalties; in the unit of the variable, so that it compares with that of other cells. Returned
-        with it are these penalties, not per sample, and the mixture under them.
-        """
-        shares, totals = self.shares(expected.counts)
-        rho, columns = choose_penalties(self.cells.basis, shares, totals, FEW_PENALTIES, criterion)
-        # The penalties lie between those compared: the densities must be theirs, or grids differ by chance.
-        columns = fit_log_splines(self.cells.basis, shares, rho, columns, tol=REFITTED_TO)
-        mixture = self._mixture(expected, columns)
-        n_smooth = len(self.cells.smooth)
-        first = self.cells.first_value
-        logs = self.log_tables(mixture)[:first] - self.cells.log_widths[:first, None]
-        likelihood = (expected.counts[:first] * logs).reshape(n_smooth, -1).sum(axis=1)
-        effective_df = effective_parameters(self.cells.basis, columns, rho).reshape(n_smooth, -1).sum(axis=1)
-        return np.asarray(likelihood - effective_df), rho * totals, mixture
-
-    def _mixture(self, expected: Expectation, columns: np.ndarray, before: np.ndarray | None = None) -> Mixture:
+    def mixture_of(self, expected: Expectation, columns: np.ndarray, before: np.ndarray | None = None) -> Mixture:
         """The mixture with these log-splines (n_basis, n_smooth * rank), all else as the E-step has it."""
-        if self.cells.smooth:
-            shares = np.maximum(expected.component_counts / self.total_weight, SMALLEST_PROBABILITY)
-            log_weights = np.log(shares / shares.sum())
-        else:  # the same but for rounding
-            log_weights = log_floored(expected.component_counts / expected.component_counts.sum())
+        sizes = expected.sizes
+        own = np.repeat(sum_by_mixture(expected.component_counts, sizes), sizes)
+        log_weights = log_floored(expected.component_counts / own)
+        parts = sizes if len(sizes) > 1 else ()
         coefficients = columns.reshape(len(columns), len(self.cells.smooth), len(log_weights))
         counts = (expected.counts + self.prior)[self.cells.first_value :]
         if not len(counts):
-            return Mixture(log_weights, coefficients, counts)
+            return Mixture(log_weights, coefficients, counts, parts)
         totals = self.per_row(np.add.reduceat(counts, self.first_rows, axis=0))
         tables = counts / np.maximum(totals, _TINY)
         if before is not None and not (totals > _TINY).all():
             tables = np.where(totals > _TINY, tables, np.exp(before))
-        return Mixture(log_weights, coefficients, log_floored(tables))
+        return Mixture(log_weights, coefficients, log_floored(tables), parts)
+
+
+def akaike_by_variable(
+    grids: Iterable[CellSamples], posterior: np.ndarray, criterion: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Akaike's criterion of the cells of every smooth variable on several grids, given posteriors.
+
+    It is the log-likelihood of the variable's entries less the effective number of parameters, in nats, with the best
+    of a few penalties; in the unit of the variable, so that it compares with that of other cells.
+
+    Parameters
+    ----------
+    grids : iterable of CellSamples
+        The samples on grids of the same basis, one of which is kept at a time.
+    posterior : ndarray (n_samples, rank)
+    criterion : {"reml", "aic", "bic"}
+        Of the penalties.
+
+    Returns
+    -------
+    values : ndarray (n_grids, n_smooth)
+    penalties : ndarray (n_grids, n_smooth * rank)
+        Not per sample.
+    coefficients : ndarray (n_grids, n_basis, n_smooth, rank)
+    """
+    found = []
+    for samples in grids:
+        counts = samples.counts_from_posterior(posterior).counts
+        shares, totals = samples.shares(counts)
+        log_widths = samples.cells.log_widths[: samples.cells.first_value].reshape(-1, len(shares)).T
+        found.append((shares, totals, samples.by_density(counts), log_widths))
+        basis = samples.cells.basis
+    shares, totals, counts, log_widths = (np.concatenate(arrays, axis=-1) for arrays in zip(*found, strict=True))
+    rho, columns = choose_penalties(basis, shares, totals, FEW_PENALTIES, criterion)
+    # The penalties lie between those compared: the densities must be theirs, or grids differ by chance.
+    columns = fit_log_splines(basis, shares, rho, columns, tol=REFITTED_TO)
+    shape = (len(found), -1, posterior.shape[1])
+    logs = basis.log_probabilities(columns) - np.repeat(log_widths, shape[2], axis=1)
+    values = (counts * logs).sum(axis=0) - effective_parameters(basis, columns, rho)
+    coefficients = columns.reshape(len(columns), *shape).transpose(1, 0, 2, 3)
+    return values.reshape(shape).sum(axis=2), (rho * totals).reshape(len(found), -1), coefficients
 
 
 def on_best_cells(
@@ -514,7 +617,7 @@ def on_best_cells(
     ----------
     on_grid : CellSamples
     others : sequence of Cells
-        To be compared with those of `on_grid`, see :meth:`CellSamples.akaike_by_variable`.
+        To be compared with those of `on_grid`, see :func:`akaike_by_variable`.
     assign_to_grid : callable
         Of cells, returns the samples on them.
     posterior : ndarray (n_samples, rank)
@@ -527,20 +630,30 @@ def on_best_cells(
     warm_start : tuple
         The penalties that were found there, not per sample, and the mixture with them.
     """
-    found = [on_grid.akaike_by_variable(on_grid.counts_from_posterior(posterior), criterion)]
-    for cells in others:
-        other = assign_to_grid(cells)  # one at a time is kept
-        found.append(other.akaike_by_variable(other.counts_from_posterior(posterior), criterion))
-    values, penalties, mixtures = zip(*found, strict=True)
+    expected = on_grid.counts_from_posterior(posterior)
+    if not on_grid.cells.smooth:
+        return on_grid, on_grid.choose(expected, criterion)
+    grids = (on_grid if number == 0 else assign_to_grid(others[number - 1]) for number in range(len(others) + 1))
+    values, penalties, coefficients = akaike_by_variable(grids, posterior, criterion)
     best = np.argmax(values, axis=0)
-    if not best.any():
-        return on_grid, found[0][1:]
-    chosen = dict(zip(on_grid.cells.smooth, best.tolist(), strict=True))
     own = (best, np.arange(len(best)))  # of every smooth variable, what was found on its cells
-    coefficients = np.stack([mixture.coefficients.transpose(1, 0, 2) for mixture in mixtures])[own].transpose(1, 0, 2)
-    penalty = np.stack([penalty.reshape(len(best), -1) for penalty in penalties])[own].ravel()
-    warm_start = penalty, replace(mixtures[0], coefficients=coefficients)
-    return assign_to_grid(combined_cells([on_grid.cells, *others], chosen)), warm_start
+    penalty = penalties.reshape(*values.shape, -1)[own].ravel()
+    columns = np.ascontiguousarray(coefficients.transpose(0, 2, 1, 3)[own].transpose(1, 0, 2))
+    mixture = on_grid.mixture_of(expected, columns.reshape(len(columns), -1))
+    if best.any():
+        chosen = dict(zip(on_grid.cells.smooth, best.tolist(), strict=True))
+        on_grid = assign_to_grid(combined_cells([on_grid.cells, *others], chosen))
+    return on_grid, (penalty, mixture)
+
+
+def first_columns(sizes: Sequence[int]) -> np.ndarray:
+    """First column of every one of several mixtures that stand side by side."""
+    return np.cumsum(sizes) - sizes
+
+
+def sum_by_mixture(columns: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Sums (n_mixtures,) of numbers of the components (rank,) of several mixtures."""
+    return np.asarray(np.add.reduceat(columns, first_columns(sizes)))
 
 
 def effective_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:

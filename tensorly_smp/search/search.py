@@ -15,7 +15,7 @@ from tensorly_smp._support.randomness import RandomState, spawn_generators
 from tensorly_smp._support.threads import allowed_threads, run_each
 from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
-from tensorly_smp.likelihood.em import fit_of, run_em
+from tensorly_smp.likelihood.em import fits_of, run_em
 from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_joint
 from tensorly_smp.search.coarse import MidRanks, SearchSamples, log_tables, mixture_of, seeded_posteriors
 from tensorly_smp.search.moves import candidates, merge_components, split_components
@@ -177,7 +177,7 @@ def split_and_merge(
         posterior = _best_seeded(mid_ranks, levels[0], rank, rng) if start is None else start
         is_close = True
         for samples in levels:
-            found = [optimize(samples, mixture_of(samples, posterior))]
+            found = optimize(samples, [mixture_of(samples, posterior)])
             every.append(found)
             trace = []
             # Where no move comes near on a level, none does on a finer one.
@@ -307,7 +307,7 @@ def _split(
         coefficients=np.empty((len(mixture.coefficients), 0, len(kept) + 2 * len(chosen))),
         tables=np.hstack([mixture.tables[:, kept], *halves]),
     )
-    return optimize(samples, start)
+    return optimize(samples, [start])[0]
 
 
 def _merged(samples: CellSamples, best: Candidate, n_less: int) -> Candidate:
@@ -328,7 +328,7 @@ def _merged(samples: CellSamples, best: Candidate, n_less: int) -> Candidate:
     gone |= set(smallest[: n_less - len(gone)])
     left = [r for r in range(posterior.shape[1]) if r not in gone]
     shared = np.maximum(posterior[:, left], 1e-12)
-    return optimize(samples, mixture_of(samples, shared / shared.sum(axis=1, keepdims=True)))
+    return optimize(samples, [mixture_of(samples, shared / shared.sum(axis=1, keepdims=True))])[0]
 
 
 def _round(samples: CellSamples, mid_ranks: MidRanks, found: list[Candidate], rng: np.random.Generator) -> bool | None:
@@ -342,10 +342,9 @@ def _round(samples: CellSamples, mid_ranks: MidRanks, found: list[Candidate], rn
     merges = merge_components(samples, mixture, best.posterior)
     tried = candidates(samples, mixture, splits, merges)
     near = [moved for value, moved in tried[:MOST_FOLLOWED] if value > best.criterion - FOLLOWED_BELOW]
-    for moved in near:
-        optimum = optimize(samples, moved)
-        found.append(optimum)
-        if optimum.criterion > best.criterion + LEAST_GAIN:
+    for together in (near[:1], near[1:]):  # most rounds that lead higher do so by the first
+        found += optimize(samples, together) if together else []
+        if max(each.criterion for each in found) > best.criterion + LEAST_GAIN:
             found.sort(key=lambda each: -each.criterion)
             return True
     found[1:] = sorted(found[1:], key=lambda each: -each.criterion)
@@ -367,23 +366,25 @@ def _dissolved(samples: CellSamples, best: Candidate) -> list[Candidate]:
     outlier = int(np.argmin(joint.max(axis=1)))
     posterior[outlier] = 0.0
     posterior[outlier, freed] = 1.0
-    return [optimize(samples, mixture_of(samples, posterior))]
+    return optimize(samples, [mixture_of(samples, posterior)])
 
 
-def optimize(samples: CellSamples, mixture: Mixture) -> Candidate:
-    """EM on the coarse model to its optimum; the criterion is the penalized log-likelihood, summed over samples."""
+def optimize(samples: CellSamples, mixtures: Sequence[Mixture]) -> list[Candidate]:
+    """EM on the coarse model to the optima next to mixtures; criteria are penalized log-likelihoods of all samples."""
     reached = run_em(
         samples,
-        samples.feasible(mixture.pack(), mixture),
-        np.empty(0),
+        [samples.feasible(mixture.pack(), mixture) for mixture in mixtures],
+        [np.empty(0)] * len(mixtures),
         tol=0.5 * TOL,
-        n_iter_max=MOST_PASSES,
+        n_iter_max=[MOST_PASSES] * len(mixtures),
         fast_gain=1e-3 * samples.total_weight,
     )
-    if reached.status is StopReason.INTERRUPTED:
+    if any(run.status is StopReason.INTERRUPTED for run in reached):
         raise KeyboardInterrupt
-    fit = fit_of(samples, [reached], np.empty(0), reached.status)
-    return Candidate(fit.posterior, "search", fit=fit, criterion=reached.value)
+    fits = fits_of(samples, [[run] for run in reached], [np.empty(0)] * len(reached), [run.status for run in reached])
+    return [
+        Candidate(fit.posterior, "search", fit=fit, criterion=run.value) for fit, run in zip(fits, reached, strict=True)
+    ]
 
 
 def _best_seeded(mid_ranks: MidRanks, samples: CellSamples, rank: int, rng: np.random.Generator) -> np.ndarray:

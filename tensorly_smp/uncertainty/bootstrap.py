@@ -186,7 +186,7 @@ class Refit:
         tol = min(self.options["tol"] * samples.total_weight, left)
         warm_start = (self._penalty(samples, posterior), self.mixture)
         penalty, start = samples.choose(samples.counts_from_posterior(posterior), self.options["criterion"], warm_start)
-        reached = run_em(samples, start, penalty, tol=tol, n_iter_max=self.options["n_iter_max"])
+        (reached,) = run_em(samples, [start], [penalty], tol=tol, n_iter_max=[self.options["n_iter_max"]])
         return reached.position, reached.detail.posterior, reached.status
 
 

@@ -9,7 +9,7 @@ import tensorly_smp as smp
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import choose_cells
-from tensorly_smp.likelihood.em import smooth_em
+from tensorly_smp.likelihood.em import smooth_em, smooth_em_together
 from tensorly_smp.likelihood.steps import CellSamples
 
 
@@ -246,6 +246,23 @@ def test_order_of_variables_changes_nothing():
     one, other = fit(values, posterior), fit(values[:, order], posterior)
     assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-8)
     np.testing.assert_allclose(other.posterior, one.posterior, atol=1e-3)
+
+
+def test_fits_together_end_as_they_do_in_turn():
+    rng = np.random.default_rng(16)
+    values = mixed_values(rng, 200)
+    samples = CellSamples.assign_to_grid(values, choose_cells(values, 3), rng.integers(0, 3, 200).astype(float))
+    starts = [rng.dirichlet(np.ones(rank), 200) for rank in (2, 3, 1, 3)]
+    options = dict(tol=1e-7, n_iter_max=60)
+    warm = smooth_em(samples, starts[1], n_rounds=1, **options)
+    warm_starts = [None, (warm.total_penalty, warm.mixture), None, None]
+    together = smooth_em_together(samples, starts, warm_starts=warm_starts, **options)
+    for start, known, found in zip(starts, warm_starts, together, strict=True):
+        alone = smooth_em(samples, start, warm_start=known, **options)
+        assert found.n_passes == alone.n_passes
+        assert found.status is alone.status
+        assert found.akaike == pytest.approx(alone.akaike, rel=1e-8)
+        np.testing.assert_allclose(found.posterior, alone.posterior, atol=1e-6)
 
 
 def hostile_column(kind, rng, n):

@@ -14,6 +14,7 @@ from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 from tensorly_smp.likelihood.steps import (
     SMALLEST_PROBABILITY,
     CellSamples,
+    akaike_by_variable,
     expectation,
     log_floored,
     log_joint,
@@ -127,7 +128,7 @@ def test_information_is_likelihood_less_effective_parameters(two_components):
     values, posterior, cells = two_components
     laid = CellSamples.assign_to_grid(values, cells)
     expected = laid.counts_from_posterior(posterior)
-    found, _, _ = laid.akaike_by_variable(expected, "aic")
+    found = akaike_by_variable([laid], posterior, "aic")[0][0]
     penalty, mixture = laid.choose(expected, "aic")
     rho = penalty / laid.shares(expected.counts)[1]
     table = laid.log_tables(mixture)

@@ -87,7 +87,7 @@ def test_replicates_from_along_the_direction_end_as_high():
 
     def end(direction, seed):
         mixture, _, _ = refit.again(samples, X, posterior, direction, np.random.default_rng(seed))
-        return np.exp(mixture.log_weights[0]), samples.expect(mixture, np.zeros(0))[1]
+        return np.exp(mixture.log_weights[0]), samples.expect(mixture, np.zeros(0))[1][0]
 
     _, highest = end(replace(flat, information=0.1), 0)  # as if it were not flat: from where the fit ended
     weights, values = np.transpose([end(flat, seed) for seed in range(10)])
