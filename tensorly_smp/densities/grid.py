@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -164,17 +166,14 @@ class GridConditionals:
     background: StudentBackground
     share: float | np.ndarray = BACKGROUND_SHARE
     bounds: tuple[float, float] = NO_BOUNDS
-    _cumulative: np.ndarray = field(init=False, repr=False)
 
     __repr__ = short_repr
 
-    def __post_init__(self) -> None:
-        mass = 0.5 * np.diff(self.knots)[:, None] * (self.left + self.right)
-        cumulative = np.empty((len(self.knots), self.rank))
-        cumulative[0] = self._outside(self.knots[[0, -1]])[0][0]
-        np.cumsum(mass, axis=0, out=cumulative[1:])
-        cumulative[1:] += cumulative[0]
-        object.__setattr__(self, "_cumulative", cumulative)
+    @cached_property
+    def _cumulative(self) -> np.ndarray:
+        """Distribution functions (n_knots, rank) at the knots."""
+        below = self._outside(self.knots[[0, -1]])[0][0]
+        return _cumulated(np.diff(self.knots)[:, None], self.left, self.right, below)
 
     @classmethod
     def from_knots(
@@ -201,12 +200,48 @@ class GridConditionals:
         bounds : (float, float)
             As for the class.
         """
-        widths = np.diff(knots)[:, None]
+        line = np.array([[origin], [unit]])
+        background = StudentBackground(background.center[None], background.scale[None])
+        return cls.each_from_knots(*line, knots[:, None], values[:, None], background, share, [bounds])[0]
+
+    @classmethod
+    def each_from_knots(
+        cls,
+        origins: np.ndarray,
+        units: np.ndarray,
+        knots: np.ndarray,
+        values: np.ndarray,
+        background: StudentBackground,
+        share: float | np.ndarray,
+        bounds: Sequence[tuple[float, float]],
+    ) -> list[GridConditionals]:
+        """Densities of several variables at once, as :meth:`from_knots` makes those of one.
+
+        Parameters
+        ----------
+        origins, units : ndarray (n_variables,)
+        knots : ndarray (n_knots, n_variables)
+        values : ndarray (n_knots, n_variables, rank)
+        background : StudentBackground
+            Arrays (n_variables, rank).
+        share : float or ndarray (rank,)
+        bounds : sequence of (float, float)
+        """
+        widths = np.diff(knots, axis=0)[:, :, None]
         inside = values * ((1.0 - share) / _trapezoid(values, widths)) + share * np.exp(background.logpdf(knots))
         # Linear pieces change the integral of the background a little.
-        below, above = _tails(background, share, knots[[0, -1]], _reach(origin, unit, bounds))
+        reach = _reach(origins, units, np.transpose(bounds))
+        below, above = _tails(background, share, knots[[0, -1]], reach)
         inside *= (1.0 - below[0] - above[1]) / _trapezoid(inside, widths)
-        return cls(origin, unit, knots, inside[:-1], inside[1:], background, share, bounds)
+        cumulated = _cumulated(widths, inside[:-1], inside[1:], below[0]).transpose(1, 0, 2).copy()
+        inside = inside.transpose(1, 0, 2).copy()
+        found = []
+        for n, pair in enumerate(bounds):
+            own = StudentBackground(background.center[n], background.scale[n])
+            line = float(origins[n]), float(units[n]), knots[:, n].copy()
+            found.append(cls(*line, inside[n, :-1], inside[n, 1:], own, share, pair))
+            found[-1].__dict__["_cumulative"] = cumulated[n]
+        return found
 
     @classmethod
     def from_cells(
@@ -370,20 +405,31 @@ class GridConditionals:
 
 
 def _trapezoid(values: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    """Integral (rank,) of a piecewise linear function."""
+    """Integral (..., rank) of a piecewise linear function."""
     return 0.5 * (widths * (values[1:] + values[:-1])).sum(axis=0)
 
 
+def _cumulated(widths: np.ndarray, left: np.ndarray, right: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Distribution functions (n_knots, ..., rank) at the knots, from the probability (..., rank) below the first."""
+    found = np.empty((len(left) + 1, *left.shape[1:]))
+    found[0] = below
+    np.cumsum(0.5 * widths * (left + right), axis=0, out=found[1:])
+    found[1:] += below
+    return found
+
+
 @np.errstate(over="ignore")
-def _reach(origin: float, unit: float, bounds: tuple[float, float]) -> np.ndarray:
-    """Bounds (2,) in t, finite. By the formula of `_locate`: a knot at a bound is at the same t."""
-    return np.clip((np.array(bounds) - origin) / unit, -_BEYOND, _BEYOND)
+def _reach(
+    origin: float | np.ndarray, unit: float | np.ndarray, bounds: tuple[float, float] | np.ndarray
+) -> np.ndarray:
+    """Bounds (2, ...) in t, finite. By the formula of `_locate`: a knot at a bound is at the same t."""
+    return np.clip((np.asarray(bounds) - origin) / unit, -_BEYOND, _BEYOND)
 
 
 def _tails(
     background: StudentBackground, share: float | np.ndarray, t: np.ndarray, reach: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds."""
+    """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds (2, ...)."""
     below = background.below(t) - background.below(reach)[0]
     above = background.above(t) - background.above(reach)[1]
     return share * np.maximum(below, 0.0), share * np.maximum(above, 0.0)

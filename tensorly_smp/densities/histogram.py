@@ -17,19 +17,19 @@ def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarra
 
     Parameters
     ----------
-    edges : ndarray (n_bins + 1,)
-    probabilities : ndarray (n_bins, rank)
+    edges : ndarray (n_bins + 1, ...)
+        Of one variable, or of several.
+    probabilities : ndarray (n_bins, ..., rank)
 
     Returns
     -------
-    mean, variance : ndarray (rank,)
+    mean, variance : ndarray (..., rank)
         The variance is positive: it includes the spread inside the bins.
     """
-    centers = 0.5 * (edges[1:] + edges[:-1])
-    widths = np.diff(edges)
-    mean = centers @ probabilities
-    # (n_bins, rank); about the mean, so that nothing cancels
-    spread = (centers[:, None] - mean) ** 2 + widths[:, None] ** 2 / 12.0
+    centers = 0.5 * (edges[1:] + edges[:-1])[..., None]
+    mean = (centers * probabilities).sum(axis=0)
+    # (n_bins, ..., rank); about the mean, so that nothing cancels
+    spread = (centers - mean) ** 2 + np.diff(edges, axis=0)[..., None] ** 2 / 12.0
     return mean, (spread * probabilities).sum(axis=0)
 
 

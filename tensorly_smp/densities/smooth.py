@@ -32,6 +32,8 @@ from tensorly_smp.splines.basis import LINEAR, ArcsinhTransform, SplineBasis, sp
 BACKGROUND_SAMPLES = 0.5
 BACKGROUND_SPREAD = 3.0
 _LARGEST_SHARE = 0.05
+#: Densities that are tabulated at once: their tables fit into the cache.
+COLUMNS_AT_ONCE = 128
 #: The logarithm of a density rises no more than this from the middle of a cell to its edge.
 MOST_RISE = 1.0
 
@@ -84,34 +86,73 @@ def log_spline_conditionals(
     >>> conditionals.quantile(np.array([0.16, 0.84]), 0).round(1).tolist()
     [-1.0, 1.0]
     """
-    origin, unit, knots = _grid(low, high, basis.n_cells, transform)
-    logs = basis.at_edges @ coefficients
-    # What was fitted are the middles of the cells. Where far values are alone in the outermost cell, the spline may
-    # rise by a hundred in the half cell beyond its middle, and the end would outweigh everything.
-    middles = np.pad(basis.at_cells @ coefficients, ((1, 1), (0, 0)), constant_values=-np.inf)
-    logs = np.minimum(logs, np.maximum(middles[1:], middles[:-1]) + MOST_RISE)
-    if not transform.is_linear:  # per unit of the transformed variable so far
-        logs -= np.log(np.hypot(1.0, knots))[:, None]
-    values = np.exp(logs - logs.max(axis=0))
-    inner = 0.5 * (values[1:] + values[:-1]) * np.diff(knots)[:, None]
-    mean, variance = bin_moments(knots, inner / inner.sum(axis=0))
-    background = StudentBackground.matching(mean, BACKGROUND_SPREAD**2 * variance)
-    return GridConditionals.from_knots(origin, unit, knots, values, background, share, bounds)
+    ends = np.array([[low], [high]])
+    return each_log_spline_conditionals(basis, coefficients[:, None], *ends, share, [bounds], [transform])[0]
 
 
-def _grid(low: float, high: float, n_cells: int, transform: ArcsinhTransform) -> tuple[float, float, np.ndarray]:
-    """Origin, unit and knots (n_cells + 1,) of the edges of the cells."""
-    if not transform.is_linear:
-        return transform.center, transform.scale, transform.knots(low, high, n_cells)
-    knots = np.arange(n_cells + 1.0)
+def each_log_spline_conditionals(
+    basis: SplineBasis,
+    coefficients: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    share: np.ndarray,
+    bounds: Sequence[tuple[float, float]],
+    transforms: Sequence[ArcsinhTransform],
+) -> list[GridConditionals]:
+    """Densities of several variables, as :func:`log_spline_conditionals` makes those of one.
+
+    Parameters
+    ----------
+    basis : SplineBasis
+    coefficients : ndarray (n_basis, n_variables, rank)
+    low, high : ndarray (n_variables,)
+    share : ndarray (rank,)
+    bounds, transforms : sequence (n_variables,)
+    """
+    n_variables, rank = coefficients.shape[1:]
+    size = max(1, COLUMNS_AT_ONCE // rank)
+    found: list[GridConditionals] = []
+    for start in range(0, n_variables, size):
+        some = slice(start, start + size)
+        grid = _grids(low[some], high[some], basis.n_cells, transforms[some])
+        columns = coefficients[:, some].reshape(len(coefficients), -1)
+        logs = basis.at_edges @ columns
+        # What was fitted are the middles of the cells. Where far values are alone in the outermost cell, the spline may
+        # rise by a hundred in the half cell beyond its middle, and the end would outweigh everything.
+        middles = np.pad(basis.at_cells @ columns, ((1, 1), (0, 0)), constant_values=-np.inf)
+        logs = np.minimum(logs, np.maximum(middles[1:], middles[:-1]) + MOST_RISE)
+        logs = logs.reshape(len(logs), -1, rank)
+        origins, units, knots = grid
+        for n, transform in enumerate(transforms[some]):
+            if not transform.is_linear:  # per unit of the transformed variable so far
+                logs[:, n] -= np.log(np.hypot(1.0, knots[:, n]))[:, None]
+        values = np.exp(logs - logs.max(axis=0))
+        inner = 0.5 * (values[1:] + values[:-1]) * np.diff(knots, axis=0)[:, :, None]
+        mean, variance = bin_moments(knots, inner / inner.sum(axis=0))
+        background = StudentBackground.matching(mean, BACKGROUND_SPREAD**2 * variance)
+        found += GridConditionals.each_from_knots(origins, units, knots, values, background, share, bounds[some])
+    return found
+
+
+def _grids(
+    low: np.ndarray, high: np.ndarray, n_cells: int, transforms: Sequence[ArcsinhTransform]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Origins and units (n_variables,), and knots (n_cells + 1, n_variables), of the edges of the cells."""
+    origins = low.astype(np.float64)
     # The difference of the ends first, which is exact where they are close, unless it overflows.
     with np.errstate(over="ignore"):
-        unit = (high - low) / n_cells
-    if np.isfinite(unit):
-        knots[-1] = (high - low) / unit  # where `high` is, to the last digit: a value at a bound is not beyond it
-    else:
-        unit = high / n_cells - low / n_cells
-    return low, unit, knots
+        units = (high - low) / n_cells
+        last = (high - low) / units  # where `high` is, to the last digit: a value at a bound is not beyond it
+    is_finite = np.isfinite(units)
+    units = np.where(is_finite, units, high / n_cells - low / n_cells)
+    knots = np.tile(np.arange(n_cells + 1.0)[:, None], len(low))
+    knots[-1, is_finite] = last[is_finite]
+    for n, transform in enumerate(transforms):
+        if not transform.is_linear:
+            origins[n] = transform.center
+            units[n] = transform.scale
+            knots[:, n] = transform.knots(low[n], high[n], n_cells)
+    return origins, units, knots
 
 
 def smooth_conditionals(
@@ -135,11 +176,12 @@ def smooth_conditionals(
     """
     bounds = [NO_BOUNDS] * len(cells.low) if bounds is None else bounds
     found: dict[int, ConditionalDensities] = {}
-    for i, n in enumerate(cells.smooth):
-        spline = mixture.coefficients[:, i]
-        found[n] = log_spline_conditionals(
-            cells.basis, spline, cells.low[n], cells.high[n], share, bounds[n], cells.transforms[n]
-        )
+    smooth = list(cells.smooth)
+    of_smooth = [bounds[n] for n in smooth], [cells.transforms[n] for n in smooth]
+    splines = each_log_spline_conditionals(
+        cells.basis, mixture.coefficients, cells.low[smooth], cells.high[smooth], share, *of_smooth
+    )
+    found.update(zip(smooth, splines, strict=True))
     tables = cells.split(np.exp(mixture.tables))
     for n, values, table in zip(cells.discrete, cells.values, tables, strict=True):
         found[n] = DiscreteConditionals(values, table)
@@ -259,15 +301,17 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
         raise InvalidInputError("Splines or background of the Dataset are out of range.")
     bounds = variable_bounds(dataset)
     transforms = spline_transforms(dataset)
-    conditionals: dict[int, ConditionalDensities] = {}
     for n in smooth:
         low, high = interval[n]
         if not bounds[n][0] <= low < high <= bounds[n][1]:
             raise InvalidInputError(
                 f"The splines of variable {n} live between {low} and {high}; expected an interval inside {bounds[n]}."
             )
-        conditionals[n] = log_spline_conditionals(basis, spline[n], low, high, share, bounds[n], transforms[n])
-    return conditionals
+    ends = np.array(interval)[list(smooth)].T
+    own = [bounds[n] for n in smooth], [transforms[n] for n in smooth]
+    columns = spline[list(smooth)].transpose(1, 0, 2)
+    found = each_log_spline_conditionals(basis, columns, *ends, share, *own)
+    return dict(zip(smooth, found, strict=True))
 
 
 def spline_transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.sparse import csr_array
 
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.randomness import RandomState
-from tensorly_smp.codes.encoding import Codes
+from tensorly_smp.codes.encoding import Codes, one_hot
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_to_dataset, solution_to_dataset, with_starts
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
@@ -149,14 +148,13 @@ def binned_factors(
 ) -> MixtureFactors:
     """Histograms of the components under posteriors (n_samples, rank), with a part of a sample more in every bin."""
     owned = posterior if weights is None else posterior * weights[:, None]
-    columns = []
-    for n, size in enumerate(codes.n_bins):
-        kept = np.flatnonzero(codes.values[:, n] >= 0)
-        members = csr_array((np.ones(len(kept)), (codes.values[kept, n], kept)), shape=(size, len(owned)))
-        counts = members @ owned + pseudo_count
-        columns.append(counts / counts.sum(axis=0))
+    counts = one_hot(codes).T @ owned + pseudo_count
+    columns = np.split(counts, np.cumsum(codes.n_bins)[:-1])
+    totals = np.add.reduceat(counts, np.cumsum([0, *codes.n_bins[:-1]]), axis=0)
     shares = np.maximum(owned.sum(axis=0), 1e-12)
-    return MixtureFactors(shares / shares.sum(), tuple(columns), codes.binning)
+    return MixtureFactors(
+        shares / shares.sum(), tuple(c / t for c, t in zip(columns, totals, strict=True)), codes.binning
+    )
 
 
 # ---- the coupled decomposition as the estimator asks for it: which loss, how many starts, how far ----
