@@ -299,6 +299,7 @@ def binning_of_values(
     coverage: float | None = None,
     weights: np.ndarray | None = None,
     discrete: Mapping[Hashable, np.ndarray] | None = None,
+    tells_outliers: bool = True,
 ) -> tuple[Binning, list[TensorlySmpWarning]]:
     """The intervals of :func:`choose_binning`, and its warnings, which are for the caller to give or to leave.
 
@@ -313,6 +314,8 @@ def binning_of_values(
         Positive.
     discrete : mapping from name to ndarray (n_values,), optional
         Values of discrete variables, which need no bins.
+    tells_outliers : bool
+        False leaves out the warning of far values, and the time that it takes to look for them.
 
     Returns
     -------
@@ -348,7 +351,7 @@ def binning_of_values(
         if is_constant(observed, count):
             constant.append(name)
         # Only a range that the values set themselves: one that was given is meant.
-        elif strategy == "uniform" and None in limits:
+        elif tells_outliers and strategy == "uniform" and None in limits:
             is_stretched = share == 1.0 and stretched_range(observed, own) is not None
             if is_stretched or are_crowded(observed, spaced, own):
                 stretched.append(name)

@@ -486,11 +486,14 @@ class _Run:
 
     def follow_all(self, candidates: Sequence[Candidate]) -> None:
         """The best fit from these posteriors, and those near it."""
-        if not self._screen(candidates):
-            return
-        if self.choices and self.n_iter_max:
-            self._choose_cells(self.best, self.best.posterior)
-        if not self._finish([each for each in candidates if each in (self.best, candidates[0])]) or not self.n_iter_max:
+        waiting = candidates
+        if len(candidates) > 1 or self.choices:  # else the first passes would decide nothing
+            if not self._screen(candidates):
+                return
+            if self.choices and self.n_iter_max:
+                self._choose_cells(self.best, self.best.posterior)
+            waiting = [each for each in candidates if each in (self.best, candidates[0])]
+        if not self._finish(waiting) or not self.n_iter_max:
             return
         if not self.best.is_stopped:
             self._improve_by_sharper()

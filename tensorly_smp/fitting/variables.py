@@ -23,7 +23,6 @@ from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
     MergedBinsWarning,
-    OutlierWarning,
     RepeatedValueWarning,
 )
 from tensorly_smp.likelihood.observed import Support, are_few, atoms, discrete_variables
@@ -218,10 +217,11 @@ def choose_bins(
     if is_start and binning == "uniform":
         central = {name: stretched_range(used[:, n], weights) for n, name in enumerate(samples.variables)}
         ranges = {name: pair for name, pair in central.items() if pair is not None and name not in discrete}
-    chosen, caught = binning_of_values(used, samples.variables, n_bins, binning, ranges, None, weights, discrete)
+    # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
+    settings = n_bins, binning, ranges, None, weights, discrete, not is_start
+    chosen, caught = binning_of_values(used, samples.variables, *settings)
     for each in caught:
-        # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
-        if not is_start or not isinstance(each, OutlierWarning | MergedBinsWarning):
+        if not is_start or not isinstance(each, MergedBinsWarning):
             warn(each)
     if not is_start or must_be_uniform or binning != "uniform":
         return chosen

@@ -26,7 +26,8 @@ from tensorly_smp._support.parts import OnePart
 from tensorly_smp.codes.encoding import index_type
 from tensorly_smp.codes.values import evenly_weighted
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.likelihood.cells import Cells, bin_cells
+from tensorly_smp.likelihood.cells import bin_cells
+from tensorly_smp.likelihood.em import SmoothFit
 from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellPart, CellSamples, Mixture
 
 #: Pseudo-counts that the bins of a variable share, per component.
@@ -36,6 +37,8 @@ PSEUDO_SAMPLES = 0.5
 LEVELS = (8, 12, 16)
 #: Samples that are searched on, if there are more: so many for each component, within these limits.
 SAMPLES_PER_COMPONENT, LEAST_SAMPLES, MOST_SAMPLES = 150, 1500, 4500
+#: Entries that are in bins at once, where posteriors of all samples are wanted.
+VALUES_AT_ONCE = 100_000
 _GOLDEN = 0.6180339887498949
 
 
@@ -70,7 +73,7 @@ class MidRanks:
             categories.append(middle if n in discrete else None)
         return cls(found, tuple(categories), weights)
 
-    def take(self, rows: np.ndarray, weights: np.ndarray) -> MidRanks:
+    def take(self, rows: np.ndarray | slice, weights: np.ndarray) -> MidRanks:
         """Some of the samples, with other weights."""
         return MidRanks(self.values[rows], self.categories, weights)
 
@@ -98,14 +101,19 @@ def overlapping_bins(mid_ranks: MidRanks, n_intervals: int) -> CellSamples:
             left[:, n] = np.minimum(nearest, len(categories) - 1)
             position[:, n] = 0.0
     left += np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int32)
-    rows = np.stack([left, left + 1], axis=2).reshape(n_samples, -1)
+    rows = np.stack([left, left + 1], axis=2)
     data = np.stack([1.0 - position, position], axis=2)
     data[is_missing] = 0.0
-    data = data.reshape(n_samples, -1)
     kept = data > 0
-    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    if kept.all():  # a view, where of many entries copies would take long
+        rows = rows.ravel()
+        data = data.ravel()
+    else:
+        rows = rows[kept]
+        data = data[kept]
+    starts = np.concatenate([[0], np.cumsum(kept.reshape(n_samples, -1).sum(axis=1))])
     starts = starts.astype(index_type(int(starts[-1])))
-    shares = csr_array((data[kept], rows[kept], starts), shape=(n_samples, int(sizes.sum())))
+    shares = csr_array((data, rows, starts), shape=(n_samples, int(sizes.sum())))
     return CellSamples(
         cells=bin_cells(sizes.tolist()),
         prior=np.full((int(sizes.sum()), 1), PSEUDO_SAMPLES / (n_intervals + 1)),
@@ -145,8 +153,14 @@ def canonical(mid_ranks: MidRanks) -> MidRanks:
     columns = np.where(np.isnan(mid_ranks.values), 0.75 * np.abs(mixing), centered * mixing)[:, np.argsort(place)]
     # Sums decide, and where they tie the columns: multiples of the golden ratio are not independent, and other samples
     # of few values have the same sum.
-    order = np.lexsort([*columns.T, columns.sum(axis=1)])
-    starts = np.flatnonzero(np.concatenate([[True], (np.diff(columns[order], axis=0) != 0.0).any(axis=1)]))
+    sums = columns.sum(axis=1)
+    order = np.argsort(sums, kind="stable")
+    if (np.diff(sums[order]) == 0.0).any():
+        order = np.lexsort([*columns.T, sums])
+    same_sum = np.flatnonzero(np.diff(sums[order]) == 0.0) + 1
+    is_repeated = np.zeros(len(order), dtype=bool)
+    is_repeated[same_sum] = (columns[order[same_sum]] == columns[order[same_sum - 1]]).all(axis=1)
+    starts = np.flatnonzero(~is_repeated)
     return mid_ranks.take(order[starts], np.add.reduceat(mid_ranks.weights[order], starts))
 
 
@@ -227,17 +241,23 @@ class SearchSamples:
         self._all = MidRanks.of(values[self.counted], discrete, self.weights[self.counted])
         self.some = subsample_for_search(canonical(self._all), rank)
         self.levels = [overlapping_bins(self.some, size) for size in LEVELS]
-        self._all_in_bins: dict[int, CellSamples] = {}
 
-    def posterior(self, cells: Cells, mixture: Mixture) -> np.ndarray:
-        """Posteriors of all samples (n_samples, rank) under a mixture on the cells of a level.
+    def posteriors(self, fits: Sequence[SmoothFit]) -> list[np.ndarray]:
+        """Posteriors of all samples (n_samples, rank) under fits of some of them on a level.
 
         Those of samples without entries are the weights.
         """
-        number = next(i for i, samples in enumerate(self.levels) if samples.cells is cells)
-        if number not in self._all_in_bins:
-            self._all_in_bins[number] = overlapping_bins(self._all, LEVELS[number])
-        posterior = np.tile(np.exp(mixture.log_weights), (len(self.counted), 1))
-        expected = self._all_in_bins[number].e_step(mixture.log_weights, mixture.tables)
-        posterior[self.counted] = expected.posterior
-        return posterior
+        found = [np.tile(np.exp(fit.mixture.log_weights), (len(self.counted), 1)) for fit in fits]
+        numbers = [next(i for i, samples in enumerate(self.levels) if samples.cells is fit.cells) for fit in fits]
+        counted = np.flatnonzero(self.counted)
+        size = max(1, VALUES_AT_ONCE // self._all.values.shape[1])
+        for start in range(0, len(counted), size):
+            rows = slice(start, start + size)
+            some = self._all.take(rows, self._all.weights[rows])
+            for number in sorted(set(numbers)):
+                in_bins = overlapping_bins(some, LEVELS[number])
+                for k, fit in enumerate(fits):
+                    if numbers[k] == number:
+                        expected = in_bins.e_step(fit.mixture.log_weights, fit.mixture.tables)
+                        found[k][counted[rows]] = expected.posterior
+        return found

@@ -34,6 +34,8 @@ MOST_CANDIDATES, PARTIAL_PASSES = 8, 6
 #: Pairs of components whose merged likelihood is computed; of more components, those with the most alike posteriors,
 #: beside a fit those that the fewest variables tell apart.
 MOST_PAIRS = 500
+#: Posterior below which a sample is no member of a component whose split has much to do: more products than this.
+LEAST_MEMBER, LARGE = 1e-9, 2_000_000
 _LEAST = 1e-300
 _LEAST_WEIGHT = 1e-60
 _LARGEST_EXPONENT = 700.0
@@ -85,7 +87,7 @@ def split_components(
     rng: np.random.Generator,
 ) -> Splits:
     """Split every component by EM within its own posterior (n_samples, rank), from two of its samples as seeds."""
-    n_samples, rank = posterior.shape
+    rank = posterior.shape[1]
     component = np.tile(np.arange(rank), SPLIT_TRIES)
     n_halves = len(component)
     owned = posterior * samples.sample_weight[:, None]
@@ -101,16 +103,34 @@ def split_components(
     to_second = distances(mid_ranks, second)
     half = np.where(to_first < to_second, 0.9, 0.1)
     half[to_first == to_second] = 0.5
-    for _ in range(SPLIT_PASSES):
-        shared = np.stack([owned * half, owned * (1.0 - half)], axis=2).reshape(n_samples, -1)
-        tables = log_tables(samples, samples.transposed @ shared)
-        log_weights = np.log(np.maximum(shared.sum(axis=0).reshape(-1, 2) / totals[component, None], _LEAST_WEIGHT))
-        joint = (samples.membership @ tables).reshape(n_samples, n_halves, 2) + log_weights
-        gap = joint[:, :, 1] - joint[:, :, 0]
-        half = 1.0 / (1.0 + np.exp(np.minimum(gap, _LARGEST_EXPONENT)))
-    log_sums = np.maximum(joint[:, :, 0], joint[:, :, 1]) + np.log1p(np.exp(-np.abs(gap)))
-    tables = tables.reshape(-1, n_halves, 2)
-    gains = np.einsum("mk,mk->k", owned, log_sums) + pseudo_count * tables.sum(axis=(0, 2)) - whole[component]
+    tables = np.empty((len(mixture.tables), n_halves, 2))
+    log_weights = np.empty((n_halves, 2))
+    gains = np.empty(n_halves)
+    # Where components share few samples and there is much to do, a split looks at the samples of its component alone.
+    members = posterior > LEAST_MEMBER
+    is_shared = np.count_nonzero(members) > 0.5 * members.size or samples.membership.nnz * n_halves < LARGE
+    for r in [None] if is_shared else range(rank):
+        rows = slice(None) if r is None else np.flatnonzero(members[:, r])
+        columns = slice(None) if r is None else slice(r, None, rank)
+        membership = samples.membership if r is None else samples.membership[rows]
+        transposed = samples.transposed if r is None else membership.T
+        weights = owned[rows, columns]
+        share = half[rows, columns]
+        for _ in range(SPLIT_PASSES):
+            shared = np.stack([weights * share, weights * (1.0 - share)], axis=2).reshape(len(share), -1)
+            found = log_tables(samples, transposed @ shared)
+            sums = shared.sum(axis=0).reshape(-1, 2) / totals[component[columns], None]
+            logs = np.log(np.maximum(sums, _LEAST_WEIGHT))
+            joint = (membership @ found).reshape(len(share), -1, 2) + logs
+            gap = joint[:, :, 1] - joint[:, :, 0]
+            share = 1.0 / (1.0 + np.exp(np.minimum(gap, _LARGEST_EXPONENT)))
+        log_sums = np.maximum(joint[:, :, 0], joint[:, :, 1]) + np.log1p(np.exp(-np.abs(gap)))
+        tables[:, columns] = found.reshape(len(found), -1, 2)
+        log_weights[columns] = logs
+        gains[columns] = np.einsum("mk,mk->k", weights, log_sums) + pseudo_count * found.sum(axis=0).reshape(-1, 2).sum(
+            axis=1
+        )
+    gains -= whole[component]
     best = gains.reshape(SPLIT_TRIES, rank).argmax(axis=0) * rank + np.arange(rank)
     return Splits(gains[best], log_weights[best], tables[:, best])
 
@@ -205,6 +225,8 @@ def candidates(samples: CellSamples, mixture: Mixture, splits: Splits, merges: M
 MERGE_BELOW = 30.0
 #: Pairs that are merged, and models that are tried, at most.
 MOST_MERGED, MOST_TRIED = 3, 6
+#: Samples by which most pairs are seen to be too far apart.
+FEW_SAMPLES = 1000
 #: A density has two peaks if it falls between them to this share of the lower one, and has this share on either side.
 VALLEY, LEAST_SIDE = 0.5, 0.05
 #: Intervals of the coarse model in which components are split.
@@ -261,14 +283,19 @@ def _mergeable(
     mass = np.exp(joint - peak[:, None])
     total = mass.sum(axis=1)
     found = []
+    parts = [(slice(None), samples.membership)]
+    if (step := -(-len(joint) // FEW_SAMPLES)) > 1:  # where some of the samples lose too much, all lose more
+        parts.insert(0, (slice(None, None, step), samples.membership[::step]))
     for pair in _nearest(samples, fit, tables):
         both = np.logaddexp(*(tables[:, r] + log_weights[r] for r in pair))  # with the weight of the two
         weight = np.logaddexp(*(log_weights[r] for r in pair))
-        merged = samples.membership @ (both - weight) + weight
-        others = np.maximum(total - mass[:, pair].sum(axis=1), 0.0)
-        after = np.logaddexp(np.log(np.maximum(others, _LEAST)) + peak, merged)
-        loss = float(samples.sample_weight @ (before - after))
-        if loss <= MERGE_BELOW + saved:
+        others = np.log(np.maximum(total - mass[:, pair].sum(axis=1), _LEAST)) + peak
+        for rows, membership in parts:
+            after = np.logaddexp(others[rows], membership @ (both - weight) + weight)
+            loss = float(samples.sample_weight[rows] @ (before[rows] - after))
+            if loss > MERGE_BELOW + saved:
+                break
+        else:
             found.append((pair, loss))
     return sorted(found, key=lambda item: item[1])[:MOST_MERGED]
 

@@ -107,11 +107,9 @@ def _n_searches(n_init: int | str) -> int:
 
 def _of_all_samples(samples: SearchSamples, results: Sequence[Sequence[Candidate]]) -> list[list[Candidate]]:
     """The candidates of every search with posteriors of all samples, in place of fits of some."""
+    posteriors = iter(samples.posteriors([each.fit for found in results for each in found]))
     return [
-        [
-            replace(each, posterior=samples.posterior(each.fit.cells, each.fit.mixture), start=start, fit=None)
-            for each in found
-        ]
+        [replace(each, posterior=next(posteriors), start=start, fit=None) for each in found]
         for start, found in enumerate(results)
     ]
 
