@@ -200,9 +200,10 @@ class GridConditionals:
         bounds : (float, float)
             As for the class.
         """
-        line = np.array([[origin], [unit]])
+        origins = np.array([origin])
+        units = np.array([unit])
         background = StudentBackground(background.center[None], background.scale[None])
-        return cls.each_from_knots(*line, knots[:, None], values[:, None], background, share, [bounds])[0]
+        return cls.each_from_knots(origins, units, knots[:, None], values[:, None], background, share, [bounds])[0]
 
     @classmethod
     def each_from_knots(

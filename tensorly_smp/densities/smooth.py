@@ -86,8 +86,9 @@ def log_spline_conditionals(
     >>> conditionals.quantile(np.array([0.16, 0.84]), 0).round(1).tolist()
     [-1.0, 1.0]
     """
-    ends = np.array([[low], [high]])
-    return each_log_spline_conditionals(basis, coefficients[:, None], *ends, share, [bounds], [transform])[0]
+    return each_log_spline_conditionals(
+        basis, coefficients[:, None], np.array([low]), np.array([high]), share, [bounds], [transform]
+    )[0]
 
 
 def each_log_spline_conditionals(
@@ -302,15 +303,16 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
     bounds = variable_bounds(dataset)
     transforms = spline_transforms(dataset)
     for n in smooth:
-        low, high = interval[n]
-        if not bounds[n][0] <= low < high <= bounds[n][1]:
+        first, last = interval[n]
+        if not bounds[n][0] <= first < last <= bounds[n][1]:
             raise InvalidInputError(
-                f"The splines of variable {n} live between {low} and {high}; expected an interval inside {bounds[n]}."
+                f"The splines of variable {n} live between {first} and {last}; expected an interval inside {bounds[n]}."
             )
-    ends = np.array(interval)[list(smooth)].T
-    own = [bounds[n] for n in smooth], [transforms[n] for n in smooth]
+    low, high = np.array(interval)[list(smooth)].T
     columns = spline[list(smooth)].transpose(1, 0, 2)
-    found = each_log_spline_conditionals(basis, columns, *ends, share, *own)
+    own_bounds = [bounds[n] for n in smooth]
+    own_transforms = [transforms[n] for n in smooth]
+    found = each_log_spline_conditionals(basis, columns, low, high, share, own_bounds, own_transforms)
     return dict(zip(smooth, found, strict=True))
 
 
