@@ -142,8 +142,9 @@ class SmoothProductMixture(FittedMixture):
         histograms on the bins and minus the penalized log-likelihood per sample; returning True stops the start, and
         there is no refinement then. Neither is there one after a keyboard interrupt of the sweeps. After an interrupt,
         of the sweeps or of the refinement, fit returns what it has so far, and ``result_.attrs["status"]`` says so.
-    sample_dim : hashable, optional
-        Dimension of the samples in xarray input; where it is not given and neither names nor coordinates tell, fit
+    sample_dim : hashable or tuple of hashable, optional
+        Dimension of the samples in xarray input. Of several, such as ``("time", "station")``, every combination is a
+        sample, and answers have these dimensions. Where it is not given and neither names nor coordinates tell, fit
         raises.
     verbose : int, default 0
         1 shows bars (extra ``progress``) of the starts, of the sweeps' and of the refinement's; 2 also of sweeps and

@@ -220,7 +220,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float]:
         """Log-likelihood of samples, and their number."""
-        log_densities = np.asarray(self.score_samples(X))
+        log_densities = np.ravel(self.score_samples(X))  # of samples along several dimensions, too
         weights = checked_sample_weight(aligned(sample_weight, X), len(log_densities))
         if weights is None:
             return float(log_densities.sum()), float(len(log_densities))

@@ -54,8 +54,10 @@ class UnmixedProductMixture(FittedMixture):
     tol : float, default 1e-4
         Gain of an alternation, in nats per sample, below which the search has converged.
     random_state : None, int, Generator or RandomState
-    sample_dim : hashable, optional
-        Dimension of the samples in xarray input.
+    sample_dim : hashable or tuple of hashable, optional
+        Dimension of the samples in xarray input. Of several, such as ``("time", "station")``, every combination is a
+        sample, and answers have these dimensions. Where it is not given and neither names nor coordinates tell, fit
+        raises.
     verbose : int, default 0
         1 shows a bar of the starts; stages go to the logger "tensorly_smp" in any case.
 

@@ -119,14 +119,14 @@ class LazySamples:
 
     def _labels(self) -> SampleLabels:
         """Labels of all samples."""
-        dim = self.layout.labels.sample_dim
+        (dim,) = self.layout.labels.sample_dims
         return replace(self.layout.labels, n_samples=self.X.sizes[dim], template=empty_copy(self.X))
 
     def _array(self, function: Function, n_columns: int | None, dtype: Any = np.float64) -> Any:
         """Apply a function to a dask array (n_samples, n_variables); gives (n_samples,), or that many columns."""
         array = self.X
         if self._is_labelled:
-            array = array.transpose(self.layout.labels.sample_dim, ...).data
+            array = array.transpose(*self.layout.labels.sample_dims, ...).data
         array = array.rechunk({1: -1})
         shaped: dict[str, Any] = dict(drop_axis=1, meta=np.empty(0, dtype))
         if n_columns is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from tensorly_smp.samples.reading import (
     NO_LABELS,
     Samples,
     check_shape,
-    infer_sample_dim,
+    infer_sample_dims,
     is_of,
     not_numeric,
     read_samples,
@@ -52,7 +52,7 @@ def stacked(X: Any, sample_dim: Hashable | None = None) -> Any:
         xr.Dataset({name: (x.dims, np.zeros((1,) * x.ndim, x.dtype)) for name, x in X.data_vars.items()}),
         sample_dim=sample_dim,
     )
-    (dim,) = X[next(iter(X.data_vars))].dims
+    dim = _one_of(X[next(iter(X.data_vars))].dims)
     variable_dim = "variable"
     while variable_dim in (*X.variables, *X.dims):
         variable_dim += "_"
@@ -134,8 +134,8 @@ def layout_of(
         X = stacked(X, sample_dim)
         sample_dim = X.dims[0]
     if isinstance(X, xr.DataArray):
+        dim = _one_of(infer_sample_dims(X.dims, sample_dim, X.indexes, variables))
         _require_matrix(X.shape)
-        dim = infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
         probe = X.isel({dim: slice(0, 1)})
         probe = probe.copy(data=np.zeros(probe.shape, dtype=X.dtype))
         return _array_layout(X.transpose(dim, ...).data, read_samples(probe, variables, dim))
@@ -151,6 +151,15 @@ def layout_of(
         raise InvalidTypeError(f"X is {type(X).__name__}; expected a dask array, a dask DataFrame or a DataArray.")
     _require_matrix(X.shape)
     return _array_layout(X, read_samples(np.zeros((min(1, X.shape[0]), X.shape[1]), dtype=X.dtype), variables))
+
+
+def _one_of(sample_dims: tuple[Hashable, ...]) -> Hashable:
+    if len(sample_dims) > 1:
+        raise InvalidInputError(
+            f"X is in chunks (dask), with samples along {sample_dims}; expected one dimension. Pass "
+            f"X.stack(sample={sample_dims})."
+        )
+    return sample_dims[0]
 
 
 def _array_layout(array: Any, read: Samples) -> Layout:
@@ -206,26 +215,20 @@ def read_parts(layout: Layout, sample_weight: Any) -> tuple[Parts, tuple[int, ..
     if not sum(sizes):
         raise InvalidInputError("X has 0 sample(s) while a minimum of 1 is required.")
     weights = _blocks_of_weights(sample_weight, sizes)
-    groups = _groups(sizes, len(layout.variables))
+    groups: list[list[int]] = []
+    filled = np.inf
+    for i, size in enumerate(sizes):  # neighboring blocks make a part
+        if (filled + size) * len(layout.variables) > PART_ENTRIES:
+            groups.append([])
+            filled = 0.0
+        groups[-1].append(i)
+        filled += size
     inputs = []
     for group in groups:
         own = None if weights is None else [weights[i] for i in group]
         inputs.append([[layout.blocks[i] for i in group], own])
     read = partial(_read, positions=list(layout.positions), value_labels=layout.of_blocks)
     return Parts.of(inputs, read), tuple(sum(sizes[i] for i in group) for group in groups)
-
-
-def _groups(sizes: Sequence[int], n_variables: int) -> list[list[int]]:
-    """Neighboring blocks that make a part."""
-    groups: list[list[int]] = []
-    filled = np.inf
-    for i, size in enumerate(sizes):
-        if (filled + size) * n_variables > PART_ENTRIES:
-            groups.append([])
-            filled = 0.0
-        groups[-1].append(i)
-        filled += size
-    return groups
 
 
 def _read(
@@ -297,30 +300,17 @@ def _slices(sample_weight: Any, sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
     return tuple(np.split(weights, np.cumsum(sizes)[:-1]))
 
 
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """Summary of samples, needed before a fit.
+def survey_parts(
+    parts: Parts, sizes: Sequence[int], variables: Sequence[Hashable]
+) -> tuple[np.ndarray, np.ndarray | None, float]:
+    """Survey all samples by one pass over them.
 
-    Attributes
-    ----------
+    Returns
+    -------
     subsample : ndarray (n_kept, n_variables)
-        Evenly spaced ones among all.
+        That of :func:`representative` of all samples.
     subsample_weights : ndarray (n_kept,) or None
-    counted, every : ndarray (2, n_variables)
-        Ranges of those of positive weight, and of all.
     total_weight : float
-        NaN if some weight is of no use.
-    """
-
-    subsample: np.ndarray
-    subsample_weights: np.ndarray | None
-    counted: np.ndarray
-    every: np.ndarray
-    total_weight: float
-
-
-def survey_parts(parts: Parts, sizes: Sequence[int], variables: Sequence[Hashable]) -> Survey:
-    """Survey all samples by one pass over them; of many, the subsample is that of :func:`representative`.
 
     Raises
     ------
@@ -329,44 +319,36 @@ def survey_parts(parts: Parts, sizes: Sequence[int], variables: Sequence[Hashabl
     """
     n_samples = sum(sizes)
     firsts = np.cumsum([0, *sizes])[:-1].tolist()
-    survey: Survey = parts.map(_survey_part, n_samples, each=firsts).reduce(_merge_surveys)
-    refuse_infinite(np.isinf(survey.every).any(axis=0), variables)
-    if not 0 < survey.total_weight < np.inf:
+    found = parts.map(_survey_part, n_samples, each=firsts).reduce(_merge_surveys)
+    subsample, weights, counted, every, total = found
+    refuse_infinite(np.isinf(every).any(axis=0), variables)
+    if not 0 < total < np.inf:
         raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
-    subsample = survey.subsample
-    weights = survey.subsample_weights
     if n_samples > len(subsample):
-        subsample, weights = with_extremes(subsample, weights, survey.counted, survey.every)
+        subsample, weights = with_extremes(subsample, weights, counted, every)
     subsample.flags.writeable = False
-    return replace(survey, subsample=subsample, subsample_weights=weights)
+    return subsample, weights, total
 
 
-def _survey_part(chunk: Chunk, first: int, n_samples: int) -> Survey:
-    """Survey a part whose first sample has this position among all."""
+def _survey_part(chunk: Chunk, first: int, n_samples: int) -> tuple[Any, ...]:
+    """Subsample and its weights, ranges of what counts and of all, and total weight of a part.
+
+    Its first sample has the position `first` among all. The total is NaN if some weight is of no use.
+    """
     values = chunk.values
     rows = evenly_spaced(n_samples, values.shape[1])
     rows = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(values))] - first
     every = ranges(values)
     if chunk.weights is None:
-        return Survey(values[rows], None, every, every, float(len(values)))
+        return values[rows], None, every, every, float(len(values))
     weights = chunk.weights
     with np.errstate(over="ignore"):  # which is refused later
         total = float(weights.sum()) if (weights >= 0).all() else np.nan
-    return Survey(values[rows], weights[rows], ranges(values[weights > 0]), every, total)
+    return values[rows], weights[rows], ranges(values[weights > 0]), every, total
 
 
-def _merge_surveys(surveys: list[Survey]) -> Survey:
+def _merge_surveys(surveys: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     """Merge surveys of several parts into one."""
-
-    def hull(found: list[np.ndarray]) -> np.ndarray:
-        stacked = np.stack(found)
-        return np.stack([np.fmin.reduce(stacked[:, 0]), np.fmax.reduce(stacked[:, 1])])
-
-    weights = [survey.subsample_weights for survey in surveys if survey.subsample_weights is not None]
-    return Survey(
-        subsample=np.concatenate([survey.subsample for survey in surveys]),
-        subsample_weights=np.concatenate(weights) if weights else None,
-        counted=hull([survey.counted for survey in surveys]),
-        every=hull([survey.every for survey in surveys]),
-        total_weight=sum(survey.total_weight for survey in surveys),
-    )
+    rows, weights, counted, every, totals = zip(*surveys, strict=True)
+    own = None if weights[0] is None else np.concatenate(weights)
+    return np.concatenate(rows), own, ranges(np.concatenate(counted)), ranges(np.concatenate(every)), sum(totals)

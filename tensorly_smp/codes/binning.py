@@ -11,11 +11,11 @@ from scipy.special import entr
 
 from tensorly_smp._support.checks import (
     MOST_BINS,
+    checked_choice,
+    checked_integer,
     checked_real,
     checked_sample_weight,
     float_array,
-    is_integer,
-    is_one_of,
     is_real,
     warn,
 )
@@ -96,14 +96,12 @@ class Binning:
                 f"Edges or names are of the wrong kind ({reason(error)}); expected a sequence each."
             ) from error
         names = names or default_names(len(sets_of_edges))
-        if len(names) != len(sets_of_edges) or not names:
-            raise InvalidInputError(
-                f"{len(sets_of_edges)} sets of edges for {len(names)} variables; expected one each."
-            )
+        n_sets = len(sets_of_edges)
+        if len(names) != n_sets or not names:
+            raise InvalidInputError(f"{n_sets} sets of edges for {len(names)} variables; expected one each.")
         if repeated_names(names):
             raise InvalidInputError(f"Variable name(s) {list_names(repeated_names(names))} occur more than once.")
-        if not is_one_of(self.strategy, ("uniform", "quantile", "given")):
-            raise InvalidInputError(f"strategy is {shown(self.strategy)}; expected 'uniform', 'quantile' or 'given'.")
+        checked_choice(self.strategy, "strategy", ("uniform", "quantile", "given"))
         for what, known in (("Constant", constant), ("values", self.values)):
             if unknown := set(known) - set(names):
                 raise InvalidInputError(f"{what} names {list_names(unknown)}; expected names of variables.")
@@ -129,10 +127,10 @@ class Binning:
             An int too if `variables` are given.
         variables : sequence of hashable, optional
         """
-        if variables is None and isinstance(n_bins, Sequence | np.ndarray) and _is_sequence(n_bins):
-            variables = default_names(len(n_bins))
-        elif variables is None:
-            variables = tuple(n_bins) if isinstance(n_bins, Mapping) else ("x0",)
+        if variables is None:
+            given: Any = n_bins
+            default = default_names(len(given) if _is_sequence(given) else 1)
+            variables = tuple(given) if isinstance(given, Mapping) else default
         try:
             variables = tuple(variables)
         except TypeError as error:
@@ -178,8 +176,7 @@ class Binning:
         Sinc interpolation of a CDF needs its values at equally spaced points.
         """
         pairs = zip(self.variables, self.is_uniform, strict=True)
-        uneven = [name for name, uniform in pairs if not uniform and name not in self.values]
-        if uneven:
+        if uneven := [name for name, uniform in pairs if not uniform and name not in self.values]:
             raise NonUniformBinsError(
                 f"Sinc reconstruction needs bins of equal width; those of variable(s) {list_names(uneven)} differ "
                 f'(strategy={shown(self.strategy)}). Use method="histogram", or bins of strategy="uniform".'
@@ -322,8 +319,7 @@ def binning_of_values(
     binning : Binning
     found : list of TensorlySmpWarning
     """
-    if not is_one_of(strategy, ("uniform", "quantile")):
-        raise InvalidInputError(f"strategy is {shown(strategy)}; expected 'uniform' or 'quantile'.")
+    checked_choice(strategy, "strategy", ("uniform", "quantile"))
     counts = resolve_n_bins(n_bins, names)
     ranges = _resolve_ranges(range, names)
     share = 1.0 if coverage is None else checked_real(coverage, "coverage", 0.0, 1.0, "(]")
@@ -333,18 +329,16 @@ def binning_of_values(
         raise InvalidInputError("X has 1 sample, which tells no range of values; expected at least 2 samples.")
     edges: list[Any] = []
     constant: list[Hashable] = []
-    discrete = discrete or {}
     stretched: list[Hashable] = []
-    found: list[TensorlySmpWarning] = []
+    discrete = discrete or {}
     for column, name, count, limits in zip(values.T, names, counts, ranges, strict=True):
+        if name in discrete:
+            edges.append(None)
+            constant += [name] * (len(discrete[name]) == 1)
+            continue
         present = ~np.isnan(column)
         observed = column[present]
         own = None if weights is None else weights[present]
-        if name in discrete:
-            edges.append(None)
-            if len(discrete[name]) == 1:
-                constant.append(name)
-            continue
         low, high = bounds_of(observed, limits, share, count, name, own)
         spaced = np.linspace(low, high, count + 1)
         edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count, own))
@@ -355,50 +349,30 @@ def binning_of_values(
             is_stretched = share == 1.0 and stretched_range(observed, own) is not None
             if is_stretched or are_crowded(observed, spaced, own):
                 stretched.append(name)
-    if stretched:
-        found.append(_outlier_warning(stretched))
-    if constant:
-        found.append(_constant_warning(constant, values, names))
     binning = Binning(tuple(edges), tuple(names), strategy, frozenset(constant), discrete)
     merged = {
         name: n_made
         for name, n_made, count, pair in zip(names, binning.n_bins, counts, ranges, strict=True)
         if n_made < count and name not in {*constant, *discrete} and pair == (None, None)
     }
-    if merged:
-        found.append(_merged_warning(merged))
-    return binning, found
-
-
-def _outlier_warning(stretched: Sequence[Hashable]) -> OutlierWarning:
-    """A warning of variables whose uniform bins are too wide for nearly all values."""
-    return OutlierWarning(
-        f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
-        "values share a few of the uniform bins. Choose bins with coverage=0.99, or less if more values are far: "
-        "the outermost bins then catch these. Or set them to NaN if they are errors; or take "
-        'binning="quantile".',
-        variables=stretched,
-    )
-
-
-def _merged_warning(merged: Mapping[Hashable, int]) -> MergedBinsWarning:
-    """A warning of variables with fewer quantile bins than were asked for, and how many they have."""
-    number = joined([f"{shown(name)} ({n_made} bins)" for name, n_made in merged.items()])
-    return MergedBinsWarning(
-        f"Values that many samples share leave variable(s) {number} fewer quantile bins than were asked for: "
-        'equal values are in one bin. Ask for fewer bins, or take binning="uniform".',
-        variables=list(merged),
-    )
-
-
-def _constant_warning(
-    constant: Sequence[Hashable], values: np.ndarray, names: Sequence[Hashable]
-) -> ConstantVariableWarning:
-    """A warning of variables that take one value, or several too close to each other for bins between them."""
     columns = values[:, [names.index(name) for name in constant]]
-    least = np.nanmin(columns, axis=0)
-    most = np.nanmax(columns, axis=0)
-    single = [name for name, is_single in zip(constant, least == most, strict=True) if is_single]
+    return binning, _warnings_of_bins(stretched, dict(zip(constant, columns.T, strict=True)), merged)
+
+
+def _warnings_of_bins(
+    stretched: Sequence[Hashable], constant: Mapping[Hashable, np.ndarray], merged: Mapping[Hashable, int]
+) -> list[TensorlySmpWarning]:
+    """Warnings of far values, of variables that take a single value or nearly so, and of fewer bins than asked for."""
+    found: list[TensorlySmpWarning] = []
+    if stretched:
+        message = (
+            f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
+            "values share a few of the uniform bins. Choose bins with coverage=0.99, or less if more values are far: "
+            "the outermost bins then catch these. Or set them to NaN if they are errors; or take "
+            'binning="quantile".'
+        )
+        found.append(OutlierWarning(message, variables=stretched))
+    single = [name for name, column in constant.items() if np.nanmin(column) == np.nanmax(column)]
     close = [name for name in constant if name not in single]
     said = []
     if single:
@@ -412,7 +386,16 @@ def _constant_warning(
             "at their distance from zero; they share one bin and cannot tell components apart. Subtract an offset, "
             "such as the mean, before they are rounded, or leave them out."
         )
-    return ConstantVariableWarning(" ".join(said), variables=constant)
+    if said:
+        found.append(ConstantVariableWarning(" ".join(said), variables=list(constant)))
+    if merged:
+        number = joined([f"{shown(name)} ({n_made} bins)" for name, n_made in merged.items()])
+        message = (
+            f"Values that many samples share leave variable(s) {number} fewer quantile bins than were asked for: "
+            'equal values are in one bin. Ask for fewer bins, or take binning="uniform".'
+        )
+        found.append(MergedBinsWarning(message, variables=list(merged)))
+    return found
 
 
 def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable], fewest: int = 2) -> tuple[int, ...]:
@@ -421,39 +404,24 @@ def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable], fewest: int = 2) 
         raise InvalidInputError(f"n_bins has no entry for variable(s) {list_names(missing)}; give one for each.")
     counts = _by_variable(n_bins, variables, "n_bins")
     for name, count in zip(variables, counts, strict=True):
-        if not is_integer(count):
-            raise InvalidTypeError(f"n_bins of variable {shown(name)} is {shown(count)}; expected an integer.")
-        if count < fewest:
-            raise InvalidInputError(
-                f"n_bins of variable {shown(name)} is {shown(count)}; expected at least {fewest}, say 15."
-            )
-        if count > MOST_BINS:
-            raise SizeLimitError(
-                f"n_bins of variable {shown(name)} is {shown(count)}; expected at most {MOST_BINS}, say 15."
-            )
+        what = f"n_bins of variable {shown(name)}"
+        if checked_integer(count, what, fewest) > MOST_BINS:
+            raise SizeLimitError(f"{what} is {shown(count)}; expected at most {MOST_BINS}, say 15.")
     return tuple(int(count) for count in counts)
 
 
 def _resolve_ranges(ranges: Any, variables: Sequence[Hashable]) -> list[tuple[float | None, float | None]]:
     """Bounds of every variable, None where they come from the data."""
-    if ranges is not None and not isinstance(ranges, Mapping) and not _is_sequence(ranges):
-        raise InvalidTypeError(
-            f"range is {shown(ranges)}; expected (low, high), a sequence of pairs, or a mapping by name."
-        )
     pairs = [ranges] * len(variables) if _is_pair(ranges) else _by_variable(ranges, variables, "range")
     resolved: list[tuple[float | None, float | None]] = []
     for name, pair in zip(variables, pairs, strict=True):
+        what = f"range of variable {shown(name)}"
         if pair is not None and not _is_pair(pair):
-            raise InvalidTypeError(
-                f"range of variable {shown(name)} is {shown(pair)}; expected two numbers (low, high) or None."
-            )
-        low, high = (None if bound is None else float(bound) for bound in ((None, None) if pair is None else pair))
-        if any(bound is not None and not np.isfinite(bound) for bound in (low, high)):
-            raise InvalidInputError(
-                f"range of variable {shown(name)} is {shown(pair)}; expected finite bounds, or None."
-            )
+            raise InvalidTypeError(f"{what} is {shown(pair)}; expected two numbers (low, high) or None.")
+        given = (None, None) if pair is None else pair
+        low, high = (None if bound is None else checked_real(bound, what, -np.inf, np.inf, "()") for bound in given)
         if low is not None and high is not None and low >= high:
-            raise InvalidInputError(f"range of variable {shown(name)} is {shown(pair)}; expected low < high.")
+            raise InvalidInputError(f"{what} is {shown(pair)}; expected low < high.")
         resolved.append((low, high))
     return resolved
 
@@ -649,33 +617,29 @@ def edges_between(values: np.ndarray) -> np.ndarray:
 
 def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
     """Read-only float64 copy of valid edges."""
+    what = f"Edges of variable {shown(name)}"
     try:
         array = np.array(edges)
         if array.dtype.kind not in "iuf":
             raise TypeError(f"dtype {array.dtype}")
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidTypeError(f"Edges of variable {shown(name)} are not real numbers: {reason(error)}.") from error
+        raise InvalidTypeError(f"{what} are not real numbers: {reason(error)}.") from error
     array = array.astype(np.float64)
     if array.ndim != 1 or len(array) < 3:
-        raise InvalidInputError(
-            f"Edges of variable {shown(name)} have shape {array.shape}; expected (n_bins + 1,) with at least 2 bins."
-        )
+        raise InvalidInputError(f"{what} have shape {array.shape}; expected (n_bins + 1,) with at least 2 bins.")
     if not np.isfinite(array).all():
-        raise InvalidInputError(
-            f"Edges of variable {shown(name)} are not finite; clip the range of the outermost bins."
-        )
+        raise InvalidInputError(f"{what} are not finite; clip the range of the outermost bins.")
     if not (array[1:] > array[:-1]).all():
         raise InvalidInputError(
-            f"Edges of variable {shown(name)} do not increase strictly; sort them and drop repeated ones. If they were "
-            "chosen for you, the range is too narrow for float64: use fewer bins, or subtract an offset and rescale."
+            f"{what} do not increase strictly; sort them and drop repeated ones. If they were chosen for you, the "
+            "range is too narrow for float64: use fewer bins, or subtract an offset and rescale."
         )
     _check_span(float(array[0]), float(array[-1]), name)
-    if np.diff(array).min() < _TINY:  # 1 / width, a density, would overflow
-        raise InvalidInputError(f"Bins of variable {shown(name)} are narrower than {_TINY:.1e}; rescale the variable.")
-    if np.diff(array).min() < LEAST_SHARE * (array[-1] - array[0]):
+    least = max(_TINY, LEAST_SHARE * (array[-1] - array[0]))  # 1 / width, a density, would overflow
+    if np.diff(array).min() < least:
         raise InvalidInputError(
-            f"A bin of variable {shown(name)} is narrower than {LEAST_SHARE:.0e} of the range of all its bins; clip "
-            "the far values, or set them to NaN if they are errors."
+            f"A bin of variable {shown(name)} is narrower than {least:.1e}; rescale the variable, clip the far values, "
+            "or set them to NaN if they are errors."
         )
     array.flags.writeable = False
     return array

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp._support.checks import is_one_of
-from tensorly_smp._support.representations import html_summary, number_range, reason, shown
+from tensorly_smp._support.checks import checked_choice
+from tensorly_smp._support.representations import html_summary, number_range, reason
 from tensorly_smp.codes.binning import Binning, resolve_n_bins
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.labels import SampleLabels, list_names
@@ -197,8 +197,7 @@ def encode_samples(
     """
     if not isinstance(binning, Binning):
         raise InvalidTypeError(f"binning is {type(binning).__name__}; expected a Binning, as of choose_binning.")
-    if not is_one_of(out_of_range, ("clip", "missing")):
-        raise InvalidInputError(f"out_of_range is {shown(out_of_range)}; expected 'clip' or 'missing'.")
+    checked_choice(out_of_range, "out_of_range", ("clip", "missing"))
     samples = read_samples(X, binning.variables, sample_dim)
     codes = np.empty(samples.values.shape, dtype=code_dtype(binning.n_bins))
     for n, edges in enumerate(binning.edges):

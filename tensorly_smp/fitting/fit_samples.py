@@ -128,10 +128,8 @@ class ReadSamples:
         if is_chunked(X):
             layout = layout_of(X, variables, sample_dim, value_labels)
             parts, sizes = read_parts(layout, sample_weight)
-            survey = survey_parts(parts, sizes, layout.variables)
-            samples = _unlabelled(survey.subsample, layout.variables, layout.value_labels)
-            weights = survey.subsample_weights
-            total = survey.total_weight
+            subsample, weights, total = survey_parts(parts, sizes, layout.variables)
+            samples = _unlabelled(subsample, layout.variables, layout.value_labels)
             container = layout.labels.container
         else:
             samples = read_samples(X, variables, sample_dim, value_labels)

@@ -46,8 +46,8 @@ class SampleLabels:
         Index of a DataFrame, also of one that a table of pyarrow was made of.
     template : DataArray or Dataset, optional
         The object of xarray with its names, coordinates and attributes, and none of its data; see :func:`empty_copy`.
-    sample_dim : hashable, optional
-        Dimension of the samples in the template.
+    sample_dims : tuple of hashable
+        Dimension of the samples in the template; of several, every combination is a sample.
     value_labels : tuple of (ValueLabels or None)
         Labels of codes, for every column of the input; empty if no column has any.
     """
@@ -58,7 +58,7 @@ class SampleLabels:
     columns: Any = None
     index: Any = None
     template: Any = None
-    sample_dim: Hashable | None = None
+    sample_dims: tuple[Hashable, ...] = (SAMPLE_DIM,)
     value_labels: tuple[ValueLabels | None, ...] = ()
 
     __repr__ = short_repr
@@ -91,17 +91,18 @@ class SampleLabels:
                 return made_frame(self.kind, [str(r) for r in components], values)
             library = _library(self.kind)
             return library.array(values) if self.kind == ARROW else library.Series(name or "", values)
-        second = {} if components is None else {COMPONENT_DIM: components}
+        second: dict[Hashable, Any] = {} if components is None else {COMPONENT_DIM: components}
         if self.template is None:
             return labelled(values, {SAMPLE_DIM: self.index, **second}, self.kind, name)
         kept = self.template.coords.to_dataset()
-        kept = kept.drop_vars([each for each in kept.coords if not set(kept[each].dims) <= {self.sample_dim}])
+        kept = kept.drop_vars([each for each in kept.coords if not set(kept[each].dims) <= set(self.sample_dims)])
         renamed = COMPONENT_DIM
         while second and renamed in kept.coords:  # one of that name is along the samples, and the dimension needs it
             renamed += "_"
         if renamed != COMPONENT_DIM:
             kept = kept.rename({COMPONENT_DIM: renamed})
-        return labelled(values, {self.sample_dim: None, **second}, "dataarray", name, kept.coords)
+        axes: dict[Hashable, Any] = {**dict.fromkeys(self.sample_dims), **second}
+        return labelled(self._unstacked(values), axes, "dataarray", name, kept.coords)
 
     def wrap_variables(self, values: np.ndarray) -> Any:
         """One value per sample and variable, as an object like the input: its column order, dimensions, attributes.
@@ -124,13 +125,21 @@ class SampleLabels:
         if self.columns is not None:
             return made_frame(self.kind, self.columns, ordered, self.value_labels, self.index)
         if self.kind == "dataset":
-            columns = zip(self.template, ordered.T, self.value_labels, strict=True)
-            data = {name: column if own is None else own.decode(column) for name, column, own in columns}
+            data = {}
+            for name, column, own in zip(self.template, ordered.T, self.value_labels, strict=True):
+                entries = self._unstacked(column if own is None else own.decode(column))
+                data[name] = entries.transpose([self.sample_dims.index(dim) for dim in self.template[name].dims])
             return self.template.copy(deep=False, data=data)
         ordered = decoded(ordered, self.value_labels)
         if self.template is None:
             return ordered
-        return self.template.copy(deep=False, data=ordered if self.template.dims[0] == self.sample_dim else ordered.T)
+        last = len(self.sample_dims)
+        order = [self.sample_dims.index(dim) if dim in self.sample_dims else last for dim in self.template.dims]
+        return self.template.copy(deep=False, data=self._unstacked(ordered).transpose(order))
+
+    def _unstacked(self, values: np.ndarray) -> np.ndarray:
+        """Values (n_samples, ...) along all dimensions of the samples."""
+        return values.reshape(*(self.template.sizes[dim] for dim in self.sample_dims), *values.shape[1:])
 
     def _checked(self, values: np.ndarray) -> np.ndarray:
         if not hasattr(values, "__dask_graph__"):  # which is not computed here
@@ -213,9 +222,7 @@ def labelled_samples(
     elif container != "array":
         columns = pd.Index(list(variables), tupleize_cols=False)
     own = tuple(value_labels.get(name) for name in variables)
-    labels = SampleLabels(
-        len(X), tuple(range(len(own))), container, columns, None, template, SAMPLE_DIM, value_labels=own
-    )
+    labels = SampleLabels(len(X), tuple(range(len(own))), container, columns, None, template, value_labels=own)
     return labels.wrap_variables(X), labels.wrap(components, COMPONENT_DIM)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -98,8 +99,9 @@ def read_samples(
         position. Where `variables` are just the default names "x0", "x1", ..., so that the model was learned without
         names, labelled columns are taken by position too, unless one of them bears such a name.
         Without it, columns keep their labels or get the default names.
-    sample_dim : hashable, optional
-        Dimension of the samples in a DataArray or Dataset; other input ignores it. Without it: the one beside the
+    sample_dim : hashable or tuple of hashable, optional
+        Dimension of the samples in a DataArray or Dataset; other input ignores it. Of several, such as
+        ``("time", "station")``, every combination is a sample. Without it: the one beside the
         dimension whose coordinate has all `variables`, where these are given; else the dimension called sample,
         samples, obs, observation(s), row(s), record(s), index, time or date (the first of these that occurs); else the
         one beside a dimension called variable(s), var, feature(s), column(s), sensor(s) or channel(s); else the one
@@ -135,10 +137,8 @@ def read_samples(
     values: np.ndarray
     if (frame := _as_pandas(X)) is not None:
         values, given, names, form = _read_frame(*frame, takes_text)
-    elif isinstance(X, xr.DataArray):
-        values, given, names, form = _read_dataarray(X, variables, sample_dim, takes_text)
-    elif isinstance(X, xr.Dataset):
-        values, given, names, form = _read_dataset(X, sample_dim, takes_text)
+    elif isinstance(X, xr.DataArray | xr.Dataset):
+        values, given, names, form = _read_xarray(X, variables, sample_dim, takes_text)
     else:
         values, given = _read_array(X, takes_text)
         names = None
@@ -291,39 +291,43 @@ def _frame_column(column: pd.Series, name: Hashable) -> _Column:
     raise not_numeric(f"{column.dtype}{first}", (name,))
 
 
-def _read_dataarray(
-    X: xr.DataArray, variables: Sequence[Hashable] | None, sample_dim: Hashable | None, takes_text: bool
+def _read_xarray(
+    X: xr.DataArray | xr.Dataset,
+    variables: Sequence[Hashable] | None,
+    sample_dim: Hashable | None,
+    takes_text: bool,
 ) -> _Labelled:
-    check_shape(X.shape)
-    sample_dim = infer_sample_dim(X.dims, sample_dim, X.indexes, variables)
-    matrix = X.transpose(sample_dim, ...)
-    variable_dim = matrix.dims[1]
-    names = None
-    if variable_dim in X.coords:
-        names = plain_names(X[variable_dim].to_index().tolist())
-        _refuse_repeated(names)
-    values, own = _to_float(matrix.values, names or default_names(matrix.shape[1]), takes_text)
-    return values, own, names, {"kind": "dataarray", "template": empty_copy(X), "sample_dim": sample_dim}
-
-
-def _read_dataset(X: xr.Dataset, sample_dim: Hashable | None, takes_text: bool) -> _Labelled:
+    form = {"kind": type(X).__name__.lower(), "template": empty_copy(X)}
+    if isinstance(X, xr.DataArray):
+        dims = infer_sample_dims(X.dims, sample_dim, X.indexes, variables)
+        matrix = X.transpose(*dims, ...)
+        shape = (math.prod(X.sizes[dim] for dim in dims), matrix.shape[-1])
+        check_shape(shape)
+        names = None
+        if (variable_dim := matrix.dims[-1]) in X.coords:
+            names = plain_names(X[variable_dim].to_index().tolist())
+            _refuse_repeated(names)
+        values, own = _to_float(matrix.values.reshape(shape), names or default_names(shape[1]), takes_text)
+        return values, own, names, form | {"sample_dims": dims}
     names = tuple(X.data_vars)
     if not names:
         raise InvalidInputError("X is a Dataset without data variables; expected one-dimensional variables.")
-    dims = X[names[0]].dims
-    wrong = [name for name in names if len(X[name].dims) != 1 or X[name].dims != dims]
-    if wrong:
+    shared = X[names[0]].dims
+    if wrong := [name for name in names if set(X[name].dims) != set(shared)]:
         raise InvalidInputError(
-            f"X is a Dataset whose variable(s) {list_names(wrong)} are not one-dimensional or not on the dimension of "
-            "the others; expected one-dimensional variables on one shared dimension. Select these, or pass a DataArray."
+            f"X is a Dataset whose variable(s) {list_names(wrong)} do not lie on the dimension(s) of "
+            f"{shown(names[0])}; expected one-dimensional variables on one shared dimension. Select these."
         )
-    sample_dim = infer_sample_dim(dims, sample_dim, X.indexes, None)
-    n_samples = X.sizes[sample_dim]
+    dims = infer_sample_dims(shared, sample_dim, X.indexes, n_others=0)
+    n_samples = math.prod(X.sizes[dim] for dim in dims)
     check_shape((n_samples, len(names)))
-    values, own = _columns(
-        lambda n: _array_column(np.asarray(X[names[n]].values), names[n], takes_text), n_samples, names, takes_text
-    )
-    return values, own, names, {"kind": "dataset", "template": empty_copy(X), "sample_dim": sample_dim}
+
+    def read(n: int) -> _Column:
+        values, own = _to_float(X[names[n]].transpose(*dims).values.reshape(n_samples, 1), names[n : n + 1], takes_text)
+        return values[:, 0], own[0]
+
+    values, own = _columns(read, n_samples, names, takes_text)
+    return values, own, names, form | {"sample_dims": dims}
 
 
 def _read_array(X: Any, takes_text: bool) -> _Matrix:
@@ -353,11 +357,6 @@ def _read_array(X: Any, takes_text: bool) -> _Matrix:
     if mask is not None and mask.any():
         values = np.where(mask, np.nan, values)
     return values, own
-
-
-def _array_column(column: np.ndarray, name: Hashable, takes_text: bool) -> _Column:
-    values, own = _to_float(column[:, np.newaxis], (name,), takes_text)
-    return values[:, 0], own[0]
 
 
 def _to_float(array: np.ndarray, names: Sequence[Hashable], takes_text: bool) -> _Matrix:
@@ -496,29 +495,47 @@ def _guess_sample_dim(
 
 
 def present_dim(X: Any, sample_dim: Hashable | None) -> Hashable | None:
-    """The dimension of the samples in a fit, if X has one of that name; else None, to be inferred."""
-    return sample_dim if sample_dim in getattr(X, "dims", ()) else None
+    """The dimension of the samples in a fit, if X has one of that name (or all of several); else None, to be inferred.
+
+    A Dataset may have them without a variable along them.
+    """
+    dims = getattr(X, "dims", ())
+    several = isinstance(sample_dim, tuple) and all(is_among(dim, dims) for dim in sample_dim)
+    return sample_dim if sample_dim in dims or several else None
 
 
-def infer_sample_dim(
+def infer_sample_dims(
     dims: tuple[Hashable, ...],
     sample_dim: Hashable | None,
     coords: Mapping[Hashable, pd.Index],
-    wanted: Sequence[Hashable] | None,
-) -> Hashable:
-    """Dimension of the samples, by the rule that `read_samples` documents."""
-    if sample_dim is not None and not is_among(sample_dim, dims):
+    wanted: Sequence[Hashable] | None = None,
+    n_others: int = 1,
+) -> tuple[Hashable, ...]:
+    """Dimensions of the samples, all but `n_others`, by the rule that `read_samples` documents."""
+    chosen: tuple[Hashable, ...] = ()
+    if sample_dim is None and len(dims) == 1 + n_others:
+        chosen = (_guess_sample_dim(dims, coords, wanted),)
+    elif sample_dim is not None:
+        chosen = sample_dim if isinstance(sample_dim, tuple) and not is_among(sample_dim, dims) else (sample_dim,)
+        if not all(is_among(dim, dims) for dim in chosen) or len(set(chosen)) < len(chosen):
+            raise InvalidInputError(
+                f"sample_dim is {shown(sample_dim)}; expected one of the dimensions {list_names(dims)}, or a tuple."
+            )
+    if not chosen or len(dims) != len(chosen) + n_others:
+        expected = "2, samples by variables" if n_others else "one-dimensional variables on one shared dimension"
+        several = tuple(dim for dim in dims if not n_others or str(dim).lower() not in VARIABLE_DIMS)
+        several = several[: len(dims) - n_others]
+        advice = f"Where all combinations are samples, pass sample_dim={several}, or X.stack(sample={several})."
         raise InvalidInputError(
-            f"sample_dim is {shown(sample_dim)}; expected one of the dimensions {list_names(dims)}."
+            f"X has {len(dims)} dimension(s), {list_names(dims) or 'none'}; expected {expected}. "
+            f"{advice if len(several) > 1 else 'Reshape your data.'}"
         )
-    if sample_dim is None:
-        sample_dim = _guess_sample_dim(dims, coords, wanted)
-    if sample_dim == COMPONENT_DIM:
+    if COMPONENT_DIM in chosen:
         raise InvalidInputError(
             f"The samples lie along a dimension called {COMPONENT_DIM!r}, which names the mixture components in "
             "results; rename it, for instance to 'sample'."
         )
-    return sample_dim
+    return chosen
 
 
 def _saved_index(names: Sequence[Hashable]) -> str:

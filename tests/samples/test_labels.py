@@ -88,7 +88,7 @@ def test_dataarray_dims(dims, sample_dim, transposed):
 def test_dates_and_known_names_tell_the_samples():
     dates = pd.date_range("2026-01-01", periods=len(VALUES))
     X = xr.DataArray(VALUES, {"a": dates, "b": [1, 2, 3]}, ("a", "b"))
-    assert read_samples(X.T).labels.sample_dim == "a"
+    assert read_samples(X.T).labels.sample_dims == ("a",)
     both_worded = xr.DataArray(VALUES, {"a": [f"s{m}" for m in range(len(VALUES))], "b": list(NAMES)}, ("a", "b"))
     same(read_samples(both_worded.T, variables=NAMES))
 
@@ -167,7 +167,7 @@ def test_wrong_types(X, match):
         (np.empty((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\)"),
         (xr.DataArray(np.zeros((2, 2)), dims=("component", "variable")), "rename"),
         (xr.Dataset({"a": ("t", [1.0]), "b": ("u", [1.0])}), "'b'"),
-        (xr.Dataset({"a": 1.0}), "'a'"),
+        (xr.Dataset({"a": 1.0}), "0 dimension"),
         (xr.Dataset({"a": ("t", [])}), "0 sample"),
         ([[1, np.inf]], "'x1'"),
         (np.array([[10**400]], dtype=object), "'x0'"),
@@ -330,3 +330,31 @@ def test_values_of_other_samples_are_refused(index):
     frame = pd.DataFrame(VALUES, index=list("wxyz"))
     with pytest.raises(InvalidInputError, match="labels is a Series whose index differs from that of probabilities"):
         aligned(pd.Series([3, 2, 1, 0], index=index), frame, "labels", "probabilities")
+
+
+@pytest.mark.parametrize("dims", [("time", "station", "gas"), ("gas", "station", "time")])
+@pytest.mark.parametrize("kind", ["dataarray", "dataset"])
+def test_samples_along_two_dimensions(kind, dims, tmp_path):
+    """A station's hour is a sample: answers have both dimensions, and are those of the stacked samples."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(40, 5, 3)) + 5.0 * rng.integers(2, size=(40, 5, 1))
+    values[3, 2, 1] = np.nan
+    coords = {"time": np.arange(40), "station": list("pqrst"), "gas": list("abc"), "height": ("station", np.ones(5))}
+    X = xr.DataArray(values, coords, ("time", "station", "gas"), name="level").transpose(*dims)
+    X = X if kind == "dataarray" else X.to_dataset("gas")
+    with pytest.raises(InvalidInputError, match=r"sample_dim=\('\w+', '\w+'\), or X\.stack\(sample="):
+        smp.SmoothProductMixture(2).fit(X)
+    smp.SmoothProductMixture(2, random_state=0, sample_dim=("time", "station")).fit(X).save(tmp_path / "model.nc")
+    model = smp.load(tmp_path / "model.nc")
+    flat = smp.SmoothProductMixture(2, random_state=0).fit(values.reshape(200, 3))
+    for name in ("predict", "predict_proba", "score_samples"):
+        found, expected = getattr(model, name)(X), getattr(flat, name)(values.reshape(200, 3))
+        assert found.dims[:2] == ("time", "station")
+        assert {"time", "station", "height"} <= set(found.coords)
+        np.testing.assert_array_equal(found.values, expected.reshape(found.shape))
+    filled = model.impute(X)
+    as_given = xr.testing.assert_identical
+    as_given(filled.fillna(0).where(X.notnull()), X)
+    assert not filled.isnull().to_array().any() if kind == "dataset" else not filled.isnull().any()
+    assert model.score(X) == flat.score(values.reshape(200, 3))
+    as_given(model.predict(X.isel(station=2)), model.predict(X).isel(station=2))  # of one station, over the time
