@@ -47,7 +47,7 @@ from tensorly_smp.exceptions import (
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.identifiability.problem import n_parameters
-from tensorly_smp.initializers.coupled_gevd import PairValues, pair_values_of
+from tensorly_smp.initializers.coupled_gevd import n_above_noise, pair_singular_values
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.samples.codebook import ValueLabels, pandas_frame
 from tensorly_smp.samples.labels import aligned
@@ -651,15 +651,16 @@ def _with_singular_values(dataset: xr.Dataset, job: Job) -> xr.Dataset:
     values = job.values[np.repeat(*evenly_weighted(weights, n_copies))]
     most = int(dataset["n_components"].values[-1]) + 3
     try:
-        pair = pair_values_of(values, most)
+        found, shuffled = pair_singular_values(values, most)
     except (np.linalg.LinAlgError, ArpackError):  # no reason to lose the fits
-        unknown = np.full(most, np.nan)
-        pair = PairValues(unknown, unknown, 0)
+        found = np.full(most, np.nan)
+        shuffled = np.full((1, most), np.nan)
     note = {"long_name": "singular values of the pair block; the first is trivial"}
-    times = f"the largest of {pair.n_shuffles} shuffles" if pair.n_shuffles > 1 else "a shuffle"
+    times = f"the largest of {len(shuffled)} shuffles" if len(shuffled) > 1 else "a shuffle"
     shuffled_note = {"long_name": f"the same of samples shuffled against each other; {times}"}
     dataset = dataset.assign(
-        singular_values=("order", pair.found, note), shuffled_singular_values=("order", pair.shuffled, shuffled_note)
+        singular_values=("order", found, note),
+        shuffled_singular_values=("order", shuffled.max(axis=0), shuffled_note),
     )
-    dataset = dataset.assign_coords(order=np.arange(1, len(pair.found) + 1))
-    return dataset.assign_attrs(n_above_noise=pair.n_above_noise)
+    dataset = dataset.assign_coords(order=np.arange(1, len(found) + 1))
+    return dataset.assign_attrs(n_above_noise=n_above_noise(found, shuffled))

@@ -476,7 +476,7 @@ def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
     def fail(*_):
         raise np.linalg.LinAlgError("SVD did not converge")
 
-    monkeypatch.setattr(selection, "pair_values_of", fail)
+    monkeypatch.setattr(selection, "pair_singular_values", fail)
     lost = select(candidates=[2])
     assert lost.bic.item() == table.bic.sel(n_components=2).item()
     assert np.isnan(lost.singular_values).all()

@@ -31,8 +31,7 @@ from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.coupled import CoupledTensors, couple_marginals, couple_tensors
 from tensorly_smp.factors.implicit import CoupledCodes, couple_codes, distinct_patterns
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.initializers.coupled_gevd import START_BINS, coarse_sizes, gevd_start, start_partition
-from tensorly_smp.marginals.block_tensor import counted_partition
+from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start
 from tensorly_smp.marginals.histograms import (
     MAX_BYTES,
     Marginals,
@@ -309,6 +308,8 @@ MOST_ATTEMPTS = 4
 #: Shares of the uniform column, and of uniform weights, in a start whose negative entries were clipped.
 CLIPPED_SHARE = 0.01
 CLIPPED_WEIGHT_SHARE = 0.1
+#: Histograms that a start reproduces to this are its own: zeros, as of empty slices, are right.
+EXACT_FIT = 1e-12
 
 
 def random_start(
@@ -353,100 +354,66 @@ def make_starts(
     Returns
     -------
     list of MixtureFactors
+        Those that are algebraic are GevdStart, with different partitions and numbers of bins; every fourth is random.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
         An unknown kind of start, or factors of another rank or other bins.
-    """
-    n_init = checked_integer(n_init, "n_init", 1)
-    is_name = isinstance(init, str)
-    if is_name and init not in ("gevd", "random"):
-        raise InvalidInputError(f'init is {shown(init)}; expected "gevd", "random", MixtureFactors or a CPTensor.')
-    streams = spawn_generators(random_state, n_init)
-    shares = problem.tensors.univariate_marginals
-    n_bins = problem.tensors.n_bins
-    if is_name:
-        random = [random_start(n_bins, problem.rank, rng, shares) for rng in streams]
-        if init == "random":
-            return random
-        return gevd_starts(problem.algebraic_data, problem.rank, random, streams, problem.sample_weight)
-    start = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
-    if start.rank != problem.rank or start.n_bins != n_bins:
-        raise InvalidInputError(
-            f"init has {start.rank} components and {start.n_bins} bins; expected {problem.rank} components and "
-            f"{n_bins} bins."
-        )
-    return [start, *(random_start(n_bins, problem.rank, rng, shares) for rng in streams[1:])]
-
-
-def gevd_starts(
-    data: Marginals | Codes,
-    rank: int,
-    random: list[MixtureFactors],
-    streams: list[np.random.Generator],
-    sample_weight: np.ndarray | None = None,
-) -> list[MixtureFactors]:
-    """Algebraic starts with different partitions and numbers of bins, and some random ones among them.
-
-    Parameters
-    ----------
-    data : Marginals or Codes
-        What :func:`gevd_start` decomposes.
-    rank : int
-    random : list of MixtureFactors
-        One random start per stream, drawn from it before the algebra draws partitions: every fourth is used, and those
-        of streams whose algebra failed.
-    streams : list of Generator
-    sample_weight : ndarray (n_samples,), optional
-        Of codes: non-negative, a sample of weight 2 counts twice.
-
-    Returns
-    -------
-    list of MixtureFactors
-        Those that are algebraic are GevdStart.
 
     Warns
     -----
     AlgebraicStartWarning
         Why an algebraic start failed; a random one takes its place.
     """
-    starts: list[MixtureFactors] = []
-    failures: list[str] = []
-    for position, (fallback, rng) in enumerate(zip(random, streams, strict=True)):
-        if position % RANDOM_EVERY == RANDOM_EVERY - 1:
-            starts.append(fallback)
-            continue
-        start = fallback
-        for _ in range(MOST_ATTEMPTS):
+    n_init = checked_integer(n_init, "n_init", 1)
+    n_bins = problem.tensors.n_bins
+    given = None
+    if not isinstance(init, str):
+        given = init if isinstance(init, MixtureFactors) else MixtureFactors.from_cp_tensor(init)
+        if given.rank != problem.rank or given.n_bins != n_bins:
+            raise InvalidInputError(
+                f"init has {given.rank} components and {given.n_bins} bins; expected {problem.rank} components and "
+                f"{n_bins} bins."
+            )
+    elif init not in ("gevd", "random"):
+        raise InvalidInputError(f'init is {shown(init)}; expected "gevd", "random", MixtureFactors or a CPTensor.')
+    starts = []
+    failures = []
+    for position, rng in enumerate(spawn_generators(random_state, n_init)):
+        start = random_start(n_bins, problem.rank, rng, problem.tensors.univariate_marginals)
+        if given is not None and position == 0:
+            start = given
+        elif given is None and init == "gevd" and position % RANDOM_EVERY < RANDOM_EVERY - 1:
             try:
-                start = _one_start(data, sample_weight, rank, position, rng)
-                break
+                start = algebraic_start(problem, position, rng)
             except InvalidInputError as error:  # AlgebraicStartError is one; blocks that were not counted are another
-                reason = str(error)
-        if start is fallback:
-            failures.append(reason)
+                failures.append(str(error))
         starts.append(start)
     if failures:
         warn(
-            f"{len(failures)} of {len(random)} starts are random, because the algebra failed: {failures[0]}",
+            f"{len(failures)} of {n_init} starts are random, because the algebra failed: {failures[0]}",
             AlgebraicStartWarning,
         )
     return starts
 
 
-def _one_start(
-    data: Marginals | Codes, sample_weight: np.ndarray | None, rank: int, position: int, rng: np.random.Generator
-) -> MixtureFactors:
-    if isinstance(data, Codes) or data.n_samples > 0:
-        n_bins = BIN_NUMBERS[position % len(BIN_NUMBERS)]
-        partition = start_partition(data.n_variables, n_bins, rank, rng)
-        if isinstance(data, Marginals):
-            partition = counted_partition(data, partition, rng=rng)
-        fits = min(partition.effective_sizes(coarse_sizes(data, n_bins, sample_weight))[:2]) >= rank
-        merged = n_bins if fits else None
-        return gevd_start(data, rank, partition, n_bins=merged, sample_weight=sample_weight, random_state=rng)
-    start = gevd_start(data, rank, random_state=rng)
+def algebraic_start(problem: Problem, position: int, rng: np.random.Generator) -> MixtureFactors:
+    """Start by algebra, of samples with a random partition and a number of bins that depends on the position."""
+    data = problem.algebraic_data
+    exact = data if isinstance(data, Marginals) and data.n_samples == 0 else None
+    n_bins = None if exact else BIN_NUMBERS[position % len(BIN_NUMBERS)]
+    for attempt in range(MOST_ATTEMPTS):
+        try:
+            start = gevd_start(data, problem.rank, n_bins=n_bins, sample_weight=problem.sample_weight, random_state=rng)
+            break
+        except InvalidInputError:
+            if attempt == MOST_ATTEMPTS - 1:
+                raise
     # Exact histograms give exact factors; but if there are zeros, perhaps clipped, no multiplicative step leaves them.
-    clipped = any((a == 0).any() for a in start.factors) or (start.weights == 0).any()
-    return start.smooth(CLIPPED_SHARE, CLIPPED_WEIGHT_SHARE) if clipped else start
+    if exact and any((a == 0).any() for a in (start.weights, *start.factors)):
+        fitted = start.to_marginals(exact.triples.tolist())
+        parts = zip(fitted.counts, exact.counts, exact.totals, strict=True)
+        if any(np.abs(own - count / total).max() > EXACT_FIT for own, count, total in parts):
+            return start.smooth(CLIPPED_SHARE, CLIPPED_WEIGHT_SHARE)
+    return start

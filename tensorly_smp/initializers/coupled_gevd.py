@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -109,15 +109,16 @@ def gevd_start(
     rank : int
         At most the smaller of the effective sizes of the first two sets, see ``max_identifiable_rank``.
     partition : Partition or three collections of variable indices, optional
-        Covering all variables; by default the one that allows the highest rank for exact histograms
+        By default the one that allows the highest rank for exact histograms
         (``max_identifiable_rank(..., "gevd")``), and for samples a random one (:func:`start_partition`). Where not all
-        of its blocks have been counted, another one whose blocks have.
+        of its blocks have been counted, another one whose blocks have, if need be of fewer variables: factors of the
+        others then follow by least squares from histograms that have two variables whose factors are known.
     modes : sequence of (j, k, l), optional
         For tensors: the variables along the three modes of each.
     n_bins : int, optional
         Merge the bins of every variable into about this many with equally many samples before the algebra, and spread
-        the result over the bins afterwards. By default 6 for data from samples (fewer, fuller bins are less noisy)
-        unless the rank needs all bins, and no merging for exact histograms (``Marginals`` of no samples).
+        the result over the bins afterwards, unless the rank needs all bins. By default 6 for data from samples (fewer,
+        fuller bins are less noisy), and no merging for exact histograms (``Marginals`` of no samples).
     sample_weight : array_like (n_samples,), optional
         For codes: non-negative, a sample of weight 2 counts twice (``count_marginals`` has its own).
     random_state : None, int, Generator or RandomState
@@ -133,15 +134,13 @@ def gevd_start(
         The rank is above the bound of the partition, or a condition failed: singular values, eigenvalue gap, complex
         pair; the message names it.
     InvalidInputError
-        A block of the partition has not been counted; the partition leaves a variable out; weights that cannot be used,
-        or that are not of codes.
+        A block of the partition has not been counted; the partition leaves out a variable whose factor does not follow
+        from the others; weights that cannot be used, or that are not of codes.
 
     Notes
     -----
     Kargas & Sidiropoulos, AISTATS 2019, section 3, after S. E. Leurgans, R. T. Ross, R. B. Abel, "A decomposition for
-    three-way arrays", 1993. See ``benchmarks/starts.py diagonalize`` for how the diagonalization was chosen (to
-    compress by the scaled pair block instead of the block tensor's own singular vectors leaves an error of 0.22 instead
-    of 0.48 with 15 uniform bins, 5 components and 5000 samples, and changes little with 6 quantile bins) and
+    three-way arrays", 1993. See ``benchmarks/starts.py diagonalize`` for how the diagonalization was chosen and
     ``benchmarks/starts.py optimum`` for how often the start leads to the optimum.
 
     Examples
@@ -156,15 +155,16 @@ def gevd_start(
     >>> bool(smp.metrics.factor_error(start, truth) < 1e-8)
     True
     """
-    if isinstance(data, Codes) and modes is not None:
-        raise InvalidInputError("data is Codes; give modes with tensors only.")
-    data = data if isinstance(data, Codes) else as_marginals(data, modes)
     rank = checked_integer(rank, "rank", 1)
     n_bins = None if n_bins is None else checked_integer(n_bins, "n_bins", 2)
     weights = None
-    if sample_weight is not None:
-        if isinstance(data, Marginals):
+    if not isinstance(data, Codes):
+        data = as_marginals(data, modes)
+        if sample_weight is not None:
             raise InvalidInputError("data is Marginals; sample_weight is for Codes, and for count_marginals.")
+    elif modes is not None:
+        raise InvalidInputError("data is Codes; give modes with tensors only.")
+    elif sample_weight is not None:
         values, weights = drop_zero_weight(data.values, checked_sample_weight(sample_weight, data.n_samples))
         assert weights is not None  # those that are all zero have been refused
         # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
@@ -172,22 +172,20 @@ def gevd_start(
         data = data if values is data.values else Codes(values, data.binning)
     rng = as_generator(random_state)
     is_exact = isinstance(data, Marginals) and data.n_samples == 0
-    if partition is not None:
-        parts = as_partition(partition, data.n_variables)
-        if left_out := sorted(set(range(data.n_variables)) - {n for group in parts for n in group}):
-            raise InvalidInputError(f"The partition leaves variables {left_out} out, so they would get no factors.")
-    else:
-        wanted = START_BINS if n_bins is None else n_bins
-        parts = pencil_partition(data.n_bins) if is_exact else start_partition(data.n_variables, wanted, rank, rng)
-        if isinstance(data, Marginals):
-            parts = counted_partition(data, parts, rank, rng)
     shares = univariate_marginals(data, weights)
     groups = None
+    sizes = data.n_bins
     if n_bins is not None or not is_exact:
         groups = [coarse_bins(share, n_bins or START_BINS) for share in shares]
-        sizes = [int(group.max()) + 1 for group in groups]
-        if n_bins is None and min(parts.effective_sizes(sizes)[:2]) < rank:
-            groups = None
+        sizes = tuple(int(group.max()) + 1 for group in groups)
+    if partition is not None:
+        parts = as_partition(partition, data.n_variables)
+    else:
+        parts = pencil_partition(data.n_bins) if is_exact else start_partition(sizes, rank, rng)
+        if isinstance(data, Marginals):
+            parts = counted_partition(data, parts, rank, rng)
+    if groups is not None and min(parts.effective_sizes(sizes)[:2]) < rank:
+        groups = None
     coarse = data if groups is None else coarsen(data, groups)
     try:
         tol = EXACT_TOL if is_exact else SAMPLED_TOL
@@ -203,18 +201,17 @@ def gevd_start(
     return GevdStart(component_weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
 
 
-def start_partition(n_variables: int, n_bins: int, rank: int, random_state: RandomState = None) -> Partition:
+def start_partition(n_bins: Sequence[int], rank: int, random_state: RandomState = None) -> Partition:
     """Random partition for a start from samples.
 
     The third set, the pencil, holds a fifth of the variables as far as the first two can spare them: more slices to
-    diagonalize at once make the start better (``benchmarks/starts.py optimum``).
+    diagonalize at once make the start better (``benchmarks/starts.py optimum``). Variables of a single bin tell no
+    components apart, so that none may be alone in a set: they join the pencil.
 
     Parameters
     ----------
-    n_variables : int
-        At least 3.
-    n_bins : int
-        Bins per variable.
+    n_bins : sequence of int
+        Of every variable, at least three.
     rank : int
     random_state : None, int, Generator or RandomState
 
@@ -222,14 +219,17 @@ def start_partition(n_variables: int, n_bins: int, rank: int, random_state: Rand
     -------
     Partition
     """
-    default_partition(n_variables)  # an error with fewer than three
-    order = as_generator(random_state).permutation(n_variables).tolist()
-    for n_third in range(max(1, n_variables // 5), 0, -1):
-        n_first = (n_variables - n_third) // 2
-        if n_first * (n_bins - 1) + 1 >= rank:
+    sizes = np.asarray(n_bins)
+    default_partition(len(sizes))  # an error with fewer than three
+    dealt = np.flatnonzero(sizes > 1) if np.count_nonzero(sizes > 1) > 2 else np.arange(len(sizes))
+    order = as_generator(random_state).permutation(dealt).tolist()
+    for n_third in range(max(1, len(order) // 5), 0, -1):
+        n_first = (len(order) - n_third) // 2
+        if (sizes[order[:n_first]] - 1).sum() + 1 >= rank:
             break
-    middle = n_variables - n_third
-    return Partition(tuple(order[:n_first]), tuple(order[n_first:middle]), tuple(order[middle:]))
+    middle = len(order) - n_third
+    rest = sorted(set(range(len(sizes))) - set(order))
+    return Partition(tuple(order[:n_first]), tuple(order[n_first:middle]), (*order[middle:], *rest))
 
 
 def _decompose(
@@ -247,51 +247,63 @@ def _decompose(
             "a set, plus one). Take fewer components, more bins or a more even partition, or start at random."
         )
     if isinstance(data, Codes):
-        block = compress_codes(data, partition, rank, sample_weight)
+        bases, values, slices = compress_codes(data, partition, rank, sample_weight)
     else:
-        block = compress_marginals(data, partition, rank)
-    values = block.singular_values
+        bases, values, slices = compress_marginals(data, partition, rank)
     require_rank(values, rank, " of the pair block", "The data show fewer components for this partition.")
     if rank == 1:
         left = right = np.ones((1, 1))
-        third = block.slices[:, :, 0]
+        third = slices[:, :, 0]
         diagnostics = GevdDiagnostics((), 1.0, 1.0, 1.0, False, 0.0, 0.0)
     else:
-        base = np.zeros(len(block.slices))
+        base = np.zeros(len(slices))
         base[: data.n_bins[partition.third[0]]] = 1.0
-        (left, right, third), diagnostics = decompose_core(
-            block.slices, base, tol, keeps_complex=True, random_state=rng
-        )
-    stacked = (block.left @ left / block.left_scale[:, None], block.right @ right / block.right_scale[:, None], third)
-    return *_split(stacked, partition, data.n_bins), replace(diagnostics, singular_values=(values,))
-
-
-def _split(
-    stacked: Sequence[np.ndarray], partition: Partition, n_bins: Sequence[int]
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Stacked factors of any scale and sign to columns on the simplex, and the weights from the scales."""
+        (left, right, third), diagnostics = decompose_core(slices, base, tol, keeps_complex=True, random_state=rng)
     columns: dict[int, np.ndarray] = {}
-    weights = np.ones(stacked[0].shape[1])
-    for factor, group in zip(stacked, partition, strict=True):
+    weights = np.ones(rank)
+    for factor, group in zip((bases[0] @ left, bases[1] @ right, third), partition, strict=True):
         # Every block of a stacked column has the same sum, so the mean over blocks is the scale, sign included.
         scale = factor.sum(axis=0) / len(group)
         weights = weights * scale
-        start = 0
-        for n in group:
-            block = factor[start : start + n_bins[n]] / np.where(scale == 0, 1.0, scale)
-            start += n_bins[n]
-            block = np.maximum(block, 0.0)
-            total = block.sum(axis=0)
-            columns[n] = np.where(total > 0, block / np.where(total > 0, total, 1.0), 1.0 / n_bins[n])
+        blocks = np.split(factor / np.where(scale == 0, 1.0, scale), np.cumsum([data.n_bins[n] for n in group])[:-1])
+        columns.update(zip(group, map(_on_simplex, blocks), strict=True))
     weights = np.maximum(weights, 0.0)
     if not weights.sum() > 0:
         weights = np.ones_like(weights)
-    return weights / weights.sum(), [columns[n] for n in range(len(n_bins))]
+    weights = weights / weights.sum()
+    _extend(data, weights, columns)
+    return weights, [columns[n] for n in range(data.n_variables)], replace(diagnostics, singular_values=(values,))
 
 
-def coarse_sizes(data: Marginals | Codes, n_bins: int, weights: np.ndarray | None = None) -> tuple[int, ...]:
-    """Bins per variable that :func:`gevd_start` decomposes with this ``n_bins``; weights are those of codes."""
-    return tuple(int(coarse_bins(share, n_bins).max()) + 1 for share in univariate_marginals(data, weights))
+def _on_simplex(block: np.ndarray) -> np.ndarray:
+    """Columns without their negative parts, of sum one; uniform ones where nothing is left."""
+    block = np.maximum(block, 0.0)
+    total = block.sum(axis=0)
+    return np.where(total > 0, block / np.where(total > 0, total, 1.0), 1.0 / len(block))
+
+
+def _extend(data: Marginals | Codes, weights: np.ndarray, columns: dict[int, np.ndarray]) -> None:
+    """Add the columns of the other variables: least squares, from the histograms that have two known variables."""
+    while left := sorted(set(range(data.n_variables)) - set(columns)):
+        systems: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+        if isinstance(data, Marginals):
+            for t, triple in enumerate(data.triples.tolist()):
+                unknown = [n for n in triple if n not in columns]
+                if len(unknown) == 1 and data.totals[t] > 0:
+                    j, k = (n for n in triple if n in columns)
+                    design = (weights * columns[j][:, None] * columns[k]).reshape(-1, len(weights))
+                    unfolded = np.moveaxis(data.histogram(t), triple.index(unknown[0]), 2).reshape(len(design), -1)
+                    systems.setdefault(unknown[0], []).append((design, unfolded))
+        if not systems:
+            raise InvalidInputError(
+                f"The partition leaves variables {left} out, and no histogram has one of them with two others that "
+                "have factors. Expected a partition of all variables, or more triples."
+            )
+        for n, parts in systems.items():
+            designs, targets = (np.concatenate(side) for side in zip(*parts, strict=True))
+            solution, _, _, values = np.linalg.lstsq(designs, targets)
+            require_rank(values, len(weights), f" for variable {n}", "Count more triples, or take more bins.")
+            columns[n] = _on_simplex(solution.T)
 
 
 def coarse_bins(share: np.ndarray, n_bins: int) -> np.ndarray:
@@ -340,30 +352,13 @@ def coarsen(data: Marginals | Codes, groups: list[np.ndarray]) -> Marginals | Co
     return replace(data, counts=tuple(merged), binning=binning)
 
 
-class PairBlock(NamedTuple):
-    """The pair block, each cell divided by the root of its probability, compressed, and the slices that are left.
-
-    Attributes
-    ----------
-    left, right : ndarray (n_rows, rank), (n_columns, rank)
-        Leading singular vectors.
-    singular_values : ndarray (n_values,)
-    slices : ndarray (n_slices, rank, rank)
-        One per bin of the third mode.
-    left_scale, right_scale : ndarray (n_rows,), (n_columns,)
-        Reciprocal roots of the probabilities.
-    """
-
-    left: np.ndarray
-    right: np.ndarray
-    singular_values: np.ndarray
-    slices: np.ndarray
-    left_scale: np.ndarray
-    right_scale: np.ndarray
+#: Bases of the first two modes (two ndarrays (n_rows, rank)), that compressed slices are brought back with, singular
+#: values of the pair block, and slices (n_slices, rank, rank), one per bin of the third mode.
+Compressed: TypeAlias = tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray]
 
 
-def compress_marginals(marginals: Marginals, partition: Partition, rank: int) -> PairBlock:
-    """Pair block and slices from histograms."""
+def compress_marginals(marginals: Marginals, partition: Partition, rank: int) -> Compressed:
+    """Leading singular vectors of the scaled pair block, and slices compressed by them, from histograms."""
     tensor = stack_blocks(marginals, partition)
     first_bins = marginals.n_bins[partition.third[0]]
     pair = tensor[:, :, :first_bins].sum(axis=2)
@@ -376,11 +371,11 @@ def compress_marginals(marginals: Marginals, partition: Partition, rank: int) ->
     slices = np.einsum(
         "ijk,ia,jb->kab", tensor, left_scale[:, None] * left, right_scale[:, None] * right, optimize=True
     )
-    return PairBlock(left, right, values, slices, left_scale, right_scale)
+    return (left / left_scale[:, None], right / right_scale[:, None]), values, slices
 
 
-def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.ndarray | None = None) -> PairBlock:
-    """Pair block and slices from codes, without forming either tensor or pair block when they are large.
+def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.ndarray | None = None) -> Compressed:
+    """The same from codes, without forming either tensor or pair block when they are large.
 
     Weights (n_samples,) say how often a sample counts; by default once.
     """
@@ -430,7 +425,7 @@ def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.nd
         for i in range(n_bins[n]):
             chosen = column == i
             slices.append(first_scores[chosen].T @ second_scores[chosen] / (n_samples * observed[n]))
-    return PairBlock(left, right, values, np.stack(slices), *scales)
+    return (left / scales[0][:, None], right / scales[1][:, None]), values, np.stack(slices)
 
 
 def _cell_scale(probability: np.ndarray) -> np.ndarray:
@@ -446,35 +441,7 @@ N_SHUFFLES_LARGE = 1
 PAIR_BINS = 6
 
 
-@dataclass(frozen=True, eq=False)
-class PairValues:
-    """Result of :func:`pair_singular_values`.
-
-    Attributes
-    ----------
-    found : ndarray (n_values,)
-        Of the samples, decreasing.
-    shuffled : ndarray (n_values,)
-        The largest of each order of the shuffled samples.
-    n_shuffles : int
-    """
-
-    found: np.ndarray
-    shuffled: np.ndarray
-    n_shuffles: int
-
-    @property
-    def n_above_noise(self) -> int:
-        """Singular values above the second of shuffled samples; at least the trivial one, 0 if they are not known.
-
-        The same level for all orders: beyond those of the components noise is a little lower than that, as shuffling
-        makes noise of the components' variance, too, so that the number is rather too small than too large.
-        """
-        noise = self.shuffled[1] if len(self.shuffled) > 1 else np.inf
-        return 0 if np.isnan(self.found).any() else max(int((self.found > noise).sum()), 1)
-
-
-def pair_singular_values(codes: Codes, n_values: int) -> PairValues:
+def pair_singular_values(values: np.ndarray, n_values: int) -> tuple[np.ndarray, np.ndarray]:
     """Leading singular values of the pair block of the default partition, of samples and of shuffled samples.
 
     The pair block holds the probabilities of all pairs of a bin of the first set of variables and one of the second,
@@ -485,19 +452,21 @@ def pair_singular_values(codes: Codes, n_values: int) -> PairValues:
 
     Parameters
     ----------
-    codes : Codes
-        Of few bins of about equally many samples: more bins are noisier.
+    values : ndarray (n_samples, n_variables)
+        NaN = missing. Samples are put in six bins a variable, or as many as so many singular values need.
     n_values : int
         As many as there are at most.
 
     Returns
     -------
-    PairValues
+    found : ndarray (n_values,)
+        Of the samples, decreasing.
+    shuffled : ndarray (n_shuffles, n_values)
 
     Raises
     ------
     InvalidInputError
-        Fewer than three variables.
+        Fewer than three variables, or samples that cannot be put in bins.
 
     Notes
     -----
@@ -507,62 +476,33 @@ def pair_singular_values(codes: Codes, n_values: int) -> PairValues:
     Examples
     --------
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.initializers.coupled_gevd import pair_singular_values
+    >>> from tensorly_smp.initializers.coupled_gevd import n_above_noise, pair_singular_values
     >>> X = smp.datasets.make_smooth_mixture("gaussian", 1000, 6, 3, random_state=0).X
-    >>> codes = smp.encode_samples(X, smp.choose_binning(X, 6, "quantile"))
-    >>> pair_singular_values(codes, 5).n_above_noise
+    >>> n_above_noise(*pair_singular_values(X, 5))
     3
     """
     n_values = checked_integer(n_values, "n_values", 1)
-    partition = default_partition(codes.n_variables)
-    sizes = [sum(codes.n_bins[n] for n in group) for group in partition.sets[:2]]
-    n_values = min(n_values, *sizes)
-    n_shuffles = N_SHUFFLES if max(sizes) <= DENSE_PAIR else N_SHUFFLES_LARGE
-    shuffled = [_values(_shuffled(codes, partition, seed), partition, n_values) for seed in range(n_shuffles)]
-    return PairValues(_values(codes, partition, n_values), np.max(shuffled, axis=0), n_shuffles)
-
-
-def pair_values_of(values: np.ndarray, n_values: int) -> PairValues:
-    """Singular values of samples without bins: they are put in six, or as many as so many values need.
-
-    Parameters
-    ----------
-    values : ndarray (n_samples, n_variables)
-        NaN = missing. Nothing is said about samples that are strange.
-    n_values : int
-
-    Returns
-    -------
-    PairValues
-
-    Raises
-    ------
-    InvalidInputError
-        Fewer than three variables, or samples that cannot be put in bins.
-
-    Examples
-    --------
-    >>> import tensorly_smp as smp
-    >>> from tensorly_smp.initializers.coupled_gevd import pair_values_of
-    >>> X = smp.datasets.make_smooth_mixture("gaussian", 1000, 4, 3, random_state=0).X
-    >>> len(pair_values_of(X, 5).found), len(pair_values_of(X, 9).found)
-    (5, 9)
-    """
+    partition = default_partition(values.shape[1])
     # n stacked variables of I bins have rank n (I - 1) + 1.
-    stacked = len(default_partition(values.shape[1]).first)
-    n_bins = max(PAIR_BINS, -(-n_values // stacked) + 1)
+    n_bins = max(PAIR_BINS, -(-n_values // len(partition.first)) + 1)
     binning, _ = binning_of_values(values, range(values.shape[1]), n_bins, "quantile")
-    return pair_singular_values(encode_samples(values, binning), n_values)
+    codes = encode_samples(values, binning)
+    sizes = partition.stacked_sizes(codes.n_bins)[:2]
+    n_values = min(n_values, *sizes)
+    shuffled = []
+    for seed in range(N_SHUFFLES if max(sizes) <= DENSE_PAIR else N_SHUFFLES_LARGE):
+        mixed = codes.values.copy()
+        order = np.random.default_rng(seed).permutation(len(mixed))
+        mixed[:, partition.second] = mixed[order][:, partition.second]
+        shuffled.append(compress_codes(Codes(mixed, codes.binning), partition, n_values)[1][:n_values])
+    return compress_codes(codes, partition, n_values)[1][:n_values], np.stack(shuffled)
 
 
-def _values(codes: Codes, partition: Partition, n_values: int) -> np.ndarray:
-    return compress_codes(codes, partition, n_values).singular_values[:n_values]
+def n_above_noise(found: np.ndarray, shuffled: np.ndarray) -> int:
+    """Singular values above the second of shuffled samples; at least the trivial one, 0 if they are not known.
 
-
-def _shuffled(codes: Codes, partition: Partition, seed: int) -> Codes:
-    """Codes whose second set of variables is of other samples than the first."""
-    mixed = codes.values.copy()
-    second = list(partition.second)
-    order = np.random.default_rng(seed).permutation(len(mixed))
-    mixed[:, second] = mixed[order][:, second]
-    return Codes(mixed, codes.binning)
+    The same level for all orders: beyond those of the components noise is a little lower than that, as shuffling
+    makes noise of the components' variance, too, so that the number is rather too small than too large.
+    """
+    noise = shuffled[:, 1].max() if shuffled.shape[1] > 1 else np.inf
+    return 0 if np.isnan(found).any() else max(int((found > noise).sum()), 1)

@@ -128,7 +128,7 @@ def pencil_partition(n_bins: Sequence[int]) -> Partition:
 
     The variable with the fewest bins is the pencil, and the others are shared so that the bins of the first two sets
     are as even as can be. Exchanging the pencil for a variable with more bins could only shrink the halves. Of very
-    many bins, the halves are dealt out, largest first.
+    many bins, the halves are dealt out, largest first. Variables of a single bin join the pencil.
 
     Parameters
     ----------
@@ -144,15 +144,16 @@ def pencil_partition(n_bins: Sequence[int]) -> Partition:
     gains = [size - 1 for size in n_bins]
     if len(set(gains)) == 1:
         return default_partition(len(gains))
-    order = sorted(range(len(gains)), key=lambda n: gains[n])
-    pencil = order[0]
-    others = order[1:]
+    single = [n for n, gain in enumerate(gains) if gain == 0]
+    if len(gains) - len(single) < 3:
+        single = []
+    pencil, *others = sorted((n for n in range(len(gains)) if n not in single), key=lambda n: gains[n])
     half = sum(gains[n] for n in others) // 2
     if len(others) * (2 * half + 1) <= MOST_TABLE_BITS:
         first = _subset_nearest(others, gains, half)
     else:
         first = deal(others, gains, 2)[0]
-    return Partition(tuple(first), tuple(sorted(set(others) - set(first))), (pencil,))
+    return Partition(tuple(first), tuple(sorted(set(others) - set(first))), (pencil, *single))
 
 
 def deal(order: list[int], gains: Sequence[float], n_sets: int) -> list[list[int]]:
@@ -263,7 +264,7 @@ def _variable_indices(group: Any, name: str) -> tuple[int, ...]:
 if TYPE_CHECKING:
     import xarray as xr
 
-#: Random partitions that are looked at for one whose blocks have been counted.
+#: Triples from which partitions are grown whose blocks have been counted.
 MOST_PARTITIONS_TRIED = 200
 
 
@@ -283,8 +284,8 @@ def block_tensor(
     marginals : Marginals, tensor or sequence of tensor
         With a histogram for every block.
     partition : Partition or three collections of variable indices, optional
-        Disjoint and not empty; by default :func:`default_partition`, or another one of all variables whose blocks have
-        been counted.
+        Disjoint and not empty; by default :func:`default_partition`, or, where not all of its blocks have been counted,
+        another one whose blocks have, of as many variables as possible.
     modes : sequence of (j, k, l), optional
         For tensors, see :meth:`Marginals.from_tensors`.
 
@@ -346,42 +347,48 @@ def as_marginals(data: Any, modes: Sequence[Sequence[int]] | None = None) -> Mar
 def counted_partition(
     marginals: Marginals, wanted: Partition, rank: int = 1, rng: np.random.Generator | None = None
 ) -> Partition:
-    """The wanted partition, or a random one of all variables, all of whose blocks have been counted.
+    """The wanted partition if all of its blocks have been counted, else one that has grown from a counted triple.
 
     Parameters
     ----------
     marginals : Marginals
     wanted : Partition
     rank : int
-        One whose first two sets allow this rank is taken first.
+        That the first two sets should allow.
     rng : Generator, optional
         By default the same partitions are tried every time.
 
     Returns
     -------
     Partition
-        The wanted one where there is none.
+        Of those tried that allow the rank, or come nearest, one of as many variables as possible.
     """
     counted = {tuple(t) for t in marginals.triples[marginals.totals > 0].tolist()}
-    of_lower_rank: Partition | None = None
-    for partition in _candidates(wanted, marginals.n_bins, np.random.default_rng(0) if rng is None else rng):
-        if not all(tuple(sorted(block)) in counted for block in product(*partition)):
-            continue
-        if min(partition.effective_sizes(marginals.n_bins)[:2]) >= rank:
-            return partition
-        of_lower_rank = of_lower_rank or partition
-    return of_lower_rank or wanted
-
-
-def _candidates(wanted: Partition, n_bins: Sequence[int], rng: np.random.Generator) -> Iterator[Partition]:
-    yield wanted
-    n_variables = sum(map(len, wanted))
-    for _ in range(MOST_PARTITIONS_TRIED):
-        groups = rng.integers(3, size=n_variables)
-        sets = [tuple(np.flatnonzero(groups == g).tolist()) for g in range(3)]
-        if all(sets):
-            # The order of the sets is free: the one with the fewest bins is the pencil.
-            yield Partition(*sorted(sets, key=lambda group: -sum(n_bins[n] - 1 for n in group)))
+    if all(tuple(sorted(block)) in counted for block in product(*wanted)):
+        return wanted
+    gains = [size - 1 for size in marginals.n_bins]
+    rng = np.random.default_rng(0) if rng is None else rng
+    best = wanted
+    reached = (0, 0)
+    for seed in rng.permutation(sorted(counted))[:MOST_PARTITIONS_TRIED].tolist():
+        sets = [[n] for n in seed]
+        for n in rng.permutation(marginals.n_variables).tolist():
+            for group in sorted(sets, key=lambda group: sum(gains[m] for m in group)):
+                others = [each for each in sets if each is not group]
+                # Sorted triples have three different variables; one that is in a set already makes none that counts.
+                if all(tuple(sorted((n, j, k))) in counted for j, k in product(*others)) and n not in group:
+                    group.append(n)
+                    break
+        # The order of the sets is free: the one with the fewest bins is the pencil.
+        partition = Partition(*sorted(map(tuple, sets), key=lambda group: -sum(gains[m] for m in group)))
+        allowed = min(partition.effective_sizes(marginals.n_bins)[:2])
+        score = (min(allowed, rank), sum(map(len, sets)))
+        if score > reached:
+            best = partition
+            reached = score
+        if reached == (rank, marginals.n_variables):
+            break
+    return best
 
 
 def stack_blocks(marginals: Marginals, partition: Partition) -> np.ndarray:

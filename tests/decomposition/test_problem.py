@@ -16,23 +16,20 @@ from tensorly.decomposition import non_negative_parafac_hals
 from tensorly.metrics.factors import congruence_coefficient
 
 import tensorly_smp as smp
-from tensorly_smp._support.randomness import spawn_generators
 from tensorly_smp.codes.binning import choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.decomposition import problem
-from tensorly_smp.decomposition import problem as starts_module
 from tensorly_smp.decomposition.problem import (
     BIN_NUMBERS,
     RANDOM_EVERY,
     SolverOptions,
     as_problem,
-    gevd_starts,
-    random_start,
 )
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
 from tensorly_smp.exceptions import (
     AlgebraicStartWarning,
+    ConstantVariableWarning,
     ConvergenceWarning,
     InvalidInputError,
     InvalidTypeError,
@@ -41,7 +38,7 @@ from tensorly_smp.exceptions import (
 from tensorly_smp.factors.coupled import CoupledTensors
 from tensorly_smp.factors.implicit import CoupledCodes
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.initializers.coupled_gevd import GevdStart, coarse_sizes
+from tensorly_smp.initializers.coupled_gevd import GevdStart
 from tensorly_smp.marginals.histograms import BYTES_PER_TRIPLE, bytes_of_histograms, count_marginals, to_numpy
 from tensorly_smp.metrics import clustering_accuracy, factor_error
 
@@ -302,12 +299,10 @@ def make_truth(n_variables=5, n_bins=4, rank=RANK, seed=0):
     return MixtureFactors(rng.dirichlet(np.full(rank, 10.0)), columns)
 
 
-def make_starts(data, n_init, rank=RANK, seed=0):
+def make_starts(data, n_init, rank=RANK, seed=0, **options):
     """The starts, and the random ones that they fall back on."""
-    streams = spawn_generators(seed, n_init)
-    moments = tuple(np.full(size, 1 / size) for size in data.n_bins)
-    chance = [random_start(data.n_bins, rank, rng, moments) for rng in streams]
-    return gevd_starts(data, rank, chance, streams), chance
+    read = as_problem(data, rank=rank, **options)
+    return problem.make_starts(read, "gevd", n_init, seed), problem.make_starts(read, "random", n_init, seed)
 
 
 def assert_same(one, other):
@@ -324,10 +319,10 @@ def test_most_are_algebraic_and_some_are_random(data):
     for position, (start, fallback) in enumerate(zip(starts, chance, strict=True)):
         assert start.n_bins == data.n_bins
         if position % RANDOM_EVERY == RANDOM_EVERY - 1:
-            assert start is fallback
+            assert_same([start], [fallback])
         else:
             assert isinstance(start, GevdStart)
-            assert start.start_bins == coarse_sizes(data, BIN_NUMBERS[position % len(BIN_NUMBERS)])
+            assert max(start.start_bins) == BIN_NUMBERS[position % len(BIN_NUMBERS)]
     algebraic = [start for start in starts if isinstance(start, GevdStart)]
     assert len({start.partition for start in algebraic}) > 1
     assert min(clustering_accuracy(DATA.labels, s.posterior(CODES).argmax(axis=1)) for s in algebraic) > 0.9
@@ -350,10 +345,24 @@ def test_exact_histograms_give_the_truth_every_time():
     assert all(factor_error(start, truth) < 1e-8 for start in starts)
 
 
-def test_exact_histograms_with_zeros_leave_no_zero_to_get_stuck_in():
+@pytest.mark.parametrize("loss", ["kl", "frobenius"])
+@pytest.mark.parametrize("rank", [1, 3])
+def test_exact_tensors_with_zeros_and_empty_slices_need_no_sweep(loss, rank):
+    truth = make_truth(3, 5, rank)
+    columns = [np.where(a < 0.05, 0.0, a) for a in truth.factors]
+    model = np.einsum("r,ir,jr,kr->ijk", truth.weights, *columns)
+    tensor = np.zeros((7, 5, 6))
+    tensor[np.ix_([0, 1, 3, 4, 6], range(5), range(1, 6))] = model
+    solution = coupled_simplex_parafac(tensor, rank, loss=loss, random_state=0)
+    assert (solution.status.name, solution.trace.n_sweeps) == ("EXACT", 0)
+    np.testing.assert_allclose(tl.cp_to_tensor(solution.to_cp_tensor(scale=True)), tensor, atol=1e-12)
+
+
+def test_zeros_of_histograms_that_are_not_exact_leave_no_zero_to_get_stuck_in():
     truth = MixtureFactors([0.5, 0.5], [np.array([[0.5, 0.0], [0.5, 0.3], [0.0, 0.7]])] * 4)
-    starts, _ = make_starts(truth.to_marginals(), 2, rank=2)
-    for start in starts[:2]:
+    tensors = [count + 0.01 * np.random.default_rng(0).random(count.shape) for count in truth.to_marginals().counts]
+    starts, _ = make_starts(tensors, 2, rank=2, modes=truth.to_marginals().triples)
+    for start in starts:
         assert isinstance(start, GevdStart)
         assert start.info()["gevd_bins"] == [3] * 4
         for a in (start.weights, *start.factors):
@@ -381,31 +390,29 @@ def test_rank_above_the_bound_says_so_at_the_caller():
 
 
 def test_only_the_random_ones_are_counted_as_failed(monkeypatch):
-    original, calls = starts_module.gevd_start, []
+    original, calls = problem.gevd_start, []
 
     def failing_at_first(*arguments, **options):
         calls.append(1)
-        if len(calls) <= starts_module.MOST_ATTEMPTS:
+        if len(calls) <= problem.MOST_ATTEMPTS:
             raise InvalidInputError("made up")
         return original(*arguments, **options)
 
-    monkeypatch.setattr(starts_module, "gevd_start", failing_at_first)
+    monkeypatch.setattr(problem, "gevd_start", failing_at_first)
     with pytest.warns(AlgebraicStartWarning, match="1 of 3 starts are random, because the algebra failed: made up"):
         starts, chance = make_starts(CODES, 3)
-    assert starts[0] is chance[0]
+    assert_same(starts[:1], chance[:1])
     assert all(isinstance(start, GevdStart) for start in starts[1:])
 
 
 def test_another_partition_is_tried_before_giving_up():
-    # The constant cannot be a set of its own, and of four variables it is in every other partition.
-    values = np.column_stack([CODES.values[:, :4], np.zeros(CODES.n_samples, dtype=int)])
-    codes = Codes.from_array(values[:, [0, 1, 2, 4]], n_bins=12)
+    # Noise that is alone in a set tells no components apart, and of four variables it is in every other partition.
+    noise = np.random.default_rng(0).integers(12, size=CODES.n_samples)
+    codes = Codes.from_array(np.column_stack([CODES.values[:, :3], noise]), n_bins=12)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         starts, _ = make_starts(codes, 3, rank=2)
     assert all(isinstance(start, GevdStart) for start in starts)
-    for start in starts:
-        assert (3,) not in start.partition.sets
 
 
 def test_few_triples_are_enough_if_a_partition_has_all_its_blocks():
@@ -422,32 +429,26 @@ def test_few_triples_are_enough_if_a_partition_has_all_its_blocks():
 
 def test_triples_that_no_partition_has_fall_back():
     marginals = make_truth(6).to_marginals([(0, 1, 2), (3, 4, 5)])
-    with pytest.warns(AlgebraicStartWarning, match=r"blocks of the partition have not been counted.*Count all triples"):
+    with pytest.warns(AlgebraicStartWarning, match=r"leaves variables .* no histogram has one of them with two others"):
         starts, chance = make_starts(marginals, 2)
     assert_same(starts, chance)
 
 
 def test_codes_take_the_place_of_histograms_that_were_not_counted():
     some = count_marginals(CODES, [(0, 1, 2), (3, 4, 5)])
-    with pytest.warns(AlgebraicStartWarning, match="have not been counted"):
+    with pytest.warns(AlgebraicStartWarning, match="no histogram has one of them"):
         coupled_simplex_parafac(some, RANK, random_state=0)
     solution = solved(some, RANK, samples=CODES, random_state=0)
-    assert solution.start_info["gevd_bins"] == list(coarse_sizes(CODES, BIN_NUMBERS[0]))
+    assert max(solution.start_info["gevd_bins"]) == BIN_NUMBERS[0]
 
 
 def test_integer_weights_are_repeated_samples():
     weights = np.random.default_rng(0).integers(0, 4, CODES.n_samples)
     repeated = Codes(np.repeat(CODES.values, weights, axis=0), CODES.binning)
-    found = gevd_starts(CODES, RANK, *_chance(6), weights.astype(float))
-    for one, other in zip(found, gevd_starts(repeated, RANK, *_chance(6)), strict=True):
+    found, _ = make_starts(CODES, 6, sample_weight=weights.astype(float))
+    for one, other in zip(found, make_starts(repeated, 6)[0], strict=True):
         for x, y in zip((one.weights, *one.factors), (other.weights, *other.factors), strict=True):
             np.testing.assert_allclose(x, y, atol=1e-10)
-
-
-def _chance(n_init):
-    streams = spawn_generators(0, n_init)
-    moments = [np.full(12, 1 / 12)] * 6
-    return [random_start(CODES.n_bins, RANK, rng, moments) for rng in streams], streams
 
 
 @pytest.mark.parametrize("options", [{"form": "implicit", "loss": "frobenius"}, {"triples": 8}])
@@ -507,7 +508,8 @@ def test_any_samples_give_starts(data):
     codes = Codes.from_array(values, n_bins=n_bins)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", AlgebraicStartWarning)
+        for category in (AlgebraicStartWarning, ConstantVariableWarning):
+            warnings.simplefilter("ignore", category)
         starts, _ = make_starts(codes, 3, rank=data.draw(st.integers(1, 5)))
     for start in starts:
         assert start.n_bins == codes.n_bins

@@ -1,5 +1,6 @@
 """The algebraic start for all variables: exact on exact histograms, alike from every source, good on samples."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,21 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorly_smp as smp
-from tensorly_smp.codes.binning import choose_binning
+from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.decomposition.problem import random_start
-from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import AlgebraicStartError, ConstantVariableWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.initializers import coupled_gevd
 from tensorly_smp.initializers.coupled_gevd import (
     N_SHUFFLES,
     GevdStart,
-    PairValues,
     gevd_start,
+    n_above_noise,
     pair_singular_values,
-    pair_values_of,
     start_partition,
 )
 from tensorly_smp.marginals.block_tensor import default_partition
@@ -107,7 +107,7 @@ def test_only_the_blocks_of_the_partition_are_needed():
     assert largest_error(found, truth) < 1e-8
     assert set(map(frozenset, found.partition)) == set(map(frozenset, partition))
     with pytest.raises(InvalidInputError, match="have not been counted"):
-        gevd_start(truth.to_marginals(blocks[1:]), 3, random_state=0)
+        gevd_start(truth.to_marginals(blocks[1:]), 3, partition, random_state=0)
 
 
 def test_rank_one_is_the_product_of_the_overall_histograms():
@@ -273,15 +273,47 @@ def test_same_seed_same_bits():
         np.testing.assert_array_equal(a, b)
 
 
-@given(st.integers(3, 40), st.integers(2, 10), st.integers(1, 30), st.integers(0, 3))
-def test_random_partition_covers_all_and_leaves_room_for_the_rank(n_variables, n_bins, rank, seed):
-    partition = start_partition(n_variables, n_bins, rank, seed)
-    assert partition == start_partition(n_variables, n_bins, rank, seed)
-    assert sorted(sum(partition, ())) == list(range(n_variables))
+@given(st.integers(3, 40), st.integers(0, 3), st.integers(2, 10), st.integers(1, 30), st.integers(0, 3))
+def test_random_partition_covers_all_and_leaves_room_for_the_rank(n_variables, n_single, n_bins, rank, seed):
+    sizes = np.random.default_rng(seed).permutation([n_bins] * n_variables + [1] * n_single).tolist()
+    partition = start_partition(sizes, rank, seed)
+    assert partition == start_partition(sizes, rank, seed)
+    assert sorted(sum(partition, ())) == list(range(n_variables + n_single))
     assert 0 <= len(partition.second) - len(partition.first) <= 1
-    # The pencil takes no variable that the rank needs elsewhere.
-    smallest = min(partition.effective_sizes([n_bins] * n_variables)[:2])
+    # The pencil takes no variable that the rank needs elsewhere, and a single bin is in no other set nor alone.
+    smallest = min(partition.effective_sizes(sizes)[:2])
     assert smallest >= min(rank, min(default_partition(n_variables).effective_sizes([n_bins] * n_variables)[:2]))
+    assert all(sizes[n] > 1 for n in (*partition.first, *partition.second, partition.third[0]))
+
+
+@pytest.mark.parametrize("constant", range(4))
+def test_a_constant_variable_is_not_alone_in_a_set(constant):
+    sizes = [4] * 4
+    sizes[constant] = 1
+    truth = make_truth(sizes, 3)
+    assert largest_error(gevd_start(truth.to_marginals(), 3, random_state=0), truth) < 1e-8
+    codes, labels = make_data(n_variables=3, rank=2, n_bins=6)
+    codes = Codes(np.insert(codes.values, constant, 0, axis=1), Binning.from_n_bins([6] * 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConstantVariableWarning)
+        sources = codes, count_marginals(codes)
+    for data in sources:
+        assert min(accuracy(gevd_start(data, 2, random_state=seed), codes, labels) for seed in range(5)) > 0.9
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_factors_of_variables_in_no_block_follow_by_least_squares(rank):
+    modes = [(0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 3, 4)]
+    truth = make_truth((4, 5, 6, 5, 4), rank)
+    marginals = truth.to_marginals(modes)
+    for options in ({}, {"partition": ((0,), (1,), (2,))}):
+        assert largest_error(gevd_start(marginals, rank, random_state=0, **options), truth) < 1e-8
+    assert largest_error(gevd_start(list(marginals.counts), rank, modes=modes, random_state=0), truth) < 1e-8
+    # A block tensor is of the variables whose blocks there are.
+    block = smp.block_tensor(marginals)
+    assert len(set(block.coords["first_variable"].values)) == 2
+    with pytest.raises(InvalidInputError, match=r"leaves variables \[3, 4, 5\] out, and no histogram has"):
+        gevd_start(make_truth((4,) * 6, 2).to_marginals([(0, 1, 2), (3, 4, 5)]), 2, random_state=0)
 
 
 # --- merging of bins
@@ -352,8 +384,7 @@ def test_bins_are_not_merged_where_the_rank_needs_them():
     partition = ((0,), (1, 2), (3,))
     assert max(gevd_start(codes, 2, partition, random_state=0).start_bins) < 12
     assert gevd_start(codes, 12, partition, random_state=0).start_bins == codes.n_bins
-    with pytest.raises(AlgebraicStartError, match="allow at most"):
-        gevd_start(codes, 12, partition, n_bins=4, random_state=0)
+    assert gevd_start(codes, 12, partition, n_bins=4, random_state=0).start_bins == codes.n_bins
 
 
 # --- what is kept on the start
@@ -402,7 +433,6 @@ SAMPLES = Codes.from_array(np.random.default_rng(0).integers(0, 3, (50, 5)))
     [
         ({"rank": 0}, InvalidInputError, "rank is 0"),
         ({"rank": 99}, AlgebraicStartError, "99 components; .* allow at most"),
-        ({"partition": ((0,), (1,), (2,))}, InvalidInputError, r"leaves variables \[3, 4\] out"),
         ({"partition": ((0, 1), (2, 3), (5,))}, InvalidInputError, "names variable 5"),
         ({"partition": 3}, InvalidTypeError, "three sets"),
         ({"n_bins": 1}, InvalidInputError, "n_bins is 1"),
@@ -413,6 +443,11 @@ SAMPLES = Codes.from_array(np.random.default_rng(0).integers(0, 3, (50, 5)))
 def test_bad_arguments_are_named(data, options, error, message):
     with pytest.raises(error, match=message):
         gevd_start(data, **{"rank": 2, **options})
+
+
+def test_samples_need_a_partition_of_all_variables():
+    with pytest.raises(InvalidInputError, match=r"leaves variables \[3, 4\] out"):
+        gevd_start(SAMPLES, 2, ((0,), (1,), (2,)))
 
 
 @pytest.mark.parametrize("data", [None, make_truth((3,) * 3, 2), "X"])
@@ -477,11 +512,8 @@ def quantile_codes(X, n_bins=6):
     return smp.encode_samples(X, smp.choose_binning(X, n_bins, "quantile"))
 
 
-def sample_codes(rank, n_samples=2000, n_variables=6, missing=0.0, seed=0):
-    data = smp.datasets.make_smooth_mixture(
-        "gaussian", n_samples, n_variables, rank, missing=missing, random_state=seed
-    )
-    return quantile_codes(data.X)
+def samples_of(rank, n_samples=2000, n_variables=6, missing=0.0):
+    return smp.datasets.make_smooth_mixture("gaussian", n_samples, n_variables, rank, missing=missing, random_state=0).X
 
 
 def loop_values(codes):
@@ -499,67 +531,53 @@ def loop_values(codes):
     return np.linalg.svd(np.block(blocks), compute_uv=False)
 
 
-def test_equals_plain_loops():
-    codes = sample_codes(3, n_samples=300)
-    expected = loop_values(codes)
-    np.testing.assert_allclose(pair_singular_values(codes, 100).found, expected, atol=1e-12)
-    np.testing.assert_allclose(pair_singular_values(codes, 4).found, expected[:4], atol=1e-12)
+# Two stacked variables of 6 bins have 11 singular values, of 7 bins 13.
+@pytest.mark.parametrize(("n_values", "n_bins"), [(3, 6), (11, 7), (12, 7), (13, 8)])
+def test_singular_values_equal_plain_loops_in_as_many_bins_as_there_have_to_be(n_values, n_bins):
+    X = samples_of(3, n_samples=300)
+    found, _ = pair_singular_values(X, n_values)
+    np.testing.assert_allclose(found, loop_values(quantile_codes(X, n_bins))[:n_values], atol=1e-12)
+    assert (found > 1e-10).all()
 
 
-def test_first_is_trivial():
-    pair = pair_singular_values(sample_codes(3, n_variables=8), 5)
+def test_first_singular_value_is_trivial():
+    found, shuffled = pair_singular_values(samples_of(3, n_variables=8), 5)
     # Three variables in the first set, four in the second.
-    assert pair.found[0] == pytest.approx(np.sqrt(12.0))
-    assert pair.shuffled[0] == pytest.approx(np.sqrt(12.0))
+    assert found[0] == pytest.approx(np.sqrt(12.0))
+    np.testing.assert_allclose(shuffled[:, 0], np.sqrt(12.0))
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("rank", [1, 2, 3, 4])
 def test_number_of_components(rank, missing):
-    assert pair_singular_values(sample_codes(rank, 4000, 8, missing), 9).n_above_noise == rank
+    assert n_above_noise(*pair_singular_values(samples_of(rank, 4000, 8, missing), 9)) == rank
 
 
 def test_noise_falls_with_the_number_of_samples():
     rng = np.random.default_rng(0)
-    levels = [pair_singular_values(quantile_codes(rng.normal(size=(m, 7))), 4).shuffled[1] for m in (400, 6400)]
+    levels = [pair_singular_values(rng.normal(size=(m, 7)), 4)[1][:, 1].max() for m in (400, 6400)]
     # Like the root of M; the largest of many singular values varies little.
     assert levels[0] / levels[1] == pytest.approx(4.0, rel=0.2)
 
 
 def test_independent_variables_exceed_the_noise_in_one_case_of_twenty():
     rng = np.random.default_rng(1)
-    above = [pair_singular_values(quantile_codes(rng.normal(size=(200, 5))), 4).n_above_noise > 1 for _ in range(20)]
+    above = [n_above_noise(*pair_singular_values(rng.normal(size=(200, 5)), 4)) > 1 for _ in range(20)]
     assert sum(above) <= 4  # of 20; more than that in one case of four hundred
 
 
-def test_large_blocks():
-    # 121 + 121 variables of six bins: only leading values, of one shuffle.
-    large = sample_codes(3, 500, 243)
-    pair = pair_singular_values(large, 6)
-    assert (len(pair.found), pair.n_shuffles, pair.n_above_noise) == (6, 1, 3)
-    small = pair_singular_values(sample_codes(3, 500, 9), 6)
-    assert small.n_shuffles == N_SHUFFLES
+def test_large_blocks_have_leading_values_of_one_shuffle():
+    # 121 + 121 variables of six bins.
+    found, shuffled = pair_singular_values(samples_of(3, 500, 243), 6)
+    assert (found.shape, shuffled.shape, n_above_noise(found, shuffled)) == ((6,), (1, 6), 3)
+    assert len(pair_singular_values(samples_of(3, 500, 9), 6)[1]) == N_SHUFFLES
 
 
-def test_few_bins_have_few_values():
-    codes = quantile_codes(np.random.default_rng(0).integers(2, size=(50, 3)).astype(float), 2)
-    pair = pair_singular_values(codes, 10)
-    assert len(pair.found) == len(pair.shuffled) == 2
-    assert PairValues(np.array([1.0]), np.array([1.0]), 1).n_above_noise == 1
-
-
-def test_samples_get_as_many_bins_as_there_have_to_be():
-    X = smp.datasets.make_smooth_mixture("gaussian", 300, 6, 2, random_state=0).X
-    # Two stacked variables of 6 bins have 11 singular values, of 7 bins 13.
-    for n_values, n_bins in [(3, 6), (11, 7), (12, 7), (13, 8)]:
-        found, expected = pair_values_of(X, n_values), pair_singular_values(quantile_codes(X, n_bins), n_values)
-        np.testing.assert_array_equal(found.found, expected.found)
-        assert (found.found > 1e-10).all()
-    pair_values_of(np.hstack([X, np.ones((300, 1))]), 3)  # and no warning of the constant one, which would be an error
-
-
-def test_two_variables():
+def test_few_variables_and_values():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    # And no warning of the constant one, which would be an error.
+    assert len(pair_singular_values(np.hstack([X, np.ones((50, 1))]), 3)[0]) == 3
+    assert n_above_noise(np.ones(1), np.ones((1, 1))) == 1
+    assert n_above_noise(np.full(2, np.nan), np.ones((1, 2))) == 0
     with pytest.raises(InvalidInputError, match="at least 3"):
-        pair_values_of(np.zeros((50, 2)), 3)
-    with pytest.raises(InvalidInputError, match="at least 3"):
-        pair_singular_values(quantile_codes(np.random.default_rng(0).normal(size=(50, 2))), 3)
+        pair_singular_values(X[:, :2], 3)
