@@ -166,9 +166,9 @@ class SmoothProductMixture(FittedMixture):
         every candidate (candidate) the criterion by which they were compared (start_criterion), the agreement of its
         clusters with the best (candidate_agreement) and how it was found (candidate_origin); weights and factors are
         the refined ones. If there are rivals (rival), see :meth:`rivals`: their criterion less that of this solution
-        and its standard deviation (rival_criterion, rival_deviation), number among the candidates, agreement and
-        overlap of clusters (rival_candidate, rival_agreement, rival_overlap), weights (rival_weights) and all that
-        makes the model.
+        and its standard deviation (rival_criterion, rival_deviation), a sentence about the difference
+        (rival_description), number among the candidates, agreement and overlap of clusters (rival_candidate,
+        rival_agreement, rival_overlap), weights (rival_weights) and all that makes the model.
     density_ : MixtureDensity
     factors_ : MixtureFactors
     binning_ : Binning

@@ -12,7 +12,6 @@ import tensorly_smp as smp
 from tensorly_smp.decomposition.solution import factors_to_dataset
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, RivalSolutionsWarning
 from tensorly_smp.fitting.results import n_rivals, telling_variables, with_rivals
-from tensorly_smp.identifiability.problem import describe_rivals
 from tensorly_smp.likelihood.comparison import Candidate
 
 GROUPS = np.arange(600) % 3
@@ -56,7 +55,7 @@ def test_clear_groups_have_none():
     model, caught = fit(CLEAR.X)
     assert not caught
     assert "rival" not in model.result_.dims
-    assert describe_rivals(model.result_, model.binning_.variables) == []
+    assert "rival_description" not in model.result_
     with pytest.raises(InvalidInputError, match="no rivals"):
         model.rivals(0)
     with pytest.raises(InvalidInputError, match="no rivals"):
@@ -232,9 +231,8 @@ def test_words():
     labels, labels_there = np.array([0] * 30 + [1] * 30 + [2] * 40), np.array([0] * 60 + [1] * 20 + [2] * 20)
     best = Candidate(np.eye(3)[labels], "given", criterion=0.0)
     rival = Candidate(np.eye(3)[labels_there], "given", criterion=-1.25, deviation=2.0, number=4)
-    dataset = with_rivals(here, best, [rival], [there], None)
-    (sentence,) = describe_rivals(dataset, ["a", "b", "c"])
-    assert sentence == (
+    dataset = with_rivals(here.assign_coords(variable=["a", "b", "c"]), best, [rival], [there], None)
+    assert dataset["rival_description"].item() == (
         "Rival 0 (1.2 nats below, adjusted Rand index 0.45): components 0 and 1 are one (here apart in a); "
         "component 2 is two (apart in b)."
     )

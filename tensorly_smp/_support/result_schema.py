@@ -89,6 +89,7 @@ _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
         "rival_deviation": ("rival", "float64", "standard deviation of the difference"),
         "rival_agreement": ("rival", "float64", "adjusted Rand index of clusters"),
         "rival_candidate": ("rival", "int64", "number among the candidates"),
+        "rival_description": ("rival", "str", "how near the rival is, and which components are one there, or two"),
         "rival_overlap": (
             *("rival component rival_component", "float64"),
             "share of the samples in a cluster of this solution and one of the rival",

@@ -14,8 +14,8 @@ from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.representations import html_weights, number_range
 from tensorly_smp._support.result_schema import OWN_ATTRIBUTES, OWN_VARIABLES, result_values, with_results
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
-from tensorly_smp.identifiability.likeness import affinity, rival_changes
-from tensorly_smp.identifiability.problem import describe_rivals, observed_patterns, rival_tables
+from tensorly_smp.identifiability.likeness import affinity, clip_names
+from tensorly_smp.identifiability.problem import observed_patterns
 from tensorly_smp.likelihood.comparison import Candidate, adjusted_rand, contingency
 from tensorly_smp.likelihood.em import LikelihoodTrace
 from tensorly_smp.samples.codebook import ATTRIBUTE, to_json
@@ -25,6 +25,12 @@ from tensorly_smp.samples.reading import Samples
 #: Records of the solution that was chosen, which its rivals have not.
 _OF_BEST = ("log_likelihood", "round", "em_pass", "candidate_agreement")
 _DESCRIBED = 2
+#: A cluster lies in another one if this share of it does, and is a part of it if it has this share of that one.
+_INSIDE = 0.7
+_PART = 0.01
+#: Of the variables in which components differ, those are named that have this share of the largest difference.
+_NAMED = 0.25
+_COUNTS = {2: "two", 3: "three", 4: "four"}
 
 
 def with_patterns(dataset: xr.Dataset, observed: np.ndarray) -> xr.Dataset:
@@ -182,7 +188,8 @@ def with_rivals(
     Returns
     -------
     Dataset
-        With ``rival_criterion``, ``rival_deviation``, ``rival_agreement`` and ``rival_candidate`` (rival),
+        With ``rival_criterion``, ``rival_deviation``, ``rival_agreement``, ``rival_candidate`` and
+        ``rival_description``, a sentence, (rival),
         ``rival_overlap`` (rival, component, rival_component), and what a solution has of its own (weights, factors,
         ...) as ``rival_weights`` and so on. A component of a rival has the number of the one that it shares most
         samples with, as far as each is given once.
@@ -212,7 +219,54 @@ def with_rivals(
     for name in OWN_ATTRIBUTES:
         if name in dataset.attrs and all(name in each.attrs for each in ordered):
             contents[f"rival_{name}"] = [each.attrs[name] for each in ordered]
-    return with_results(dataset, contents)
+    dataset = with_results(dataset, contents)
+    sentences = []
+    for k, rival in enumerate(rivals):
+        below = best.criterion - rival.criterion
+        clauses = [clause for clause, _ in _changes(dataset, k)]
+        what = "; ".join(clauses if len(clauses) <= 3 else [*clauses[:3], "..."])
+        sentences.append(
+            f"Rival {k} ({abs(below):.1f} nats {'below' if below >= 0 else 'above'}, adjusted Rand index "
+            f"{contents['rival_agreement'][k]:.2f}): {what or 'components share the samples in another way'}."
+        )
+    return with_results(dataset, {"rival_description": sentences})
+
+
+def _bin_probabilities(dataset: xr.Dataset, k: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Probabilities of bins (n_bins, rank) by variable, of the solution and of rival k."""
+    sizes = dataset["n_bins"].values.tolist()
+    own, others = (
+        [probabilities[:size] for probabilities, size in zip(padded, sizes, strict=True)]
+        for padded in (result_values(dataset, "factors"), result_values(dataset, "rival_factors")[k])
+    )
+    return own, others
+
+
+def _changes(dataset: xr.Dataset, k: int) -> list[tuple[str, list[int]]]:
+    """Components of a solution that are one in rival k, then components of the rival that are one in the solution.
+
+    Each has a clause, and the variables in which the components differ most, in order.
+    """
+    names = dataset["variable"].values.tolist()
+    overlap = result_values(dataset, "rival_overlap")[k]
+    own, others = _bin_probabilities(dataset, k)
+    changes = []
+    for are_of_rival, table, factors in ((False, overlap, own), (True, overlap.T, others)):
+        sizes = np.maximum(table.sum(axis=1), 1e-300)
+        lies_in = np.where(table.max(axis=1) >= _INSIDE * sizes, table.argmax(axis=1), -1)
+        for whole in range(table.shape[1]):
+            share = table[:, whole] / max(table[:, whole].sum(), 1e-300)
+            (parts,) = np.nonzero((lies_in == whole) & (share >= _PART))
+            if len(parts) > 1:
+                differences = np.array([1.0 - affinity(a[:, parts]).min() for a in factors])
+                named = np.flatnonzero(differences >= _NAMED * differences.max())
+                variables = named[np.argsort(-differences[named], kind="stable")].tolist()
+                where = clip_names([names[n] for n in variables])
+                clause = f"components {', '.join(map(str, parts[:-1]))} and {parts[-1]} are one (here apart in {where})"
+                if are_of_rival:
+                    clause = f"component {whole} is {_COUNTS.get(len(parts), 'several')} (apart in {where})"
+                changes.append((clause, variables))
+    return changes
 
 
 def n_rivals(dataset: xr.Dataset) -> int:
@@ -257,8 +311,8 @@ def rivals_warning(dataset: xr.Dataset, names: Sequence[Hashable]) -> RivalSolut
     """The warning of a fit that has rivals; None if it has none."""
     if not (n := n_rivals(dataset)):
         return None
-    sentences = describe_rivals(dataset, names)
-    differing = {v for k in range(n) for change in rival_changes(*rival_tables(dataset, k)) for v in change.variables}
+    sentences = dataset["rival_description"].values.tolist()
+    differing = {v for k in range(n) for _, variables in _changes(dataset, k) for v in variables}
     more = [] if n <= _DESCRIBED else [f"model.plot.rivals() and print(model.identifiability_) show all {n}."]
     solutions = "Another solution with other clusters is" if n == 1 else f"{n} other solutions with other clusters are"
     return RivalSolutionsWarning(
@@ -276,8 +330,8 @@ def telling_variables(dataset: xr.Dataset, k: int) -> list[int]:
     First those in which components differ that are one in the other solution, then those in which components of the
     same number differ.
     """
-    overlap, own, others = rival_tables(dataset, k)
-    first = [n for change in rival_changes(overlap, own, others) for n in change.variables]
+    own, others = _bin_probabilities(dataset, k)
+    first = [n for _, variables in _changes(dataset, k) for n in variables]
     weights = dataset["weights"].values
     apart = [1.0 - float(affinity(a, b).diagonal() @ weights) for a, b in zip(own, others, strict=True)]
     return list(dict.fromkeys([*first, *np.argsort(-np.array(apart), kind="stable").tolist()]))

@@ -19,11 +19,6 @@ TOLERANCE = float(np.finfo(np.float64).eps ** (2 / 3))
 #: Cosine above which two densities are called nearly parallel. Two Gaussians of the same variance have densities of
 #: cosine c, and the affinity sqrt(c).
 PARALLEL_COSINE = 0.99
-#: A cluster lies in another one if this share of it does, and is a part of it if it has this share of that one.
-_INSIDE, _PART = 0.7, 0.01
-#: Of the variables in which two components differ, those are named that have this share of the largest difference.
-_NAMED = 0.25
-_COUNTS = {2: "two", 3: "three", 4: "four"}
 
 
 @dataclass(frozen=True)
@@ -230,61 +225,6 @@ def describe_pair(
     elif advise and pair.is_near_degenerate:
         advice = ": from samples they are hardly told apart. Use fewer components"
     return f"Components {r} and {s} are {alike} in {where}{advice}."
-
-
-@dataclass(frozen=True)
-class RivalChange:
-    """Components that are one in another solution, and the variables in which they differ most.
-
-    Attributes
-    ----------
-    components : tuple of int
-    together : int
-        The component of the other solution that they are there.
-    are_of_rival : bool
-        True if the other solution is the one that was chosen.
-    variables : tuple of int
-        Those in which they differ most first.
-    """
-
-    components: tuple[int, ...]
-    together: int
-    are_of_rival: bool
-    variables: tuple[int, ...]
-
-    def describe(self, names: Sequence[Hashable]) -> str:
-        """The change in a clause."""
-        variables = clip_names([names[n] for n in self.variables])
-        if self.are_of_rival:
-            count = _COUNTS.get(len(self.components), "several")
-            return f"component {self.together} is {count} (apart in {variables})"
-        listed = " and ".join([", ".join(map(str, self.components[:-1])), str(self.components[-1])])
-        return f"components {listed} are one (here apart in {variables})"
-
-
-def rival_changes(overlap: np.ndarray, own: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> list[RivalChange]:
-    """Components of a solution that are one in a rival, and components of the rival that are one in the solution.
-
-    Parameters
-    ----------
-    overlap : ndarray (rank, rank)
-        Samples in a cluster of the solution and one of the rival.
-    own, others : sequence of ndarray (n_cells[n], rank)
-        Probabilities of both.
-    """
-    changes = []
-    for are_of_rival, table, factors in ((False, overlap, own), (True, overlap.T, others)):
-        sizes = np.maximum(table.sum(axis=1), 1e-300)
-        lies_in = np.where(table.max(axis=1) >= _INSIDE * sizes, table.argmax(axis=1), -1)
-        for whole in range(table.shape[1]):
-            share = table[:, whole] / max(table[:, whole].sum(), 1e-300)
-            (parts,) = np.nonzero((lies_in == whole) & (share >= _PART))
-            if len(parts) > 1:
-                differences = np.array([1.0 - affinity(a[:, parts]).min() for a in factors])
-                named = np.flatnonzero(differences >= _NAMED * differences.max())
-                variables = named[np.argsort(-differences[named], kind="stable")].tolist()
-                changes.append(RivalChange(tuple(parts.tolist()), whole, are_of_rival, tuple(variables)))
-    return changes
 
 
 def clip_names(names: Iterable[Hashable], width: int = 40) -> str:

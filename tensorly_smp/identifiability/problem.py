@@ -15,13 +15,12 @@ import xarray as xr
 from tensorly_smp._support.checks import checked_integer, checked_real, is_integer
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import number_range, reason, shown
-from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset
 from tensorly_smp.densities.smooth import fine_probabilities
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.identifiability.bounds import checked_sizes
-from tensorly_smp.identifiability.likeness import TOLERANCE, ComponentPair, alike_pairs, rival_changes, separations
+from tensorly_smp.identifiability.likeness import TOLERANCE, ComponentPair, alike_pairs, separations
 from tensorly_smp.marginals.block_tensor import Partition, as_partition
 from tensorly_smp.marginals.histograms import Marginals, resolve_triples
 
@@ -352,7 +351,7 @@ def read_problem(
         fine=None if cells is None or bool(dataset["discrete"].all()) else tuple(cells),
         n_samples=None if n_samples is None else float(n_samples),
         alike=() if cells is None or factors is None else _alike(dataset, cells, factors.weights, n_samples),
-        rivals=tuple(describe_rivals(dataset, names)) if "rival_criterion" in recorded else (),
+        rivals=tuple(dataset["rival_description"].values.tolist()) if "rival_description" in recorded else (),
         drawn=drawn,
         parallel_cosine=checked_real(parallel_cosine, "parallel_cosine", 0.0, 1.0, "()"),
         max_parameters=checked_integer(max_parameters, "max_parameters", 0),
@@ -446,30 +445,6 @@ def _alike(
     n_mixed = 0 if "mixed" not in dataset or dataset.attrs["is_product"] else int(dataset["mixed"].sum())
     n_densities = float(dataset.attrs["n_parameters"]) - n_mixed * (n_mixed - 1)  # the rest are those of a matrix
     return tuple(alike_pairs(separation, weights, n_densities / len(weights)))
-
-
-def describe_rivals(dataset: Any, names: Sequence[Hashable]) -> list[str]:
-    """A sentence for each rival in the Dataset of a fit: how near it is, and which components are one there, or two."""
-    sentences = []
-    for k in range(dataset.sizes.get("rival", 0)):
-        below = -float(dataset["rival_criterion"][k])
-        changes = [change.describe(names) for change in rival_changes(*rival_tables(dataset, k))]
-        what = "; ".join(changes if len(changes) <= 3 else [*changes[:3], "..."])
-        sentences.append(
-            f"Rival {k} ({abs(below):.1f} nats {'below' if below >= 0 else 'above'}, adjusted Rand index "
-            f"{float(dataset['rival_agreement'][k]):.2f}): {what or 'components share the samples in another way'}."
-        )
-    return sentences
-
-
-def rival_tables(dataset: Any, k: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
-    """Overlap of the clusters of a solution and a rival (rank, rank), and the bin probabilities of both by variable."""
-    sizes = dataset["n_bins"].values.tolist()
-    own, others = (
-        [a[:size] for a, size in zip(padded, sizes, strict=True)]
-        for padded in (result_values(dataset, "factors"), result_values(dataset, "rival_factors")[k])
-    )
-    return result_values(dataset, "rival_overlap")[k], own, others
 
 
 def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int, ...], int]:
