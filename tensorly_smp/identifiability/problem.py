@@ -15,6 +15,7 @@ import xarray as xr
 from tensorly_smp._support.checks import checked_integer, checked_real, is_integer
 from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import number_range, reason, shown
+from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset
 from tensorly_smp.densities.smooth import fine_probabilities
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError, TensorlySmpError
