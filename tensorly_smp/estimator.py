@@ -122,8 +122,8 @@ class SmoothProductMixture(FittedMixture):
     penalty : {"reml", "aic", "bic"}, default "reml"
         How ``refine="smooth"`` chooses the smoothness of every density.
     support : mapping by variable name, optional
-        Bounds of variables, such as ``{"price": (0, None)}``, for densities that may end there with a cliff. With
-        ``refine="smooth"`` only.
+        Bounds of variables, such as ``{"price": (0, None)}``, for densities that may end there with a cliff. Without
+        them :meth:`sample` may draw values beyond. With ``refine="smooth"`` only.
     discrete : sequence of names, or mapping from names to values, optional
         Variables that have a probability for each of their values, those in the samples of the fit, and no density. By
         default those with few distinct values, see ``result_.discrete``, unless bins are given and `refine` is None or

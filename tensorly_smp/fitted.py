@@ -28,7 +28,15 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.results import fit_html, n_rivals, rival_dataset
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.samples.codebook import ATTRIBUTE, differing_units, from_json
-from tensorly_smp.samples.labels import LOG_DENSITY, PROBABILITY, aligned, default_names, labelled_samples, list_names
+from tensorly_smp.samples.labels import (
+    LABEL,
+    LOG_DENSITY,
+    POSTERIOR,
+    aligned,
+    default_names,
+    labelled_samples,
+    list_names,
+)
 from tensorly_smp.samples.reading import Samples, present_dim, read_samples
 from tensorly_smp.storage import described, save
 
@@ -154,23 +162,28 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         ndarray, Series or DataArray of int (n_samples,)
+            A Series and a DataArray are named "label".
         """
         if is_chunked(X):
             return self._lazy(X).clusters()
         samples = self._read(X)
         labels = self.density_.posterior(samples.values).argmax(axis=1)
-        return samples.labels.wrap(labels, name="component")
+        return samples.labels.wrap(labels, LABEL)
 
     def fit_predict(self, X: Any, y: object = None, **fit_params: Any) -> Any:
         """Fit, and the most probable component of every sample, labelled like X (n_samples,)."""
         return self.fit(X, y, **fit_params).predict(X)
 
     def predict_proba(self, X: Any) -> Any:
-        """Posterior probability of every component, (n_samples, n_components), rows sum to one."""
+        """Posterior probability of every component, (n_samples, n_components), rows sum to one.
+
+        A DataArray is named "posterior", so that ``xarray.merge([X, model.predict(X), model.predict_proba(X)])`` puts
+        the answers beside the samples of a Dataset.
+        """
         if is_chunked(X):
             return self._lazy(X).posterior()
         samples = self._read(X)
-        return samples.labels.wrap(self.density_.posterior(samples.values), PROBABILITY)
+        return samples.labels.wrap(self.density_.posterior(samples.values), POSTERIOR)
 
     def score_samples(self, X: Any) -> Any:
         """Logarithm of the density at every sample, (n_samples,); the density integrates to one.
@@ -228,6 +241,9 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw samples and the components they come from.
+
+        A smooth density reaches a little beyond the samples of the fit: rain that is drawn may be negative, unless
+        ``support={"rain": (0, None)}`` of the estimator bounds it.
 
         Parameters
         ----------

@@ -271,8 +271,11 @@ def test_dataset(named):
     dataset = sample_array(False).to_dataset("variable")
     fitted = estimator().fit(dataset)
     same_fit(fitted, named)
-    assert fitted.predict(dataset).dims == ("sample",)
     xr.testing.assert_identical(fitted.impute(dataset), dataset)
+    merged = xr.merge([dataset, fitted.predict(dataset), fitted.predict_proba(dataset)], compat="equals")
+    assert {*merged.data_vars} == {*dataset.data_vars, "label", "posterior"}
+    assert merged.label.dims == ("sample",)
+    np.testing.assert_array_equal(merged.posterior.argmax(axis=1), merged.label)
 
 
 def test_names_that_are_tuples():

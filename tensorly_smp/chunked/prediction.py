@@ -16,7 +16,7 @@ from tensorly_smp._support.randomness import RandomState, seed_sequence
 from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of, stacked
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.samples.codebook import ValueLabels, pandas_frame
-from tensorly_smp.samples.labels import COMPONENT_DIM, LOG_DENSITY, PROBABILITY, SampleLabels, empty_copy
+from tensorly_smp.samples.labels import COMPONENT_DIM, LABEL, LOG_DENSITY, POSTERIOR, SampleLabels, empty_copy
 
 #: Takes the density, samples (n_samples, n_variables) and the position of their chunk.
 Function = Callable[[MixtureDensity, np.ndarray, int], np.ndarray]
@@ -60,7 +60,7 @@ class LazySamples:
 
     def clusters(self) -> Any:
         """Most probable component of every sample, (n_samples,)."""
-        return self._per_sample(_clusters, np.int64, COMPONENT_DIM)
+        return self._per_sample(_clusters, np.int64, LABEL)
 
     def log_densities(self) -> Any:
         """Logarithm of the density at every sample, (n_samples,)."""
@@ -77,7 +77,7 @@ class LazySamples:
             columns = pd.RangeIndex(rank, name=COMPONENT_DIM)
             return self._frame(_posterior, pd.DataFrame(np.empty((0, rank)), self._index, columns), None)
         found = self._array(_posterior, rank)
-        return self._labels().wrap(found, PROBABILITY) if self._is_labelled else found
+        return self._labels().wrap(found, POSTERIOR) if self._is_labelled else found
 
     def imputed(self, method: str, random_state: RandomState) -> Any:
         """The samples with missing entries filled in; draws of every chunk come from a stream of their own."""

@@ -28,6 +28,7 @@ from tensorly_smp.factors.mixture_factors import joint_to_posterior
 from tensorly_smp.samples.codebook import ValueLabels
 from tensorly_smp.samples.labels import (
     LOG_DENSITY,
+    POSTERIOR,
     PROBABILITY,
     labelled_matrix,
     labelled_moments,
@@ -161,7 +162,7 @@ class SampleDensity(ABC):
         """
         samples = read_samples(X, self.variables, value_labels=self.value_labels)
         shares = joint_to_posterior(self._log_joint(samples.values), self.weights)
-        return samples.labels.wrap(shares, PROBABILITY)
+        return samples.labels.wrap(shares, POSTERIOR)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,6 +24,7 @@ from tensorly_smp.samples.codebook import CATEGORY, ORDERED, TEXT, ValueLabels, 
 SAMPLE_DIM = "sample"
 COMPONENT_DIM = "component"
 #: Names of results as a DataArray or Series, without which xarray makes no DataFrame of them.
+LABEL, POSTERIOR = "label", "posterior"  # no name of a dimension: xarray.merge([samples, labels, posteriors])
 PROBABILITY, LOG_DENSITY = "probability", "log_density"
 #: Libraries of frames other than pandas; neither is imported here before there is one.
 POLARS, ARROW = "polars", "pyarrow"

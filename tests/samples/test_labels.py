@@ -264,7 +264,7 @@ def test_wrap_dataarray(index, transposed):
 def test_results_of_a_dataarray_become_dataframes():
     X = xr.DataArray(np.random.default_rng(0).normal(size=(60, 3)), dims=("sample", "variable"))
     model = smp.SmoothProductMixture(2, n_init=1, random_state=0).fit(X)
-    for method, name in (("predict_proba", "probability"), ("score_samples", "log_density"), ("predict", "component")):
+    for method, name in (("predict_proba", "posterior"), ("score_samples", "log_density"), ("predict", "label")):
         assert getattr(model, method)(X).to_dataframe().columns.tolist() == [name]
     assert model.density_.log_joint(X).name == "log_joint"
     assert model.density_.pdf(X).name == "density"
