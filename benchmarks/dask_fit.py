@@ -31,7 +31,7 @@ from common import largest_difference, options_of, peak_megabytes, percent_right
 from scipy.optimize import nnls
 
 import tensorly_smp as smp
-from tensorly_smp._support.parts import Parts
+from tensorly_smp._support.parallel import Parts
 from tensorly_smp.chunked import reading
 from tensorly_smp.codes.values import evenly_spaced
 from tensorly_smp.decomposition.problem import random_start

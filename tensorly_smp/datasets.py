@@ -8,8 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorly_smp._support.checks import checked_entries, checked_flag, checked_integer, is_real, real_numbers
-from tensorly_smp._support.randomness import RandomState, as_generator, spawn_generators
+from tensorly_smp._support.checks import (
+    RandomState,
+    as_generator,
+    checked_entries,
+    checked_flag,
+    checked_integer,
+    is_real,
+    real_numbers,
+    spawn_generators,
+)
 from tensorly_smp._support.representations import short_repr, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.densities.mixture_density import MixtureDensity, mixture_quantile
@@ -22,7 +30,7 @@ from tensorly_smp.samples.labels import default_names, variable_position
 class BlendConditionals:
     """Conditional densities of one variable that are equal-parts blends of copies of one standard density.
 
-    It has the interface of :class:`~tensorly_smp.densities.grid.ConditionalDensities`.
+    It has the interface of :class:`~tensorly_smp.densities.conditionals.ConditionalDensities`.
 
     Attributes
     ----------

@@ -12,6 +12,7 @@ import xarray as xr
 from sklearn.utils.metaestimators import available_if
 
 from tensorly_smp._support.checks import (
+    RandomState,
     checked_callback,
     checked_choice,
     checked_integer,
@@ -21,9 +22,8 @@ from tensorly_smp._support.checks import (
     warn,
     weights_warning,
 )
-from tensorly_smp._support.parts import is_chunked
-from tensorly_smp._support.progress import checked_verbose, dask_progress, logger
-from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.iteration import checked_verbose, dask_progress, logger
+from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.values import merge_equal_rows

@@ -12,15 +12,14 @@ import xarray as xr
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp._support.checks import checked_sample_weight, warn
+from tensorly_smp._support.checks import RandomState, checked_sample_weight, warn
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp._support.parts import is_chunked
-from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.representations import joined
 from tensorly_smp._support.result_schema import check_result
 from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.decomposition.solution import factors_from_dataset
-from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.densities.conditionals import ConditionalDensities
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.smooth import spline_density
 from tensorly_smp.exceptions import InvalidInputError, UnitsWarning

@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from tensorly_smp._support.checks import is_integer
-from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.checks import RandomState, is_integer
 from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.datasets import TrueMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError

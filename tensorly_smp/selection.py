@@ -19,6 +19,7 @@ from sklearn.base import clone
 
 from tensorly_smp._support.checks import (
     MOST_CANDIDATES,
+    RandomState,
     checked_choice,
     checked_integer,
     checked_n_jobs,
@@ -26,12 +27,12 @@ from tensorly_smp._support.checks import (
     collected_warnings,
     is_integer,
     is_one_of,
+    seed_sequence,
     warn,
 )
-from tensorly_smp._support.progress import Bar, checked_verbose, logger, progress_bar
-from tensorly_smp._support.randomness import RandomState, seed_sequence
+from tensorly_smp._support.iteration import Bar, checked_verbose, logger, progress_bar
+from tensorly_smp._support.parallel import one_blas_thread
 from tensorly_smp._support.representations import shown
-from tensorly_smp._support.threads import one_blas_thread
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.values import MOST_ROWS, effective_size, evenly_weighted, merge_equal_rows

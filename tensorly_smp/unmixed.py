@@ -12,11 +12,10 @@ import xarray as xr
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp._support.checks import checked_integer, checked_tolerance, warn
-from tensorly_smp._support.progress import checked_verbose, logger
-from tensorly_smp._support.randomness import RandomState, spawn_generators
+from tensorly_smp._support.checks import RandomState, checked_integer, checked_tolerance, spawn_generators, warn
+from tensorly_smp._support.iteration import checked_verbose, logger
 from tensorly_smp._support.result_schema import result_values
-from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.densities.conditionals import ConditionalDensities
 from tensorly_smp.dependence.check import dependence_warning
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from tensorly_smp._support.parts import Parts, require_dask
-from tensorly_smp._support.randomness import RandomState, seed_sequence
+from tensorly_smp._support.checks import RandomState, seed_sequence
+from tensorly_smp._support.parallel import Parts, require_dask
 from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of, stacked
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.samples.codebook import ValueLabels, pandas_frame

@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp._support.checks import checked_sample_weight, float_array
-from tensorly_smp._support.parts import Parts, is_chunked
+from tensorly_smp._support.parallel import Parts, is_chunked
 from tensorly_smp.codes.values import evenly_spaced, ranges, with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.codebook import ValueLabels

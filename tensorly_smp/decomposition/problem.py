@@ -13,14 +13,15 @@ import tensorly as tl
 
 from tensorly_smp._support.checks import (
     MOST,
+    RandomState,
     checked_choice,
     checked_flag,
     checked_integer,
     checked_n_jobs,
     checked_sample_weight,
+    spawn_generators,
     warn,
 )
-from tensorly_smp._support.randomness import RandomState, spawn_generators
 from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes

@@ -15,11 +15,16 @@ import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 from tensorly.decomposition._base_decomposition import DecompositionMixin
 
-from tensorly_smp._support.checks import checked_callback, checked_choice, checked_integer, checked_tolerance, warn
-from tensorly_smp._support.iteration import Coordinates, StopReason
-from tensorly_smp._support.progress import Bar, checked_verbose, logger, progress_bar
-from tensorly_smp._support.randomness import RandomState
-from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
+from tensorly_smp._support.checks import (
+    RandomState,
+    checked_callback,
+    checked_choice,
+    checked_integer,
+    checked_tolerance,
+    warn,
+)
+from tensorly_smp._support.iteration import Bar, Coordinates, StopReason, checked_verbose, logger, progress_bar
+from tensorly_smp._support.parallel import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, checked_options, make_starts
 from tensorly_smp.decomposition.solution import CoupledSolution

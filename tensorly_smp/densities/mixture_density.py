@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from tensorly_smp._support.checks import (
+    RandomState,
+    as_generator,
     checked_choice,
     checked_entries,
     checked_integer,
@@ -19,10 +21,8 @@ from tensorly_smp._support.checks import (
     is_integer,
     real_numbers,
 )
-from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import html_weights, shown
-from tensorly_smp.densities.discrete import DiscreteConditionals
-from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.densities.conditionals import ConditionalDensities, DiscreteConditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import joint_to_posterior
 from tensorly_smp.samples.codebook import ValueLabels

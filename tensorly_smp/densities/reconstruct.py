@@ -10,9 +10,7 @@ from tensorly_smp._support.checks import checked_choice, checked_real, float_arr
 from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
-from tensorly_smp.densities.discrete import DiscreteConditionals
-from tensorly_smp.densities.grid import ConditionalDensities
-from tensorly_smp.densities.histogram import histogram_conditionals
+from tensorly_smp.densities.conditionals import ConditionalDensities, DiscreteConditionals, histogram_conditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.sinc import sinc_conditionals
 from tensorly_smp.densities.smooth import background_share, log_spline_conditionals, smooth_conditionals

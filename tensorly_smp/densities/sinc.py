@@ -24,8 +24,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import polygamma, psi
 
-from tensorly_smp.densities.grid import BACKGROUND_SHARE, GridConditionals, StudentBackground
-from tensorly_smp.densities.histogram import bin_moments
+from tensorly_smp.densities.conditionals import BACKGROUND_SHARE, GridConditionals, StudentBackground, bin_moments
 
 # Above this argument the differences of digammas lose more digits than the asymptotic series drops.
 _ASYMPTOTIC_FROM = 64.0

@@ -8,9 +8,14 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp._support.result_schema import result_values, with_results
-from tensorly_smp.densities.discrete import DiscreteConditionals
-from tensorly_smp.densities.grid import NO_BOUNDS, ConditionalDensities, GridConditionals, StudentBackground
-from tensorly_smp.densities.histogram import bin_moments
+from tensorly_smp.densities.conditionals import (
+    NO_BOUNDS,
+    ConditionalDensities,
+    DiscreteConditionals,
+    GridConditionals,
+    StudentBackground,
+    bin_moments,
+)
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors

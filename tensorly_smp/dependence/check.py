@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp._support.checks import checked_integer, checked_real
-from tensorly_smp._support.parts import OnePart
-from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, checked_real
+from tensorly_smp._support.parallel import OnePart
 from tensorly_smp._support.representations import html_summary, joined
 from tensorly_smp.codes.values import at_most, effective_size, evenly_weighted, merge_equal_rows, subsample_evenly
 from tensorly_smp.densities.mixture_density import SampleDensity, component_number

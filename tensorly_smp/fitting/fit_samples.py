@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_sample_weight
-from tensorly_smp._support.parts import OnePart, Parts, is_chunked
-from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.checks import RandomState, checked_sample_weight
+from tensorly_smp._support.parallel import OnePart, Parts, is_chunked
 from tensorly_smp.chunked.prediction import clusters_of_parts
 from tensorly_smp.chunked.reading import Chunk, layout_of, read_parts, survey_parts
 from tensorly_smp.codes.binning import Binning

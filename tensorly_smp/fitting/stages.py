@@ -17,12 +17,11 @@ from scipy.special import logsumexp
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp._support.checks import warn
-from tensorly_smp._support.iteration import StopReason
-from tensorly_smp._support.progress import logger, progress_bar
-from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
+from tensorly_smp._support.iteration import StopReason, logger, progress_bar
+from tensorly_smp._support.parallel import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import one_hot
 from tensorly_smp.decomposition.solution import factors_to_dataset
-from tensorly_smp.densities.grid import ConditionalDensities
+from tensorly_smp.densities.conditionals import ConditionalDensities
 from tensorly_smp.densities.smooth import with_smooth_fit
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from tensorly_smp._support.checks import RandomState
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp._support.randomness import RandomState
 from tensorly_smp.codes.encoding import Codes, one_hot
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_to_dataset, solution_to_dataset, with_starts

@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from tensorly_smp._support.checks import checked_integer, checked_real, is_integer
-from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, checked_real, is_integer
 from tensorly_smp._support.representations import number_range, reason, shown
 from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset

@@ -12,8 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from tensorly_smp._support.checks import is_integer
-from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.checks import RandomState, is_integer
 from tensorly_smp._support.representations import html_summary, number_range, shown
 from tensorly_smp.decomposition.solution import CoupledSolution, plain_coordinate
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError

@@ -18,8 +18,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 
-from tensorly_smp._support.checks import checked_integer, checked_sample_weight
-from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, checked_sample_weight
 from tensorly_smp.codes.binning import Binning, binning_of_values
 from tensorly_smp.codes.encoding import Codes, encode_samples, indicator_matrix
 from tensorly_smp.codes.values import drop_zero_weight

@@ -17,8 +17,7 @@ import scipy.linalg
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.checks import checked_integer, unmasked_array, warn
-from tensorly_smp._support.randomness import RandomState, as_generator
+from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, unmasked_array, warn
 from tensorly_smp._support.representations import short_repr
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
 

@@ -18,9 +18,18 @@ from tensorly_smp._support.checks import (
     checked_tolerance,
     warn,
 )
-from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, StopReason, iterate_together, walk_of
-from tensorly_smp._support.parts import OnePart, Parts, add_up
-from tensorly_smp._support.progress import checked_verbose, logger, progress_bar
+from tensorly_smp._support.iteration import (
+    Coordinates,
+    Iteration,
+    MeanGain,
+    StopReason,
+    checked_verbose,
+    iterate_together,
+    logger,
+    progress_bar,
+    walk_of,
+)
+from tensorly_smp._support.parallel import OnePart, Parts, add_up
 from tensorly_smp._support.representations import html_summary, short_repr
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes, one_hot

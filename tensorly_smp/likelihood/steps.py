@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 
-from tensorly_smp._support.parts import OnePart, Parts, add_up
+from tensorly_smp._support.parallel import OnePart, Parts, add_up
 from tensorly_smp.codes.encoding import PackedIndicators
 from tensorly_smp.likelihood.cells import Cells, combined_cells
 from tensorly_smp.splines.log_spline import fit_log_splines

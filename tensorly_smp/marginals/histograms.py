@@ -12,6 +12,8 @@ import numpy as np
 import tensorly as tl
 
 from tensorly_smp._support.checks import (
+    RandomState,
+    as_generator,
     checked_integer,
     checked_real,
     checked_sample_weight,
@@ -19,7 +21,6 @@ from tensorly_smp._support.checks import (
     unmasked_rows,
     warn,
 )
-from tensorly_smp._support.randomness import RandomState, as_generator
 from tensorly_smp._support.representations import html_summary, listed, number_range, reason, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes

@@ -12,7 +12,7 @@ import xarray as xr
 
 from tensorly_smp._support.checks import checked_real
 from tensorly_smp.codes.values import middles, nearest
-from tensorly_smp.densities.discrete import DiscreteConditionals
+from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting.scales import (
     MOST_MIDDLES,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset, factors_to_dataset
-from tensorly_smp.densities.discrete import DiscreteConditionals
+from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import CLIP_WARNING, reconstruct_density
 from tensorly_smp.densities.smooth import spline_density

@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from tensorly_smp._support.parts import OnePart
+from tensorly_smp._support.parallel import OnePart
 from tensorly_smp.codes.encoding import index_type
 from tensorly_smp.codes.values import evenly_weighted
 from tensorly_smp.exceptions import InvalidInputError

@@ -9,10 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from tensorly_smp._support.iteration import StopReason
-from tensorly_smp._support.progress import logger, progress_bar
-from tensorly_smp._support.randomness import RandomState, spawn_generators
-from tensorly_smp._support.threads import allowed_threads, run_each
+from tensorly_smp._support.checks import RandomState, spawn_generators
+from tensorly_smp._support.iteration import StopReason, logger, progress_bar
+from tensorly_smp._support.parallel import allowed_threads, run_each
 from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
 from tensorly_smp.likelihood.em import fits_of, run_em

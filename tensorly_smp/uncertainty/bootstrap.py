@@ -10,14 +10,12 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
-from tensorly_smp._support.checks import checked_entries, collected_warnings, warn
+from tensorly_smp._support.checks import RandomState, checked_entries, collected_warnings, spawn_generators, warn
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp._support.randomness import RandomState, spawn_generators
+from tensorly_smp._support.parallel import allowed_threads, one_blas_thread, run_each
 from tensorly_smp._support.result_schema import result_values
-from tensorly_smp._support.threads import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import encode_samples
-from tensorly_smp.densities.discrete import DiscreteConditionals
-from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals
+from tensorly_smp.densities.conditionals import ConditionalDensities, DiscreteConditionals, GridConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.smooth import background_share, smooth_conditionals, spline_transforms, variable_bounds

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorly_smp._support.randomness import RandomState
+from tensorly_smp._support.checks import RandomState
 from tensorly_smp._support.representations import html_weights, shown
-from tensorly_smp.densities.grid import ConditionalDensities, GridConditionals, StudentBackground
+from tensorly_smp.densities.conditionals import ConditionalDensities, GridConditionals, StudentBackground
 from tensorly_smp.densities.mixture_density import Component, MixtureDensity, SampleDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.samples.codebook import ValueLabels

@@ -14,8 +14,8 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import clone
 
 from tensorly_smp._support.checks import checked_sample_weight, collected_warnings
-from tensorly_smp._support.parts import is_chunked
-from tensorly_smp._support.progress import progress_bar
+from tensorly_smp._support.iteration import progress_bar
+from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.result_schema import with_results
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples

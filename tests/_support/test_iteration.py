@@ -1,8 +1,27 @@
+""""""
+
+import io
+import logging
+import sys
+from threading import Barrier, Thread
+
 import numpy as np
 import pytest
 from backend_problems import tensor
 
-from tensorly_smp._support.iteration import Coordinates, MeanGain, SquaredExtrapolation, StopReason, iterate
+import tensorly_smp as smp
+from tensorly_smp._support.iteration import (
+    SILENT,
+    Coordinates,
+    MeanGain,
+    SquaredExtrapolation,
+    StopReason,
+    checked_verbose,
+    dask_progress,
+    iterate,
+    progress_bar,
+)
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
 from tensorly_smp.marginals.histograms import to_numpy
 
 PLAIN = Coordinates(lambda x: x, lambda vector, _: vector)
@@ -132,3 +151,217 @@ def test_extrapolation_is_limited_and_shortened(backend, dtype):
     assert 1 > steps[0] > steps[1] > steps[2] > 0  # longer and longer towards the limit, which is zero
     extrapolation.reject()
     assert steps[1] > proposal() == pytest.approx(steps[2], rel=1e3 * float(np.finfo(dtype).eps))
+
+
+DATA = smp.datasets.make_smooth_mixture("gaussian", n_samples=300, n_variables=4, n_components=2, random_state=1)
+X = DATA.X
+MARGINALS = smp.count_marginals(smp.encode_samples(X, smp.choose_binning(X, 6)))
+
+
+def estimator(**parameters):
+    return smp.SmoothProductMixture(**{"n_components": 2, "n_bins": 6, "n_init": 3, "random_state": 0, **parameters})
+
+
+@pytest.fixture
+def bars(monkeypatch):
+    """Every bar that is shown, with its count at the end."""
+    tqdm_auto = pytest.importorskip("tqdm.auto")
+    shown = []
+
+    class Recorded(tqdm_auto.tqdm):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **{**kwargs, "file": io.StringIO()})
+            shown.append(self)
+
+    monkeypatch.setattr(tqdm_auto, "tqdm", Recorded)
+    return shown
+
+
+def ends(bars):
+    """(description, steps done, steps expected) of every bar."""
+    return [(bar.desc, bar.n, bar.total) for bar in bars]
+
+
+# Silence
+
+
+def test_nothing_is_printed_by_default(capfd):
+    estimator().fit(X)
+    estimator(refine="em").fit(X)
+    smp.coupled_simplex_parafac(MARGINALS, 2, random_state=0)
+    smp.select_n_components(X, [1, 2], random_state=0, n_init=1)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bars_are_on_the_error_stream(capfd):
+    pytest.importorskip("tqdm")
+    smp.coupled_simplex_parafac(MARGINALS, 2, random_state=0, verbose=1)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "coupled CPD: 100%" in err
+    assert "loss=" in err
+
+
+@pytest.mark.parametrize("function", ["fit", "solver", "refine_em", "select"])
+def test_without_tqdm(function, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    codes = smp.encode_samples(X, smp.choose_binning(X, 6))
+    calls = {
+        "fit": lambda: estimator(verbose=1).fit(X),
+        "solver": lambda: smp.coupled_simplex_parafac(MARGINALS, 2, verbose=1),
+        "refine_em": lambda: smp.refine_em(smp.MixtureFactors([1.0], [np.full((6, 1), 1 / 6)] * 4), codes, verbose=1),
+        "select": lambda: smp.select_n_components(X, 2, verbose=1),
+    }
+    with pytest.raises(MissingDependencyError, match=r"tensorly_smp\[progress\]"):
+        calls[function]()
+
+
+@pytest.mark.parametrize(
+    ("verbose", "error"), [(-1, InvalidInputError), ("yes", InvalidTypeError), (1.5, InvalidTypeError)]
+)
+def test_no_verbosity(verbose, error):
+    for call in (checked_verbose, lambda verbose: estimator(verbose=verbose).fit(X)):
+        with pytest.raises(error, match="verbose"):
+            call(verbose)
+
+
+def test_truth_values_are_verbosities(bars):
+    assert (checked_verbose(False), checked_verbose(True), checked_verbose(2)) == (0, 1, 2)
+
+
+# Counts
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_bars_of_the_solver(bars, n_jobs):
+    options = dict(n_init=3, init="random", random_state=0, options=smp.SolverOptions(n_jobs=n_jobs))
+    solution = smp.coupled_simplex_parafac(MARGINALS, 2, verbose=1, **options)
+    assert ends(bars) == [("coupled CPD", 3, 3)]
+    bars.clear()
+    counted = []
+    again = smp.coupled_simplex_parafac(
+        MARGINALS, 2, verbose=2, callback=lambda cp, loss: counted.append(loss), **options
+    )
+    assert ends(bars) == [("coupled CPD", 3, 3), ("sweeps", len(counted), None)]
+    assert len(counted) >= again.trace.n_sweeps + 3
+    np.testing.assert_array_equal(again.trace.loss, solution.trace.loss)
+
+
+def test_bar_of_the_solver_counts_those_that_go_on_again(bars):
+    solution = smp.coupled_simplex_parafac(
+        MARGINALS, 2, n_init=4, tol=1e-9, random_state=0, verbose=1, options=smp.SolverOptions(n_screen=2)
+    )
+    on = 4 - sum(status is StopReason.SCREENED for status in solution.start_statuses)
+    assert on == 2
+    assert ends(bars) == [("coupled CPD", 4 + on, 4 + on)]
+
+
+def test_class_has_the_bars_of_the_function(bars):
+    smp.CoupledSimplexCP(2, n_init=2, init="random", random_state=0, verbose=1).fit(MARGINALS)
+    assert ends(bars) == [("coupled CPD", 2, 2)]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_bars_of_the_estimator(bars, n_jobs):
+    model = estimator(verbose=2, n_jobs=n_jobs).fit(X)
+    found = {bar.desc: (bar.n, bar.total) for bar in bars}
+    assert found["search"] == (3, 3)
+    followed, expected = found["smoothed EM"]
+    assert 1 <= followed == expected <= 3
+    assert found["passes"][0] >= model.result_.attrs["n_passes"]
+    silent = estimator(n_jobs=n_jobs).fit(X)
+    np.testing.assert_array_equal(model.score_samples(X), silent.score_samples(X))
+
+
+def test_bar_of_em(bars):
+    model = estimator(verbose=1, refine="em").fit(X)
+    assert [bar.desc for bar in bars] == ["search", "coupled CPD", "EM"]
+    assert bars[-1].n == model.result_.attrs["n_passes"] + 1  # the start counts too
+
+
+def test_bar_of_the_selection(bars):
+    smp.select_n_components(X, [1, 2], random_state=0, n_init=1, verbose=1)
+    assert ends(bars) == [("selection", 2, 2)]
+    bars.clear()
+    smp.select_n_components(X, [1, 2], "cv", n_folds=2, random_state=0, n_init=1, verbose=1)
+    assert ends(bars) == [("selection", 6, 6)]
+
+
+def test_a_bar_that_threads_move(bars):
+    n_threads, n_steps = 8, 200
+    together = Barrier(n_threads)
+
+    def work(bar):
+        together.wait()
+        for step in range(n_steps):
+            bar.advance(loss=step)
+
+    with progress_bar(1, "work", n_threads * n_steps) as bar:
+        threads = [Thread(target=work, args=(bar,)) for _ in range(n_threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert ends(bars) == [("work", n_threads * n_steps, n_threads * n_steps)]
+
+
+def test_levels(bars):
+    with progress_bar(1, "steps", level=2) as bar:
+        assert bar is SILENT
+        bar.advance(loss=1.0)
+        bar.extend(3)
+        assert bar.counting(None) is None
+        assert bar.counting(len) is len
+    assert bars == []
+
+
+def test_bar_of_dask(bars):
+    array = pytest.importorskip("dask.array")
+    lazy = array.ones((40, 2), chunks=(10, 2))
+    with dask_progress(0, "silent"):
+        lazy.sum().compute(scheduler="sync")
+    assert bars == []
+    with dask_progress(1, "summing"):
+        lazy.sum().compute(scheduler="sync")
+    assert [(bar.desc, bar.n) for bar in bars] == [("summing", bars[0].total)]
+    assert bars[0].total >= 4
+
+
+def test_bars_of_chunked_samples(bars):
+    array = pytest.importorskip("dask.array")
+    lazy = array.from_array(X, chunks=(100, 4))
+    model = estimator(verbose=1).fit(lazy)
+    assert {"reading samples", "search", "smoothed EM"} <= {bar.desc for bar in bars}
+    assert all(bar.n == bar.total for bar in bars)
+    silent = len(bars)
+    again = estimator().fit(lazy)
+    assert len(bars) == silent
+    np.testing.assert_array_equal(model.weights_, again.weights_)
+
+
+# Messages
+
+
+def messages(caplog):
+    assert {(record.name, record.levelno) for record in caplog.records} <= {("tensorly_smp", logging.INFO)}
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_messages_of_the_stages(caplog):
+    with caplog.at_level(logging.INFO, "tensorly_smp"):
+        model = estimator().fit(np.where(np.arange(4) == 0, np.where(np.arange(300) < 30, np.nan, X[:, 0])[:, None], X))
+    samples, solved, refined, fitted = messages(caplog)
+    assert samples == "Samples: 300, of 4 variables in 6 to 6 bins; 2.5 % of the entries missing"
+    assert solved.startswith("Search: 3 searches on 300 samples, objective ")
+    assert refined.startswith(f"Smoothed EM: {model.result_.sizes['candidate']} candidates, number ")
+    assert f"after {model.result_.attrs['n_passes']} passes, converged" in refined
+    assert fitted.startswith("Fit: 2 components, logspline densities; ")
+    assert all(text.endswith(" s") for text in (solved, refined, fitted))
+
+
+def test_messages_of_em_and_of_the_selection(caplog):
+    with caplog.at_level(logging.INFO, "tensorly_smp"):
+        smp.select_n_components(X, [1, 2], random_state=0, n_init=1, refine="em")
+    texts = messages(caplog)
+    assert sum(text.startswith("EM: log-likelihood ") for text in texts) == 2
+    assert texts[-1].startswith("Selection: 2 of [1, 2] components by bic; 2 fits, ")

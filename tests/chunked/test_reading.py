@@ -4,7 +4,7 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp._support.parts import is_chunked
+from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp.chunked import reading
 from tensorly_smp.chunked.reading import layout_of
 from tensorly_smp.codes import values as thinning

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from tensorly_smp.densities.grid import StudentBackground
+from tensorly_smp.densities.conditionals import StudentBackground
 
 CENTER, SCALE = np.array([-2.0, 0.5, 7.0]), np.array([0.3, 1.0, 4.0])
 POINTS = np.array([-1e4, -30.0, -2.0, 0.0, 0.49, 0.51, 7.0, 25.0, 1e5])

@@ -6,8 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from tensorly_smp.densities.grid import BACKGROUND_SHARE, GridConditionals, StudentBackground
-from tensorly_smp.densities.histogram import bin_moments, histogram_conditionals
+from tensorly_smp.densities.conditionals import (
+    BACKGROUND_SHARE,
+    GridConditionals,
+    StudentBackground,
+    bin_moments,
+    histogram_conditionals,
+)
 from tensorly_smp.densities.mixture_density import mixture_quantile
 from tensorly_smp.densities.sinc import (
     MARGIN_POINTS,

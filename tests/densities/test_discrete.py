@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorly_smp as smp
-from tensorly_smp.densities.discrete import DiscreteConditionals
+from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity
 
 VALUES = np.array([-3.5, 0.0, 1.0, 10.0])

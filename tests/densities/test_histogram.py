@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.densities.histogram import histogram_conditionals
+from tensorly_smp.densities.conditionals import histogram_conditionals
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=3, max_size=8, unique=True))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import tensorly_smp as smp
-from tensorly_smp.densities.grid import NO_BOUNDS, GridConditionals, StudentBackground
+from tensorly_smp.densities.conditionals import NO_BOUNDS, GridConditionals, StudentBackground
 from tensorly_smp.densities.smooth import (
     BACKGROUND_SAMPLES,
     BACKGROUND_SPREAD,

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 import tensorly_smp as smp
-from tensorly_smp.densities.discrete import DiscreteConditionals
-from tensorly_smp.densities.grid import GridConditionals
+from tensorly_smp.densities.conditionals import DiscreteConditionals, GridConditionals
 from tensorly_smp.exceptions import RepeatedValueWarning, TensorlySmpWarning
 from tensorly_smp.likelihood.cells import choose_cells
 

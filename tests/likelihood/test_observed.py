@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tensorly_smp.densities.discrete import DiscreteConditionals
+from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.likelihood.observed import FARTHEST_HALVES, Observed, atoms, distinct_values
 from tensorly_smp.splines.basis import ArcsinhTransform
 

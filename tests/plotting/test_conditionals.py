@@ -9,7 +9,7 @@ import pytest
 from matplotlib.container import BarContainer
 
 import tensorly_smp as smp
-from tensorly_smp.densities.discrete import DiscreteConditionals
+from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting import plot_conditionals
 from tensorly_smp.plotting.conditionals import data_edges, levels_of

@@ -1,15 +1,16 @@
-"""Conditional densities of one variable: piecewise linear on a grid, a closed-form tail outside it."""
+"""Conditional densities of one variable, by kind: piecewise linear on a grid, histograms, probabilities of values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from tensorly_smp._support.representations import short_repr
+from tensorly_smp.codes.values import SINGLE, distance_of_equals, nearest
 
 # Share of the background in every density. KL(true || learned) of sinc densities by benchmarks/densities.py sinc, the
 # paper's cases Gaussian / GMM / Gamma / Laplace:
@@ -461,3 +462,163 @@ def _upper_quantile(q: np.ndarray) -> np.ndarray:
     """Value above which a share q <= 1/2 lies (Shaw 2006, "Sampling Student's T distribution")."""
     alpha = np.sqrt(4.0 * q * (1.0 - q))
     return 2.0 * np.sqrt(np.maximum(np.cos(np.arccos(np.minimum(alpha, 1.0)) / 3.0) / alpha - 1.0, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteConditionals:
+    """Probabilities of the values of one variable given each component.
+
+    They are densities with respect to the counting measure. A point counts as a value if it differs from it by the
+    rounding of single precision. Any other point has probability zero; the logarithm of that is given as -708.4, the
+    logarithm of the smallest normal float, so that a sum of logarithms stays finite.
+
+    Attributes
+    ----------
+    values : ndarray (n_values,)
+        Strictly increasing.
+    probabilities : ndarray (n_values, rank)
+        Non-negative; columns are made to sum to one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> item = DiscreteConditionals(np.array([0.0, 1.0, 10.0]), np.array([[0.2], [0.6], [0.2]]))
+    >>> item.pdf(np.array([1.0, 5.0])).tolist(), item.cdf(np.array([5.0])).round(1).tolist()
+    ([[0.6], [0.0]], [[0.8]])
+    >>> item.mean().round(1).tolist(), item.quantile(np.array([0.1, 0.9]), 0).tolist()
+    ([2.6], [0.0, 10.0])
+    """
+
+    values: np.ndarray
+    probabilities: np.ndarray
+    _cumulative: np.ndarray = field(init=False, repr=False)
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        probabilities = self.probabilities / self.probabilities.sum(axis=0)
+        cumulative = np.cumsum(np.pad(probabilities, ((1, 0), (0, 0))), axis=0)
+        cumulative[-1] = 1.0
+        object.__setattr__(self, "probabilities", probabilities)
+        object.__setattr__(self, "_cumulative", np.minimum(cumulative, 1.0))
+
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return self.probabilities.shape[1]
+
+    def pdf(self, x: np.ndarray) -> np.ndarray:
+        """Probabilities (..., rank) of the points x (...), zero for those that are no value."""
+        position, is_value = self._locate(x)
+        return np.where(is_value[..., None], self.probabilities[position], 0.0)
+
+    def logpdf(self, x: np.ndarray) -> np.ndarray:
+        """Logarithms of the probabilities (..., rank), -708.4 for a probability of zero."""
+        return np.log(np.maximum(self.pdf(x), _TINY))
+
+    def cdf(self, x: np.ndarray) -> np.ndarray:
+        """Distribution functions (..., rank): steps at the values; x may be infinite."""
+        position, is_value = self._locate(x)
+        return self._cumulative[np.where(is_value, position + 1, np.searchsorted(self.values, x, side="right"))]
+
+    def quantile(self, q: np.ndarray, component: int) -> np.ndarray:
+        """Smallest value (...) of one component up to which a share q (...) lies, 0 < q < 1."""
+        return self.values[np.searchsorted(self._cumulative[1:, component], q)]
+
+    def mean(self) -> np.ndarray:
+        """Means (rank,)."""
+        return self.values @ self.probabilities
+
+    def variance(self) -> np.ndarray:
+        """Variances (rank,)."""
+        return np.asarray(((self.values[:, None] - self.mean()) ** 2 * self.probabilities).sum(axis=0))
+
+    def mixed(self, weights: np.ndarray) -> DiscreteConditionals:
+        """Distribution of the mixture with these weights (rank,), as a single component."""
+        return DiscreteConditionals(self.values, (self.probabilities @ weights)[:, None])
+
+    def _locate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Position (...) of the nearest value, and whether a point is that value."""
+        x = np.asarray(x, dtype=np.float64)
+        position = nearest(self.values, x)
+        least_gap = np.diff(self.values).min(initial=np.inf)
+        tolerance = min(SINGLE * float(np.abs(self.values).max()), 0.25 * float(least_gap))
+        # Lists of parts of the samples are merged once more, so that a sample may be twice as far from its value.
+        tolerance = max(tolerance, 2.5 * distance_of_equals(self.values))
+        return position, np.abs(x - self.values[position]) <= tolerance
+
+
+# Bins narrower than this share of the mean width are measured in a smaller unit.
+_NARROW = 1e-100
+_FEWEST_UNITS = 1e140
+# Bins narrower than this share of the range lose digits if they are measured from its end.
+_LOST = 1e-6
+
+
+def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances of piecewise constant densities.
+
+    Parameters
+    ----------
+    edges : ndarray (n_bins + 1, ...)
+        Of one variable, or of several.
+    probabilities : ndarray (n_bins, ..., rank)
+
+    Returns
+    -------
+    mean, variance : ndarray (..., rank)
+        The variance is positive: it includes the spread inside the bins.
+    """
+    centers = 0.5 * (edges[1:] + edges[:-1])[..., None]
+    mean = (centers * probabilities).sum(axis=0)
+    # (n_bins, ..., rank); about the mean, so that nothing cancels
+    spread = (centers - mean) ** 2 + np.diff(edges, axis=0)[..., None] ** 2 / 12.0
+    return mean, (spread * probabilities).sum(axis=0)
+
+
+def histogram_conditionals(edges: np.ndarray, probabilities: np.ndarray) -> GridConditionals:
+    """Piecewise constant densities of one variable, with the same small background as the smooth ones.
+
+    Parameters
+    ----------
+    edges : ndarray (n_bins + 1,)
+        Strictly increasing; widths may differ.
+    probabilities : ndarray (n_bins, rank)
+        Probability of every bin; columns sum to one.
+
+    Returns
+    -------
+    GridConditionals
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorly_smp.densities.conditionals import histogram_conditionals
+    >>> conditionals = histogram_conditionals(np.array([0.0, 1.0, 4.0]), np.array([[0.7], [0.3]]))
+    >>> conditionals.pdf(np.array([0.5, 2.0])).round(2).tolist()
+    [[0.7], [0.1]]
+    """
+    origin, unit = _grid(edges)
+    knots = (edges - origin) / unit
+    background = StudentBackground.matching(*bin_moments(knots, probabilities))
+    return GridConditionals.from_cells(origin, unit, knots, probabilities, background)
+
+
+def _grid(edges: np.ndarray) -> tuple[float, float]:
+    """Origin and unit in which no two edges coincide, however far apart the bins lie.
+
+    Between 0, 1 and -1e17 the edges 0.5 and 1.5 are the same number of steps of 1e17 away from the first one. So the
+    origin is at the narrowest bin, next to which subtraction is exact, and the unit, a power of two, divides exactly.
+    """
+    widths = np.diff(edges)
+    n_bins = len(widths)
+    narrowest = int(np.argmin(widths))
+    mean = edges[-1] / n_bins - edges[0] / n_bins
+    # Densities are per unit, and squares of the range are taken: neither must overflow.
+    if widths[narrowest] < mean * _NARROW:
+        mean = max(np.sqrt(mean) * np.sqrt(widths[narrowest]), mean / _FEWEST_UNITS)
+    unit = float(2.0 ** np.floor(np.log2(mean)))
+    origin = float(edges[0] if widths[narrowest] > _LOST * (edges[-1] - edges[0]) else edges[narrowest])
+    if not (np.diff((edges - origin) / unit) > 0).all():
+        origin = 0.0  # subtracts nothing: numbers that differ keep differing, at the cost of digits inside the bins
+    return origin, unit
