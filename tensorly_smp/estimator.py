@@ -46,8 +46,8 @@ from tensorly_smp.fitting.results import rivals_warning, with_patterns, with_val
 from tensorly_smp.fitting.stages import Refinement
 from tensorly_smp.fitting.starts import Decomposition
 from tensorly_smp.fitting.variables import Variables, choose_bins, repeated_value_warning
-from tensorly_smp.identifiability.problem import KnownName
-from tensorly_smp.identifiability.report import identifiability_issues
+from tensorly_smp.identifiability.known import KnownName
+from tensorly_smp.identifiability.likeness import identifiability_issues
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.steps import effective_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples

@@ -47,7 +47,7 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.fitting.variables import Variables
-from tensorly_smp.identifiability.problem import n_parameters
+from tensorly_smp.identifiability.known import n_parameters
 from tensorly_smp.initializers.coupled_gevd import n_above_noise, pair_singular_values
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.samples.codebook import ValueLabels, pandas_frame

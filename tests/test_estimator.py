@@ -19,7 +19,7 @@ from tensorly_smp.exceptions import (
     NonUniformBinsError,
     OutlierWarning,
 )
-from tensorly_smp.identifiability.report import identifiability_issues
+from tensorly_smp.identifiability.likeness import identifiability_issues
 
 NAMES = ["length", "depth", "mass", "age"]
 DATA = smp.datasets.make_smooth_mixture("gaussian", n_samples=500, n_variables=4, n_components=2, random_state=1)

@@ -14,8 +14,8 @@ from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.representations import html_weights, number_range
 from tensorly_smp._support.result_schema import OWN_ATTRIBUTES, OWN_VARIABLES, result_values, with_results
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
+from tensorly_smp.identifiability.known import observed_patterns
 from tensorly_smp.identifiability.likeness import affinity, clip_names
-from tensorly_smp.identifiability.problem import observed_patterns
 from tensorly_smp.likelihood.comparison import Candidate, adjusted_rand, contingency
 from tensorly_smp.likelihood.em import LikelihoodTrace
 from tensorly_smp.samples.codebook import ATTRIBUTE, to_json

@@ -7,9 +7,10 @@ nothing of the one at hand. A criterion that a stronger one contradicts loses it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -17,8 +18,10 @@ import numpy as np
 
 from tensorly_smp._support.representations import number_text
 from tensorly_smp.exceptions import SizeLimitError
+from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
 from tensorly_smp.identifiability.bounds import TRIPLE_CRITERIA, Criterion, max_identifiable_rank
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_identifiability
+from tensorly_smp.identifiability.known import KnownMarginals, n_parameters
 from tensorly_smp.identifiability.likeness import (
     TOLERANCE,
     ComponentPair,
@@ -26,8 +29,8 @@ from tensorly_smp.identifiability.likeness import (
     describe_pair,
     nearly_parallel_pairs,
 )
-from tensorly_smp.identifiability.problem import IdentifiabilityProblem, n_parameters
 from tensorly_smp.identifiability.ranks import FactorSets, StackedModel
+from tensorly_smp.marginals.block_tensor import Partition
 
 UNIQUE = "unique"
 GENERIC = "unique for almost every model"
@@ -79,8 +82,81 @@ _MAX_JACOBIAN_VARIABLES = 300
 # Pairs of variables are stacked, to see whether a model is special, up to this number of variables.
 _PAIRED_VARIABLES = 30
 _SPECIAL_COMBINATIONS = 5000
+# Fitted factors are never asked for independence to more digits than this, however many samples there are.
+_FITTED_TOLERANCE = 1e-3
 _NAME_WIDTH = 36
 _SHOWN_PAIRS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class IdentifiabilityProblem:
+    """Sizes, known distributions and, unless it is about almost every model, weights and factors.
+
+    Attributes
+    ----------
+    n_bins : tuple of int
+    rank : int
+    names : tuple of hashable
+        Of the variables.
+    known : KnownMarginals
+        Sets of variables whose joint distribution is known.
+    partition : Partition or None
+        The given one.
+    weights, factors : ndarray (rank,) and tuple of ndarray (n_bins[n], rank), or None
+        None if only sizes are given.
+    fine : tuple of ndarray (n_cells, rank) or None
+        Probabilities of equally wide cells of fitted densities, where whole samples are known and some variable has
+        more than its bins: factors of discrete variables are the probabilities of their values.
+    n_samples : float or None
+        Sum of the weights of the samples that the factors were fitted to; None if they are exact, or that is unknown.
+    alike : tuple of ComponentPair
+        Pairs of components that samples tell apart in at most two variables, where densities were fitted to some.
+    rivals : tuple of str
+        Sentences about the other solutions of a fit that may be as good.
+    drawn : weights and factors, or None
+        A random model of the same sizes, which stands for almost every one; None if it would be too large.
+    parallel_cosine : float
+    max_parameters : int
+    """
+
+    n_bins: tuple[int, ...]
+    rank: int
+    names: tuple[Hashable, ...]
+    known: KnownMarginals
+    partition: Partition | None
+    weights: np.ndarray | None
+    factors: tuple[np.ndarray, ...] | None
+    fine: tuple[np.ndarray, ...] | None
+    n_samples: float | None
+    alike: tuple[ComponentPair, ...]
+    rivals: tuple[str, ...]
+    drawn: tuple[np.ndarray, tuple[np.ndarray, ...]] | None
+    parallel_cosine: float
+    max_parameters: int
+
+    @property
+    def is_generic(self) -> bool:
+        """True if only sizes are given."""
+        return self.factors is None
+
+    @cached_property
+    def n_parameters(self) -> int:
+        """Free parameters of the model."""
+        return n_parameters(self.n_bins, self.rank)
+
+    @cached_property
+    def empty(self) -> np.ndarray:
+        """Components of next to no weight."""
+        if self.weights is None:
+            return np.zeros(0, dtype=int)
+        return np.flatnonzero(self.weights < EMPTY_WEIGHT)
+
+    @property
+    def tolerance(self) -> float:
+        """Singular values of unit columns that count as zero: rounding, or the uncertainty of the samples of a fit."""
+        if self.n_samples is None:
+            return TOLERANCE if self.fine is None else _FITTED_TOLERANCE
+        return max(_FITTED_TOLERANCE, max(self.n_samples, 1) ** -0.5)
 
 
 class Strength(IntEnum):

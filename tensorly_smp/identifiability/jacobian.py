@@ -30,7 +30,7 @@ from scipy.linalg import eigh
 from tensorly_smp._support.representations import short_repr
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
-from tensorly_smp.identifiability.problem import KnownMarginals, symmetric_sums
+from tensorly_smp.identifiability.known import KnownMarginals, symmetric_sums
 
 # Largest number of parameters: J'J is dense, 8000 x 8000 doubles are 0.5 GB.
 _MAX_PARAMETERS = 8000
@@ -39,7 +39,7 @@ _AGAIN_OPERATIONS = 2 * 10**11
 # Singular values that count as zero, relative to the largest. Zeros come out below 1e-12, as eigenvectors of J'J are
 # off by eps / 1e-6 or so, and have singular values of at most 1e-3 there; below 4e-12 where the logarithms of 900
 # cosines have added up their rounding.
-_ZERO = 10 * float(np.finfo(float).eps ** (2 / 3))
+_ZERO = float(np.finfo(float).eps ** (2 / 3))
 # Eigenvalues of J'J, relative to the largest, that rounding may have made.
 _SUSPECT = 1e-6
 # Blocks of rows are gathered until there are so many times more rows than columns.
@@ -115,7 +115,7 @@ def local_identifiability(
     -----
     Full rank almost everywhere is necessary for uniqueness, and makes the model locally unique; it does not exclude a
     second model elsewhere. Full rank at one point proves it for almost every point of the same sizes; a lower one at a
-    random point is, with probability one, that of almost every point. Singular values of at most 3.7e-10 of the largest
+    random point is, with probability one, that of almost every point. Singular values of at most 3.7e-11 of the largest
     count as zero.
 
     The joint distribution of all N variables needs no more memory than that of three: the Gram matrix of products is

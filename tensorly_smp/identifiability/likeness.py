@@ -1,4 +1,4 @@
-"""Likeness of components: the variables in which two of them are hardly told apart, in a model and between two models.
+"""Likeness of components: variables in which two are hardly told apart; with sizes and links, what a fit warns of.
 
 The measure is the affinity (Bhattacharyya, 1943) of two distributions of cells, sum_i sqrt(p_i q_i). It stays what it
 is if cells are split, or are as wide in another unit or coordinate of the variable, while the cosine of the
@@ -9,16 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
+from tensorly_smp._support.checks import is_integer
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
+from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
+from tensorly_smp.identifiability.known import KnownMarginals, KnownName, complete_partitions, n_parameters
+from tensorly_smp.marginals.histograms import resolve_triples
 
 # Unit columns count as dependent at a singular value of this; that of kruskal_rank in double precision.
 TOLERANCE = float(np.finfo(np.float64).eps ** (2 / 3))
 #: Cosine above which two densities are called nearly parallel. Two Gaussians of the same variance have densities of
 #: cosine c, and the affinity sqrt(c).
 PARALLEL_COSINE = 0.99
+# Pairs, groups and patterns of a warning.
+_WARNED = 3
+# Variables by which a lower bound of the rank is tried first: the best grouping of a thousand takes .2 seconds.
+_SOME_VARIABLES = 20
 
 
 @dataclass(frozen=True)
@@ -238,3 +250,142 @@ def clip_names(names: Iterable[Hashable], width: int = 40) -> str:
         kept -= 1
         text = f"{', '.join(shown[:kept])}, ... ({len(shown)})"
     return text if len(text) <= 2 * width else f"{text[: width - 3]}..."
+
+
+def variable_names(factors: MixtureFactors) -> tuple[Hashable, ...]:
+    """Names of the binning, or x0, x1, ..."""
+    if factors.binning is not None:
+        return factors.binning.variables
+    return tuple(f"x{n}" for n in range(factors.n_variables))
+
+
+def identifiability_issues(
+    factors: MixtureFactors,
+    triples: str | int | Iterable[Sequence[int]] = "all",
+    fine: Sequence[np.ndarray] | None = None,
+    *,
+    known: KnownName = "triples",
+    patterns: Any = None,
+) -> list[str]:
+    """Sentences that a fit should warn with, found in milliseconds: no proofs, and no Jacobian.
+
+    Parameters
+    ----------
+    factors : MixtureFactors
+        At least three variables of at least two bins.
+    triples : "all", int or list of (j, k, l)
+        The triples that were fitted; of a number of random ones, only the number is known here and they are not
+        looked at.
+    fine : sequence of ndarray (n_cells, rank), optional
+        Probabilities of the cells of every variable by which components are to be compared, where densities have been
+        fitted to more than the bins; by default those of the bins. Columns sum to one; numbers of cells may differ.
+    known : {"triples", "samples"}
+        With "samples", the sizes are judged by what whole samples determine, in the fine cells if these are given.
+    patterns : array_like of bool (n_patterns, n_variables), optional
+        With "samples", variables that are observed together; default: all.
+
+    Returns
+    -------
+    list of str
+        A sentence each; empty if there is nothing to say. The rank is above what the numbers of variables and bins
+        allow, no triple or sample links some variables with the others, or two components (of more than 1e-6 weight)
+        are nearly equal in all but at most two variables.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        No MixtureFactors, fewer than three variables or two bins, triples out of range, fine cells of other variables
+        or components.
+
+    See Also
+    --------
+    check_identifiability : The whole report.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> rng = np.random.default_rng(0)
+    >>> factors = smp.MixtureFactors(np.full(3, 1 / 3), [rng.dirichlet(np.ones(2), 3).T for _ in range(3)])
+    >>> print(identifiability_issues(factors)[0])
+    The model has 11 free parameters, more than the 7 independent probabilities of the histograms: at least 4 directions
+    stay free. Use fewer components or more bins.
+    """
+    if not isinstance(factors, MixtureFactors):
+        raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors.")
+    model = factors.to_numpy()
+    names = variable_names(model)
+    is_listed = not is_integer(triples) and not (isinstance(triples, str) and triples == "all")
+    chosen = resolve_triples(triples, model.n_variables) if is_listed else None
+    tables = model.factors if fine is None else fine
+    shapes = [np.shape(a) for a in tables]
+    if len(tables) != model.n_variables or any(shape[1:] != (model.rank,) for shape in shapes):
+        raise InvalidInputError(
+            f"fine has arrays of shapes {shapes}; expected {model.n_variables}, each (n_cells, {model.rank})."
+        )
+    is_joint = known == "samples"
+    data = KnownMarginals.of_triples(model.n_variables, chosen)
+    if is_joint:
+        data = KnownMarginals.of_samples(model.n_variables, patterns)
+    sizes = [len(cells) for cells in tables] if is_joint else model.n_bins
+    issues = [*_size_issues(sizes, model.rank, data), *_link_issues(names, data.margins or ())]
+    numbers = np.flatnonzero(model.weights >= EMPTY_WEIGHT)
+    pairs = [p for p in nearly_parallel_pairs([a[:, numbers] for a in tables]) if p.is_near_degenerate]
+    issues += [describe_pair(pair, names, numbers) for pair in pairs[:_WARNED]]
+    if len(pairs) > _WARNED:
+        issues.append(f"{len(pairs) - _WARNED} more pairs of components are nearly equal likewise.")
+    return issues
+
+
+def _link_issues(names: Sequence[Hashable], known: Sequence[tuple[int, ...]]) -> list[str]:
+    """Groups of variables never known together: components of one are matched to those of another by weight alone."""
+    if not known or any(len(some) == len(names) for some in known):
+        return []
+    pairs = np.array([(some[0], other) for some in known for other in some[1:]]).reshape(-1, 2)
+    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(names),) * 2)
+    n_groups, group = connected_components(links, directed=False)
+    if n_groups == 1:
+        return []
+    groups = [[name for n, name in enumerate(names) if group[n] == g] for g in range(min(n_groups, _WARNED))]
+    listed = "; ".join(clip_names(members) for members in groups)
+    more = "; ..." if n_groups > _WARNED else ""
+    return [
+        f"The variables fall into {n_groups} groups that no histogram links ({listed}{more}): which component of one "
+        "goes with which of another is known from their weights alone. Add samples, or triples, across the groups."
+    ]
+
+
+def _size_issues(sizes: Sequence[int], rank: int, known: KnownMarginals) -> list[str]:
+    """A sentence about sizes that determine too little, or none; counting first, since it is certain."""
+    n_together = len(known.patterns[0]) if known.is_joint else known.n_variables
+    quick: Criterion = "joint" if known.is_joint else "kruskal"
+    is_usable = n_together >= 3 if known.is_joint else known.triples is None
+    # Quick, and lower bounds: the smallest number of bins for every variable, and of many variables some.
+    if is_usable and any(
+        rank <= max_identifiable_rank(n, min(sizes), quick) for n in (min(n_together, _SOME_VARIABLES), n_together)
+    ):
+        return []
+    of, more = ("whole samples", "variables") if known.is_joint else ("the histograms", "bins")
+    wanted = n_parameters(sizes, rank)
+    found = known.n_independent_cells(sizes)
+    if wanted > found:
+        return [
+            f"The model has {wanted} free parameters, more than the {found} independent probabilities of {of}: at "
+            f"least {wanted - found} directions stay free. Use fewer components or more {more}."
+        ]
+    if known.is_joint:
+        patterns = [[sizes[n] for n in pattern] for pattern in known.patterns[:_WARNED] if len(pattern) >= 3]
+        bound = max((max_identifiable_rank(len(inside), inside, "joint") for inside in patterns), default=1)
+    else:
+        partitions: list[Any] = [None]
+        if known.triples is not None:
+            partitions = complete_partitions(known.triples, known.n_variables, n_seeds=10)
+        criteria: tuple[Criterion, ...] = ("kruskal", "generic")
+        bound = max(max_identifiable_rank(known.n_variables, sizes, c, p) for c in criteria for p in partitions)
+    if rank <= bound:
+        return []
+    return [
+        f"{rank} components are more than {bound}, up to which almost every model of "
+        f"{'whole samples of ' * known.is_joint}these numbers of variables and bins is guaranteed by theorems to be "
+        f"unique. Use fewer components or more {more}, or see check_identifiability."
+    ]

@@ -21,8 +21,8 @@ from tensorly_smp._support.checks import checked_integer, checked_real, unmasked
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.identifiability.bounds import Criterion, all_partitions, best_partition, max_identifiable_rank
 from tensorly_smp.identifiability.jacobian import compressed
+from tensorly_smp.identifiability.known import KnownMarginals, complete_partitions
 from tensorly_smp.identifiability.likeness import TOLERANCE
-from tensorly_smp.identifiability.problem import KnownMarginals
 from tensorly_smp.marginals.block_tensor import Partition
 
 # Subsets of columns whose singular values are computed at once.
@@ -497,38 +497,6 @@ class FactorSets:
         """True if columns of one length, whose square is on the diagonal of this Gram matrix, are independent."""
         values = np.linalg.eigvalsh(gram)
         return bool(values[0] > max(_GRAM_TOLERANCE * values[-1], self.tolerance**2 * gram[0, 0]))
-
-
-def complete_partitions(triples: np.ndarray, n_variables: int, n_seeds: int = 200) -> list[Partition]:
-    """Partitions all of whose blocks are among the triples: known triples, grown variable by variable.
-
-    Parameters
-    ----------
-    triples : ndarray of int (n_triples, 3)
-    n_variables : int
-    n_seeds : int
-        Most triples to start from.
-
-    Returns
-    -------
-    list of Partition
-        Distinct, at least one.
-    """
-    known = {tuple(triple) for triple in triples.tolist()}
-    seeds = triples[np.unique(np.linspace(0, len(triples) - 1, min(n_seeds, len(triples))).astype(int))]
-    grown: dict[Partition, None] = {}
-    for seed in seeds.tolist():
-        sets = [[n] for n in seed]
-        for n in range(n_variables):
-            if n in seed:
-                continue
-            for s in sorted(range(3), key=lambda s: len(sets[s])):
-                a, b = (sets[o] for o in range(3) if o != s)
-                if all(tuple(sorted((n, j, k))) in known for j in a for k in b):
-                    sets[s].append(n)
-                    break
-        grown[Partition(*(tuple(sorted(group)) for group in sorted(sets, key=len, reverse=True)))] = None
-    return list(grown)
 
 
 def product_core(cores: Sequence[np.ndarray]) -> np.ndarray:

@@ -9,47 +9,56 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+import xarray as xr
 
-from tensorly_smp._support.checks import RandomState, is_integer
-from tensorly_smp._support.representations import html_summary, number_range, shown
-from tensorly_smp.decomposition.solution import CoupledSolution, plain_coordinate
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
-from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
-from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
-from tensorly_smp.identifiability.criteria import GENERIC, OPEN, UNIQUE, ReportLine, apply_criteria
+from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, checked_real, is_integer
+from tensorly_smp._support.representations import html_summary, number_range, reason, shown
+from tensorly_smp._support.result_schema import result_values
+from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset, plain_coordinate
+from tensorly_smp.densities.smooth import fine_probabilities
+from tensorly_smp.exceptions import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingDependencyError,
+    SizeLimitError,
+    TensorlySmpError,
+)
+from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.identifiability.bounds import checked_sizes
+from tensorly_smp.identifiability.criteria import (
+    GENERIC,
+    OPEN,
+    UNIQUE,
+    IdentifiabilityProblem,
+    ReportLine,
+    apply_criteria,
+)
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
+from tensorly_smp.identifiability.known import (
+    KNOWN,
+    KnownMarginals,
+)
 from tensorly_smp.identifiability.likeness import (
     PARALLEL_COSINE,
     ComponentPair,
-    clip_names,
-    describe_pair,
-    nearly_parallel_pairs,
-)
-from tensorly_smp.identifiability.problem import (
-    KnownMarginals,
-    KnownName,
-    n_parameters,
-    read_problem,
+    alike_pairs,
+    separations,
     variable_names,
 )
-from tensorly_smp.identifiability.ranks import StackedFactor, complete_partitions
-from tensorly_smp.marginals.block_tensor import Partition
+from tensorly_smp.identifiability.ranks import StackedFactor
+from tensorly_smp.marginals.block_tensor import Partition, as_partition
 from tensorly_smp.marginals.histograms import Marginals, resolve_triples
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
 
-# Pairs, groups and patterns of a warning.
-_WARNED = 3
-# Variables by which a lower bound of the rank is tried first: the best grouping of a thousand takes .2 seconds.
-_SOME_VARIABLES = 20
 #: Characters of a line of the printed report, and of the columns of its table, two blanks apart.
 _WIDTH = 100
 _COLUMNS = {"Criterion": 25, "Found": 29, "Required": 16, "Verdict": 17, "Ref.": 5}
 _LARGEST = 2**63 - 1
+# Random factors for sizes without data: no more entries, and no more columns, than these.
+_MAX_DRAWN_ENTRIES, _MAX_DRAWN_RANK = 5_000_000, 500
+_MAX_SIZE = 2**31  # of the rank, and of all bins together: beyond, bounds overflow
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,8 +236,6 @@ class IdentifiabilityReport:
             verdict, summary, notes, known, rank, n_triples, n_parameters, from_sizes, and n_free_directions (-1 if
             unknown). Numbers beyond those of 64 bits are the largest of these.
         """
-        import xarray as xr
-
         data: dict[str, Any] = {
             name: ("line", np.array([getattr(line, name) for line in self.lines]))
             for name in ("name", "value", "required", "verdict", "reference")
@@ -434,136 +441,158 @@ def check_identifiability(
     )
 
 
-def identifiability_issues(
-    factors: MixtureFactors,
-    triples: str | int | Iterable[Sequence[int]] = "all",
-    fine: Sequence[np.ndarray] | None = None,
-    *,
-    known: KnownName = "triples",
-    patterns: Any = None,
-) -> list[str]:
-    """Sentences that a fit should warn with, found in milliseconds: no proofs, and no Jacobian.
+def read_problem(
+    subject: Any,
+    sizes: tuple[Any, Any, Any],
+    given: tuple[Any, Any, Any, Any],
+    parallel_cosine: Any,
+    max_parameters: Any,
+    random_state: RandomState,
+) -> IdentifiabilityProblem:
+    """Problem from the arguments of check_identifiability, checked.
 
-    Parameters
-    ----------
-    factors : MixtureFactors
-        At least three variables of at least two bins.
-    triples : "all", int or list of (j, k, l)
-        The triples that were fitted; of a number of random ones, only the number is known here and they are not
-        looked at.
-    fine : sequence of ndarray (n_cells, rank), optional
-        Probabilities of the cells of every variable by which components are to be compared, where densities have been
-        fitted to more than the bins; by default those of the bins. Columns sum to one; numbers of cells may differ.
-    known : {"triples", "samples"}
-        With "samples", the sizes are judged by what whole samples determine, in the fine cells if these are given.
-    patterns : array_like of bool (n_patterns, n_variables), optional
-        With "samples", variables that are observed together; default: all.
-
-    Returns
-    -------
-    list of str
-        A sentence each; empty if there is nothing to say. The rank is above what the numbers of variables and bins
-        allow, no triple or sample links some variables with the others, or two components (of more than 1e-6 weight)
-        are nearly equal in all but at most two variables.
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        No MixtureFactors, fewer than three variables or two bins, triples out of range, fine cells of other variables
-        or components.
-
-    See Also
-    --------
-    check_identifiability : The whole report.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import tensorly_smp as smp
-    >>> rng = np.random.default_rng(0)
-    >>> factors = smp.MixtureFactors(np.full(3, 1 / 3), [rng.dirichlet(np.ones(2), 3).T for _ in range(3)])
-    >>> print(identifiability_issues(factors)[0])
-    The model has 11 free parameters, more than the 7 independent probabilities of the histograms: at least 4 directions
-    stay free. Use fewer components or more bins.
+    Of these are `sizes` the numbers of variables, bins and components, and `given` known, partition, triples, patterns.
     """
-    if not isinstance(factors, MixtureFactors):
-        raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors.")
-    model = factors.to_numpy()
-    names = variable_names(model)
-    is_listed = not is_integer(triples) and not (isinstance(triples, str) and triples == "all")
-    chosen = resolve_triples(triples, model.n_variables) if is_listed else None
-    tables = model.factors if fine is None else fine
-    shapes = [np.shape(a) for a in tables]
-    if len(tables) != model.n_variables or any(shape[1:] != (model.rank,) for shape in shapes):
-        raise InvalidInputError(
-            f"fine has arrays of shapes {shapes}; expected {model.n_variables}, each (n_cells, {model.rank})."
-        )
-    is_joint = known == "samples"
-    data = KnownMarginals.of_triples(model.n_variables, chosen)
-    if is_joint:
-        data = KnownMarginals.of_samples(model.n_variables, patterns)
-    sizes = [len(cells) for cells in tables] if is_joint else model.n_bins
-    issues = [*_size_issues(sizes, model.rank, data), *_link_issues(names, data.margins or ())]
-    numbers = np.flatnonzero(model.weights >= EMPTY_WEIGHT)
-    pairs = [p for p in nearly_parallel_pairs([a[:, numbers] for a in tables]) if p.is_near_degenerate]
-    issues += [describe_pair(pair, names, numbers) for pair in pairs[:_WARNED]]
-    if len(pairs) > _WARNED:
-        issues.append(f"{len(pairs) - _WARNED} more pairs of components are nearly equal likewise.")
-    return issues
+    n_variables, n_bins, rank = sizes
+    if is_integer(subject):
+        if n_variables is not None:
+            raise InvalidInputError(f"n_variables is given twice, as {shown(subject)} and as {shown(n_variables)}.")
+        n_variables = subject
+        subject = None
+    bins, components, names, factors = _read_subject(subject, n_variables, n_bins, rank)
+    dataset = getattr(subject, "result_", subject)
+    recorded = getattr(dataset, "data_vars", ())
+    rng = as_generator(random_state)
+    known = _read_known(given, dataset, len(bins), rng)
+    is_smooth = known.is_joint and "spline" in recorded
+    cells = fine_probabilities(dataset, factors) if is_smooth and factors is not None else None
+    attrs = {} if factors is None else getattr(dataset, "attrs", {})
+    n_samples = attrs.get("total_weight", attrs.get("n_samples"))
+    drawn = None
+    if components <= _MAX_DRAWN_RANK and components * sum(bins) <= _MAX_DRAWN_ENTRIES:
+        # Weights and factors that stand for almost every model.
+        weights = 0.5 * rng.dirichlet(np.ones(components)) + 0.5 / components
+        drawn = weights, tuple(rng.dirichlet(np.ones(size), size=components).T for size in bins)
+    return IdentifiabilityProblem(
+        n_bins=bins,
+        rank=components,
+        names=names,
+        known=known,
+        partition=None if given[1] is None else as_partition(given[1], len(bins)),
+        weights=None if factors is None else factors.weights,
+        factors=None if factors is None else factors.factors,
+        fine=None if cells is None or bool(dataset["discrete"].all()) else tuple(cells),
+        n_samples=None if n_samples is None else float(n_samples),
+        alike=() if cells is None or factors is None else _alike(dataset, cells, factors.weights, n_samples),
+        rivals=tuple(dataset["rival_description"].values.tolist()) if "rival_description" in recorded else (),
+        drawn=drawn,
+        parallel_cosine=checked_real(parallel_cosine, "parallel_cosine", 0.0, 1.0, "()"),
+        max_parameters=checked_integer(max_parameters, "max_parameters", 0),
+    )
 
 
-def _link_issues(names: Sequence[Hashable], known: Sequence[tuple[int, ...]]) -> list[str]:
-    """Groups of variables never known together: components of one are matched to those of another by weight alone."""
-    if not known or any(len(some) == len(names) for some in known):
-        return []
-    pairs = np.array([(some[0], other) for some in known for other in some[1:]]).reshape(-1, 2)
-    links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(names),) * 2)
-    n_groups, group = connected_components(links, directed=False)
-    if n_groups == 1:
-        return []
-    groups = [[name for n, name in enumerate(names) if group[n] == g] for g in range(min(n_groups, _WARNED))]
-    listed = "; ".join(clip_names(members) for members in groups)
-    more = "; ..." if n_groups > _WARNED else ""
-    return [
-        f"The variables fall into {n_groups} groups that no histogram links ({listed}{more}): which component of one "
-        "goes with which of another is known from their weights alone. Add samples, or triples, across the groups."
-    ]
-
-
-def _size_issues(sizes: Sequence[int], rank: int, known: KnownMarginals) -> list[str]:
-    """A sentence about sizes that determine too little, or none; counting first, since it is certain."""
-    n_together = len(known.patterns[0]) if known.is_joint else known.n_variables
-    quick: Criterion = "joint" if known.is_joint else "kruskal"
-    is_usable = n_together >= 3 if known.is_joint else known.triples is None
-    # Quick, and lower bounds: the smallest number of bins for every variable, and of many variables some.
-    if is_usable and any(
-        rank <= max_identifiable_rank(n, min(sizes), quick) for n in (min(n_together, _SOME_VARIABLES), n_together)
-    ):
-        return []
-    of, more = ("whole samples", "variables") if known.is_joint else ("the histograms", "bins")
-    wanted = n_parameters(sizes, rank)
-    found = known.n_independent_cells(sizes)
-    if wanted > found:
-        return [
-            f"The model has {wanted} free parameters, more than the {found} independent probabilities of {of}: at "
-            f"least {wanted - found} directions stay free. Use fewer components or more {more}."
-        ]
-    if known.is_joint:
-        patterns = [[sizes[n] for n in pattern] for pattern in known.patterns[:_WARNED] if len(pattern) >= 3]
-        bound = max((max_identifiable_rank(len(inside), inside, "joint") for inside in patterns), default=1)
+def _read_subject(
+    subject: Any, n_variables: Any, n_bins: Any, rank: Any
+) -> tuple[tuple[int, ...], int, tuple[Hashable, ...], MixtureFactors | None]:
+    """Numbers of bins, number of components, names of the variables, and factors if the subject has them."""
+    factors = None
+    if subject is None:
+        bins, components = _checked_sizes(n_variables, n_bins, rank)
+        names: tuple[Hashable, ...] = tuple(f"x{n}" for n in range(len(bins)))
+    elif isinstance(subject, Marginals):
+        if n_variables is not None or n_bins is not None:
+            raise InvalidInputError("Marginals have their own numbers of variables and bins; pass the rank alone.")
+        bins, components = _checked_sizes(subject.n_variables, subject.n_bins, rank)
+        names = subject.binning.variables
     else:
-        partitions: list[Any] = [None]
-        if known.triples is not None:
-            partitions = complete_partitions(known.triples, known.n_variables, n_seeds=10)
-        criteria: tuple[Criterion, ...] = ("kruskal", "generic")
-        bound = max(max_identifiable_rank(known.n_variables, sizes, c, p) for c in criteria for p in partitions)
-    if rank <= bound:
-        return []
-    return [
-        f"{rank} components are more than {bound}, up to which almost every model of "
-        f"{'whole samples of ' * known.is_joint}these numbers of variables and bins is guaranteed by theorems to be "
-        f"unique. Use fewer components or more {more}, or see check_identifiability."
-    ]
+        sizes_by_name = {"n_variables": n_variables, "n_bins": n_bins, "rank": rank}
+        if named := [name for name, size in sizes_by_name.items() if size is not None]:
+            raise InvalidInputError(f"Both a model and {named} are given; the model has its own sizes, leave them out.")
+        dataset = getattr(subject, "result_", subject)
+        if isinstance(subject, CoupledSolution):
+            factors = subject.factors.to_numpy()
+        elif isinstance(subject, MixtureFactors):
+            factors = subject.to_numpy()
+        elif isinstance(dataset, xr.Dataset):
+            try:
+                factors = factors_from_dataset(dataset).to_numpy()
+            except TensorlySmpError:
+                raise
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise InvalidInputError(
+                    f"The Dataset is none that to_dataset() or fit made: {reason(error)}."
+                ) from error
+        else:
+            raise InvalidTypeError(
+                f"subject is {type(subject).__name__}; expected a fitted SmoothProductMixture, a CoupledSolution, "
+                "MixtureFactors, the Dataset of a fit or Marginals with a rank, or sizes: "
+                "check_identifiability(n_variables=10, n_bins=15, rank=5), or check_identifiability(10, 15, 5)."
+            )
+        bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
+        names = variable_names(factors)
+    return bins, components, names, factors
+
+
+def _read_known(
+    given: tuple[Any, Any, Any, Any], dataset: Any, n_variables: int, rng: np.random.Generator
+) -> KnownMarginals:
+    """The known distributions: those that are given, else those that made the subject, where it tells."""
+    known, _, triples, patterns = given
+    if known is not None and (not isinstance(known, str) or known not in KNOWN):
+        raise InvalidInputError(f"known is {shown(known)}; expected one of {list(KNOWN)}.")
+    recorded = getattr(dataset, "data_vars", ())
+    if known is None and triples is None:
+        refine = getattr(dataset, "attrs", {}).get("refine", "none")
+        known = "samples" if patterns is not None or refine in ("em", "smooth") else "triples"
+    if known != "samples":
+        if patterns is not None:
+            raise InvalidInputError('patterns are of whole samples; expected known="samples" with them.')
+        if triples is None:
+            triples = getattr(dataset, "triples", None) if isinstance(dataset, CoupledSolution | Marginals) else None
+            triples = dataset["triples"].values if "triples" in recorded else triples
+        if triples is None or (isinstance(triples, str) and triples == "all"):
+            return KnownMarginals.of_triples(n_variables)
+        return KnownMarginals.of_triples(n_variables, resolve_triples(triples, n_variables, rng))
+    if triples is not None:
+        raise InvalidInputError('triples are given and known="samples"; expected known="triples" with them.')
+    if patterns is None and "patterns" in recorded:
+        patterns = result_values(dataset, "patterns")
+    if patterns is None:
+        return KnownMarginals.of_samples(n_variables)
+    patterns = np.asarray(patterns)
+    if patterns.ndim == 2 and patterns.shape[1] != n_variables:
+        raise InvalidInputError(f"patterns has {patterns.shape[1]} columns; expected {n_variables}, one per variable.")
+    found = KnownMarginals.of_samples(n_variables, patterns)
+    if max(map(len, found.patterns)) < 3:
+        raise InvalidInputError("No sample has three observed variables; expected patterns of at least three.")
+    return found
+
+
+def _alike(
+    dataset: Any, fine: Sequence[np.ndarray], weights: np.ndarray, n_samples: float | None
+) -> tuple[ComponentPair, ...]:
+    """Pairs whose densities, but for those of two variables, would be one by Akaike's criterion."""
+    if n_samples is None or "n_parameters" not in dataset.attrs:
+        return ()
+    separation = separations(fine, weights, float(n_samples))
+    n_mixed = 0 if "mixed" not in dataset or dataset.attrs["is_product"] else int(dataset["mixed"].sum())
+    n_densities = float(dataset.attrs["n_parameters"]) - n_mixed * (n_mixed - 1)  # the rest are those of a matrix
+    return tuple(alike_pairs(separation, weights, n_densities / len(weights)))
+
+
+def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int, ...], int]:
+    if n_bins is None or rank is None:
+        raise InvalidInputError(
+            "Expected a model, or n_variables, n_bins and rank. For the highest rank that sizes allow see "
+            "max_identifiable_rank, for the number of bins min_bins_for_rank."
+        )
+    if n_variables is None and is_integer(n_bins):
+        raise InvalidInputError(f"n_bins is {n_bins} and n_variables is not given; pass n_variables too.")
+    checked = tuple(checked_sizes(n_variables, n_bins))
+    rank = checked_integer(rank, "rank", 1)
+    if max(sum(checked), rank) > _MAX_SIZE:
+        raise SizeLimitError(f"{sum(checked)} bins and rank {rank}; expected at most {_MAX_SIZE} of each.")
+    return checked, rank
 
 
 def _cells(line: ReportLine) -> tuple[str, str, str, str]:

@@ -8,9 +8,8 @@ from scipy import stats
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.likeness import PARALLEL_COSINE
-from tensorly_smp.identifiability.problem import KnownMarginals, n_parameters, symmetric_sums
-from tensorly_smp.identifiability.report import identifiability_issues
+from tensorly_smp.identifiability.known import KnownMarginals, n_parameters, symmetric_sums
+from tensorly_smp.identifiability.likeness import PARALLEL_COSINE, identifiability_issues
 from tensorly_smp.marginals.histograms import all_triples
 
 

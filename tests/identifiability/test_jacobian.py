@@ -14,7 +14,7 @@ from tensorly_smp.identifiability.jacobian import (
     orthogonal_basis,
     zero_sum_basis,
 )
-from tensorly_smp.identifiability.problem import KnownMarginals
+from tensorly_smp.identifiability.known import KnownMarginals
 
 of_triples = KnownMarginals.of_triples
 of_samples = KnownMarginals.of_samples

@@ -10,7 +10,7 @@ from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.jacobian import local_identifiability
-from tensorly_smp.identifiability.problem import KnownMarginals
+from tensorly_smp.identifiability.known import KnownMarginals
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.marginals.block_tensor import Partition
 

@@ -23,8 +23,8 @@ from tensorly_smp.identifiability.criteria import (
     without_contradictions,
 )
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
-from tensorly_smp.identifiability.problem import KnownMarginals
-from tensorly_smp.identifiability.report import identifiability_issues
+from tensorly_smp.identifiability.known import KnownMarginals
+from tensorly_smp.identifiability.likeness import identifiability_issues
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 uniqueness = importlib.import_module("uniqueness")

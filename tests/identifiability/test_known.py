@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import plain_jacobian
 
-from tensorly_smp.identifiability.problem import KnownMarginals, maximal_patterns, observed_patterns
+from tensorly_smp.identifiability.known import KnownMarginals, maximal_patterns, observed_patterns
 
 of_triples = KnownMarginals.of_triples
 of_samples = KnownMarginals.of_samples
