@@ -29,7 +29,7 @@ from common import largest_difference, options_of
 
 import tensorly_smp as smp
 from tensorly_smp.decomposition.problem import as_problem
-from tensorly_smp.decomposition.solver import decompose
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 
 MODULES = {"numpy": "numpy", "pytorch": "torch", "jax": "jax"}
 FORMS = [("kl", "explicit"), ("frobenius", "explicit"), ("frobenius", "implicit")]
@@ -56,7 +56,7 @@ def solve(
         kind = {"loss": loss, "form": form.replace("explicit", "counted"), "options": solver_options}
         problem = as_problem(codes, rank=options.rank, sample_weight=sample_weight, **kind)
         how = {"n_iter_max": options.sweeps, "callback": callback, "options": solver_options}
-        return decompose(problem, init="random", random_state=0, tol=None, **how)
+        return coupled_simplex_parafac(problem, options.rank, init="random", random_state=0, tol=None, **how)
 
 
 def installed(form: str) -> list[str]:

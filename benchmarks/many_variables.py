@@ -21,7 +21,7 @@ from common import largest_difference, options_of, peak_megabytes, percent_right
 
 import tensorly_smp as smp
 from tensorly_smp.decomposition.problem import as_problem
-from tensorly_smp.decomposition.solver import decompose
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 
 RANK = 10
 
@@ -35,7 +35,7 @@ def make_codes(n_samples: int, n_variables: int, missing: float = 0.0) -> smp.Co
 
 def solve(codes: Any, form: str, sample_weight: Any = None, **options: Any) -> smp.CoupledSolution:
     problem = as_problem(codes, rank=RANK, loss="frobenius", form=form, sample_weight=sample_weight)
-    return decompose(problem, init="random", random_state=0, tol=0.0, **options)
+    return coupled_simplex_parafac(problem, RANK, init="random", random_state=0, tol=0.0, **options)
 
 
 def sweep_seconds(codes: smp.Codes, n_sweeps: int, form: str) -> float:

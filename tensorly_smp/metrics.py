@@ -322,7 +322,8 @@ def _unwrap(subject: Any, name: str) -> MixtureFactors | TrueMixture:
     if isinstance(inner, MixtureFactors):
         return inner
     raise InvalidTypeError(
-        f"{name} is {type(subject).__name__}; expected MixtureFactors, a solution that has them, or TrueMixture."
+        f"{name} is {type(subject).__name__}; expected MixtureFactors (of gevd_start the start, not its .factors), a "
+        "solution that has them, or TrueMixture."
     )
 
 

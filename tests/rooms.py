@@ -5,18 +5,19 @@ from dataclasses import fields
 import numpy as np
 
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
-from tensorly_smp.decomposition.solver import decompose
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 
 OF_PROBLEM = ("modes", "variables", "loss", "weights", "sample_weight", "samples", "form")
 
 
 def solved(data, rank, **settings):
-    """The solution; settings are those of SolverOptions, as_problem and decompose."""
+    """The solution; settings are those of SolverOptions, as_problem and coupled_simplex_parafac."""
     names = [field.name for field in fields(SolverOptions)]
     options = SolverOptions(**{name: settings.pop(name) for name in names if name in settings})
     of_problem = {name: settings.pop(name) for name in OF_PROBLEM if name in settings}
-    return decompose(as_problem(data, rank=rank, options=options, **of_problem), options=options, **settings)
+    problem = as_problem(data, rank, options=options, **of_problem)
+    return coupled_simplex_parafac(problem, rank, options=options, **settings)
 
 
 def interrupting_after(n_calls):

@@ -162,13 +162,13 @@ class Problem:
 
 def as_problem(
     data: Any,
-    modes: Sequence[Sequence[int]] | None = None,
-    *,
     rank: int,
     loss: str = "kl",
     weights: str = "count",
-    sample_weight: Any = None,
+    modes: Sequence[Sequence[Hashable]] | None = None,
     variables: Sequence[Hashable] | None = None,
+    sample_weight: Any = None,
+    *,
     samples: Codes | None = None,
     form: str = "auto",
     options: SolverOptions | None = None,
@@ -178,15 +178,15 @@ def as_problem(
     Parameters
     ----------
     data : Marginals, Codes, tensor or sequence of tensor
-    modes : sequence of (j, k, l), optional
-        Of tensors.
     rank : int
     loss : {"kl", "frobenius"}
     weights : {"count", "uniform"}
-    sample_weight : array_like (n_samples,), optional
-        Of codes, as `data` or as `samples`.
+    modes : sequence of (j, k, l), optional
+        Of tensors.
     variables : sequence of hashable, optional
         Names of the variables of tensors.
+    sample_weight : array_like (n_samples,), optional
+        Of codes, as `data` or as `samples`.
     samples : Codes, optional
         Of Marginals: what the algebraic start decomposes in their place, where not all triples have been counted.
     form : {"auto", "counted", "implicit"}
@@ -233,9 +233,9 @@ def as_problem(
             kept = checked_sample_weight(sample_weight, samples.n_samples)
         problem = Problem(tensors, rank, loss, data.binning, samples or data, kept)
     else:
-        read = read_tensors(data, modes)
+        read = read_tensors(data, modes, variables)
         tensors = couple_tensors(read, weights, options.dtype, options.device)
-        binning = None if variables is None else Binning.from_n_bins(tensors.n_bins, variables)
+        binning = None if read.variables is None else Binning.from_n_bins(tensors.n_bins, read.variables)
         problem = Problem(tensors, rank, loss, binning, read)
     if 0 < problem.tensors.n_samples < rank:
         raise InvalidInputError(

@@ -9,6 +9,7 @@ from math import comb
 from typing import Any
 
 import numpy as np
+import tensorly as tl
 import xarray as xr
 from tensorly.cp_tensor import CPTensor
 
@@ -113,8 +114,8 @@ def plain_coordinate(names: Sequence[Hashable]) -> np.ndarray:
 
 
 @storable
-@dataclass(frozen=True, repr=False, eq=False)
-class CoupledSolution:
+@dataclass(repr=False, eq=False)
+class CoupledSolution(CPTensor):
     """Result of :func:`coupled_simplex_parafac`.
 
     Attributes
@@ -147,8 +148,9 @@ class CoupledSolution:
 
     Notes
     -----
-    A solution is unpacked as TensorLy's CPTensor is, ``weights, factors = solution``, so that every function of
-    TensorLy's that takes a CPTensor takes it too; with ``copy=True`` where it would overwrite its argument otherwise.
+    A solution is a CPTensor of TensorLy's: all functions of ``tensorly.cp_tensor`` take it, and ``init=`` of
+    decompositions does. It is unpacked as ``weights, factors = solution``, a vector and a list of matrices. These are
+    copies: what a function overwrites does not change the attribute `factors`.
 
     Examples
     --------
@@ -179,12 +181,18 @@ class CoupledSolution:
     totals: np.ndarray | None = None
     squared_norm: float = float("nan")
 
-    def __iter__(self) -> Iterator[Any]:
-        yield self.factors.weights
-        yield list(self.factors.factors)
+    # As a CPTensor: weights and factors that were unpacked last, and those that took the place of its own.
+    _unpacked: Any = field(default=None, init=False)
+    _replaced: Any = field(default=None, init=False)
 
-    def __len__(self) -> int:
-        return 2
+    # Not those of a mapping, which TensorLy's tensors are.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __iter__(self) -> Iterator[Any]:
+        weights, factors = self._replaced or self.to_cp_tensor()
+        self._unpacked = CPTensor((tl.copy(weights), [tl.copy(a) for a in factors]))
+        return iter(self._unpacked)
 
     def __getitem__(self, index: int) -> Any:
         return tuple(self)[index]
@@ -201,12 +209,17 @@ class CoupledSolution:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of bins of every variable, as the shape of a CPTensor is."""
-        return self.factors.n_bins
+        """Sizes of the modes as a CPTensor: the number of bins of every variable."""
+        return (self._replaced or self.factors.to_cp_tensor()).shape
 
-    def cp_copy(self) -> CPTensor:
-        """CPTensor with copies of the arrays, as TensorLy's method of this name."""
-        return self.to_cp_tensor().cp_copy()
+    @shape.setter
+    def shape(self, shape: tuple[int, ...]) -> None:
+        # What cp_mode_dot without copy=True does to the list that it has unpacked and changed, before it returns self.
+        self._replaced = CPTensor(tuple(self._unpacked))
+
+    def normalize(self, inplace: bool = False) -> CPTensor:
+        """CPTensor with columns of unit 2-norm, as TensorLy's method of this name makes it; always a copy."""
+        return super().normalize(inplace=False)
 
     @property
     def errors(self) -> np.ndarray:

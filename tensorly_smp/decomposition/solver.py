@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -23,7 +23,7 @@ from tensorly_smp._support.checks import (
     checked_tolerance,
     warn,
 )
-from tensorly_smp._support.iteration import Bar, Coordinates, StopReason, checked_verbose, logger, progress_bar
+from tensorly_smp._support.iteration import Bar, StopReason, checked_verbose, logger, progress_bar
 from tensorly_smp._support.parallel import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, checked_options, make_starts
@@ -72,20 +72,23 @@ def coupled_simplex_parafac(
     data : Marginals, Codes, tensor or sequence of tensor
         From :func:`count_marginals`; or from :func:`encode_samples`, for all triples of however many variables (see
         Notes); or a third-order tensor of the active TensorLy backend (NumPy, PyTorch, JAX; float32 or float64), of
-        counts or probabilities, or a list of these with ``modes``. No entry may be NaN. Each is divided by its sum.
+        counts or probabilities, a DataArray, or a list of these with ``modes``. No entry may be NaN. Each is divided by
+        its sum.
     rank : int
         Number of components.
     modes : sequence of (j, k, l), optional
-        For a list of tensors: the variables along the three modes of each, numbered from 0.
+        For a list of tensors: the variables along the three modes of each, numbered from 0 or by name. Dimensions of
+        DataArrays are names.
     variables : sequence of hashable, optional
-        For tensors: names of the variables, for the labels of the solution.
+        For tensors: names of the variables, in their order, for the labels of the solution.
     loss : {"kl", "frobenius"}
         "kl" with weights "count" is the composite likelihood of all triples, statistically better; "frobenius" is
         faster per sweep.
     init : {"gevd", "random"}, MixtureFactors or CPTensor
         "gevd" starts from algebra (:func:`gevd_start`), every start with another partition and every fourth at random;
         where the algebra fails a random start takes its place, with a warning that says why. With given factors the
-        first start is from them (never modified) and the others are random. The multiplicative and mirror solvers
+        first start is from them (never modified; columns may have either sign) and the others are random. The
+        multiplicative and mirror solvers
         cannot leave exact zeros: see ``MixtureFactors.smooth``.
     n_init : int, default 1
         Starts; the one that ends lowest is returned, and all final losses are kept.
@@ -184,58 +187,16 @@ def coupled_simplex_parafac(
     [(3, 2), (3, 2), (3, 2), (2, 2)]
     """
     options = checked_options(options)
-    problem = as_problem(
-        data,
-        modes,
-        rank=rank,
-        loss=loss,
-        weights=weights,
-        sample_weight=sample_weight,
-        variables=variables,
-        options=options,
-    )
-    return decompose(
-        problem,
-        init=init,
-        n_init=n_init,
-        n_iter_max=n_iter_max,
-        tol=tol,
-        random_state=random_state,
-        callback=callback,
-        verbose=verbose,
-        options=options,
-    )
-
-
-def decompose(
-    problem: Problem,
-    *,
-    init: str | MixtureFactors | CPTensor = "gevd",
-    n_init: int = 1,
-    n_iter_max: int = 1000,
-    tol: float | None = 1e-6,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
-    verbose: int = 0,
-    options: SolverOptions | None = None,
-) -> CoupledSolution:
-    """Make starts for a problem, improve each until it ends, and keep the one that ends lowest.
-
-    Parameters are those of :func:`coupled_simplex_parafac`.
-    """
-    options = checked_options(options)
-    starts = make_starts(problem, init, n_init, random_state)
-    checked_callback(callback, "a CPTensor and a loss")
-    verbose = checked_verbose(verbose)
-    began = time.perf_counter()
-    tensors = problem.tensors
-    if isinstance(tensors, CoupledCodes):
-        tensors = tensors.calibrated(starts[0])
-    loss = LOSSES[problem.loss]
-    solver = _block_solver(loss, options)
-    coordinates = coordinates_of(loss.in_logarithms) if options.extrapolate and solver.is_extrapolated else None
+    read = (data, rank, loss, weights, modes, variables, sample_weight)
+    problem: Problem = data if isinstance(data, Problem) else as_problem(*read, options=options)
     tol = None if tol is None else checked_tolerance(tol)
     n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
+    checked_callback(callback, "a CPTensor and a loss")
+    verbose = checked_verbose(verbose)
+    starts = make_starts(problem, init, n_init, random_state)
+    began = time.perf_counter()
+    solver = _block_solver(LOSSES[problem.loss], options)
+    is_screened = isinstance(init, str) and init == "gevd" and len(starts) > N_KEPT and options.n_screen is not None
     with (
         progress_bar(verbose, "coupled CPD", len(starts), unit="start") as bar,
         progress_bar(verbose, "sweeps", unit="sweep", level=2) as sweeps,
@@ -243,15 +204,8 @@ def decompose(
         # stays the same for any number of jobs.
         one_blas_thread(),
     ):
-        n_threads = allowed_threads(options.n_jobs)
-        run = partial(_run_all, tensors, loss, solver, tol, coordinates, sweeps.counting(callback), bar, n_threads)
-        states = [_state(start, tensors.context) for start in starts]
-        n_screen = options.n_screen if isinstance(init, str) and init == "gevd" else None
-        if n_screen is None or len(states) <= N_KEPT or n_screen >= n_iter_max:
-            results = run(states, n_iter_max)
-        else:
-            results = _screened(run, states, n_screen, n_iter_max, bar)
-    results = _with_one_offset(results, tensors)
+        n_screen = min(options.n_screen or n_iter_max, n_iter_max) if is_screened else n_iter_max
+        results = _results(problem, starts, solver, options, tol, n_screen, n_iter_max, sweeps.counting(callback), bar)
     solution = _solution(results, starts, problem, options.warn, tol is not None)
     logger.info(
         "Coupled CPD: %d components, %d variables; %s loss, %s steps; %d starts, number %d lowest: loss %.6g after %d "
@@ -272,59 +226,68 @@ def _block_solver(loss: type[ExplicitLoss], options: SolverOptions) -> BlockSolv
     return solver() if options.n_inner is None else solver(options.n_inner)
 
 
-def _state(start: MixtureFactors, context: dict[str, Any]) -> State:
-    """The start in the backend's arrays, without exact zeros.
-
-    A column whose bins hold no sample would otherwise be zero after a multiplicative step.
-    """
-    model = start.to_numpy()
-    weights, *factors = (as_tensor(a, context) for a in (model.weights, *model.factors))
-    return State(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors])
-
-
-def _run_all(
-    tensors: CoupledTensors | CoupledCodes,
-    loss: type[ExplicitLoss],
+def _results(
+    problem: Problem,
+    starts: list[MixtureFactors],
     solver: BlockSolver,
+    options: SolverOptions,
     tol: float | None,
-    coordinates: Coordinates[State] | None,
-    callback: Callback | None,
-    bar: Bar,
-    n_threads: int,
-    states: list[State],
-    n_sweeps: int,
-) -> list[Result]:
-    """Results of the starts, in their order; after an interrupt of those that have begun."""
-    backend = tl.get_backend()
-    in_threads = len(states) > 1 and n_threads > 1
-
-    def one(state: State, check: Callable[[], None]) -> Result:
-        def stoppable(cp_tensor: CPTensor, value: float) -> bool | None:
-            """The callback, interrupting once another start has been interrupted."""
-            check()
-            return None if callback is None else callback(cp_tensor, value)
-
-        if in_threads:
-            tl.set_backend(backend, local_threadsafe=True)  # of this thread only
-        # The loss and the steps are of this start alone: they may remember where it is.
-        steps = Steps(ImplicitLoss(tensors) if isinstance(tensors, CoupledCodes) else loss(tensors), solver)
-        result = run_sweeps(steps, state, tol, n_sweeps, coordinates, stoppable if in_threads else callback)
-        bar.advance(loss=result[1].loss[-1])
-        return result
-
-    results, interrupted = run_each(one, states, n_threads, lambda result: result[2] is StopReason.INTERRUPTED)
-    return [_renamed(r, StopReason.INTERRUPTED) for r in results] if in_threads and interrupted else results
-
-
-def _screened(
-    run: Callable[[list[State], int], list[Result]],
-    states: list[State],
     n_screen: int,
     n_iter_max: int,
+    callback: Callback | None,
     bar: Bar,
 ) -> list[Result]:
-    """Results of the starts, of which only the ``N_KEPT`` lowest after some sweeps go on to their end."""
+    """Results of the starts, in their order; only the ``N_KEPT`` lowest after `n_screen` sweeps go on to their end."""
+    backend = tl.get_backend()
+    loss = LOSSES[problem.loss]
+    coordinates = coordinates_of(loss.in_logarithms) if options.extrapolate and solver.is_extrapolated else None
+    n_threads = allowed_threads(options.n_jobs)
+    tensors = problem.tensors
+    if isinstance(tensors, CoupledCodes):
+        tensors = tensors.calibrated(starts[0])
+
+    def run(states: list[State], n_sweeps: int) -> list[Result]:
+        """Results of some starts; after an interrupt of those that have begun."""
+        in_threads = len(states) > 1 and n_threads > 1
+
+        def one(state: State, check: Callable[[], None]) -> Result:
+            def stoppable(cp_tensor: CPTensor, value: float) -> bool | None:
+                """The callback, interrupting once another start has been interrupted."""
+                check()
+                return None if callback is None else callback(cp_tensor, value)
+
+            if in_threads:
+                tl.set_backend(backend, local_threadsafe=True)  # of this thread only
+            # The loss and the steps are of this start alone: they may remember where it is.
+            steps = Steps(ImplicitLoss(tensors) if isinstance(tensors, CoupledCodes) else loss(tensors), solver)
+            result = run_sweeps(steps, state, tol, n_sweeps, coordinates, stoppable if in_threads else callback)
+            bar.advance(loss=result[1].loss[-1])
+            return result
+
+        results, interrupted = run_each(one, states, n_threads, lambda result: result[2] is StopReason.INTERRUPTED)
+        return [_renamed(r, StopReason.INTERRUPTED) for r in results] if in_threads and interrupted else results
+
+    states = []
+    for start in starts:
+        model = start.to_numpy()
+        weights, *factors = (as_tensor(a, tensors.context) for a in (model.weights, *model.factors))
+        # Without exact zeros: a column whose bins hold no sample would be zero after a multiplicative step.
+        states.append(State(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors]))
     results = run(states, n_screen)
+    if n_screen < n_iter_max:
+        results = _continued(results, run, n_iter_max - n_screen, bar)
+    if isinstance(tensors, CoupledCodes) and tensors.squared_norm_error:
+        # The offset of the loss is estimated at the lowest of them.
+        state, *_ = min(results, key=lambda result: result[1].loss[-1])
+        shift = tensors.calibrated(state.mixture()).squared_norm - tensors.squared_norm
+        results = [(state, replace(trace, loss=trace.loss + shift), status) for state, trace, status in results]
+    return results
+
+
+def _continued(
+    results: list[Result], run: Callable[[list[State], int], list[Result]], n_sweeps: int, bar: Bar
+) -> list[Result]:
+    """Results of the screening, of which the lowest have been continued to their end."""
     if any(status is StopReason.INTERRUPTED for *_, status in results):
         return [_renamed(result, StopReason.INTERRUPTED) for result in results]
     kept = np.argsort([trace.loss[-1] for _, trace, _ in results], kind="stable")[:N_KEPT].tolist()
@@ -332,7 +295,7 @@ def _screened(
     bar.extend(len(unfinished))
     continued: list[Result] = []
     with suppress(KeyboardInterrupt):  # before any of them has got on: what the screening found is kept
-        continued = run([results[i][0] for i in unfinished], n_iter_max - n_screen)
+        continued = run([results[i][0] for i in unfinished], n_sweeps)
     # An interrupt leaves some of the kept ones where the screening ended.
     merged = [
         _renamed(result, StopReason.INTERRUPTED if i in unfinished else StopReason.SCREENED)
@@ -346,15 +309,6 @@ def _screened(
 def _renamed(result: Result, status: StopReason) -> Result:
     """The result with a status that says why its start got no further than the screening."""
     return (*result[:2], status) if result[2] is StopReason.MAX_SWEEPS else result
-
-
-def _with_one_offset(results: list[Result], tensors: CoupledTensors | CoupledCodes) -> list[Result]:
-    """The results with the offset of the loss estimated at the lowest of them, where it has to be estimated."""
-    if isinstance(tensors, CoupledTensors) or not tensors.squared_norm_error:
-        return results
-    state, *_ = min(results, key=lambda result: result[1].loss[-1])
-    shift = tensors.calibrated(state.mixture()).squared_norm - tensors.squared_norm
-    return [(state, replace(trace, loss=trace.loss + shift), status) for state, trace, status in results]
 
 
 def _solution(

@@ -162,12 +162,13 @@ class MixtureFactors:
 
     @classmethod
     def from_cp_tensor(cls, cp_tensor: Any, binning: Binning | None = None) -> MixtureFactors:
-        """Factors of a non-negative CP tensor, the scale of its columns moved into the weights.
+        """Factors of a non-negative CP tensor, the scale and sign of its columns moved into the weights.
 
         Parameters
         ----------
         cp_tensor : CPTensor or (weights, factors)
-            Any scaling, also one whose product leaves the range of floats; ``weights`` may be None.
+            Any scaling, also one whose product leaves the range of floats; ``weights`` may be None. A column may have
+            either sign, but only one, and those of a component have to cancel.
         binning : Binning, optional
         """
         try:
@@ -178,24 +179,33 @@ class MixtureFactors:
             received = np.ones(1) if weights is None else to_numpy(weights)
         except (TypeError, ValueError, ArithmeticError) as error:
             raise InvalidTypeError(
-                f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor or (weights, factors), of numbers."
+                f"{type(cp_tensor).__name__} is not a CP tensor; expected CPTensor or (weights, factors), of numbers, "
+                "or MixtureFactors, as gevd_start returns: the start itself, not the matrices in its .factors."
             ) from error
         if not shapes or any(len(shape) != 2 or shape[1] != shapes[0][1] for shape in shapes):
             raise InvalidInputError(f"The factors have shapes {shapes}; expected matrices (n_bins, rank).")
         if weights is None:
             weights = tl.ones(shapes[0][1], **tl.context(factors[0]))
-        is_valid = np.isfinite(received).all() and (received >= 0).all() and (received > 0).any()
-        if tuple(weights.shape) != shapes[0][1:] or not is_valid:
-            raise InvalidInputError(
-                f"The weights are {weights}; expected {shapes[0][1]} that are non-negative and not all zero."
-            )
-        with np.errstate(divide="ignore"):  # the weight of an empty component
-            log_weights = tl.log(weights)
-        columns = []
+        if tuple(weights.shape) != shapes[0][1:]:
+            raise InvalidInputError(f"The weights are {weights}; expected {shapes[0][1]} of them.")
         for n, a in enumerate(factors):
             values = to_numpy(a)
-            if not np.isfinite(values).all() or (values < 0).any() or not (values > 0).any(axis=0).all():
-                raise InvalidInputError(f"Factor {n} has a column that is zero, negative or not finite.")
+            signs = np.where((values < 0).any(axis=0), -1.0, 1.0)
+            received = received * signs
+            if not np.isfinite(values).all() or (values * signs < 0).any() or not values.any(axis=0).all():
+                raise InvalidInputError(
+                    f"Factor {n} has a column that is zero, not finite, or of mixed signs. To start from it, take "
+                    "np.abs(factor) or np.maximum(factor, 0), or a decomposition that is non-negative."
+                )
+        if not (np.isfinite(received).all() and (received >= 0).all() and (received > 0).any()):
+            raise InvalidInputError(
+                f"The weights, with the signs of the columns, are {received}; expected {shapes[0][1]} that are "
+                "non-negative and not all zero."
+            )
+        with np.errstate(divide="ignore"):  # the weight of an empty component
+            log_weights = tl.log(tl.abs(weights))
+        columns = []
+        for a in map(tl.abs, factors):
             peak = tl.max(a, axis=0)
             a = a / peak  # its sum cannot overflow
             total = tl.sum(a, axis=0)

@@ -15,7 +15,7 @@ from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.encoding import Codes, one_hot
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_to_dataset, solution_to_dataset, with_starts
-from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback, SweepTrace
@@ -247,8 +247,10 @@ class Decomposition:
             return coupled_simplex_parafac(marginals, self.rank, **settings)
         # The algebraic start is of the samples: some triples make no block tensor, and that of all is large.
         codes, weights = samples.thinned()
-        of = dict(rank=self.rank, loss=settings.pop("loss"), options=settings["options"])
-        solution = decompose(as_problem(marginals, samples=codes, sample_weight=weights, **of), **settings)
+        problem = as_problem(
+            marginals, self.rank, settings["loss"], samples=codes, sample_weight=weights, options=settings["options"]
+        )
+        solution = coupled_simplex_parafac(problem, self.rank, **settings)
         if not is_large:
             return solution
         is_complete = solution.triples is not None and len(solution.triples) == comb(len(n_bins), 3)

@@ -162,6 +162,8 @@ class ReadTensors(NamedTuple):
         Sums of the entries, positive.
     first : tensor
         The first as it was handed in, for its dtype and device.
+    variables : sequence of hashable or None
+        Names of the variables, where they have any.
     """
 
     arrays: list[Any]
@@ -169,8 +171,9 @@ class ReadTensors(NamedTuple):
     n_bins: tuple[int, ...]
     totals: np.ndarray
     first: Any
+    variables: Sequence[Hashable] | None
 
-    def to_marginals(self, variables: Sequence[Hashable] | None = None) -> Marginals:
+    def to_marginals(self) -> Marginals:
         """Copies on the host, as if they were exact histograms; see :meth:`Marginals.from_tensors`."""
         if single := [n for n, size in enumerate(self.n_bins) if size < 2]:
             raise InvalidInputError(
@@ -184,36 +187,45 @@ class ReadTensors(NamedTuple):
         index = sorted(summed)
         counts = tuple(summed[triple] for triple in index)
         totals = np.array([count.sum() for count in counts])
-        return Marginals(counts, np.array(index), totals, Binning.from_n_bins(self.n_bins, variables), 0)
+        return Marginals(counts, np.array(index), totals, Binning.from_n_bins(self.n_bins, self.variables), 0)
 
 
-def read_tensors(data: Any, modes: Sequence[Sequence[int]] | None) -> ReadTensors:
+def read_tensors(
+    data: Any, modes: Sequence[Sequence[Hashable]] | None, variables: Sequence[Hashable] | None = None
+) -> ReadTensors:
     """Check one third-order tensor, or several that share variables; none of them leaves its device.
 
     Parameters
     ----------
     data : tensor or sequence of tensor
-        Of the active backend, or array_like.
+        Of the active backend, array_like, or DataArray.
     modes : sequence of (j, k, l), optional
-        Variables along the three modes of each, numbered from 0; may be left out for a single tensor.
+        Variables along the three modes of each, numbered from 0 or by name; may be left out for a single tensor, and
+        for DataArrays, whose dimensions they are then.
+    variables : sequence of hashable, optional
+        Names of the variables, in their order; by default in that in which `modes` names them.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
         Data that cannot be used; the message names the tensor.
     """
-    is_one = isinstance(data, np.ndarray) or tl.is_tensor(data)
+    is_one = hasattr(data, "shape")
     if not is_one and (isinstance(data, str | bytes) or not isinstance(data, Sequence)):
         raise InvalidTypeError(
             f"data is {type(data).__name__}; expected Marginals, Codes, a third-order tensor, or a list with modes=."
         )
     tensors = [data] if is_one else list(data)
+    dims = [tensor.dims for tensor in tensors if _is_labelled(tensor)]
+    tensors = [tensor.values if _is_labelled(tensor) else tensor for tensor in tensors]
     arrays = [_checked_tensor(tensor, position) for position, tensor in enumerate(tensors)]
+    if modes is None and len(dims) == len(arrays) > 0:
+        modes = dims
     if modes is None and len(arrays) == 1:
         modes = [(0, 1, 2)]
     if modes is None:
         raise InvalidInputError("A list of tensors needs modes=[(j, k, l), ...]: the variables along each one's modes.")
-    mode_array = _checked_modes(modes, len(arrays))
+    mode_array, variables = _checked_modes(modes, len(arrays), variables)
     sizes: dict[int, int] = {}
     for position, (array, mode) in enumerate(zip(arrays, mode_array.tolist(), strict=True)):
         for n, size in zip(mode, array.shape, strict=True):
@@ -227,7 +239,7 @@ def read_tensors(data: Any, modes: Sequence[Sequence[int]] | None) -> ReadTensor
             raise InvalidInputError("The tensors sum to more than the largest number; divide all by the same number.")
     if (totals <= 0).any():
         raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
-    return ReadTensors(arrays, mode_array, tuple(sizes[n] for n in range(len(sizes))), totals, tensors[0])
+    return ReadTensors(arrays, mode_array, tuple(sizes[n] for n in range(len(sizes))), totals, tensors[0], variables)
 
 
 def to_numpy(tensor: Any) -> np.ndarray:
@@ -240,11 +252,17 @@ def to_numpy(tensor: Any) -> np.ndarray:
     return np.array(array, dtype=np.float64)
 
 
+def _is_labelled(tensor: Any) -> bool:
+    """True for xarray's arrays."""
+    return hasattr(tensor, "dims") and hasattr(tensor, "values")
+
+
 def _checked_tensor(tensor: Any, position: int) -> Any:
     if not tl.is_tensor(tensor) and not isinstance(tensor, np.ndarray | list | tuple):
+        kind = f"{type(tensor).__module__}.{type(tensor).__name__}".removeprefix("builtins.")
         raise InvalidTypeError(
-            f"Tensor {position} is {type(tensor).__name__}; expected an array of the active TensorLy backend "
-            f'("{tl.get_backend()}"; see tensorly.set_backend).'
+            f"Tensor {position} is {kind}; expected an array of NumPy or of the active "
+            f'TensorLy backend, "{tl.get_backend()}". For PyTorch first tl.set_backend("pytorch"), for JAX "jax".'
         )
     if np.ma.is_masked(tensor):
         raise InvalidInputError(f"Tensor {position} has masked entries; expected all of them to be known.")
@@ -286,10 +304,17 @@ def _floating(tensor: Any, position: int) -> Any:
     return tensor.astype(tl.backend.float64)
 
 
-def _checked_modes(modes: Sequence[Sequence[int]], n_tensors: int) -> np.ndarray:
+def _checked_modes(
+    modes: Any, n_tensors: int, variables: Sequence[Hashable] | None
+) -> tuple[np.ndarray, Sequence[Hashable] | None]:
+    """Numbers of the variables along the modes (n_tensors, 3), and their names, where they have any."""
     try:
-        array = np.asarray(modes)
-    except ValueError as error:
+        rows = [list(mode) for mode in modes]
+        if any(isinstance(name, str) for row in rows for name in row):
+            variables = list(dict.fromkeys(name for row in rows for name in row)) if variables is None else variables
+            rows = [[list(variables).index(name) for name in row] for row in rows]
+        array = np.asarray(rows)
+    except (TypeError, ValueError) as error:
         raise InvalidInputError(f"modes must name three variables per tensor: {error}.") from error
     if array.shape != (n_tensors, 3) or n_tensors == 0:
         raise InvalidInputError(f"modes has shape {array.shape}; expected ({n_tensors}, 3): one triple per tensor.")
@@ -305,7 +330,7 @@ def _checked_modes(modes: Sequence[Sequence[int]], n_tensors: int) -> np.ndarray
             f"modes name variables from {used[0]} to {used[-1]}; expected all from 0 to the largest, but {missing} are "
             "in no tensor. Number the variables without gaps."
         )
-    return array.astype(np.intp)
+    return array.astype(np.intp), variables
 
 
 #: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
@@ -361,10 +386,10 @@ class Marginals:
         Parameters
         ----------
         tensors : tensor or sequence of tensor
-            Of the active TensorLy backend, or array_like.
+            Of the active TensorLy backend, array_like, or DataArray.
         modes : sequence of (j, k, l), optional
-            Variables along the three modes of each, numbered from 0; may be left out for a single tensor. Tensors of
-            the same three variables are added up.
+            Variables along the three modes of each, numbered from 0 or by name; may be left out for a single tensor,
+            and for DataArrays, whose dimensions they are then. Tensors of the same three variables are added up.
         variables : sequence of hashable, optional
             Their names.
 
@@ -387,7 +412,7 @@ class Marginals:
         ... )
         Marginals(2 triples of 4 variables, 2 to 5 bins, 0 samples)
         """
-        return read_tensors(tensors, modes).to_marginals(variables)
+        return read_tensors(tensors, modes, variables).to_marginals()
 
     @property
     def n_triples(self) -> int:

@@ -2,17 +2,18 @@
 
 import inspect
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import tensorly as tl
+import xarray as xr
 from backend_problems import tensor
 from hypothesis import given
 from hypothesis import strategies as st
 from rooms import solved
 from tensorly.cp_tensor import CPTensor
-from tensorly.decomposition import non_negative_parafac_hals
+from tensorly.decomposition import constrained_parafac, non_negative_parafac_hals, parafac
 from tensorly.metrics.factors import congruence_coefficient
 
 import tensorly_smp as smp
@@ -26,7 +27,7 @@ from tensorly_smp.decomposition.problem import (
     SolverOptions,
     as_problem,
 )
-from tensorly_smp.decomposition.solver import coupled_simplex_parafac, decompose
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import (
     AlgebraicStartWarning,
     ConstantVariableWarning,
@@ -91,33 +92,145 @@ def test_a_single_tensor_needs_no_modes(backend):
 def test_solutions_are_unpacked_as_cp_tensors_are():
     solution = factorize(single())
     weights, factors = solution
+    assert isinstance(solution, CPTensor)
     assert len(solution) == 2
-    assert weights is solution[0] is solution.weights
-    assert [a is b for a, b in zip(factors, solution.factors.factors, strict=True)] == [True] * 3
-    assert isinstance(solution.cp_copy(), CPTensor)
+    own = solution.factors
+    for a, b in zip((weights, *factors, solution[0]), (own.weights, *own.factors, solution.weights), strict=True):
+        np.testing.assert_array_equal(a, b)
     assert (solution.shape, solution.rank) == ((4, 5, 3), 2)
+    factors[0][:] = 7.0
+    assert factors[0] is not solution[1][0]
+    assert (solution[1][0] < 1).all()
 
 
-def test_functions_of_tensorly_take_a_solution(backend):
+FUNCTIONS = {
+    name: function
+    for name, function in inspect.getmembers(tl.cp_tensor, inspect.isfunction)
+    if function.__module__ == tl.cp_tensor.__name__
+    and not name.startswith("_")
+    and "cp_tensor" in next(iter(inspect.signature(function).parameters))
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_of_tensorly_for_cp_tensors_takes_a_solution(name, backend):
     solution = factorize(tensor(single(), "float64"))
-    cp = solution.to_cp_tensor()
     other = factorize(tensor(single(1), "float64"))
-    ones, zeros = tensor(np.ones(5), "float64"), tensor(np.zeros((4, 5, 3)), "float64")
-    functions = {
-        "to_tensor": tl.cp_to_tensor,
-        "to_vec": tl.cp_to_vec,
-        "to_unfolded": lambda x: tl.cp_to_unfolded(x, 1),
-        "norm": tl.cp_norm,
-        "normalize": lambda x: tl.cp_to_tensor(tl.cp_tensor.cp_normalize(x)),
-        "flip_sign": lambda x: tl.cp_to_tensor(tl.cp_tensor.cp_flip_sign(x)),
-        "mode_dot": lambda x: tl.cp_to_tensor(tl.cp_tensor.cp_mode_dot(x, ones, 1, copy=True)),
-        "permute": lambda x: tl.cp_to_tensor(tl.cp_tensor.cp_permute_factors(other.to_cp_tensor(), x)[0]),
-        "gradient": lambda x: tl.cp_tensor.cp_lstsq_grad(x, zeros).factors[0],
-        "congruence": lambda x: congruence_coefficient(x[1], other[1])[0],
+    matrix, vector = tensor(np.eye(6)[:, :4], "float64"), tensor(np.ones(5), "float64")
+    calls = {
+        "cp_lstsq_grad": [(tensor(single(2), "float64"),)],
+        "cp_mode_dot": [(matrix, 0), (vector, 1), (matrix, 0, False, True), (vector, 1, False, True)],
+        "cp_permute_factors": [(other,), ([other.to_cp_tensor()],)],
+        "cp_to_unfolded": [(1,)],
     }
-    for name, function in functions.items():
-        np.testing.assert_allclose(to_numpy(function(solution)), to_numpy(function(cp)), rtol=1e-7, err_msg=name)
-    assert tl.cp_tensor.cp_permute_factors(solution, solution)[1][0].tolist() == [0, 1]
+
+    def dense(result):
+        if isinstance(result, tuple | list):
+            return dense(result[0])
+        return to_numpy(tl.cp_to_tensor(result) if isinstance(result, CPTensor) else result)
+
+    kept = [to_numpy(a) for a in solution.factors]
+    for arguments in calls.get(name, [()]):
+        expected = dense(FUNCTIONS[name](solution.factors.to_cp_tensor().cp_copy(), *arguments))
+        found = FUNCTIONS[name](replace(solution), *arguments)
+        np.testing.assert_allclose(dense(found), expected, rtol=1e-7, atol=1e-12)
+        assert tuple(getattr(found, "shape", ())) in ((), expected.shape)
+    for a, b in zip(solution.factors, kept, strict=True):
+        np.testing.assert_array_equal(to_numpy(a), b)
+
+
+@pytest.mark.parametrize("method", [parafac, non_negative_parafac_hals, constrained_parafac])
+def test_decompositions_of_tensorly_start_from_a_solution(method):
+    solution = factorize(single())
+    options = {"n_iter_max": 5, **({"non_negative": True} if method is constrained_parafac else {})}
+    found = method(single(1), 2, init=solution, **options)
+    expected = method(single(1), 2, init=solution.to_cp_tensor().cp_copy(), **options)
+    np.testing.assert_array_equal(tl.cp_to_tensor(found), tl.cp_to_tensor(expected))
+    assert (solution[0] == solution.factors.weights).all()
+
+
+def test_congruence_and_methods_take_a_solution():
+    solution = factorize(single())
+    cp = solution.to_cp_tensor()
+    assert congruence_coefficient(solution[1], cp[1])[0] == pytest.approx(1.0)
+    assert isinstance(solution.cp_copy(), CPTensor)
+    np.testing.assert_allclose(solution.to_tensor(), cp.to_tensor())
+    np.testing.assert_allclose(tl.norm(solution.normalize().factors[1], axis=0), 1.0)
+
+
+# --- names
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_dimensions_and_names_are_variables(labelled):
+    names = [("a", "b", "c"), ("d", "b", "a")]
+    arrays = [single(), np.random.default_rng(1).random((2, 5, 4))]
+    expected = factorize(arrays, modes=[(0, 1, 2), (3, 1, 0)], variables=["a", "b", "c", "d"])
+    data, modes = arrays, names
+    if labelled:
+        data, modes = [xr.DataArray(array, dims=dims) for array, dims in zip(arrays, names, strict=True)], None
+    xr.testing.assert_equal(
+        factorize(data, modes=modes).to_dataset()[["factors", "weights"]],
+        expected.to_dataset()[["factors", "weights"]],
+    )
+    reordered = factorize(data, modes=modes, variables=["d", "c", "b", "a"])
+    assert reordered.shape == (2, 3, 5, 4)
+    assert smp.Marginals.from_tensors(data, modes).binning.variables == ("a", "b", "c", "d")
+    assert smp.gevd_start(data, 2, modes=modes, random_state=0).binning.variables == ("a", "b", "c", "d")
+    assert set(smp.block_tensor(data, modes=modes).coords["third_variable"].values) <= set("abcd")
+    one = xr.DataArray(arrays[0], dims=names[0]) if labelled else arrays[0]
+    assert factorize(one, modes=None if labelled else names[:1]).factors.binning.variables == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("modes", "error", "message"),
+    [
+        (["abc", "abq"], InvalidInputError, "modes must name three variables per tensor: 'q' is not in list"),
+        ([("a", [], "c"), "abd"], InvalidInputError, "modes must name three variables"),
+        ([(0.0, 1.0, 2.0), (0.0, 1.0, 3.0)], InvalidTypeError, "modes are of type float64"),
+        (["abb", "abd"], InvalidInputError, "repeat a variable"),
+    ],
+)
+def test_bad_names_are_refused(modes, error, message):
+    with pytest.raises(error, match=message):
+        factorize(pair(), modes=modes, variables=["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize("kind", ["torch.Tensor", "jaxlib"])
+def test_arrays_of_a_backend_that_is_not_active_name_set_backend(kind):
+    library = pytest.importorskip(kind.partition(".")[0].removesuffix("lib"), exc_type=ImportError)
+    array = (library.ones if kind == "torch.Tensor" else library.numpy.ones)((2, 3, 4))
+    for data in (array, [array]):
+        with pytest.raises(InvalidTypeError, match=rf"Tensor 0 is {kind}.*tl.set_backend\(\"pytorch\"\)"):
+            factorize(data, modes=[(0, 1, 2)])
+
+
+# --- starts that are given
+
+
+def test_a_start_may_have_columns_of_either_sign():
+    rng = np.random.default_rng(0)
+    factors = [rng.random((size, 2)) for size in (4, 5, 3)]
+    signs = np.array([[-1, -1], [-1, 1], [1, -1]])
+    moved = [a * sign for a, sign in zip(factors, signs, strict=True)]
+    expected = factorize(single(), init=(np.array([1.0, 2.0]), factors), n_iter_max=3, tol=None)
+    for weights, columns in (([1.0, 2.0], moved), ([-1.0, 2.0], [-moved[0] * [1, -1], *moved[1:]])):
+        found = factorize(single(), init=(np.array(weights), columns), n_iter_max=3, tol=None)
+        np.testing.assert_array_equal(found.trace.loss, expected.trace.loss)
+    with pytest.raises(InvalidInputError, match=r"with the signs of the columns, are \[-1.  2.\]"):
+        factorize(single(), init=(np.array([-1.0, 2.0]), factors))
+    with pytest.raises(InvalidInputError, match=r"Factor 0 has a column .* of mixed signs. To start from it, take"):
+        factorize(single(), init=(None, [factors[0] - 0.5, *factors[1:]]))
+
+
+def test_matrices_of_a_start_without_its_weights_are_refused():
+    start = smp.gevd_start(make_truth(3).to_marginals(), RANK, random_state=0)
+    assert factorize(make_truth(3).to_marginals(), RANK, init=start).trace.n_sweeps == 0
+    with pytest.raises(InvalidTypeError, match="as gevd_start returns: the start itself, not the matrices"):
+        factorize(single(), init=start.factors)
+    assert factor_error(start, start) == 0
+    with pytest.raises(InvalidTypeError, match=r"of gevd_start the start, not its \.factors"):
+        factor_error(start.factors, start)
 
 
 def test_no_tolerance_makes_all_sweeps_without_a_warning():
@@ -150,7 +263,7 @@ def test_scale_gives_the_counts_back():
         factorize(pair(), modes=MODES).to_cp_tensor(scale=True)
     codes = smp.Codes.from_array(np.random.default_rng(0).integers(0, 3, (50, 4)))
     with tl.backend_context("numpy"):
-        solution = decompose(as_problem(codes, rank=1, loss="frobenius", form="implicit"), tol=0.1)
+        solution = solved(codes, 1, loss="frobenius", form="implicit", tol=0.1)
     with pytest.raises(InvalidInputError, match="without histograms"):
         solution.to_cp_tensor(scale=True)
 

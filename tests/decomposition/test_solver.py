@@ -384,7 +384,7 @@ def test_inexact_sums_of_init_do_not_count_as_descent():
         (make_truth(4, 3, 3, 0), InvalidInputError, "3 components and .* expected 2 components"),
         (make_truth(3, 3, 2, 0), InvalidInputError, r"expected 2 components and \(3, 4, 2, 5\) bins"),
         ((None, [np.ones((n, 2)) for n in (3, 4, 2)]), InvalidInputError, "expected 2 components"),
-        ((None, [-np.ones((n, 2)) for n in N_BINS]), InvalidInputError, "negative"),
+        ((None, [np.eye(n, 2) - 0.5 for n in N_BINS]), InvalidInputError, "of mixed signs"),
         (3, InvalidTypeError, "not a CP tensor"),
         (None, InvalidTypeError, "not a CP tensor"),
     ],
