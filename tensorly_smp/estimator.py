@@ -333,13 +333,7 @@ class SmoothProductMixture(FittedMixture):
         self.labels_, posterior = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
         logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
-        triples = dataset["triples"].values if "triples" in dataset else "all"
-        fine = fine_probabilities(dataset, self.factors_)
-        known: KnownName = "triples" if self.refine is None else "samples"
-        patterns = dataset.get("patterns")
-        issues = identifiability_issues(self.factors_, triples, fine, known=known, patterns=patterns)
-        if issues:
-            warn(" ".join(issues), IdentifiabilityWarning)
+        self._warn_if_not_unique()
         if rivals := rivals_warning(dataset, binning.variables):
             warn(rivals)
         some = data.subsample.values, self.density_ if posterior is None else posterior, data.subsample_weights
@@ -474,10 +468,17 @@ class SmoothProductMixture(FittedMixture):
         has_units = before is None or any(units_of(X, binning.variables))
         dataset = with_units(dataset, X if has_units else getattr(self, "result_", None), binning.variables)
         self._set_fitted(dataset, binning.variables)
-        issues = identifiability_issues(self.factors_, "all" if solution.triples is None else solution.triples)
-        if issues:
-            warn(" ".join(issues), IdentifiabilityWarning)
+        self._warn_if_not_unique()
         return self
+
+    def _warn_if_not_unique(self) -> None:
+        result = self.result_
+        triples = result["triples"].values if "triples" in result else "all"
+        fine = fine_probabilities(result, self.factors_)
+        known: KnownName = "triples" if self.refine is None else "samples"
+        patterns = result.get("patterns")
+        if issues := identifiability_issues(self.factors_, triples, fine, known=known, patterns=patterns):
+            warn(" ".join(issues), IdentifiabilityWarning)
 
     def bootstrap(
         self,
@@ -567,67 +568,22 @@ class SmoothProductMixture(FittedMixture):
         samples = self._read_in_memory(X, sample_weight)
         return self._replicates(*samples, n_replicates, method, n_points, n_jobs, random_state)
 
-    def _replicates(
-        self,
-        values: np.ndarray,
-        weights: np.ndarray | None,
-        n_replicates: int,
-        method: str,
-        n_points: int,
-        n_jobs: int | None,
-        random_state: RandomState,
-    ) -> xr.Dataset:
-        """Replicates of the fit to `values` (n_samples, n_variables)."""
-        checked_choice(method, "method", ("rows", "parametric"))
-        n_replicates = checked_integer(n_replicates, "n_replicates", 1)
-        n_points = checked_integer(n_points, "n_points", 2)
+    def _replicates(self, values: np.ndarray, weights: np.ndarray | None, *options: Any) -> xr.Dataset:
+        """Replicates of the fit to `values` (n_samples, n_variables), options as of :func:`run_bootstrap`."""
         if len(values) != (n_fitted := int(self.result_.attrs["n_samples"])):
             raise InvalidInputError(
                 f"X has {len(values)} samples; expected the {n_fitted} that the model was fitted to. For others, fit a "
                 "model to them."
             )
         values, weights = merge_equal_rows(values, weights)
-        dataset = run_bootstrap(
-            self._refit(values),
-            self.density_,
-            values,
-            np.ones(len(values)) if weights is None else weights,
-            is_parametric=method == "parametric",
-            n_replicates=n_replicates,
-            n_points=n_points,
-            n_jobs=checked_n_jobs(n_jobs),
-            random_state=random_state,
-        )
-        labels = {name: text for name, text in self.result_.attrs.items() if name == ATTRIBUTE}
-        return dataset.assign_coords(variable=self.result_["variable"].values).assign_attrs(method=method, **labels)
+        weights = np.ones(len(values)) if weights is None else weights
+        dataset = run_bootstrap(self._refit(values), self.density_, values, weights, *options)
+        kept = {name: text for name, text in self.result_.attrs.items() if name == ATTRIBUTE}
+        return dataset.assign_coords(variable=self.result_["variable"].values).assign_attrs(method=options[1], **kept)
 
     def _refit(self, values: np.ndarray) -> Refit:
-        """The fit of a replicate, as the Dataset says that this one was made."""
-        attrs = self.result_.attrs
-        options: dict[str, Any] = dict(
-            n_iter_max=int(attrs["max_iter"]), tol=float(attrs["tol"]), criterion=str(attrs["penalty_criterion"])
-        )
-        refine = str(attrs["refine"])
-        if refine == "smooth":
-            options["tol"] *= 10.0
-            return Refit.on_cells(self.result_, self.factors_, values, **options)
-        decomposition = None
-        if refine == "none":
-            triples = self.result_["triples"].values if "triples" in self.result_ else "all"
-            decomposition = replace(
-                self._decomposition(0),
-                rank=self.factors_.rank,
-                triples=triples,
-                loss=str(attrs["loss_name"]) if attrs["loss_name"] in CHOICES["loss"] else self.loss,
-                max_iter=options["n_iter_max"],
-                tol=options["tol"],
-                n_init=1,
-                is_start=False,
-                n_jobs=1,
-                callback=None,
-                warns=False,
-            )
-        return Refit.on_bins(self.factors_, str(attrs["density"]), decomposition, **options)
+        """The fit of a replicate, given the samples of this one."""
+        return Refit.of_fit(self.result_, self.factors_, values, self._decomposition(0))
 
     def _recorded(self) -> dict[str, Any]:
         """Parameters that a replicate of the fit needs, by the names of attributes of the Dataset."""

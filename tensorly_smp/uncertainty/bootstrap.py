@@ -10,7 +10,16 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
 
-from tensorly_smp._support.checks import RandomState, checked_entries, collected_warnings, spawn_generators, warn
+from tensorly_smp._support.checks import (
+    RandomState,
+    checked_choice,
+    checked_entries,
+    checked_integer,
+    checked_n_jobs,
+    collected_warnings,
+    spawn_generators,
+    warn,
+)
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.parallel import allowed_threads, one_blas_thread, run_each
 from tensorly_smp._support.result_schema import result_values
@@ -20,6 +29,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.smooth import background_share, smooth_conditionals, spline_transforms, variable_bounds
 from tensorly_smp.exceptions import ConvergenceWarning, IdentifiabilityWarning, InvalidInputError, SizeLimitError
+from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, in_memory
 from tensorly_smp.fitting.starts import Decomposition
@@ -82,6 +92,35 @@ class Refit:
     conditionals: Callable[[Mixture, float], Sequence[ConditionalDensities]]
     options: dict[str, Any]
     decompose: Callable[[np.ndarray, np.ndarray], tuple[Mixture, StopReason]] | None = None
+
+    @classmethod
+    def of_fit(
+        cls, result: xr.Dataset, factors: MixtureFactors, values: np.ndarray, decomposition: Decomposition
+    ) -> Refit:
+        """Refit as the Dataset of the first fit says that this was made, given its samples (n_samples, n_variables)."""
+        attrs = result.attrs
+        options: dict[str, Any] = dict(
+            n_iter_max=int(attrs["max_iter"]), tol=float(attrs["tol"]), criterion=str(attrs["penalty_criterion"])
+        )
+        if attrs["refine"] == "smooth":
+            options["tol"] *= 10.0
+            return cls.on_cells(result, factors, values, **options)
+        if attrs["refine"] == "em":
+            return cls.on_bins(factors, str(attrs["density"]), None, **options)
+        decomposition = replace(
+            decomposition,
+            rank=factors.rank,
+            triples=result["triples"].values if "triples" in result else "all",
+            loss=str(attrs["loss_name"]) if attrs["loss_name"] in LOSSES else decomposition.loss,
+            max_iter=options["n_iter_max"],
+            tol=options["tol"],
+            n_init=1,
+            is_start=False,
+            n_jobs=1,
+            callback=None,
+            warns=False,
+        )
+        return cls.on_bins(factors, str(attrs["density"]), decomposition, **options)
 
     @classmethod
     def on_cells(cls, dataset: xr.Dataset, factors: MixtureFactors, values: np.ndarray, **options: Any) -> Refit:
@@ -203,9 +242,8 @@ def run_bootstrap(
     density: MixtureDensity,
     values: np.ndarray,
     weights: np.ndarray,
-    *,
-    is_parametric: bool,
     n_replicates: int,
+    method: str,
     n_points: int,
     n_jobs: int | None,
     random_state: RandomState,
@@ -221,9 +259,7 @@ def run_bootstrap(
         Samples of the first fit, NaN = missing.
     weights : ndarray (n_samples,)
         Numbers of samples.
-    is_parametric : bool
-        Draw samples of the density, with the entries missing that are missing in the rows, instead of rows.
-    n_replicates, n_points, n_jobs, random_state
+    n_replicates, method, n_points, n_jobs, random_state
         As of :meth:`tensorly_smp.SmoothProductMixture.bootstrap`.
 
     Returns
@@ -233,8 +269,8 @@ def run_bootstrap(
 
     Raises
     ------
-    InvalidInputError
-        No sample has both entries and a weight.
+    InvalidInputError, InvalidTypeError
+        No sample has both entries and a weight; parameters that cannot be used.
     SizeLimitError
         Replicates, or the samples of one, would be too large.
     KeyboardInterrupt
@@ -247,6 +283,10 @@ def run_bootstrap(
     IdentifiabilityWarning
         The likelihood is next to flat: intervals may be too small.
     """
+    is_parametric = checked_choice(method, "method", ("rows", "parametric")) == "parametric"
+    n_replicates = checked_integer(n_replicates, "n_replicates", 1)
+    n_points = checked_integer(n_points, "n_points", 2)
+    n_threads = allowed_threads(checked_n_jobs(n_jobs))
     weights = np.where(np.isnan(values).all(axis=1), 0.0, weights)  # samples without entries say nothing
     _check_sizes(weights.sum(), density, n_replicates, n_points, is_parametric)
     n_drawn = max(round(float(weights.sum())), 1)
@@ -255,39 +295,23 @@ def run_bootstrap(
     of_fit = refit.posterior(on_grid)
     flattest = refit.flattest(on_grid, of_fit)
 
-    def draw(rng: np.random.Generator) -> tuple[CellSamples, np.ndarray, np.ndarray]:
-        """Samples of a replicate, their values, and their posteriors under the first fit."""
+    def one(rng: np.random.Generator, check: Callable[[], None]) -> tuple[dict[str, Any], StopReason]:
+        """Statistics of a replicate, and its status."""
+        check()
         counts = np.round(weights)
         if not is_parametric or not np.array_equal(counts, weights):
             counts = rng.multinomial(n_drawn, weights / weights.sum()).astype(np.float64)
         if not is_parametric:
-            return on_grid.reweighted(counts), values, of_fit
+            return _replicate(refit, on_grid.reweighted(counts), values, of_fit, flattest, grid, rng)
         missing = np.repeat(np.isnan(values), counts.astype(np.int64), axis=0)
         drawn, _ = density.sample(len(missing), rng)
         drawn[missing] = np.nan
         samples = refit.assign_to_grid(drawn)
-        return samples, drawn, refit.posterior(samples)
-
-    def one(rng: np.random.Generator, check: Callable[[], None]) -> tuple[dict[str, Any], StopReason]:
-        """Figures of a replicate, components in the order of those of the first fit that they share most with."""
-        check()
-        samples, drawn, posterior = draw(rng)
-        mixture, new, status = refit.again(samples, drawn, posterior, flattest, rng)
-        conditionals = refit.conditionals(mixture, samples.total_weight)
-        order = linear_sum_assignment(-posterior.T @ (new * samples.sample_weight[:, None]))[1]
-        table = contingency(posterior.argmax(axis=1), new.argmax(axis=1), len(order), samples.sample_weight)
-        found: dict[str, Any] = dict(
-            agreement=adjusted_rand(table),
-            switched=np.int8(not np.array_equal(order, np.arange(len(order)))),
-            converged=np.int8(status.is_converged),
-        )
-        for name, value in figures(np.exp(mixture.log_weights), conditionals, grid).items():
-            found[name] = value[..., order]
-        return found, status
+        return _replicate(refit, samples, drawn, refit.posterior(samples), flattest, grid, rng)
 
     streams = spawn_generators(random_state, n_replicates, PURPOSE)
     with one_blas_thread():
-        ends, _ = run_each(one, streams, allowed_threads(n_jobs), lambda end: end[1] is StopReason.INTERRUPTED)
+        ends, _ = run_each(one, streams, n_threads, lambda end: end[1] is StopReason.INTERRUPTED)
     complete = [found for found, status in ends if status is not StopReason.INTERRUPTED]
     if not complete:
         raise KeyboardInterrupt
@@ -300,6 +324,32 @@ def run_bootstrap(
     if flattest.is_flat:
         warn(flattest.warning())
     return _dataset(complete, figures(density.weights, density.conditionals, grid), grid)
+
+
+def _replicate(
+    refit: Refit,
+    samples: CellSamples,
+    values: np.ndarray,
+    posterior: np.ndarray,
+    flattest: FlattestDirection,
+    grid: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[dict[str, Any], StopReason]:
+    """Statistics of a fit to drawn samples, which have posteriors under the first fit, and its status.
+
+    Components are in the order of those of the first fit that they share most samples with.
+    """
+    mixture, new, status = refit.again(samples, values, posterior, flattest, rng)
+    order = linear_sum_assignment(-posterior.T @ (new * samples.sample_weight[:, None]))[1]
+    table = contingency(posterior.argmax(axis=1), new.argmax(axis=1), len(order), samples.sample_weight)
+    conditionals = refit.conditionals(mixture, samples.total_weight)
+    found: dict[str, Any] = {
+        name: value[..., order] for name, value in figures(np.exp(mixture.log_weights), conditionals, grid).items()
+    }
+    found["agreement"] = adjusted_rand(table)
+    found["switched"] = np.int8(not np.array_equal(order, np.arange(len(order))))
+    found["converged"] = np.int8(status.is_converged)
+    return found, status
 
 
 def _check_sizes(total: float, density: MixtureDensity, n_replicates: int, n_points: int, is_parametric: bool) -> None:

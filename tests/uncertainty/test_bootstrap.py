@@ -139,7 +139,7 @@ class Recording:
         return mixture, posterior[:, order], StopReason.INTERRUPTED if is_last else StopReason.CONVERGED
 
 
-OPTIONS = dict(is_parametric=False, n_replicates=4, n_points=10, n_jobs=None, random_state=0)
+OPTIONS = dict(method="rows", n_replicates=4, n_points=10, n_jobs=None, random_state=0)
 
 
 def test_rows_are_drawn_as_often_as_weights_say(models):
@@ -159,7 +159,7 @@ def test_drawn_samples_have_the_patterns_of_the_rows(models, weights):
     refit = Recording(model)
     missing = np.array([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 1, 0]], dtype=bool)
     values = np.where(missing, np.nan, X[:3])
-    run_bootstrap(refit, model.density_, values, np.array(weights), **(OPTIONS | dict(is_parametric=True)))
+    run_bootstrap(refit, model.density_, values, np.array(weights), **(OPTIONS | dict(method="parametric")))
     for drawn in refit.values:
         assert len(drawn) == 3
         assert set(map(tuple, np.isnan(drawn))) <= {tuple(missing[0]), tuple(missing[2])}
@@ -238,7 +238,7 @@ def test_more_samples_than_can_be_are_refused(models):
     model = models["smooth"]
     with pytest.raises(SizeLimitError, match="weights sum to"):
         run_bootstrap(Recording(model), model.density_, X, np.full(600, 1e17), **OPTIONS)
-    many = OPTIONS | dict(is_parametric=True)
+    many = OPTIONS | dict(method="parametric")
     with pytest.raises(SizeLimitError, match="samples of a replicate"):
         run_bootstrap(Recording(model), model.density_, X, np.full(600, 1e9), **many)
 
