@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -332,6 +333,102 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         rival._set_fitted(rival_dataset(self.result_, k), self.binning_.variables)
         return rival
 
+    def bootstrap(
+        self,
+        X: Any,
+        n_replicates: int = 100,
+        *,
+        method: str = "rows",
+        sample_weight: Any = None,
+        n_points: int = 50,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> xr.Dataset:
+        """Say how far weights and densities would move with other samples: replicates of the fit, by the bootstrap.
+
+        Every replicate is fitted from where this fit ended, and its components are put in the order of those that they
+        share most samples with. Bins or cells, and with ``refine="smooth"`` the knots and the coordinates of the
+        splines, are held; penalties are chosen once more, within a factor of ten. The number of components is held, and
+        so is the solution: a replicate does not go looking for another one, see :meth:`rivals`. An unmixing matrix is
+        held, too, and replicates are of its sources, under the names of the variables that they are nearest to.
+
+        Parameters
+        ----------
+        X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables)
+            The samples of the fit, in any order of the rows, container or precision. Another number of samples, or
+            other variables, are refused.
+        n_replicates : int, default 100
+        method : {"rows", "parametric"}, default "rows"
+            "rows" draws rows of X with replacement, which keep their pattern of missing entries. "parametric" draws
+            samples of the fitted density, as many, with the same entries missing.
+        sample_weight : array_like (n_samples,), optional
+            Those of the fit, numbers of samples: rows are drawn in proportion, as often as the weights sum to.
+        n_points : int, default 50
+            Points of every variable at which distribution functions and densities are kept.
+        n_jobs : int, optional
+            Replicates at a time; the result does not depend on it.
+        random_state : None, int, Generator or RandomState
+            Every replicate has its own stream, so that the first are the same however many there are.
+
+        Returns
+        -------
+        Dataset
+            ``weights`` (replicate, component), ``mean`` (replicate, variable, component), ``cdf`` and ``density``
+            (replicate, variable, point, component) at ``x`` (variable, point). Points of a discrete variable are its
+            values (of text and categories codes, see `result_`), and NaN after the last of them. Of the fit itself
+            ``fit_weights`` and so on. ``agreement`` (replicate): adjusted Rand index of the clusters with those of the
+            fit; ``switched`` and ``converged`` (replicate). The attribute ``n_switched`` counts replicates whose
+            components had changed places.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            Samples in chunks; another number of samples, or other variables, than in the fit; parameters that cannot be
+            used.
+        SizeLimitError
+            Replicates of more than 4 GB, or of too many samples.
+        KeyboardInterrupt
+            Before any replicate is complete.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The keyboard interrupted: the result holds the replicates that were complete.
+        IdentifiabilityWarning
+            The likelihood is next to flat, so that intervals may be too small.
+
+        Notes
+        -----
+        ``result.quantile([0.025, 0.975], "replicate")`` are percentile intervals of 95 %. They say how far samples move
+        the fit, not how far it lies from the truth: smooth densities are lower at peaks and higher in valleys than the
+        truth, by an amount that no interval around them covers (docs/uncertainty.md).
+
+        References
+        ----------
+        B. Efron, R. J. Tibshirani, "An introduction to the bootstrap", Chapman and Hall, 1993.
+
+        Examples
+        --------
+        >>> import tensorly_smp as smp
+        >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+        >>> model = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+        >>> replicates = model.bootstrap(data.X, 20, random_state=0)
+        >>> replicates.weights.dims, replicates.density.dims
+        (('replicate', 'component'), ('replicate', 'variable', 'point', 'component'))
+        >>> low, high = replicates.weights.quantile([0.025, 0.975], "replicate").values
+        >>> bool((low < model.weights_).all() and (model.weights_ < high).all())
+        True
+        """
+        check_is_fitted(self)
+        if is_chunked(X):
+            raise InvalidInputError(
+                "X is in chunks (dask); expected samples in memory, because every replicate goes over all of them many "
+                "times. Pass X.compute(), or fit and bootstrap some of the rows."
+            )
+        values = self._read(X).values
+        weights = checked_sample_weight(aligned(sample_weight, X), len(values))
+        return self._replicates(values, weights, n_replicates, method, n_points, n_jobs, random_state)
+
     def to_dataset(self) -> xr.Dataset:
         """Everything that the model is, as a Dataset; :func:`tensorly_smp.load` makes the model again.
 
@@ -373,16 +470,9 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         here = present_dim(X, self.sample_dim)
         return read_samples(X, self.binning_.variables, here, self.density_.value_labels)
 
-    def _read_in_memory(self, X: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Samples in the order of the fit's variables, and their weights, for a bootstrap; chunks are refused."""
-        check_is_fitted(self)
-        if is_chunked(X):
-            raise InvalidInputError(
-                "X is in chunks (dask); expected samples in memory, because every replicate goes over all of them many "
-                "times. Pass X.compute(), or fit and bootstrap some of the rows."
-            )
-        values = self._read(X).values
-        return values, checked_sample_weight(aligned(sample_weight, X), len(values))
+    @abstractmethod
+    def _replicates(self, values: np.ndarray, weights: np.ndarray | None, *options: Any) -> xr.Dataset:
+        """Replicates of the fit to `values` (n_samples, n_variables), for :meth:`bootstrap`."""
 
     def _check_width(self, X: Any, variables: Sequence[Hashable]) -> None:
         """Refuse a bare array of another number of columns; in scikit-learn's words, and which variables they are."""

@@ -244,28 +244,6 @@ class UnmixedProductMixture(FittedMixture):
         check_is_fitted(self)
         return self.density_.impute(X, method, random_state)
 
-    def bootstrap(
-        self,
-        X: Any,
-        n_replicates: int = 100,
-        *,
-        method: str = "rows",
-        sample_weight: Any = None,
-        n_points: int = 50,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-    ) -> xr.Dataset:
-        """Replicates of the mixture of the sources, with the matrix held.
-
-        See :meth:`tensorly_smp.SmoothProductMixture.bootstrap`.
-
-        How far samples move the matrix is not in them. X are the samples of the fit, as variables; the Dataset is of
-        the sources, under the names of the variables that they are nearest to.
-        """
-        values, weights = self._read_in_memory(X, sample_weight)
-        sources = self._unmixed_density.to_sources(values)
-        return self.mixture_._replicates(sources, weights, n_replicates, method, n_points, n_jobs, random_state)
-
     @property
     def plot(self) -> UnmixedPlots:
         """Pictures of the sources, and of the map: ``model.plot.conditionals(X)``, ``model.plot.unmixing()``, ..."""
@@ -301,6 +279,10 @@ class UnmixedProductMixture(FittedMixture):
         self.converged_ = bool(dataset.attrs["unmixing_converged"])
         self.mixture_ = self._checked_mixture()
         self.mixture_._set_fitted(without_unmixing(dataset), variables, tabulated)
+
+    def _replicates(self, values: np.ndarray, weights: np.ndarray | None, *options: Any) -> xr.Dataset:
+        """Replicates of the mixture of the sources."""
+        return self.mixture_._replicates(self._unmixed_density.to_sources(values), weights, *options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

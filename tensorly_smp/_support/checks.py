@@ -180,7 +180,7 @@ def is_one_of(value: Any, words: Iterable[str]) -> bool:
 
 
 def float_array(values: Any, name: str) -> np.ndarray:
-    """The values as a float64 array of any shape.
+    """A float64 copy of the values, of any shape.
 
     Raises
     ------
@@ -191,14 +191,7 @@ def float_array(values: Any, name: str) -> np.ndarray:
     """
     if np.ma.is_masked(values):
         raise InvalidInputError(f"{name} has masked entries; expected a number in every entry.")
-    try:
-        array = np.asarray(unmasked_rows(values))
-        if array.dtype.kind not in "biufO":
-            raise TypeError(f"dtype {array.dtype}")
-        with np.errstate(over="ignore"):
-            return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidTypeError(f"{name} must be numbers: {reason(error)}.") from error
+    return real_numbers(values, name)
 
 
 # What an array of objects may hold; None is a missing entry.

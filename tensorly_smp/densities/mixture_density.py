@@ -375,8 +375,14 @@ class MixtureDensity(SampleDensity):
         Of a discrete variable the share of values up to x, with a step at each of them.
         """
         values = self._of(variable).cdf(self._points(x, variable, infinite=True))
-        chosen = mix_cdf(values, self.weights) if component is None else self._select(values, component)
-        return labelled_points(x, chosen, PROBABILITY)
+        if component is not None:
+            return labelled_points(x, self._select(values, component), PROBABILITY)
+        # Added up in the same order for every point, which a matrix product does not promise, so that rounding keeps
+        # the order of two points.
+        total = np.zeros(values.shape[:-1])
+        for r, weight in enumerate(self.weights):
+            total += weight * values[..., r]
+        return labelled_points(x, np.minimum(total, 1.0), PROBABILITY)
 
     def quantile_1d(self, q: ArrayLike, variable: Hashable, component: Component = None) -> Any:
         """Value below which a share q of one variable lies: the inverse of `cdf_1d`.
@@ -478,7 +484,7 @@ class MixtureDensity(SampleDensity):
             raise InvalidInputError("All variables are given; expected at least one to remain.")
         row = np.full((1, self.n_variables), np.nan)
         for n, value in zip(positions, given.values(), strict=True):
-            point = points(self._codes(value, self.variables[n]))
+            point = self._points(value, self.variables[n])
             if point.size != 1:
                 raise InvalidInputError(
                     f"A given value has shape {point.shape}; expected a single number per variable."
@@ -540,24 +546,10 @@ class MixtureDensity(SampleDensity):
         return self.conditionals[variable_position(variable, self.variables)]
 
     def _points(self, x: Any, variable: Hashable, infinite: bool = False) -> np.ndarray:
-        return points(self._codes(x, self.variables[variable_position(variable, self.variables)]), infinite)
-
-    def _codes(self, x: Any, name: Hashable) -> Any:
-        """Points with codes for labels."""
-        own = self.value_labels.get(name)
-        return x if own is None else own.points(x, name)
-
-
-def mix_cdf(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Distribution function (...) of a mixture from those of its components (..., rank); never above one.
-
-    Added up in the same order for every point, which a matrix product does not promise, so that rounding keeps the
-    order of two points.
-    """
-    total = np.zeros(values.shape[:-1])
-    for r, weight in enumerate(weights):
-        total += weight * values[..., r]
-    return np.minimum(total, 1.0)
+        """Points of a variable, with codes for labels."""
+        name = self.variables[variable_position(variable, self.variables)]
+        labels = self.value_labels.get(name)
+        return points(x if labels is None else labels.points(x, name), infinite)
 
 
 def draw_values(conditionals: ConditionalDensities, components: np.ndarray, rng: np.random.Generator) -> np.ndarray:

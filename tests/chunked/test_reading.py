@@ -184,7 +184,7 @@ def test_unusable_weights_are_refused(weights, words):
 
 
 def test_weights_that_are_no_numbers_are_refused():
-    with pytest.raises(InvalidTypeError, match="must be numbers"):
+    with pytest.raises(InvalidTypeError, match="real numbers"):
         ReadSamples.of(da.from_array(samples(3), chunks=(2, 4)), ["a", "b", "c"])
 
 
