@@ -19,7 +19,7 @@ from common import KINDS, options_of
 from scipy import stats
 
 import tensorly_smp as smp
-from tensorly_smp.dependence.check import dependence_warning
+from tensorly_smp.dependence.pairs import dependence_warning
 
 N_VARIABLES = 6
 

@@ -124,11 +124,10 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", smp.exceptions.DependenceWarning)
     bent = smp.UnmixedProductMixture(1, random_state=0).fit(banana)
 said = [
-    str(each.message)
-    for each in caught
-    if each.category is smp.exceptions.DependenceWarning
+    each.message for each in caught if each.category is smp.exceptions.DependenceWarning
 ]
-print(textwrap.fill(said[0], 80))
+print(textwrap.fill(str(said[0]), 80))
+print(textwrap.fill(said[0].advice, 80))
 
 # %%
 # The model thinks that the samples on the right are as likely as those on the left:

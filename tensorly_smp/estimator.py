@@ -30,7 +30,7 @@ from tensorly_smp.codes.values import merge_equal_rows
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.smooth import fine_probabilities
-from tensorly_smp.dependence.check import dependence_warning
+from tensorly_smp.dependence.pairs import dependence_warning
 from tensorly_smp.exceptions import (
     IdentifiabilityWarning,
     InvalidInputError,

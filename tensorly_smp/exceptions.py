@@ -267,6 +267,17 @@ class IdentifiabilityWarning(TensorlySmpWarning):
 class DependenceWarning(TensorlySmpWarning):
     """Variables depend on each other within components, which the model takes for independent.
 
+    The message is the same for all fits: Python's default filter shows it once for many fits from one line.
+
+    Attributes
+    ----------
+    variables : tuple of hashable
+        Names of all variables that depend on others.
+    pairs : tuple of (hashable, hashable)
+        Their pairs, the strongest first; of more than thirty variables only some are looked at.
+    advice : str
+        What to try.
+
     Examples
     --------
     >>> import warnings
@@ -276,9 +287,22 @@ class DependenceWarning(TensorlySmpWarning):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     _ = smp.SmoothProductMixture(2, random_state=0).fit(X)
-    >>> caught[0].category.__name__, caught[0].message.variables
-    ('DependenceWarning', ('x0', 'x1'))
+    >>> caught[0].category.__name__, caught[0].message.pairs
+    ('DependenceWarning', (('x0', 'x1'),))
+    >>> caught[0].message.advice.partition(",")[0]
+    'Try UnmixedProductMixture'
     """
+
+    def __init__(
+        self,
+        *args: object,
+        variables: Iterable[Hashable] = (),
+        pairs: Iterable[tuple[Hashable, Hashable]] = (),
+        advice: str = "",
+    ) -> None:
+        super().__init__(*args, variables=variables)
+        self.pairs = tuple(pairs)
+        self.advice = advice
 
 
 class SparseHistogramWarning(TensorlySmpWarning):

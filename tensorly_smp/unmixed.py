@@ -16,7 +16,7 @@ from tensorly_smp._support.checks import RandomState, checked_integer, checked_t
 from tensorly_smp._support.iteration import checked_verbose, logger
 from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.densities.conditionals import ConditionalDensities
-from tensorly_smp.dependence.check import dependence_warning
+from tensorly_smp.dependence.pairs import dependence_warning
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.fitted import FittedMixture

@@ -494,7 +494,7 @@ def test_more_components_than_the_sizes_allow(refine):
 def test_components_that_are_the_same():
     same = smp.MixtureFactors([0.5, 0.5], [np.full((8, 2), 1 / 8)] * 4)
     with (
-        pytest.warns(DependenceWarning, match="6 of 6 pairs"),
+        pytest.warns(DependenceWarning),
         pytest.warns(IdentifiabilityWarning, match=r"Components 0 and 1 are equal in all 4 variables") as record,
     ):
         fitted = estimator(init=same, n_init=1).fit(X)

@@ -371,9 +371,9 @@ def test_dependence_that_is_not_linear_is_said():
     rng = np.random.default_rng(0)
     X, angle = rng.standard_normal((800, 3)), 2 * np.pi * rng.random(800)
     X[:, 0], X[:, 1] = np.cos(angle) + 0.1 * X[:, 0], np.sin(angle) + 0.1 * X[:, 1]
-    with pytest.warns(DependenceWarning, match="pairs of sources (is|are) strongly dependent") as caught:
+    with pytest.warns(DependenceWarning, match="Sources are strongly dependent") as caught:
         smp.UnmixedProductMixture(1, random_state=0).fit(X)
-    assert not any("UnmixedProductMixture" in str(each.message) for each in caught)
+    assert not any("UnmixedProductMixture" in each.message.advice for each in caught)
 
 
 @pytest.mark.parametrize("made", ["a copy", "a sum"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import zip_longest
 from math import log10
 from typing import Any
 
@@ -106,6 +108,11 @@ def joined(texts: Sequence[str], limit: int = 10) -> str:
     return f"{', '.join(texts[:limit])} and {len(texts) - limit} more"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things, such as "1 pair" and "2 pairs"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def number_range(numbers: Iterable[int]) -> str:
     """Least and greatest as "5" or "5 to 8".
 
@@ -133,6 +140,29 @@ def number_text(number: int) -> str:
     exponent = int(log10(abs(number)))
     mantissa = 10 ** (log10(abs(number)) - exponent)
     return f"{'-' if number < 0 else ''}{mantissa:.2f}e+{exponent}"
+
+
+def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int] | None = None) -> list[str]:
+    r"""Lines of a table with two blanks between columns; cells are wrapped to the widths, if there are any.
+
+    Examples
+    --------
+    >>> from tensorly_smp._support.representations import text_table
+    >>> print("\n".join(text_table(["a", "b"], [["1", "some words"]], [1, 5])))
+    a  b
+    -  -----
+    1  some
+       words
+    """
+    rows = list(rows)
+    if widths is None:
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = []
+    for row in (header, ["-" * width for width in widths], *rows):
+        columns = [textwrap.wrap(cell, width) or [""] for cell, width in zip(row, widths, strict=True)]
+        for parts in zip_longest(*columns, fillvalue=""):
+            lines.append("  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip())
+    return lines
 
 
 def html_summary(

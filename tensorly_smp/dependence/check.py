@@ -1,11 +1,9 @@
-"""Dependence within the components of a fitted model: all pairs against draws with a report, or quickly, inside a fit.
-
-The statistics and p-values of a pair are in :mod:`tensorly_smp.dependence.pairs`.
-"""
+"""The report on dependence within the components of a fitted model: all pairs, against draws of the model."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import textwrap
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, checked_real
 from tensorly_smp._support.parallel import OnePart
-from tensorly_smp._support.representations import html_summary, joined
+from tensorly_smp._support.representations import counted, html_summary, joined, text_table
 from tensorly_smp.codes.values import at_most, effective_size, evenly_weighted, merge_equal_rows, subsample_evenly
+from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.densities.mixture_density import SampleDensity, component_number
-from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, judge_pairs, shares_nuisance
-from tensorly_smp.exceptions import DependenceWarning, InvalidTypeError
+from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, advice_on, judge_pairs, shares_nuisance
+from tensorly_smp.exceptions import InvalidTypeError
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.samples.reading import present_dim
 
@@ -32,12 +31,7 @@ MOST_DRAWS = 2500
 SURELY_INDEPENDENT = 0.2
 #: ... and of the others these many with the smallest; entries times components that scores are computed of at a time.
 MOST_DOUBTFUL, MOST_ENTRIES = 400, 20_000_000
-#: Dependence is gross where the strength, over all components, is at least this, and a p-value, times the number of
-#: pairs, below the second number.
-GROSS_STRENGTH, GROSS_P = 0.25, 1e-3
-#: Rows and variables that the quick check looks at, at most, and entries times components.
-QUICK_ROWS, QUICK_VARIABLES, QUICK_ENTRIES = 2000, 30, 100_000
-_LEAST_ROWS, _SHOWN = 300, 3
+_LEAST_ROWS = 300
 #: Pairs that the table shows, strongest first.
 SHOWN = 10
 _HEADER = ("Pair", "Strength", "Rank correlation", "Component", "False discovery rate")
@@ -63,6 +57,8 @@ class IndependenceReport:
         Samples that were tested (sum of their weights); ``tests.n_samples`` has those with both variables of a pair.
     are_sources : bool
         True if the variables are sources of an unmixed model, which bear the names of variables.
+    advice : str
+        What to try; empty if no pair is called dependent.
 
     Examples
     --------
@@ -87,6 +83,7 @@ class IndependenceReport:
     weights: np.ndarray
     n_samples: float
     are_sources: bool
+    advice: str = ""
 
     @property
     def is_dependent(self) -> np.ndarray:
@@ -205,20 +202,19 @@ class IndependenceReport:
         )
 
     def __repr__(self) -> str:
-        rows = [_HEADER, *self._rows()]
-        widths = [max(len(row[c]) for row in rows) for c in range(len(_HEADER))]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        text.insert(1, "  ".join("-" * width for width in widths))
         more = len(self.tests.pairs) - SHOWN
-        return "\n".join([self._title(), f"{self.summary()}.", "", *text, *([f"and {more} more"] if more > 0 else [])])
+        rest = [f"and {more} more"] if more > 0 else []
+        advice = ["", *textwrap.wrap(self.advice, 100)] if self.advice else []
+        table = text_table(_HEADER, self._rows())
+        return "\n".join([self._title(), f"{self.summary()}.", "", *table, *rest, *advice])
 
     def _repr_html_(self) -> str:
-        return html_summary(self._title(), [("Result", self.summary())], _HEADER, self._rows(), limit=SHOWN)
+        facts = [("Result", self.summary()), *([("Advice", self.advice)] if self.advice else [])]
+        return html_summary(self._title(), facts, _HEADER, self._rows(), limit=SHOWN)
 
     def _title(self) -> str:
-        rank = len(self.weights)
         what = "sources" if self.are_sources else "variables"
-        of = f"{rank} component{'' if rank == 1 else 's'} of {len(self.variables)} {what}"
+        of = f"{counted(len(self.weights), 'component')} of {len(self.variables)} {what}"
         return f"Independence within {of}, {self._size()}"
 
     def _size(self) -> str:
@@ -236,16 +232,18 @@ class IndependenceReport:
         return [int(i) for i in np.lexsort(keys)]
 
     def _rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = []
-        for i in self._order()[:SHOWN]:
-            first, second = self._names(i)
-            strength = np.nan_to_num(self.tests.strength[i])
-            r = int(np.argmax(strength))
-            rate = self.false_discovery_rate[i]
-            shown = "< 1e-6" if rate < 1e-6 else f"{rate:.2g}"
-            mark = " *" if self.is_dependent[i] else ""
-            correlation = f"{np.nan_to_num(self.tests.correlation[i, r]):.2f}"
-            rows.append((f"{first!s}, {second!s}", f"{strength[r]:.2f}", correlation, str(r), shown + mark))
+        rows = []
+        for row in self.to_dataframe().head(SHOWN).itertuples():
+            rate = "< 1e-6" if row.false_discovery_rate < 1e-6 else f"{row.false_discovery_rate:.2g}"
+            rows.append(
+                (
+                    f"{row.variable!s}, {row.other_variable!s}",
+                    f"{np.nan_to_num(row.strength):.2f}",
+                    f"{np.nan_to_num(row.rank_correlation):.2f}",
+                    str(row.component),
+                    rate + " *" * int(row.is_dependent),
+                )
+            )
         return rows
 
 
@@ -337,16 +335,26 @@ def check_independence(
     values = values[rows]
     counts = np.ones(len(rows)) if weights is None else weights[rows]
     are_sources = hasattr(model, "to_sources")  # a density with an unmixing matrix
+    density = model.sources if are_sources else model
     if are_sources:
         values = model.to_sources(values)
-    tests = pair_tests(
-        model.sources if are_sources else model, values, counts, n_replicates, as_generator(random_state)
-    )
+    tests = pair_tests(density, values, counts, n_replicates, as_generator(random_state))
     from scipy.stats import false_discovery_control  # slow to import
 
     rates = np.asarray(false_discovery_control(tests.p_value))  # Benjamini and Hochberg 1995
-    n_samples = float(counts.sum())
-    return IndependenceReport(tuple(model.variables), tests, rates, level, model.weights, n_samples, are_sources)
+    discrete = [n for n, each in enumerate(density.conditionals) if isinstance(each, DiscreteConditionals)]
+    dependent = np.flatnonzero(rates < level)
+    advice = advice_on(tests, dependent, np.arange(values.shape[1]), discrete, values, are_sources)
+    return IndependenceReport(
+        tuple(model.variables),
+        tests,
+        rates,
+        level,
+        model.weights,
+        float(counts.sum()),
+        are_sources,
+        advice if len(dependent) else "",
+    )
 
 
 def pair_tests(
@@ -392,90 +400,3 @@ def pair_tests(
         null.add(draws[:, columns], density.posterior(draws))
     found = null.covariances(float(weights.sum()))
     return judge_pairs(scores, dict(zip(doubtful.tolist(), found, strict=True)))
-
-
-def dependence_warning(
-    values: np.ndarray,
-    posterior: np.ndarray | SampleDensity,
-    weights: np.ndarray | None,
-    discrete: Sequence[int],
-    names: Sequence[Hashable],
-    random_state: RandomState = 0,
-    are_sources: bool = False,
-) -> DependenceWarning | None:
-    """A warning where variables depend on each other grossly within components, or None.
-
-    Parameters
-    ----------
-    values : ndarray (n_samples, n_variables)
-        Samples of the fit, NaN = missing; 2000 evenly spaced ones at most are looked at, fewer where variables and
-        components are many.
-    posterior : ndarray (n_samples, rank), or the density that gives it
-    weights : ndarray (n_samples,) or None
-    discrete : sequence of int
-        Positions of the discrete variables, which no linear map can unmix.
-    names : sequence of hashable (n_variables,)
-    random_state : RandomState
-        Chooses among many variables; a number by default, so that a fit draws no other random numbers for it.
-    are_sources : bool
-        True if the variables are sources of a linear map already, so that the message names no such map as a remedy.
-
-    Notes
-    -----
-    One to ten milliseconds: no draws from the model, but an upper bound of the variances in their place.
-    """
-    n_variables = values.shape[1]
-    chosen = np.arange(n_variables)
-    if n_variables > QUICK_VARIABLES:
-        chosen = np.sort(as_generator(random_state).choice(n_variables, QUICK_VARIABLES, replace=False))
-    rank = posterior.shape[1] if isinstance(posterior, np.ndarray) else len(posterior.weights)
-    affordable = QUICK_ENTRIES // (len(chosen) * rank)
-    rows = at_most(len(values), int(np.clip(affordable, _LEAST_ROWS, QUICK_ROWS)))
-    used = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)[rows]
-    if not used.sum() > 0.0:
-        return None
-    # Counts are evidence of as many samples; of other weights, a sample is evidence of no more than one.
-    used = used * (effective_size(used) / used.sum())
-    some = posterior[rows] if isinstance(posterior, np.ndarray) else posterior.posterior(values[rows])
-    scores = PairScores.of(values[np.ix_(rows, chosen)], some, used)
-    tests = judge_pairs(scores)
-    sizes = np.where(np.isnan(tests.strength), 0.0, scores.sizes)
-    shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    strength = np.sqrt((shares * np.nan_to_num(tests.strength) ** 2).sum(axis=1))
-    gross = (strength >= GROSS_STRENGTH) & (tests.p_value * len(tests.p_value) < GROSS_P)
-    if not gross.any():
-        return None
-    order = [i for i in np.argsort(-strength, kind="stable").tolist() if gross[i]]
-    described = [_described(tests, i, [names[n] for n in chosen[tests.pairs[i]]]) for i in order]
-    named = [text for text, _ in described]
-    are_smooth = [not np.isin(chosen[tests.pairs[i]], discrete).any() for i in order]
-    is_linear = any(smooth and has_direction for smooth, (_, has_direction) in zip(are_smooth, described, strict=True))
-    what = "sources" if are_sources else "variables"
-    of = f"{len(order)} of {len(tests.pairs)} pairs of {what}{' looked at' if len(chosen) < n_variables else ''}"
-    verb = "is" if len(order) == 1 else "are"
-    remedy = ""
-    if is_linear and not are_sources:
-        remedy = "UnmixedProductMixture, which allows for linear dependence"
-        if np.isnan(np.delete(values, list(discrete), axis=1)).any():
-            remedy += (
-                " and needs complete rows (X has missing entries: leave incomplete rows out, or impute them first)"
-            )
-        remedy += ", or "
-    involved = dict.fromkeys(names[n] for i in order for n in chosen[tests.pairs[i]].tolist())
-    return DependenceWarning(
-        f"Within components, {of} {verb} strongly dependent: {joined(named, _SHOWN)}. The model takes them for "
-        "independent, so that components may be parts of a group, or several groups in one, and posteriors too sure. "
-        f"Try {remedy}more components, or fewer variables that say the same; check_independence(model, X) finds weaker "
-        "dependence too.",
-        variables=involved,
-    )
-
-
-def _described(tests: PairTests, i: int, names: Sequence[Hashable]) -> tuple[str, bool]:
-    """A pair in words, where it depends most, and whether that dependence has a direction."""
-    r = int(np.nanargmax(tests.strength[i]))
-    correlation = float(tests.correlation[i, r])
-    size = float(tests.strength[i, r])
-    has_direction = abs(correlation) >= 0.5 * size
-    how = f"rank correlation {correlation:.2f}" if has_direction else f"strength {size:.2f}, not monotone,"
-    return f"{names[0]!r} and {names[1]!r} ({how} in component {r})", has_direction
