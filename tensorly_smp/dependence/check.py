@@ -232,17 +232,13 @@ class IndependenceReport:
         return [int(i) for i in np.lexsort(keys)]
 
     def _rows(self) -> list[tuple[str, ...]]:
-        rows = []
-        for row in self.to_dataframe().head(SHOWN).itertuples():
-            rate = "< 1e-6" if row.false_discovery_rate < 1e-6 else f"{row.false_discovery_rate:.2g}"
+        rows: list[tuple[str, ...]] = []
+        for row in self.to_dataframe().head(SHOWN).to_dict("records"):
+            rate = row["false_discovery_rate"]
+            strength, correlation = (f"{np.nan_to_num(row[name]):.2f}" for name in ("strength", "rank_correlation"))
+            shown = ("< 1e-6" if rate < 1e-6 else f"{rate:.2g}") + " *" * int(row["is_dependent"])
             rows.append(
-                (
-                    f"{row.variable!s}, {row.other_variable!s}",
-                    f"{np.nan_to_num(row.strength):.2f}",
-                    f"{np.nan_to_num(row.rank_correlation):.2f}",
-                    str(row.component),
-                    rate + " *" * int(row.is_dependent),
-                )
+                (f"{row['variable']!s}, {row['other_variable']!s}", strength, correlation, str(row["component"]), shown)
             )
         return rows
 
