@@ -17,7 +17,7 @@ import pandas as pd
 
 from tensorly_smp._support.checks import collected_warnings, import_extra, warn
 from tensorly_smp._support.representations import number_range, number_text
-from tensorly_smp.cli.tables import Table, read_table
+from tensorly_smp.cli.tables import STANDARD, Table, read_table
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
@@ -30,8 +30,10 @@ from tensorly_smp.selection import select_n_components
 from tensorly_smp.storage import MODEL_SUFFIX, load, require_writable, write_whole
 from tensorly_smp.unmixed import UnmixedProductMixture
 
-#: Attribute of the models of the command line: how missing entries were written besides the usual ways, as JSON.
-MISSING_SIGNS = "missing_signs"
+#: Attribute of the models of the command line: how their table was written, as JSON; new tables are read alike.
+TABLE_WAYS = "table_ways"
+_TABLE_WAYS = ("skip_rows", "skip_footer", "no_header", "id_column", "labels_column", "drop", "only_numbers")
+_KEPT_WAYS = ("sep", "decimal", "thousands", "comment", "encoding", "missing")
 #: What is known of a model up to each bound of the number of components.
 BOUNDS = {
     "gevd": "found by algebra, for almost every model",
@@ -59,8 +61,8 @@ def fit(options: argparse.Namespace) -> bool:
     for word, text in lines:
         say(f"{word:<{width}}  {text}")
     if options.out is not None:
-        if options.missing:
-            model.result_.attrs[MISSING_SIGNS] = json.dumps(options.missing)
+        if ways := {name: getattr(options, name) for name in _KEPT_WAYS if getattr(options, name)}:
+            model.result_.attrs[TABLE_WAYS] = json.dumps(ways)
         model.save(options.out)
     if options.labels is not None:
         _write_csv(_assigned(model, table), options.labels)
@@ -81,22 +83,15 @@ def _fitted(table: Table, options: argparse.Namespace) -> FittedMixture:
         return _estimator(options, options.components).fit(table.X)
     of_selection: list[Warning] = []
     of_fit: list[Warning] = []
-    number = None
     try:
         with collected_warnings() as of_selection:
             number = _selected(table, options)
         with collected_warnings() as of_fit:
             return _estimator(options, number).fit(table.X)
     finally:
-        for warning in [*(each for each in of_selection if not _is_repeated(each, number, of_fit)), *of_fit]:
+        repeated = {type(warning) for warning in of_fit}
+        for warning in [*(each for each in of_selection if type(each) not in repeated), *of_fit]:
             warn(warning)
-
-
-def _is_repeated(warning: Warning, number: int | None, of_fit: Sequence[Warning]) -> bool:
-    """True for a warning of a selection that concerns a number of components whose fit gives one of the same class."""
-    concerned = str(warning).partition(": ")[0].removeprefix("n_components = ").split(", ")
-    is_of_number = concerned == ["All fits"] or str(number) in concerned
-    return is_of_number and any(type(each) is type(warning) for each in of_fit)
 
 
 def _estimator(options: argparse.Namespace, n_components: int, **others: Any) -> FittedMixture:
@@ -200,14 +195,49 @@ def predict(options: argparse.Namespace) -> bool:
     """Assign the samples of a table to components."""
     model, table = _read_both(options)
     assigned = _assigned(model, table, options.probabilities, options.densities)
-    if options.out is None:
-        if sys.stdout is None:
-            raise OSError("The standard output is closed; give --out FILE.")
-        sys.stdout.write(assigned.to_csv(index=False, lineterminator="\n"))
-    else:
-        _write_csv(assigned, options.out)
+    _write_csv(assigned, options.out)
     if table.labels is not None:
         say_aside(f"accuracy: {_accuracy(table.labels, assigned['component'].to_numpy())}")
+    return False
+
+
+def impute(options: argparse.Namespace) -> bool:
+    """Fill the missing entries of a table in."""
+    model, table = _read_both(options)
+    filled = pd.DataFrame(model.impute(table.X, options.method, options.seed))
+    frame = table.frame.copy()
+    for name in table.X.columns[table.X.isna().any()]:
+        frame[str(name)] = filled[name].to_numpy()
+    _write_csv(frame, options.out)
+    return False
+
+
+def components(options: argparse.Namespace) -> bool:
+    """Show share, means and standard deviations of every component; of text the most probable value."""
+    _check_targets([options.model], {"--out": options.out})
+    model = _load(options.model, "")
+    density = model.density_
+    means = np.asarray(density.mean("all"))
+    spreads = np.sqrt(np.asarray(density.var("all")))
+    rows = []
+    lines = [["share", *(f"{share:.1%}" for share in model.weights_)]]
+    for n, name in enumerate(density.variables):
+        own = density.value_labels.get(name)
+        lines.append([str(name)])
+        for r, share in enumerate(model.weights_):
+            row = {"component": r, "share": share, "variable": name, "mean": means[n, r], "spread": spreads[n, r]}
+            words = f"{means[n, r]:.4g} ({spreads[n, r]:.3g})"
+            if own is not None:
+                shares = np.asarray(density.pdf_1d(np.arange(float(len(own.labels))), name, r))
+                best = own.labels[shares.argmax()]
+                row |= {"mean": None, "spread": None, "value": best, "probability": shares.max()}
+                words = f"{best} ({shares.max():.0%})"
+            rows.append(row)
+            lines[-1].append(words)
+    if options.out is not None:
+        _write_csv(pd.DataFrame(rows), options.out)
+    say("Mean and, in brackets, standard deviation; of text the most probable value and its share.")
+    say(pd.DataFrame(lines, columns=["", *map(str, range(model.n_components))]).to_string(index=False))
     return False
 
 
@@ -231,16 +261,11 @@ def _load(path: Path, where: str) -> FittedMixture:
 
 def _read(options: argparse.Namespace, model: FittedMixture | None = None) -> Table:
     """The table; what stood for a missing entry where the model is from does so here too."""
-    known = "[]" if model is None else str(model.result_.attrs.get(MISSING_SIGNS, "[]"))
-    missing = (*options.missing, *json.loads(known))
-    ways = ("sep", "decimal", "thousands", "comment", "skip_rows", "no_header", "encoding")
-    columns = ("id_column", "labels_column", "drop", "only_numbers")
-    table = read_table(
-        options.data,
-        missing=missing,
-        variables=None if model is None else model.binning_.variables,
-        **{name: getattr(options, name) for name in (*ways, *columns)},
-    )
+    kept = {} if model is None else json.loads(str(model.result_.attrs.get(TABLE_WAYS, "{}")))
+    ways: dict[str, Any] = {name: getattr(options, name) for name in _TABLE_WAYS}
+    ways |= {name: getattr(options, name) or kept.get(name) for name in _KEPT_WAYS}
+    ways["missing"] = [*options.missing, *kept.get("missing", [])]
+    table = read_table(options.data, variables=None if model is None else model.binning_.variables, **ways)
     for note in table.notes:
         say_aside(f"note: {note}")
     return table
@@ -272,6 +297,8 @@ def _accuracy(labels: pd.Series, components: np.ndarray) -> str:
 def _check_outputs(options: argparse.Namespace) -> None:
     """Refuse what could not be written, before the work is done."""
     outputs = {"--out": options.out, "--labels": options.labels, "--figure": options.figure}
+    if STANDARD in outputs.values():
+        raise InvalidInputError("The standard output has the report of a fit; give files to --out, --labels, --figure.")
     _check_targets([options.data], outputs)
     if options.out is not None and (kind := options.out.suffix.lower()) != MODEL_SUFFIX:
         hint = f" The component of every sample is written by --labels {options.out}." if kind == ".csv" else ""
@@ -291,7 +318,7 @@ def _check_targets(inputs: Sequence[Path], outputs: Mapping[str, Path | None]) -
     """Refuse outputs that cannot be written, or that would take the place of an input or of each other."""
     taken = [(path.resolve(), f"the input {path}") for path in inputs]
     for option, path in outputs.items():
-        if path is None:
+        if path is None or path == STANDARD:
             continue
         require_writable(path)
         real = path.resolve()
@@ -325,8 +352,14 @@ def _draw(model: FittedMixture, table: Table, path: Path) -> None:
     write_whole(path, content.getvalue())
 
 
-def _write_csv(frame: pd.DataFrame, path: Path) -> None:
-    write_whole(path, frame.to_csv(index=False, lineterminator=os.linesep).encode())
+def _write_csv(frame: pd.DataFrame, path: Path | None) -> None:
+    """Write a table to a file, or to the standard output."""
+    if path is not None and path != STANDARD:
+        write_whole(path, frame.to_csv(index=False, lineterminator=os.linesep).encode())
+    elif sys.stdout is None:
+        raise OSError("The standard output is closed; give --out FILE.")
+    else:
+        sys.stdout.write(frame.to_csv(index=False, lineterminator="\n"))
 
 
 def say(text: str) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorly_smp._support.checks import MOST_CANDIDATES
-from tensorly_smp.cli.commands import check, fit, independence, predict, say_aside
+from tensorly_smp.cli.commands import check, components, fit, impute, independence, predict, say_aside
 from tensorly_smp.exceptions import (
     EmptyComponentWarning,
     IdentifiabilityWarning,
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (TensorlySmpError, OSError) as error:
             # Columns that are no numbers come to the fit.
             advice = " On the command line: --drop NAME, or --only-numbers." if isinstance(error, TypeError) else ""
-            say_aside(f"error: {error}{advice}")
+            say_aside(f"error: {_in_words(str(error))}{advice}")
             return UNUSABLE
     doubts = (IdentifiabilityWarning, EmptyComponentWarning, RivalSolutionsWarning)
     return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in categories) else OK
@@ -100,11 +100,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tensorly-smp",
         description="Mixtures of smooth product distributions, learned from a table of numbers.",
-        epilog="Exit status: 0, all is well; 1, there is a result, but it is questionable; 2, no result, because of "
-        "the arguments, the data or a file; 130, interrupted. Questionable are: a fit that has not converged, may not "
-        "be unique, or has other solutions as likely or components of fewer than 5 samples; in check, sizes or a model "
-        "not proved to be unique; in independence, dependent variables. Other warnings leave the status as it is, "
-        "that of dependent variables in fit, too.",
+        epilog=(__doc__ or "").partition("\n\n")[2].replace("`", ""),
         allow_abbrev=False,
     )
     package = sys.modules[__name__.partition(".")[0]]  # not imported: it imports all others
@@ -112,25 +108,24 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_fit(commands)
     _add_check(commands)
-    _add_predict(commands)
-    _add_independence(commands)
+    _add_uses(commands)
     return parser
 
 
 def _add_command(
-    commands: Any, run: Callable[[argparse.Namespace], bool], summary: str, description: str
+    commands: Any, run: Callable[[argparse.Namespace], bool], summary: str, more: str
 ) -> argparse.ArgumentParser:
     """The parser of one command, called as its function is."""
-    name = run.__name__
+    description = f"{summary[0].upper()}{summary[1:]}. {more}"
     command: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=description, allow_abbrev=False
+        run.__name__, help=summary, description=description, allow_abbrev=False
     )
     command.set_defaults(run=run)
     return command
 
 
 def _add_fit(commands: Any) -> None:
-    command = _add_command(commands, fit, "learn a mixture from a CSV file", "Learn a mixture from a CSV file.")
+    command = _add_command(commands, fit, "learn a mixture from a CSV file", "Keep it with --out.")
     _add_table(command)
     number = command.add_mutually_exclusive_group(required=True)
     number.add_argument("--components", type=partial(_count, least=1), metavar="R", help="number of components")
@@ -160,12 +155,9 @@ def _add_fit(commands: Any) -> None:
 
 
 def _add_check(commands: Any) -> None:
+    more = "Sizes may come before any data; without a number of components, it says how many there may be."
     command = _add_command(
-        commands,
-        check,
-        "say whether components can be told apart, from sizes or of a fitted model",
-        "Say whether weights and factors are unique, of a fitted model or, before any data, for sizes. Without a "
-        "number of components, say how many there may be.",
+        commands, check, "say whether components can be told apart, from sizes or of a fitted model", more
     )
     command.add_argument("model", type=Path, nargs="?", help="file of a fitted model")
     command.add_argument("--variables", type=int, metavar="N", help="number of variables")
@@ -175,30 +167,21 @@ def _add_check(commands: Any) -> None:
     command.add_argument("--components", type=int, metavar="R", help="number of components")
 
 
-def _add_predict(commands: Any) -> None:
-    command = _add_command(
-        commands,
-        predict,
-        "assign the samples of a CSV file to the components of a fitted model",
-        "Assign samples to the components of a fitted model. Columns that it does not have are left out.",
-    )
-    command.add_argument("model", type=Path, help="file of a fitted model")
-    _add_table(command)
-    command.add_argument("--out", type=Path, metavar="FILE", help="CSV file to write (default: standard output)")
+def _add_uses(commands: Any) -> None:
+    """Commands that take a fitted model, and most of them a table."""
+    words = "assign the samples of a CSV file to the components of a fitted model"
+    command = _add_command(commands, predict, words, "Columns that the model does not have are left out.")
     command.add_argument("--probabilities", action="store_true", help="add the probability of every component")
     command.add_argument("--densities", action="store_true", help="add the logarithm of the density")
-
-
-def _add_independence(commands: Any) -> None:
-    command = _add_command(
-        commands,
-        independence,
-        "say which variables depend on each other within the components of a fitted model",
-        "Say which pairs of variables depend on each other within the components of a fitted model, by the samples of "
-        "a CSV file, best those of the fit. Exit status 1 if any does.",
+    words = "fill the missing entries of a CSV file in by a fitted model"
+    command = _add_command(commands, impute, words, "Other entries and columns are written as they are.")
+    command.add_argument(
+        "--method", choices=["mean", "draw"], default="mean", help="given the other entries (default: mean)"
     )
-    command.add_argument("model", type=Path, help="file of a fitted model")
-    _add_table(command)
+    command.add_argument("--seed", type=int, default=0, help="of draws (default: 0)")
+    words = "say which variables depend on each other within the components of a fitted model"
+    more = "Best by the samples of the fit. Exit status 1 if any does."
+    command = _add_command(commands, independence, words, more)
     command.add_argument(
         "--level", type=float, default=0.01, metavar="RATE", help="false discovery rate (default: 0.01)"
     )
@@ -206,7 +189,19 @@ def _add_independence(commands: Any) -> None:
         "--replicates", type=int, default=20, metavar="N", help="sets of draws from the model (default: 20)"
     )
     command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
-    command.add_argument("--out", type=Path, metavar="FILE", help="CSV file of all pairs to write")
+    words = "show share, means and standard deviations of the components of a fitted model"
+    _add_command(commands, components, words, "Of text, show the most probable value.")
+    for run, output in (
+        (predict, "CSV file to write (default: -, the standard output)"),
+        (impute, "CSV file to write (default: -, the standard output)"),
+        (independence, "CSV file of all pairs to write"),
+        (components, "CSV file to write, a row for each component and variable"),
+    ):
+        command = commands.choices[run.__name__]
+        command.add_argument("model", type=Path, help="file of a fitted model")
+        if run is not components:
+            _add_table(command)
+        command.add_argument("--out", type=Path, metavar="FILE", help=output)
 
 
 def _add_table(command: argparse.ArgumentParser) -> None:
@@ -215,25 +210,29 @@ def _add_table(command: argparse.ArgumentParser) -> None:
     add(
         "data",
         type=Path,
-        help="CSV file with a header, perhaps compressed, as its name says (.gz, .bz2, .xz, .zip); empty fields, NA "
-        "and NaN are missing entries; columns of text are discrete variables",
+        help="CSV file with a header, perhaps compressed, as its name says (.gz, .bz2, .xz, .zip), or -, the standard "
+        "input; empty fields, NA and NaN are missing entries; columns of text are discrete variables",
     )
     add(
-        "--sep", type=_separator, metavar="CHAR", help='separator, such as ";" or "tab" (default: the one in the lines)'
+        "--sep",
+        type=_separator,
+        metavar="CHAR",
+        help='separator, such as ";" or "tab" (default: the one in the lines); a model keeps it, and those that follow',
     )
-    add("--decimal", choices=[".", ","], default=".", metavar="POINT", help="decimal point (default: .)")
-    add("--thousands", type=_character, metavar="CHAR", help="what separates thousands")
-    add("--comment", type=_character, metavar="CHAR", help="what a comment begins with, up to the end of the line")
-    add("--skip-rows", type=_count, default=0, metavar="N", help="lines before the table")
-    add("--no-header", action="store_true", help="the first line has no names")
-    add("--encoding", type=_encoding, default="utf-8", metavar="NAME", help="such as latin-1 (default: utf-8)")
+    add("--decimal", choices=[".", ","], metavar="POINT", help="decimal point (default: .)")
+    add("--thousands", metavar="CHAR", help="what separates thousands")
+    add("--comment", metavar="CHAR", help="what a comment begins with, up to the end of the line")
+    add("--encoding", metavar="NAME", help="such as latin-1 (default: utf-8)")
     add(
         "--missing",
         action="append",
         default=[],
         metavar="TEXT",
-        help="another sign of a missing entry (--missing=-999 if it starts with a dash); a model keeps it",
+        help="another sign of a missing entry (--missing=-999 if it starts with a dash)",
     )
+    add("--skip-rows", type=_count, default=0, metavar="N", help="lines before the table")
+    add("--skip-footer", type=_count, default=0, metavar="N", help="rows at the end that are no samples, such as sums")
+    add("--no-header", action="store_true", help="the first line has no names")
     add("--id-column", metavar="NAME", help="column that names the samples")
     add("--labels-column", metavar="NAME", help="column of known classes, to compare with")
     add("--drop", action="append", default=[], metavar="NAME", help="leave a column out; may be repeated")
@@ -257,21 +256,29 @@ def _count(text: str, least: int = 0) -> int:
 
 
 def _separator(text: str) -> str:
-    return _character({"tab": "\t", "\\t": "\t"}.get(text, text))
-
-
-def _character(text: str) -> str:
-    if len(text) != 1 or text in '"\r\n':
+    character = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(character) != 1 or character in '"\r\n':
         raise argparse.ArgumentTypeError(f"{text!r} is not a single character")
-    return text
+    return character
 
 
-def _encoding(text: str) -> str:
-    try:
-        "a".encode(text)
-    except (LookupError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no text encoding such as utf-8 or latin-1") from error
-    return text
+#: Words of the library in Python, and those of the command line; other sentences with code are left out.
+_WORDS = {
+    r"\bUnmixedProductMixture\b": "fit --unmix",
+    r"\bcheck_independence\(model, X\)": "the command independence",
+    r"\bset (it|them) to NaN\b": r"leave \1 empty",
+    r" \(NaN\)": "",
+    r"\bin discrete\b": "by --discrete",
+}
+_CODE = re.compile(r"\w\((?!s\))|\w=\S|\bmodel\.\w|_\b|\bNaN\b|\b[A-Z][a-z]+[A-Z]\w+")
+
+
+def _in_words(message: str) -> str:
+    """A message of the library for people who do not write Python; its first sentence always stays."""
+    for python, words in _WORDS.items():
+        message = re.sub(python, words, message)
+    first, *others = re.split(r"(?<=\.) ", " ".join(message.split()))
+    return " ".join([first, *(sentence for sentence in others if not _CODE.search(sentence))])
 
 
 @contextmanager
@@ -282,7 +289,7 @@ def _plain_warnings() -> Iterator[list[type[Warning]]]:
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         categories.append(category)
-        line = f"warning: {' '.join(str(message).split())}"
+        line = f"warning: {_in_words(str(message))}"
         if line in said:
             return
         said.add(line)

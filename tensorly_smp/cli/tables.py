@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import shlex
+import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +18,16 @@ from tensorly_smp.samples.labels import list_names
 from tensorly_smp.storage import require_regular
 
 _FLAGS = (
-    "--sep, --decimal, --thousands, --comment, --skip-rows, --no-header and --encoding say how the file is written."
+    "--sep, --decimal, --thousands, --comment, --skip-rows, --skip-footer, --no-header and --encoding say how the file "
+    "is written."
 )
+#: Stands for the standard input or output in place of a file.
+STANDARD = Path("-")
 #: Separators that are looked for; one that stands in each of the first lines, the first of these.
 _SEPARATORS = "\t;|,"
 _LINES = 5
 #: An entry that is, or may be, a number: with another point, groups of thousands, a unit or a sign before it.
+_THOUSANDS = r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?"
 _LIKE_NUMBER = r"\W*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\W*"
 
 
@@ -38,12 +45,15 @@ class Table:
         Known classes.
     notes : tuple of str
         What was left out or is text, and what may be a mistake.
+    frame : DataFrame (n_samples, n_columns)
+        All columns, as they were read.
     """
 
     X: pd.DataFrame
     identifiers: pd.Series
     labels: pd.Series | None
     notes: tuple[str, ...]
+    frame: pd.DataFrame
 
 
 def read_table(
@@ -74,8 +84,7 @@ def read_table(
         Names of the variables of a model. If the file has them all, others are left out, and columns get these names
         (1 for "1"); if it has none of them, columns are what they are.
     **ways
-        How the file is written: `sep`, `decimal`, `thousands`, `comment`, `skip_rows`, `no_header`, `encoding` and
-        `missing`, see :func:`read_frame`.
+        How the file is written, see :func:`read_frame`.
 
     Raises
     ------
@@ -121,13 +130,27 @@ def read_table(
         if others := [name for name in X.columns if name not in named]:
             notes.append(f"Left out, as the model has no such variables: {list_names(others)}.")
         X = X.drop(columns=others)
-    X = X.apply(_as_numbers, decimal=ways.get("decimal", "."), thousands=ways.get("thousands") or "")
+    if (numeric := [name for name in frame.columns if pd.notna(pd.to_numeric(name, errors="coerce"))]) and not named:
+        notes.append(
+            f"The first line has numbers for names, {list_names(numeric)}; if it is a sample, say --no-header."
+        )
+    X = X.apply(_as_numbers, decimal=ways.get("decimal") or ".", thousands=ways.get("thousands") or "")
     if text := [name for name in X.columns if not pd.api.types.is_numeric_dtype(X[name])]:
         if only_numbers:
             X = X.drop(columns=text)
             notes.append(f"Left out, as they are text: {list_names(text)}.")
         elif variables is None:
             notes.append(f"Text, taken for discrete variables: {list_names(text)}; --only-numbers leaves them out.")
+    numbers = X.select_dtypes("number").to_numpy(dtype=float)
+    steps = numbers - np.arange(len(numbers))[:, None]
+    counts = (steps == steps[:1]).all(axis=0) & np.isin(steps[0], (0, 1)) & (len(steps) > 3)
+    if counts.any() and variables is None:
+        name = str(X.select_dtypes("number").columns[counts][0])
+        notes.append(f"Column {name!r} counts the rows; if it is no variable, say --drop {shlex.quote(name)}.")
+    last = numbers[-1]
+    is_sum = np.isclose(last, np.nansum(numbers[:-1], axis=0), rtol=1e-6) & (last != 0)
+    if len(numbers) > 3 and is_sum.any() and (is_sum | np.isnan(last) | counts).all():
+        notes.append("The last line has the sums of the others; if it is no sample, say --skip-footer 1.")
     if not X.shape[1]:
         raise InvalidInputError(f"{path} has no column to fit; it has {list_names(frame.columns)}.")
     rows = pd.Series(np.arange(1, len(frame) + 1), name="row")
@@ -135,37 +158,40 @@ def read_table(
     if repeated := int(identifiers.dropna().duplicated().sum()):
         notes.append(f"Column {id_column!r}, which names the samples, has entries that repeat another: {repeated}.")
     X.columns = pd.Index([named.get(name, name) for name in X.columns], tupleize_cols=False)
-    return Table(X, identifiers, None if labels_column is None else frame[labels_column], tuple(notes))
+    return Table(X, identifiers, None if labels_column is None else frame[labels_column], tuple(notes), frame)
 
 
 def read_frame(
     path: Path,
     *,
     sep: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
     thousands: str | None = None,
     comment: str | None = None,
     skip_rows: int = 0,
+    skip_footer: int = 0,
     no_header: bool = False,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     missing: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Read all columns as they are.
+    """Read all columns as they are, but for a last one without names and entries, as commas at the ends of lines make.
 
     Parameters
     ----------
     path : Path
+        "-" is the standard input.
     sep : str, optional
         Between fields; by default a tab, ";", "|" or ",", the first of these that is in each of the first lines.
-    decimal, thousands : str
+    decimal, thousands : str, optional
         Decimal point, and what separates thousands.
     comment : str, optional
         What a comment begins with, which goes to the end of the line.
-    skip_rows : int
-        Lines before the table.
+    skip_rows, skip_footer : int
+        Lines before the table, and rows at its end.
     no_header : bool
         The first line has no names: they are "x0", "x1", ...
-    encoding : str
+    encoding : str, optional
+        UTF-8 by default.
     missing : sequence of str
         What stands for a missing entry, besides nothing, NA, NaN, null and the like.
 
@@ -176,10 +202,14 @@ def read_frame(
     InvalidInputError
         What pandas says, and the flags.
     """
-    require_regular(path, "a table")
+    source: Any = path
+    if path == STANDARD:
+        source = io.BytesIO(sys.stdin.buffer.read())
+    else:
+        require_regular(path, "a table")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; expected the file of a table.")
-    is_utf8 = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+    is_utf8 = (encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8")
     way: dict[str, Any] = dict(
         comment=comment,
         skiprows=skip_rows,
@@ -187,12 +217,14 @@ def read_frame(
     )
     try:
         if sep is None:
-            lines = pd.read_csv(path, sep="\x01", quoting=3, header=None, nrows=_LINES, dtype=str, **way)[0]
+            lines = pd.read_csv(source, sep="\x01", quoting=3, header=None, nrows=_LINES, dtype=str, **way)[0]
             sep = next((s for s in _SEPARATORS if lines.str.contains(s, regex=False).all()), ",")
+            if path == STANDARD:
+                source.seek(0)
         frame = pd.read_csv(
-            path,
+            source,
             sep=sep,
-            decimal=decimal,
+            decimal=decimal or ".",
             thousands=thousands,
             na_values=list(missing),
             header=None if no_header else 0,
@@ -206,12 +238,16 @@ def read_frame(
         reason = " ".join(str(error).split())[:300].rstrip(".")
         raise InvalidInputError(f"{path} is not read as a table: {reason}. {_FLAGS}") from error
     frame.columns = pd.Index([f"x{name}" if no_header else str(name).strip() for name in frame.columns])
+    is_open = frame.shape[1] > 1 and bool(frame.iloc[:, -1].isna().all())  # a separator at the end of every line
+    if is_open and not isinstance(frame.index, pd.RangeIndex | pd.MultiIndex):  # but of the header: pandas shifts names
+        frame = frame.reset_index().iloc[:, :-1].set_axis(frame.columns, axis=1)
+    elif is_open and (no_header or frame.columns[-1].startswith("Unnamed: ")):
+        frame = frame.iloc[:, :-1]
     if not isinstance(frame.index, pd.RangeIndex):
         raise InvalidInputError(f"{path} has rows with more fields than its header has names. {_FLAGS}")
+    frame = frame[: max(len(frame) - skip_footer, 0)]
     if not len(frame):
         raise InvalidInputError(f"{path} has no rows below its header. {_FLAGS}")
-    if all(pd.notna(pd.to_numeric(frame.columns, errors="coerce"))):
-        raise InvalidInputError(f"{path} has numbers in place of names, {list_names(frame.columns)}. {_FLAGS}")
     return frame
 
 
@@ -226,7 +262,7 @@ def _as_numbers(column: pd.Series, decimal: str, thousands: str) -> pd.Series:
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
         return column
     text = column.astype(str).str.strip().where(column.notna())
-    plain = text.str.replace(thousands, "", regex=False) if thousands else text
+    plain = text.str.replace("\N{MINUS SIGN}", "-", regex=False).str.replace(thousands, "", regex=False)
     if decimal == ",":  # so that 1.5 is none
         plain = plain.str.translate(str.maketrans(".,", ",."))
     numbers = pd.to_numeric(plain, errors="coerce")
@@ -236,8 +272,13 @@ def _as_numbers(column: pd.Series, decimal: str, thousands: str) -> pd.Series:
     if not text.dropna().str.fullmatch(_LIKE_NUMBER).any():
         return text
     row = int(np.argmax(is_wrong))
+    advice = "Say --missing TEXT if that means missing, --decimal or --thousands if it is a number"
+    if plain[is_wrong].str.fullmatch(_THOUSANDS).all():
+        advice = "Say --thousands , if these are numbers"
+    elif row == len(text) - 1:
+        advice = "Say --skip-footer 1 if the last line is no sample"
     raise InvalidInputError(
         f"Column {column.name!r} has numbers and text: {is_wrong.sum()} of {text.notna().sum()} entries are no "
-        f"numbers, the first {text.iloc[row][:40]!r} in row {row + 1}. Say --missing TEXT if that means missing, "
-        f"--decimal or --thousands if it is a number; or leave the column out, --drop {column.name!r}."
+        f"numbers, the first {text.iloc[row][:40]!r} in row {row + 1}. {advice}; or leave the column out, --drop "
+        f"{column.name!r}."
     )

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import zipfile
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from tensorly_smp.cli.tables import read_table
 from tensorly_smp.exceptions import InvalidInputError
 
-FLAGS = ("--sep", "--decimal", "--thousands", "--comment", "--skip-rows", "--no-header", "--encoding")
+FLAGS = ("--sep", "--decimal", "--thousands", "--comment", "--skip-rows", "--skip-footer", "--no-header", "--encoding")
 
 
 @pytest.fixture
@@ -55,6 +56,11 @@ def test_numbers_and_missing_entries(table):
         ("größe,b\n1.5,2\n".encode("latin-1"), {"encoding": "latin-1"}),
         ("a,b\n1.5,2\n".encode("utf-16"), {"encoding": "utf-16"}),
         ("1.5,2\n", {"no_header": True}),
+        ("a,b\n1.5,2\nTotal,2\nby me\n", {"skip_footer": 2}),
+        ("a,b,\n1.5,2,\n", {}),
+        ("a,b\n1.5,2,\n", {}),
+        ("1.5,2,\n", {"no_header": True}),
+        ('a,b\n"1,000,001.5",2\n', {"thousands": ","}),
     ],
 )
 def test_ways_to_write_a_table(table, text, ways):
@@ -126,8 +132,27 @@ def test_text_is_a_variable_or_left_out(table):
         table("a,b\nx,y\n", only_numbers=True)
 
 
-def test_large_integers_are_numbers(table):
+def test_large_integers_and_typeset_minus_signs_are_numbers(table):
     assert table("a\n1\n100000000000000000000000\n").X["a"].tolist() == [1, 1e23]
+    assert table("a\n\u22121.5\n2\n").X["a"].tolist() == [-1.5, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("179.58,5.1\n180.2,4.9\n", "numbers for names, '179.58', '5.1'; .*--no-header"),
+        ("no,a\n1,5\n2,3\n3,9\n4,2\n", "'no' counts the rows; .*--drop no"),
+        ("a,b\n0,5\n1,3\n2,9\n3,2\n", "'a' counts the rows"),
+        ("a,name,b\n1.5,x,2\n2,y,7\n5,z,4\n8.5,Total,13\n", "sums of the others; .*--skip-footer 1"),
+        ("no,a\n1,5\n2,3\n3,9\n,17\n", "sums of the others"),
+        ("a,b\n1,5\n2,3\n4,9\n7,16\n", ""),
+        ("a,b\n1,5\n2,3\n3,9\n5,17\n", ""),
+    ],
+)
+def test_what_may_be_a_mistake_is_said(table, text, note):
+    notes = [each for each in table(text).notes if "Text" not in each]
+    assert len(notes) == bool(note)
+    assert re.search(note, " ".join(notes))
 
 
 def test_variables_of_a_model(table):
@@ -146,7 +171,8 @@ MIXED = {
     "only decimal commas": ("a;b\n1;2,5\n2;3,5\n", "2 of 2 entries are no numbers, the first '2,5' in row 1"),
     "decimal points": ("a;b\n1;2.5\n2;3,5\n", "'2.5' in row 1", {"decimal": ","}),
     "a limit": ("a\n1\n> 14\n2\n", "the first '> 14' in row 2. Say --missing"),
-    "groups of thousands": ('a,b\n1,"1,234"\n', "'1,234' in row 1.*--thousands"),
+    "groups of thousands": ('a,b\n1,"1,234"\n2,"9,414.0"\n', "'1,234' in row 1. Say --thousands , if"),
+    "a last line": ("a,b\n1,1\n2,2\nTotal,3\n", "'Total' in row 3. Say --skip-footer 1 if"),
 }
 
 
@@ -162,7 +188,6 @@ WRONG = {
     "nothing": ("", "No columns"),
     "blank lines only": ("\n \n", "is not read|no rows"),
     "a header only": ("a,b\n", "no rows"),
-    "no names": ("1,2,3\n4,5,6\n", "numbers in place of names, '1', '2', '3'"),
     "more fields than names": ("a,b\n1,2,3\n", "more fields than its header"),
     "one row of more fields": ("a,b\n1,2\n1,2,3\n", "line 3"),
     "an open quote": ('a,b\n"1,2\n', "EOF"),
