@@ -2,11 +2,14 @@
 
     python benchmarks/import_time.py [--repeats 7]
 
-Also which optional packages, of those that are installed, are imported with it: expected are none.
+Also which optional packages, of those that are installed, are imported with it: expected are none. All modules are
+compiled to byte code by a first run that does not count, as an installed package is.
 """
 
+import os
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from statistics import median
 
@@ -21,18 +24,26 @@ STATEMENTS = {
 OPTIONAL = ("matplotlib", "tqdm", "zarr", "dask", "distributed", "numba", "torch", "jax", "tensorly_viz")
 
 
-def output(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+def output(code: str, env: dict[str, str] | None = None) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
+
+
+def measured(repeats: int) -> dict[str, list[float]]:
+    """Seconds of every statement, all of which are in turn, so that a busy minute hits all of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        env["PYTHONPYCACHEPREFIX"] = folder
+        seconds: dict[str, list[float]] = {name: [] for name in STATEMENTS}
+        for _ in range(repeats + 1):
+            for name, statement in STATEMENTS.items():
+                code = f"import time; before = time.process_time(); {statement}; print(time.process_time() - before)"
+                seconds[name].append(float(output(code, env)))
+    return {name: values[1:] for name, values in seconds.items()}
 
 
 if __name__ == "__main__":
-    seconds: dict[str, list[float]] = {name: [] for name in STATEMENTS}
-    # In turn, so that a busy minute hits all of them.
-    for _ in range(options_of(__doc__, repeats=7).repeats):
-        for name, statement in STATEMENTS.items():
-            code = f"import time; before = time.process_time(); {statement}; print(time.process_time() - before)"
-            seconds[name].append(float(output(code)))
-    print("medians of processor time; the first of all runs may have read from the disk")
+    seconds = measured(options_of(__doc__, repeats=7).repeats)
+    print("medians of processor time")
     for name, values in seconds.items():
         ratio = median(values) / median(seconds["what it needs"])
         print(f"{name:<14s} {median(values):6.2f} s   {ratio:5.2f} x what it needs")
