@@ -8,7 +8,8 @@
 `items` and `densities` count how often 95 % percentile intervals hold the truth: of five 0/1 items in two and three
 classes, weights and probabilities; of R = 3 components, M = 1000 samples of N = 10 variables of each of the four
 densities, every truth another one, weights, means, and distribution functions and densities at the nine deciles of the
-truth. `flatness` counts the fits whose bootstrap warns, of cases that samples determine and of cases that they do not.
+truth. `flatness` prints the standard error in the flattest direction, and counts the fits whose bootstrap warns, of cases
+that samples determine and of cases that they do not.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import linear_sum_assignment
 
 import tensorly_smp as smp
+from tensorly_smp.uncertainty.bootstrap import FLAT
 
 DECILES = np.arange(1, 10) / 10
 #: Weights, and probabilities (n_items, rank).
@@ -146,11 +148,14 @@ def flatness(n_sets: int) -> None:
         lambda seed: draw_items([1], [[0.4]] * 5, 1000, seed)[0],
     )
     for name, (rank, draw) in cases.items():
-        warned = []
+        found = []
         for seed in range(n_sets):
             X = draw(seed)
-            warned.append(replicates(fit(X, rank), X, 1, seed)[1])
-        print(f"{name}: {sum(warned)} of {n_sets} warn", flush=True)
+            refit = fit(X, rank)._refit(X)
+            samples = refit.assign_to_grid(X)
+            found.append(refit.flattest(samples, refit.posterior(samples)).deviation)
+        warned = sum(each > FLAT for each in found)
+        print(f"{name}: standard error {min(found):.2f} to {max(found):.2f}; {warned} of {n_sets} warn", flush=True)
 
 
 def cost(n_replicates: int) -> None:
