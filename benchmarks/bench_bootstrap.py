@@ -8,8 +8,8 @@
 `items` and `densities` count how often 95 % percentile intervals hold the truth: of five 0/1 items in two and three
 classes, weights and probabilities; of R = 3 components, M = 1000 samples of N = 10 variables of each of the four
 densities, every truth another one, weights, means, and distribution functions and densities at the nine deciles of the
-truth. `flatness` prints the standard error in the flattest direction, and counts the fits whose bootstrap warns, of cases
-that samples determine and of cases that they do not.
+truth. `flatness` prints the standard error in the flattest direction, and counts the fits whose bootstrap warns, of
+cases that samples determine and of cases that they do not.
 """
 
 from __future__ import annotations

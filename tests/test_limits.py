@@ -20,7 +20,7 @@ CALLS = {
     "fit, n_bins": lambda: smp.SmoothProductMixture(2, n_bins=10**6).fit(X),
     "fit, n_init": lambda: smp.SmoothProductMixture(2, n_init=HUGE).fit(X),
     "fit, n_jobs": lambda: smp.SmoothProductMixture(2, n_jobs=HUGE).fit(X),
-    "fit, 100 000 columns": lambda: smp.SmoothProductMixture(2).fit(np.ones((3, 100_000))),
+    "fit, 20 001 columns": lambda: smp.SmoothProductMixture(2).fit(np.ones((3, 20_001))),
     "fit, 400 digits": lambda: smp.SmoothProductMixture(2, max_iter=10**400).fit(X),
     "fit, 5000 digits": lambda: smp.SmoothProductMixture(10**5000).fit(X),
     "select, a number": lambda: smp.select_n_components(X, HUGE),
@@ -50,7 +50,7 @@ def test_numbers_that_run_away_are_refused_beforehand(name):
     try:
         with pytest.raises(InvalidInputError) as caught:
             CALLS[name]()
-        assert tracemalloc.get_traced_memory()[1] < 64e6  # before anything of that size is made
+        assert tracemalloc.get_traced_memory()[1] < 128e6  # before anything of that size is made
     finally:
         tracemalloc.stop()
     assert re.search("expected|at most", str(caught.value))
