@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.representations import number_text
+from tensorly_smp._support.representations import counted, joined, number_text
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
 from tensorly_smp.identifiability.bounds import TRIPLE_CRITERIA, Criterion, max_identifiable_rank
@@ -35,6 +35,7 @@ from tensorly_smp.marginals.block_tensor import Partition
 UNIQUE = "unique"
 GENERIC = "unique for almost every model"
 OPEN = "not guaranteed"
+WITHDRAWN = "withdrawn"
 _FREE = "not identifiable"
 
 # Sources of the criteria: authors, year and theorem. Numbers of theorems of Allman et al. and of Rothenberg were not
@@ -176,7 +177,7 @@ class Strength(IntEnum):
 
 def not_identifiable(n_free: int) -> str:
     """The verdict for so many free directions."""
-    return f"{_FREE}: {n_free} free direction{'' if n_free == 1 else 's'}"
+    return f"{_FREE}: {counted(n_free, 'free direction')}"
 
 
 @dataclass(frozen=True)
@@ -194,8 +195,9 @@ class ReportLine:
     required : str
         What would be needed; empty for a line that only informs.
     verdict : str
-        "unique", "unique for almost every model", "not guaranteed", "not identifiable: k free directions", or empty
-        where the line decides nothing by itself or was outranked.
+        "unique", "unique for almost every model", "not guaranteed", "not identifiable: k free directions", "withdrawn:
+        ..." of a bound that does not speak for this model, or empty where the line decides nothing by itself or was
+        outranked.
     n_free : int
         Free directions that it shows.
     strength : Strength
@@ -409,8 +411,13 @@ def _bound_lines(
         verdict = ""
         if not criterion.startswith("paper"):
             is_special = ("joint" if criterion == "joint" else "triples") in special
-            within = is_covered and problem.rank <= bound and not is_special
-            verdict = UNIQUE if problem.rank == 1 else GENERIC if within else OPEN
+            verdict = GENERIC if problem.rank <= bound else OPEN
+            if problem.rank == 1:
+                verdict = UNIQUE
+            elif verdict == GENERIC and is_special:
+                verdict = f"{WITHDRAWN}: special factors"
+            elif verdict == GENERIC and not is_covered:
+                verdict = f"{WITHDRAWN}: not for all variables"
         strength = Strength.INFORMS
         if verdict in (UNIQUE, GENERIC):
             strength = Strength.PROVED if problem.is_generic or problem.rank == 1 else Strength.GENERIC
@@ -558,18 +565,18 @@ def _verdict_notes(
     outranked = [line.n_free for line in lines if line.n_free and line.key not in free]
     if outranked:
         notes.append(
-            f"{max(outranked)} singular values of the Jacobian are not told from zero, which is rounding: a proof "
-            "outranks it. No histogram of samples is that precise."
+            f"{counted(max(outranked), 'singular value')} of the Jacobian cannot be told from zero, which is "
+            "rounding: a proof outranks it. No histogram of samples is that precise."
         )
     elif free:
         notes += _free_notes(problem, local, free)
     elif verdict == OPEN and local is not None:
         if not local.is_decided:
-            note = f"{local.n_free_directions} singular values of the Jacobian are too small to be told from zero."
+            note = f"{counted(local.n_free_directions, 'singular value')} of the Jacobian cannot be told from zero."
         elif local.n_free_directions:
             note = (
-                f"The bins of the report leave {local.n_free_directions} directions free; the densities were fitted to "
-                "finer cells, which determine more."
+                f"The bins of the report leave {counted(local.n_free_directions, 'direction')} free; the densities "
+                "were fitted to finer cells, which determine more."
             )
         else:
             known = "distribution" if problem.known.is_joint else "histograms"
@@ -589,7 +596,7 @@ def _free_notes(problem: IdentifiabilityProblem, local: LocalIdentifiability | N
     if "counting" in free:
         notes.append("There are more parameters than probabilities: use fewer components, more bins or more variables.")
     if "weights" in free:
-        empty = ", ".join(str(r) for r in problem.empty)
+        empty = joined([str(r) for r in problem.empty])
         notes.append(f"Components without weight ({empty}) may have any columns: use fewer components.")
     if local is None or not local.is_decided:
         notes.append("Without the Jacobian, the number of free directions is a lower bound.")
@@ -602,7 +609,8 @@ def _free_notes(problem: IdentifiabilityProblem, local: LocalIdentifiability | N
                 )
         elif usual:
             notes.append(
-                f"Almost every model of these sizes has {usual} free directions; this one is special and has more."
+                f"Almost every model of these sizes has {counted(usual, 'free direction')}; this one is special and "
+                "has more."
             )
         else:
             known = "" if {"distinct", "weights"} & set(free) else " to first order; a small change of it may be unique"

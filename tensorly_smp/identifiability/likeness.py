@@ -16,6 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tensorly_smp._support.checks import is_integer
+from tensorly_smp._support.representations import counted
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
@@ -27,6 +28,8 @@ TOLERANCE = float(np.finfo(np.float64).eps ** (2 / 3))
 #: Cosine above which two densities are called nearly parallel. Two Gaussians of the same variance have densities of
 #: cosine c, and the affinity sqrt(c).
 PARALLEL_COSINE = 0.99
+#: Overlap of two components up to which posteriors separate them: at most 5 % of their samples are nearer to the other.
+_SEPARATED = 0.1
 # Pairs, groups and patterns of a warning.
 _WARNED = 3
 # Variables by which a lower bound of the rank is tried first: the best grouping of a thousand takes .2 seconds.
@@ -46,12 +49,15 @@ class ComponentPair:
         Variables in which the columns are equal, to rounding unless another tolerance is given.
     n_variables : int
         Of the model.
+    overlap : float
+        Affinity of their joint distributions: the product of those of all variables.
     """
 
     components: tuple[int, int]
     apart: tuple[int, ...]
     equal: tuple[int, ...]
     n_variables: int
+    overlap: float = 1.0
 
     @property
     def near(self) -> tuple[int, ...]:
@@ -62,6 +68,11 @@ class ComponentPair:
     def is_near_degenerate(self) -> bool:
         """Apart in at most two variables: exactly equal columns in the others would not be identifiable."""
         return len(self.apart) <= 2
+
+    @property
+    def is_separated(self) -> bool:
+        """Apart in two variables, and so far that their joint distribution tells which sample belongs to which."""
+        return len(self.apart) == 2 and self.overlap <= _SEPARATED
 
     @property
     def is_degenerate(self) -> bool:
@@ -120,7 +131,8 @@ def nearly_parallel_pairs(
     tuple of ComponentPair
     """
     first, second = np.triu_indices(tables[0].shape[1], 1)
-    near = np.zeros((len(tables), len(first)), dtype=bool)
+    affinities = np.stack([affinity(table)[first, second] for table in tables])
+    near = affinities > cosine**0.5
     equal = np.zeros_like(near)
     for n, table in enumerate(tables):
         unit = table / np.linalg.norm(table, axis=0)
@@ -128,8 +140,9 @@ def nearly_parallel_pairs(
         (close,) = np.nonzero((unit.T @ unit)[first, second] > 1 - max(1e-8, 2 * tolerance**2))
         difference = np.linalg.norm(unit[:, first[close]] - unit[:, second[close]], axis=0)
         equal[n, close] = difference <= 2**0.5 * tolerance
-        near[n] = (affinity(table)[first, second] > cosine**0.5) | equal[n]
+    near |= equal
     counts = near.sum(axis=0)
+    overlaps = affinities.prod(axis=0)
     order = [p for p in np.argsort(-counts, kind="stable") if counts[p]]
     return tuple(
         ComponentPair(
@@ -137,6 +150,7 @@ def nearly_parallel_pairs(
             tuple(np.flatnonzero(~near[:, p]).tolist()),
             tuple(np.flatnonzero(equal[:, p]).tolist()),
             len(tables),
+            float(overlaps[p]),
         )
         for p in order
     )
@@ -222,6 +236,7 @@ def describe_pair(
     numbers : sequence of int
         Those of the components.
     advise : bool
+        There is nothing to advise against components that posteriors separate.
     """
     r, s = (int(numbers[c]) for c in pair.components)
     alike = "equal" if len(pair.equal) == len(pair.near) else "nearly equal"
@@ -232,6 +247,7 @@ def describe_pair(
     else:
         where = f"{len(pair.near)} of {pair.n_variables} variables ({clip_names([names[n] for n in pair.near])})"
     advice = ""
+    advise = advise and not pair.is_separated
     if advise and pair.is_degenerate:
         advice = ": no histogram can tell what belongs to which. Use fewer components"
     elif advise and pair.is_near_degenerate:
@@ -289,7 +305,7 @@ def identifiability_issues(
     list of str
         A sentence each; empty if there is nothing to say. The rank is above what the numbers of variables and bins
         allow, no triple or sample links some variables with the others, or two components (of more than 1e-6 weight)
-        are nearly equal in all but at most two variables.
+        are nearly equal in all but at most two variables, without being separated in these two.
 
     Raises
     ------
@@ -330,7 +346,8 @@ def identifiability_issues(
     sizes = [len(cells) for cells in tables] if is_joint else model.n_bins
     issues = [*_size_issues(sizes, model.rank, data), *_link_issues(names, data.margins or ())]
     numbers = np.flatnonzero(model.weights >= EMPTY_WEIGHT)
-    pairs = [p for p in nearly_parallel_pairs([a[:, numbers] for a in tables]) if p.is_near_degenerate]
+    alike = nearly_parallel_pairs([a[:, numbers] for a in tables])
+    pairs = [pair for pair in alike if pair.is_near_degenerate and not pair.is_separated]
     issues += [describe_pair(pair, names, numbers) for pair in pairs[:_WARNED]]
     if len(pairs) > _WARNED:
         issues.append(f"{len(pairs) - _WARNED} more pairs of components are nearly equal likewise.")
@@ -369,9 +386,10 @@ def _size_issues(sizes: Sequence[int], rank: int, known: KnownMarginals) -> list
     wanted = n_parameters(sizes, rank)
     found = known.n_independent_cells(sizes)
     if wanted > found:
+        free = counted(wanted - found, "direction")
         return [
             f"The model has {wanted} free parameters, more than the {found} independent probabilities of {of}: at "
-            f"least {wanted - found} directions stay free. Use fewer components or more {more}."
+            f"least {free} stay{'s' * (wanted == found + 1)} free. Use fewer components or more {more}."
         ]
     if known.is_joint:
         patterns = [[sizes[n] for n in pattern] for pattern in known.patterns[:_WARNED] if len(pattern) >= 3]

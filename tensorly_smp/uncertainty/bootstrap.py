@@ -22,6 +22,7 @@ from tensorly_smp._support.checks import (
 )
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.parallel import allowed_threads, one_blas_thread, run_each
+from tensorly_smp._support.representations import joined
 from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.conditionals import ConditionalDensities, DiscreteConditionals, GridConditionals
@@ -500,7 +501,7 @@ class FlattestDirection:
         components = np.flatnonzero(lengths >= NAMED * lengths.sum()).tolist()
         return IdentifiabilityWarning(
             "The likelihood is next to flat: samples hardly tell this model from others with other weights and "
-            f"densities, mostly of component(s) {', '.join(map(str, components))}, and intervals of the bootstrap "
+            f"densities, mostly of component(s) {joined(list(map(str, components)))}, and intervals of the bootstrap "
             f"may be too small (standard error {self.deviation:.2g} along the flattest direction, trusted up to "
             f"{FLAT}). Ask for fewer components, or measure more variables in which the groups differ."
         )

@@ -115,6 +115,12 @@ def test_best_of_all_groupings(n_bins):
     assert sorted(sum(partition, ())) == list(range(len(n_bins)))
 
 
+@pytest.mark.parametrize("criterion", ["Kruskal", "GEVD", "Paper-GEVD"])
+def test_criteria_in_capitals(criterion):
+    assert max_identifiable_rank(5, 4, criterion) == max_identifiable_rank(5, 4, criterion.lower())
+    assert min_bins_for_rank(5, 9, criterion) == min_bins_for_rank(5, 9, criterion.lower())
+
+
 def test_given_partition():
     partition = Partition((0,), (1,), (2, 3, 4))
     assert max_identifiable_rank(5, [3, 4, 5, 6, 7], "gevd", partition) == 3

@@ -9,7 +9,12 @@ from scipy import stats
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.known import KnownMarginals, n_parameters, symmetric_sums
-from tensorly_smp.identifiability.likeness import PARALLEL_COSINE, identifiability_issues
+from tensorly_smp.identifiability.likeness import (
+    PARALLEL_COSINE,
+    describe_pair,
+    identifiability_issues,
+    nearly_parallel_pairs,
+)
 from tensorly_smp.marginals.histograms import all_triples
 
 
@@ -38,7 +43,8 @@ def test_nothing_to_say():
 
 
 def test_rank_above_what_sizes_allow():
-    assert "at least 4 directions" in identifiability_issues(random_model([2, 2, 2], 3))[0]
+    assert "at least 4 directions stay free" in identifiability_issues(random_model([2, 2, 2], 3))[0]
+    assert "at least 1 direction stays free" in identifiability_issues(random_model([3, 3, 3], 4))[0]
     (issue,) = identifiability_issues(random_model([3] * 5, 9))
     assert "9 components are more than 5" in issue
     rank, groups = identifiability_issues(random_model([4] * 6, 6), triples=[(0, 1, 2), (3, 4, 5)])
@@ -112,6 +118,23 @@ def test_threshold_of_fine_cells_is_that_of_densities_whatever_the_cells(cosine,
     model = MixtureFactors(np.array([0.5, 0.5]), random_model([15] * 4, 2).factors)
     assert len(identifiability_issues(model, fine=fine)) == expected
     assert identifiability_issues(model) == []
+
+
+@pytest.mark.parametrize("n_variables", [3, 6])
+def test_groups_that_two_variables_separate_get_no_advice(n_variables):
+    edges = np.linspace(-9, 18, 300)
+    near, far, same = (gaussians(shift, edges) for shift in (1.0, 8.0, 0.0))
+    model = MixtureFactors(np.array([0.5, 0.5]), random_model([15] * n_variables, 2).factors)
+
+    def issues(first, second):
+        return identifiability_issues(model, fine=[first, second, *[same] * (n_variables - 2)])
+
+    assert issues(far, far) == []
+    for others in ((near, near), (far, same), (near, same)):  # of (far, same), one component of two peaks is as good
+        (issue,) = issues(*others)
+        assert "Use fewer components" in issue
+    note = describe_pair(*nearly_parallel_pairs([far, far, same]), "abc", range(2))
+    assert note == "Components 0 and 1 are equal in all variables but a and b."
 
 
 def test_fine_cells_decide_which_components_are_alike():
