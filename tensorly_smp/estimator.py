@@ -54,6 +54,7 @@ from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_trip
 from tensorly_smp.samples.codebook import ATTRIBUTE, units_of, with_units
 from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import NO_LABELS
+from tensorly_smp.splines.basis import SHAPES
 from tensorly_smp.storage import storable
 from tensorly_smp.uncertainty.bootstrap import Refit, run_bootstrap
 
@@ -62,6 +63,7 @@ CHOICES: dict[str, tuple[str | None, ...]] = {
     "refine": ("smooth", "em", None),
     "density": ("auto", "logspline", "sinc", "histogram"),
     "penalty": ("reml", "aic", "bic"),
+    "shape": SHAPES,
 }
 
 
@@ -121,6 +123,10 @@ class SmoothProductMixture(FittedMixture):
         How factors become densities; "auto" is "logspline" with ``refine="smooth"``, which that needs, else "sinc".
     penalty : {"reml", "aic", "bic"}, default "reml"
         How ``refine="smooth"`` chooses the smoothness of every density.
+    shape : {None, "log-concave"}, default None
+        Shape of the densities of a component. None is any. "log-concave" gives every density of every component one
+        peak, and tails that fall at least exponentially in the coordinate of its splines, so that a component is one
+        group of samples rather than two at once. Discrete variables are exempt. With ``refine="smooth"`` only.
     support : mapping by variable name, optional
         Bounds of variables, such as ``{"price": (0, None)}``, for densities that may end there with a cliff. Without
         them :meth:`sample` may draw values beyond. With ``refine="smooth"`` only.
@@ -212,6 +218,7 @@ class SmoothProductMixture(FittedMixture):
         refine: str | None = "smooth",
         density: str = "auto",
         penalty: str = "reml",
+        shape: str | None = None,
         support: Mapping[Any, tuple[float | None, float | None]] | None = None,
         discrete: Sequence[Hashable] | Mapping[Hashable, Sequence[float]] | None = None,
         max_iter: int = 1000,
@@ -232,6 +239,7 @@ class SmoothProductMixture(FittedMixture):
         self.refine = refine
         self.density = density
         self.penalty = penalty
+        self.shape = shape
         self.support = support
         self.discrete = discrete
         self.max_iter = max_iter
@@ -315,7 +323,7 @@ class SmoothProductMixture(FittedMixture):
             "Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing",
             *(data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), 100.0 * missing.mean()),
         )
-        refinement = Refinement(self.refine, self.penalty, self._decomposition(verbose), searched)
+        refinement = Refinement(self.refine, self.penalty, self.shape, self._decomposition(verbose), searched)
         dataset, smooth_conditionals = refinement.result(samples, variables)
         dataset = dataset.assign_attrs(
             density=density,
@@ -499,7 +507,8 @@ class SmoothProductMixture(FittedMixture):
 
     def _recorded(self) -> dict[str, Any]:
         """Parameters that a replicate of the fit needs, by the names of attributes of the Dataset."""
-        return dict(max_iter=int(self.max_iter), tol=float(self.tol), penalty_criterion=self.penalty)
+        shape = {} if self.shape is None else {"shape": self.shape}
+        return dict(max_iter=int(self.max_iter), tol=float(self.tol), penalty_criterion=self.penalty, **shape)
 
     def _decomposition(self, verbose: int) -> Decomposition:
         return Decomposition(
@@ -537,8 +546,9 @@ class SmoothProductMixture(FittedMixture):
                 f'density="logspline" with refine={shown(self.refine)}; expected refine="smooth", which fits them. '
                 'For log-splines from other factors: reconstruct_density(factors, method="logspline", samples=X).'
             )
-        if self.support is not None and self.refine != "smooth":
-            raise InvalidInputError(f'support with refine={shown(self.refine)}; expected refine="smooth".')
+        for name in ("support", "shape"):
+            if getattr(self, name) is not None and self.refine != "smooth":
+                raise InvalidInputError(f'{name} with refine={shown(self.refine)}; expected refine="smooth".')
         checked_callback(self.callback, "a CPTensor and a loss")
         if not is_one_of(self.n_init, ("auto",)):
             checked_integer(self.n_init, "n_init", 1)

@@ -54,7 +54,19 @@ def _exponentials(x, scratch, n):  # type: ignore[no-untyped-def]
 
 @_compiled
 def newton_log_splines(  # type: ignore[no-untyped-def]
-    functions, unit, penalty_bands, data, penalty, coefficients, expected, likelihood, n_steps, tol, line_search
+    functions,
+    unit,
+    penalty_bands,
+    data,
+    penalty,
+    coefficients,
+    expected,
+    likelihood,
+    n_steps,
+    tol,
+    line_search,
+    is_concave,
+    holding,
 ):
     """Newton's method of :func:`tensorly_smp.splines.log_spline.maximize`, one density after the other.
 
@@ -73,6 +85,10 @@ def newton_log_splines(  # type: ignore[no-untyped-def]
     n_steps : int
     line_search : tuple of int, float, float
         Halvings of a step, share of the promised rise that is enough, rounding of F.
+    is_concave : bool
+        Whether the densities are log-concave; the coefficients are when they come.
+    holding : tuple of float, float, int
+        Second differences that count as zero, what holds them there, systems to be solved for a step at most.
 
     Returns
     -------
@@ -92,6 +108,8 @@ def newton_log_splines(  # type: ignore[no-untyped-def]
     scratch = np.empty(n_basis)
     step = np.zeros(n_basis + 3)
     bands = np.zeros((4, n_basis + 3))
+    system = np.zeros((4, n_basis + 3))
+    work = np.zeros((5, n_basis + 2))
     for s in range(n_densities):
         nu = data[s]
         rho = penalty[s]
@@ -100,15 +118,20 @@ def newton_log_splines(  # type: ignore[no-untyped-def]
         _by_place(expected[s], mass)
         for _ in range(n_steps):
             _derive(functions, products, unit, by_band, nu, rho, beta, mass, third_differences, gradient, bands)
-            is_left[s] = not _solve(bands, gradient, step)
+            predicted_gain, length = 0.0, 1.0
+            if is_concave:
+                is_left[s], predicted_gain = _held_step(beta, gradient, bands, holding, step, system, work)
+            else:
+                is_left[s] = not _solve(bands, gradient, step)
+                for k in range(n_basis):
+                    predicted_gain += gradient[k] * step[k]
             if is_left[s]:
                 break
-            predicted_gain, length = 0.0, 1.0
-            for k in range(n_basis):
-                predicted_gain += gradient[k] * step[k]
             for _ in range(most_halvings):
                 for k in range(n_basis):
                     moved[k] = beta[k] + length * step[k]
+                if is_concave:
+                    _turn_down(moved, scratch)
                 reached = _likelihood(functions, nu, moved, found, scratch)
                 risen = reached - 0.5 * rho * _roughness(unit, moved)
                 if risen >= value + share * length * predicted_gain - rounding:
@@ -128,9 +151,11 @@ def newton_log_splines(  # type: ignore[no-untyped-def]
 
 @_compiled
 def determinants_and_df(  # type: ignore[no-untyped-def]
-    functions, penalty_bands, penalty, expected, log_determinant, effective_df
+    functions, penalty_bands, penalty, expected, held, hold, log_determinant, effective_df
 ):
     """Log determinants of the negative Hessians H = B'WB + rho D'D of fitted densities, and traces of H^-1 B'WB.
+
+    Where second differences of log-concave densities are held at zero, H is the matrix that holds them.
 
     Parameters
     ----------
@@ -138,6 +163,10 @@ def determinants_and_df(  # type: ignore[no-untyped-def]
         As for :func:`newton_log_splines`.
     penalty : ndarray (n_densities,)
     expected : ndarray (n_densities, n_cells)
+    held : ndarray of bool (n_densities, n_basis - 2)
+        Second differences that are held; (n_densities, 0) if none ever is.
+    hold : float
+        What holds them.
     log_determinant, effective_df : ndarray (n_densities,)
         Written to; NaN where H is not positive definite to rounding.
     """
@@ -149,6 +178,7 @@ def determinants_and_df(  # type: ignore[no-untyped-def]
     mass = np.zeros((4, n_basis + 3))
     curvature = np.zeros((4, n_basis + 3))
     bands = np.zeros((4, n_basis + 3))
+    weights = np.zeros(n_basis + 2)
     for s in range(len(penalty)):
         _by_place(expected[s], mass)
         curvature[:] = 0.0
@@ -156,6 +186,9 @@ def determinants_and_df(  # type: ignore[no-untyped-def]
         for d in range(4):
             for k in range(n_basis):
                 bands[d, k] = curvature[d, k] + penalty[s] * by_band[d, k]
+        for k in range(held.shape[1]):
+            weights[k + 2] = hold if held[s, k] else 0.0
+        _add_hold(weights, bands)
         if not _solve(bands, zeros, x):
             log_determinant[s] = effective_df[s] = np.nan
             continue
@@ -290,6 +323,124 @@ def _derive(functions, products, unit, by_band, data, rho, beta, mass, third_dif
             bands[d, k] = rho * by_band[d, k]
         bands[d, n_basis:] = 0.0
     _add_curvature(products, mass, bands)
+
+
+@_compiled
+def _peak_of(beta):  # type: ignore[no-untyped-def]
+    """Place of the largest coefficient, not the first or the last."""
+    peak = 0
+    for k in range(len(beta)):
+        if beta[k] > beta[peak]:
+            peak = k
+    return min(max(peak, 1), len(beta) - 2)
+
+
+@_compiled
+def _turn_down(beta, scratch):  # type: ignore[no-untyped-def]
+    """Make the logarithm concave, in place: :meth:`tensorly_smp.splines.basis.SplineBasis.shaped`."""
+    n_bends = len(beta) - 2
+    excess = scratch[:n_bends]
+    largest = 0.0
+    for k in range(n_bends):
+        bend = beta[k] - 2.0 * beta[k + 1] + beta[k + 2]
+        excess[k] = bend if bend > 0.0 else 0.0
+        largest = max(largest, excess[k])
+    if largest == 0.0:
+        return
+    center = _peak_of(beta) - 1
+    slope = fall = 0.0
+    for k in range(center, n_bends):
+        slope += excess[k] if k > center else 0.5 * excess[k]
+        fall += slope
+        beta[k + 2] -= fall
+    slope = fall = 0.0
+    for k in range(center, -1, -1):
+        slope += excess[k] if k < center else 0.5 * excess[k]
+        fall += slope
+        beta[k] -= fall
+
+
+@_compiled
+def _add_hold(weights, bands):  # type: ignore[no-untyped-def]
+    """Add the squares of second differences to bands (4, n_basis + 3).
+
+    Their weights (n_basis + 2,) have two zeros before and after them, which spare the loops a test for the ends.
+    """
+    last = weights[: bands.shape[1] - 3]
+    middle = weights[1:]
+    first = weights[2:]
+    for k in range(len(last)):
+        bands[0, k] += (first[k] + last[k]) + 4.0 * middle[k]
+        bands[1, k] -= 2.0 * (first[k] + middle[k])
+        bands[2, k] += first[k]
+
+
+@_compiled
+def _held_step(beta, gradient, bands, holding, step, system, work):  # type: ignore[no-untyped-def]
+    """Newton's step of a log-concave density, :meth:`tensorly_smp.splines.log_spline.LogSplineFit.newton_step`.
+
+    Returns whether a matrix is not positive definite to rounding, and the rise that the step promises.
+
+    Parameters
+    ----------
+    beta, gradient : ndarray (n_basis,)
+    bands : ndarray (4, n_basis + 3)
+    holding : tuple of float, float, int
+        As for :func:`newton_log_splines`.
+    step : ndarray (n_basis + 3,)
+        Written to.
+    system : ndarray (4, n_basis + 3)
+        Overwritten.
+    work : ndarray (5, n_basis + 2)
+        Overwritten; two zeros before and after the second differences.
+    """
+    straight, hold, n_rounds = holding
+    n_basis = len(beta)
+    last = n_basis - 2  # one past the last second difference
+    right = work[0]
+    bends = work[1, 2:]
+    slopes = work[2, 2:]
+    pulls = work[3]
+    weights = work[4]
+    for k in range(last):
+        bends[k] = beta[k] - 2.0 * beta[k + 1] + beta[k + 2]
+    center = _peak_of(beta) - 1
+    slope = total = 0.0
+    for k in range(center + 1):
+        slope += gradient[k]
+        total += slope
+        slopes[k] = total if k < center else 0.5 * total
+    slope = total = 0.0
+    for k in range(last - 1, center - 1, -1):
+        slope += gradient[k + 2]
+        total += slope
+        slopes[k] = total if k > center else slopes[k] + 0.5 * total
+    for k in range(last):
+        is_held = bends[k] > -straight and slopes[k] > 0.0
+        weights[k + 2] = hold if is_held else 0.0
+        slopes[k] = slopes[k] if is_held else 0.0
+    for _ in range(n_rounds):
+        for k in range(last):
+            pulls[k + 2] = slopes[k] + hold * bends[k] if weights[k + 2] > 0.0 else 0.0
+        for k in range(n_basis):
+            right[k] = gradient[k] - ((pulls[k + 2] + pulls[k]) - 2.0 * pulls[k + 1])
+        system[:] = bands
+        _add_hold(weights, system)
+        if not _solve(system, right[:n_basis], step):
+            return True, 0.0
+        n_changed = 0
+        for k in range(last):
+            change = step[k] - 2.0 * step[k + 1] + step[k + 2]
+            was_held = weights[k + 2] > 0.0
+            is_held = pulls[k + 2] + hold * change > 0.0 if was_held else bends[k] + change > straight
+            weights[k + 2] = hold if is_held else 0.0
+            n_changed += is_held != was_held
+        if n_changed == 0:
+            break
+    promised = 0.0
+    for k in range(n_basis):
+        promised += gradient[k] * step[k]
+    return False, promised
 
 
 @_compiled

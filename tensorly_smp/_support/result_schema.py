@@ -231,4 +231,5 @@ def check_result(dataset: xr.Dataset, *writers: str) -> None:
         checked_choice(attrs[name], name, choices)
     for name, least in (("n_samples", 1), ("max_iter", 0)):
         checked_integer(attrs[name], name, least)
+    checked_choice(attrs.get("shape"), "shape", (None, "log-concave"))
     checked_tolerance(attrs["tol"])

@@ -70,6 +70,7 @@ class Refinement:
 
     refine: str | None
     penalty: str
+    shape: str | None
     decomposition: Decomposition
     searched: Sequence[Sequence[Candidate]] | None = None
 
@@ -227,7 +228,7 @@ class Refinement:
         others: tuple[Cells, ...] = ()
 
         def chosen_cells(observed: Sequence[Observed] | None = None) -> Cells:
-            return choose_cells(values, rank, variables.values, variables.support, weights, observed)
+            return choose_cells(values, rank, variables.values, variables.support, weights, observed, self.shape)
 
         try:
             observed = exact_values(values, weights)

@@ -201,6 +201,7 @@ def choose_cells(
     support: Sequence[Support] | None = None,
     sample_weight: np.ndarray | None = None,
     observed: Sequence[Observed] | None = None,
+    shape: str | None = None,
 ) -> Cells:
     """Cells for samples.
 
@@ -218,6 +219,8 @@ def choose_cells(
     sample_weight : ndarray (n_samples,), optional
     observed : sequence of Observed, optional
         As of :func:`exact_values` of the same samples, where these are known.
+    shape : {None, "log-concave"}
+        Of the densities on the cells.
 
     Returns
     -------
@@ -245,7 +248,7 @@ def choose_cells(
         lines[n], n_knots = _needed_line(exact, rank, bounds[n])
         needed = max(needed, n_knots)
     cells = Cells(
-        basis=spline_basis(next((size for size in BASIS_NUMBERS if size - 3 >= needed), BASIS_NUMBERS[-1])),
+        basis=spline_basis(next((size for size in BASIS_NUMBERS if size - 3 >= needed), BASIS_NUMBERS[-1]), shape),
         low=np.zeros(n_variables),
         high=np.ones(n_variables),
         transforms=(LINEAR,) * n_variables,

@@ -237,7 +237,7 @@ def smooth_em_together(
     criterion : {"reml", "aic", "bic"}
         How penalties are chosen, one per density; see :func:`tensorly_smp.splines.penalties.choose_penalties`.
     n_rounds : int
-        How often penalties are chosen, at most; not again where next to all stay.
+        How often penalties are chosen, at most; not again where next to all stay, or densities are log-concave.
     n_iter_max : int
         Passes over the samples, of all rounds together, not counting extrapolations that are taken back. With 0 the
         densities are those of these posteriors.
@@ -258,6 +258,8 @@ def smooth_em_together(
         Another criterion, or a number of rounds or passes that is no positive integer.
     """
     n_rounds = checked_integer(n_rounds, "n_rounds", 1)
+    if samples.cells.basis.shape is not None:
+        n_rounds = 1  # it is the shape that smooths: the criterion is nearly flat, and penalties would change each time
     n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
     details = [each if isinstance(each, Expectation) else samples.counts_from_posterior(each) for each in starts]
     chosen = choose_together(samples, details, criterion, warm_starts or [None] * len(starts))

@@ -494,7 +494,8 @@ class CellSamples:
             tables = tables - self.per_row(np.maximum.reduceat(tables, self.first_rows, axis=0))
             tables = np.exp(np.maximum(tables, _LOWEST))
             tables = log_floored(tables / self.per_row(np.add.reduceat(tables, self.first_rows, axis=0)))
-        return Mixture(log_weights, mixture.coefficients, tables, mixture.parts)
+        coefficients = self.cells.basis.shaped(mixture.columns).reshape(mixture.coefficients.shape)
+        return Mixture(log_weights, coefficients, tables, mixture.parts)
 
     def maximize(self, expected: Expectation, mixture: Mixture, penalty: np.ndarray) -> Mixture:
         """M-step: shares of the expected counts and, for every smooth density, one Newton step.

@@ -26,6 +26,8 @@ N_BASIS = 80
 DIFFERENCES = 3
 _DEGREE = 3
 _WIDTH = _DEGREE + 1  # bands of B'WB and of the penalty
+#: What all log-splines on a basis may be: of any shape, or concave, which leaves their densities one peak.
+SHAPES = (None, "log-concave")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +38,12 @@ class SplineBasis:
     ----------
     n_basis : int
         Number of basis functions, at least 4.
+    shape : {None, "log-concave"}
+        One of `SHAPES`.
     """
 
     n_basis: int
+    shape: str | None = None
 
     @property
     def n_cells(self) -> int:
@@ -113,6 +118,23 @@ class SplineBasis:
         return np.stack([np.pad(np.diag(dense, -d), (0, d)) for d in range(_WIDTH)], axis=1)
 
     @cached_property
+    def bends(self) -> csr_array:
+        """Second differences (n_basis - 2, n_basis): a cubic spline is concave where none of them is positive."""
+        return csr_array(np.diff(np.eye(self.n_basis), 2, axis=0))
+
+    @cached_property
+    def bends_transposed(self) -> csr_array:
+        """The same (n_basis, n_basis - 2), to be multiplied from the left."""
+        return csr_array(self.bends.T)
+
+    @cached_property
+    def bend_products(self) -> csr_array:
+        """Matrix (4 n_basis, n_basis - 2) from weights of the squared second differences to the bands of their sum."""
+        dense = np.pad(self.bends.toarray(), ((0, 0), (0, _DEGREE)))
+        bands = [dense[:, : self.n_basis] * dense[:, d : d + self.n_basis] for d in range(_WIDTH)]
+        return csr_array(np.stack(bands, axis=2).reshape(self.n_basis - 2, -1).T)
+
+    @cached_property
     def quadratics(self) -> np.ndarray:
         """Coefficients (n_basis, 3) of the functions 1, t and t^2, which cubic splines contain.
 
@@ -132,6 +154,29 @@ class SplineBasis:
         """
         # The basis functions sum to one, so that a constant added to all coefficients is added to the function.
         return coefficients - _log_sum(self.at_cells @ coefficients)
+
+    def shaped(self, coefficients: np.ndarray) -> np.ndarray:
+        """Coefficients (n_basis, n_densities) of densities that have the shape.
+
+        Of a concave logarithm, positive second differences become zero: the largest coefficient and the slope there
+        stay, and all beyond the bend is turned down.
+        """
+        if self.shape is None:
+            return coefficients
+        excess = np.maximum(self.bends @ coefficients, 0.0)
+        if not excess.any():
+            return coefficients
+        before, after = self.sides(coefficients)
+        bent = coefficients.copy()
+        bent[2:] -= np.cumsum(np.cumsum(after * excess, axis=0), axis=0)
+        bent[-3::-1] -= np.cumsum(np.cumsum((before * excess)[::-1], axis=0), axis=0)
+        return bent
+
+    def sides(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Share (n_basis - 2, n_densities) of every second difference that lies before and after the largest one."""
+        peak = np.clip(coefficients.argmax(axis=0), 1, self.n_basis - 2)
+        after = 0.5 + 0.5 * np.sign(np.arange(1, self.n_basis - 1)[:, None] - peak)
+        return 1.0 - after, after
 
     def log_probabilities(self, coefficients: np.ndarray) -> np.ndarray:
         """Logarithms (n_cells, n_densities) of the probabilities of the cells; columns of exponentials sum to one."""
@@ -157,9 +202,9 @@ class SplineBasis:
 
 
 @lru_cache(maxsize=8)
-def spline_basis(n_basis: int) -> SplineBasis:
-    """The basis of that many functions, made once."""
-    return SplineBasis(n_basis)
+def spline_basis(n_basis: int, shape: str | None = None) -> SplineBasis:
+    """The basis of that many functions for densities of that shape, made once."""
+    return SplineBasis(n_basis, shape)
 
 
 def _log_sum(eta: np.ndarray) -> np.ndarray:

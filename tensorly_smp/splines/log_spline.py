@@ -7,7 +7,10 @@ grid, its coefficients maximize
 
 the Poisson form of the multinomial likelihood, per sample: at the maximum sum_g exp(eta_g) = 1 without any constraint
 (Eilers and Marx 1996, "Flexible smoothing with B-splines and penalties"). What the penalty does not reach are quadratic
-logarithms: under heavy smoothing the density is a Gaussian. Arrays have one column per density.
+logarithms: under heavy smoothing the density is a Gaussian. With the shape "log-concave" the maximum is that among
+concave logarithms, for which second differences of beta that are not positive suffice: kept exactly, by Newton steps
+that hold them, not by an asymmetric penalty on positive ones (as Bollaerts, Eilers and Van Mechelen 2006), whose line
+searches stall where it is stiff enough. Arrays have one column per density.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ from tensorly_smp.splines.basis import SplineBasis, cholesky, solve
 _CHUNK = 128  # densities at a time: their matrices stay in the processor's cache
 #: Of the line search: halvings of a step, share of the promised rise that is enough, rounding of F in nats per sample.
 LINE_SEARCH = 30, 1e-4, 1e-13
+#: Second differences that count as zero; what holds them there, in units of the Hessian; and systems that are solved
+#: for a step at most, as some are held and others let go.
+HOLDING = 1e-6, 1e5, 12
 
 
 @dataclass(eq=False)
@@ -60,7 +66,7 @@ class LogSplineFit:
 
     def moved(self, step: np.ndarray) -> LogSplineFit:
         """The fit with a step added to the coefficients."""
-        return LogSplineFit.at(self.basis, self.data, self.penalty, self.coefficients + step)
+        return LogSplineFit.at(self.basis, self.data, self.penalty, self.basis.shaped(self.coefficients + step))
 
     @property
     def _found(self) -> tuple[np.ndarray, ...]:
@@ -87,6 +93,60 @@ class LogSplineFit:
         fitted = self.basis.transposed @ self.expected
         return self.data - fitted - self.penalty * (self.basis.differences_transposed @ self.third_differences)
 
+    def held(self) -> np.ndarray:
+        """Second differences (n_basis - 2, n_densities) that the shape holds; none (0, n_densities) without one."""
+        if self.basis.shape is None:
+            return np.zeros((0, len(self.penalty)), dtype=bool)
+        return np.asarray(self.basis.bends @ self.coefficients > -HOLDING[0])
+
+    def held_hessian(self) -> np.ndarray:
+        """Bands of the negative Hessian with what holds second differences at their bound."""
+        bands = self.hessian()
+        return bands if self.basis.shape is None else bands + self._hold(self.held())
+
+    def _hold(self, held: np.ndarray) -> np.ndarray:
+        """Bands (n_densities, n_basis, 4) of what holds second differences (n_basis - 2, n_densities) at zero."""
+        bands = self.basis.bend_products @ (HOLDING[1] * held)
+        return np.ascontiguousarray(bands.T).reshape(held.shape[1], self.basis.n_basis, -1)
+
+    def newton_step(self) -> tuple[np.ndarray, np.ndarray]:
+        """Newton's step (n_basis, n_densities), and the rise of F that it promises (n_densities,).
+
+        Of log-concave densities it leads to the maximum of the quadratic approximation of F among concave logarithms:
+        second differences that would be positive are held at zero, those that pull the other way are let go (active
+        sets; Hintermüller, Ito and Kunisch 2002).
+        """
+        gradient = self.gradient()
+        bands = self.hessian()
+        if self.basis.shape is None:
+            step = solve(cholesky(bands), gradient)
+            return step, (gradient * step).sum(axis=0)
+        straight, hold, n_rounds = HOLDING
+        bends = self.basis.bends @ self.coefficients
+        held = bends > -straight
+        slope = np.zeros(bends.shape)
+        if held.any():
+            # Derivative of F by a second difference, where the peak and all others stay: next to what holding takes.
+            before, after = self.basis.sides(self.coefficients)
+            slope += after * np.cumsum(np.cumsum(gradient[:1:-1], axis=0), axis=0)[::-1]
+            slope += before * np.cumsum(np.cumsum(gradient[:-2], axis=0), axis=0)
+            held &= slope > 0.0
+            slope[~held] = 0.0
+        step = np.empty(gradient.shape)
+        columns = np.arange(len(bands))
+        for _ in range(n_rounds):
+            now = held[:, columns]
+            pull = now * (slope[:, columns] + hold * bends[:, columns])
+            right = gradient[:, columns] - self.basis.bends_transposed @ pull
+            step[:, columns] = solve(cholesky(bands[columns] + self._hold(now)), right)
+            change = self.basis.bends @ step[:, columns]
+            after = np.where(now, pull + hold * change > 0.0, bends[:, columns] + change > straight)
+            held[:, columns] = after
+            columns = columns[(after != now).any(axis=0)]
+            if not len(columns):
+                break
+        return step, (gradient * step).sum(axis=0)
+
 
 def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: Kernels | None = None) -> LogSplineFit:
     """Newton's method until a step promises less than tol (n_densities,); with compiled kernels if they are given."""
@@ -100,7 +160,7 @@ def maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray, compiled: Kernels
     try:
         is_left = compiled.newton_log_splines(
             *(basis.at_interval, basis.unit, basis.penalty_bands, data, fit.penalty, coefficients, expected),
-            *(likelihood, n_steps, tol, LINE_SEARCH),
+            *(likelihood, n_steps, tol, LINE_SEARCH, basis.shape is not None, HOLDING),
         )
     except KernelError:
         return _maximize(fit, n_steps, tol)
@@ -126,9 +186,7 @@ def _maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:
     active = np.arange(len(tol))
     for _ in range(n_steps):
         part = fit.take(active) if len(active) < len(tol) else fit
-        gradient = part.gradient()
-        step = solve(cholesky(part.hessian()), gradient)
-        predicted_gain = (gradient * step).sum(axis=0)
+        step, predicted_gain = part.newton_step()
         part = _search(part, step, predicted_gain)
         if len(active) < len(tol):
             fit.put(active, part)
@@ -195,7 +253,7 @@ def fit_log_splines(
     >>> bool(np.abs(np.exp(basis.log_probabilities(coefficients)) - shares).max() < 1e-6)
     True
     """
-    start = basis.normalized(basis.gaussian(shares) if start is None else start)
+    start = basis.normalized(basis.gaussian(shares) if start is None else basis.shaped(start))
     data = basis.transposed @ shares
     compiled = compiled_for(basis, len(penalty))
     for columns in chunks(shares.shape[1]):

@@ -21,7 +21,7 @@ from tensorly_smp.splines.basis import (
     spline_basis,
     trace_of_product,
 )
-from tensorly_smp.splines.log_spline import LogSplineFit, chunks, compiled_for, fit_log_splines, maximize
+from tensorly_smp.splines.log_spline import HOLDING, LogSplineFit, chunks, compiled_for, fit_log_splines, maximize
 
 #: Penalties rho that are compared; powers of ten, because a factor of ten between two is about as far as the criteria
 #: tell apart.
@@ -110,7 +110,7 @@ def choose_penalties(
     candidates = PENALTIES if candidates is None else candidates
     grid = np.minimum(candidates.reshape(len(candidates), -1), largest_penalties(basis, shares))
     chosen = np.empty(n_densities)
-    coefficients = basis.normalized(basis.gaussian(shares) if start is None else start)
+    coefficients = basis.normalized(basis.gaussian(shares) if start is None else basis.shaped(start))
     data = basis.transposed @ shares
     compiled = compiled_for(basis, n_densities)
     for columns in chunks(n_densities):
@@ -204,9 +204,23 @@ def _peak(places: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _restricted_likelihood(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
-    """Logarithm of the marginal likelihood of the penalty, up to what does not depend on it."""
+    """Logarithm of the marginal likelihood of the penalty, up to what does not depend on it.
+
+    Coefficients are integrated out where the shape holds no second difference. By these, |D beta|^2 is the sum of the
+    squares of their differences: m of them between two that are held have a determinant of m + 1, all of them together,
+    none being held, and but for their mean, their number.
+    """
     rank = fit.basis.n_basis - DIFFERENCES
-    return totals * fit.value + 0.5 * (rank * np.log(fit.penalty) - _log_determinant(fit, compiled))
+    prior = rank * np.log(fit.penalty)
+    if fit.basis.shape is not None:
+        held = fit.held().T
+        n_held = held.sum(axis=1)
+        prior = (rank + 1 - np.maximum(n_held, 1)) * np.log(fit.penalty * fit.basis.unit**2)
+        prior += n_held * np.log(HOLDING[1]) + np.where(n_held == 0, np.log(rank + 1.0), 0.0)
+        density, place = np.nonzero(held)
+        is_next = density[1:] == density[:-1]
+        np.add.at(prior, density[1:][is_next], np.log(np.diff(place)[is_next]))
+    return totals * fit.value + 0.5 * (prior - _log_determinant(fit, compiled))
 
 
 def _akaike(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) -> np.ndarray:
@@ -220,7 +234,7 @@ def _schwarz(fit: LogSplineFit, totals: np.ndarray, compiled: Kernels | None) ->
 def _log_determinant(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     """Logarithm of the determinant of B'WB + rho D'D."""
     if compiled is None:
-        return log_determinant(cholesky(fit.hessian()))
+        return log_determinant(cholesky(fit.held_hessian()))
     found, _ = _measured(fit, compiled)
     return _completed(found, fit, _log_determinant)
 
@@ -228,7 +242,7 @@ def _log_determinant(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
 def _effective_df(fit: LogSplineFit, compiled: Kernels | None) -> np.ndarray:
     """Trace of (B'WB + rho D'D)^-1 B'WB."""
     if compiled is None:
-        return trace_of_product(inverse_bands(cholesky(fit.hessian())), fit.basis.curvature(fit.expected))
+        return trace_of_product(inverse_bands(cholesky(fit.held_hessian())), fit.basis.curvature(fit.expected))
     _, found = _measured(fit, compiled)
     return _completed(found, fit, _effective_df)
 
@@ -239,7 +253,10 @@ def _measured(fit: LogSplineFit, compiled: Kernels) -> tuple[np.ndarray, np.ndar
     basis = fit.basis
     expected = np.ascontiguousarray(fit.expected.T)
     with suppress(KernelError):
-        compiled.determinants_and_df(basis.at_interval, basis.penalty_bands, fit.penalty, expected, *found)
+        held = np.ascontiguousarray(fit.held().T)
+        compiled.determinants_and_df(
+            basis.at_interval, basis.penalty_bands, fit.penalty, expected, held, HOLDING[1], *found
+        )
     return found
 
 

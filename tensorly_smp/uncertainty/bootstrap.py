@@ -131,7 +131,7 @@ class Refit:
         smooth = [n for n in range(factors.n_variables) if n not in discrete]
         interval = np.nan_to_num(result_values(dataset, "interval"), nan=0.0)
         cells = cells_along(
-            spline_basis(dataset.sizes["basis"]),
+            spline_basis(dataset.sizes["basis"], dataset.attrs.get("shape")),
             interval[:, 0],
             np.where(np.isin(np.arange(factors.n_variables), list(discrete)), 1.0, interval[:, 1]),
             tuple(spline_transforms(dataset)),

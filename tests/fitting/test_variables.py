@@ -141,9 +141,10 @@ def test_refused_before_anything_is_fitted(options, error, message):
 
 
 @pytest.mark.parametrize("refine", ["em", None])
-def test_bounds_are_refused_where_they_would_be_ignored(refine):
+@pytest.mark.parametrize("options", [dict(support={"x0": (-9, None)}), dict(shape="log-concave")], ids=str)
+def test_options_are_refused_where_they_would_be_ignored(refine, options):
     with pytest.raises(InvalidInputError, match='expected refine="smooth"'):
-        smp.SmoothProductMixture(2, refine=refine, support={"x0": (-9, None)}).fit(NORMAL)
+        smp.SmoothProductMixture(2, refine=refine, **options).fit(NORMAL)
 
 
 @pytest.mark.parametrize("refine", ["em", None])

@@ -17,8 +17,8 @@ def laid(values, rank, **options):
     return choose_cells(values, rank, **options)
 
 
-def fit(values, posterior, sample_weight=None, **options):
-    cells = laid(values, posterior.shape[1], sample_weight=sample_weight)
+def fit(values, posterior, sample_weight=None, shape=None, **options):
+    cells = laid(values, posterior.shape[1], sample_weight=sample_weight, shape=shape)
     return smooth_em(CellSamples.assign_to_grid(values, cells, sample_weight), posterior, **options)
 
 
@@ -47,14 +47,17 @@ def mixed_values(rng, n_samples):
     return np.column_stack(columns)
 
 
-@given(st.integers(0, 10**6), st.integers(1, 5), st.booleans())
+@given(st.integers(0, 10**6), st.integers(1, 5), st.booleans(), st.sampled_from([None, "log-concave"]))
 @settings(max_examples=25, deadline=None)
-def test_penalized_likelihood_never_falls(seed, rank, weighted):
+def test_penalized_likelihood_never_falls(seed, rank, weighted, shape):
     rng = np.random.default_rng(seed)
     values = mixed_values(rng, 60)
     values[rng.random(values.shape) < 0.2] = np.nan
     weights = rng.uniform(0, 3, 60) if weighted else None
-    check(fit(values, rng.dirichlet(np.ones(rank), 60), weights))
+    result = fit(values, rng.dirichlet(np.ones(rank), 60), weights, shape)
+    check(result)
+    if shape:
+        assert np.diff(result.mixture.coefficients, 2, axis=0).max() < 1e-9 * np.abs(result.mixture.coefficients).max()
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "gmm", "gamma", "laplace"])

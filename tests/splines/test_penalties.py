@@ -19,16 +19,30 @@ from tensorly_smp.splines.penalties import (
 )
 
 SMALL = spline_basis(12)
+CONCAVE = spline_basis(12, "log-concave")
 
 
-def test_effective_parameters_are_the_trace():
+def free_directions(basis, coefficients):
+    """Directions (n_basis, n_free) of one log-spline along which the shape lets it move both ways.
+
+    By them two values and the second differences that are not at their bound change by one each.
+    """
+    bends = basis.bends.toarray()
+    is_free = bends @ coefficients < -1e-6 if basis.shape else np.ones(len(bends), dtype=bool)
+    return np.linalg.inv(np.vstack([np.eye(basis.n_basis)[:2], bends]))[:, [True, True, *is_free]]
+
+
+@pytest.mark.parametrize("basis", [SMALL, CONCAVE], ids=["free", "log-concave"])
+def test_effective_parameters_are_the_trace(basis):
     shares, rho = beta_shares(SMALL, 3), np.array([1e-2, 1.0, 1e5])
-    coefficients = fit_log_splines(SMALL, shares, rho)
-    found = effective_parameters(SMALL, coefficients, rho)
+    coefficients = fit_log_splines(basis, shares, rho)
+    found = effective_parameters(basis, coefficients, rho)
     for r in range(3):
-        curvature = dense_curvature(SMALL, coefficients[:, r])
-        trace = np.trace(np.linalg.solve(curvature + rho[r] * dense_penalty(SMALL), curvature)) - 1.0
-        assert found[r] == pytest.approx(trace, rel=1e-4)
+        free = free_directions(basis, coefficients[:, r])
+        curvature = free.T @ dense_curvature(basis, coefficients[:, r]) @ free
+        penalty = free.T @ dense_penalty(basis) @ free
+        trace = np.trace(np.linalg.solve(curvature + rho[r] * penalty, curvature)) - 1.0
+        assert found[r] == pytest.approx(trace, rel=1e-3)
     assert 2.0 <= found[2] < 2.05
     assert found[2] < found[1] < found[0] < 11.0
 
@@ -39,6 +53,24 @@ def test_restricted_likelihood_agrees_with_dense_algebra():
     dense = dense_curvature(SMALL, fit.coefficients[:, 0]) + rho * dense_penalty(SMALL)
     expected = 500.0 * fit.value + 0.5 * (9 * np.log(rho) - np.linalg.slogdet(dense)[1])
     assert CRITERIA["reml"](fit, totals, None) == pytest.approx(expected, rel=1e-6)
+
+
+def test_restricted_likelihood_of_log_concave_densities_agrees_with_dense_algebra():
+    two_peaks = beta_shares(SMALL, 4, 2).mean(axis=1, keepdims=True)
+    shares, rho, totals = np.tile(two_peaks, 4), np.array([1e-4, 1e-2, 1.0, 1e3]), np.full(4, 500.0)
+    fit = LogSplineFit.at(CONCAVE, SMALL.transposed @ shares, rho, fit_log_splines(CONCAVE, shares, rho))
+    expected = 500.0 * fit.value
+    numbers = []
+    for r in range(4):
+        free = free_directions(CONCAVE, fit.coefficients[:, r])
+        penalty = rho[r] * free.T @ dense_penalty(SMALL) @ free
+        eigenvalues = np.linalg.eigvalsh(penalty)
+        numbers.append(free.shape[1])
+        prior = np.log(eigenvalues[eigenvalues > 1e-9 * eigenvalues[-1]]).sum()
+        curvature = free.T @ dense_curvature(SMALL, fit.coefficients[:, r]) @ free
+        expected[r] += 0.5 * (prior - np.linalg.slogdet(curvature + penalty)[1])
+    assert min(numbers) < max(numbers) == 12  # some second differences are held, or none
+    np.testing.assert_allclose(CRITERIA["reml"](fit, totals, None), expected, atol=1e-2)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
