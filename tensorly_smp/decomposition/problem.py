@@ -29,7 +29,7 @@ from tensorly_smp.codes.values import subsample_evenly
 from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.backend import checked_context
 from tensorly_smp.factors.blocks import LOSSES
-from tensorly_smp.factors.coupled import CoupledTensors, couple_marginals, couple_tensors
+from tensorly_smp.factors.coupled import CoupledTensors, couple_tensors
 from tensorly_smp.factors.implicit import CoupledCodes, couple_codes, distinct_patterns
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.coupled_gevd import START_BINS, gevd_start
@@ -221,7 +221,7 @@ def as_problem(
             f"data is {type(data).__name__}; sample_weight is for Codes, and for count_marginals as it counts them."
         )
     elif isinstance(data, Marginals):
-        tensors = couple_marginals(data, weights, checked_context(options.dtype, options.device))
+        tensors = couple_tensors(data, weights, checked_context(options.dtype, options.device))
         kept = None
         if samples is not None:
             if not isinstance(samples, Codes):
@@ -234,9 +234,8 @@ def as_problem(
         problem = Problem(tensors, rank, loss, data.binning, samples or data, kept)
     else:
         read = read_tensors(data, modes, variables)
-        tensors = couple_tensors(read, weights, options.dtype, options.device)
-        binning = None if read.variables is None else Binning.from_n_bins(tensors.n_bins, read.variables)
-        problem = Problem(tensors, rank, loss, binning, read)
+        tensors = couple_tensors(read, weights, checked_context(options.dtype, options.device, read.first))
+        problem = Problem(tensors, rank, loss, read.binning, read)
     if 0 < problem.tensors.n_samples < rank:
         raise InvalidInputError(
             f"{rank} components with {problem.tensors.n_samples} samples; expected at most one component per sample."
@@ -278,7 +277,7 @@ def _problem_of_codes(
             f"The histograms of all {n_triples} triples would take {n_bytes / 1e9:.3g} GB, over the limit of "
             f"{MAX_BYTES / 1e9:.3g} GB. Expected {implicit}, count_marginals(codes, triples=1000), or fewer bins."
         )
-    tensors = couple_marginals(count_marginals(codes, "all", sample_weight), weights, context)
+    tensors = couple_tensors(count_marginals(codes, "all", sample_weight), weights, context)
     if tensors.triples is not None and len(tensors.triples) == n_triples:
         tensors = replace(tensors, triples=None)
     return Problem(tensors, rank, loss, codes.binning, some, kept, form)

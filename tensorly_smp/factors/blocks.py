@@ -193,23 +193,17 @@ class Multiplicative:
 
 
 class _Point(NamedTuple):
-    """State of mirror descent: x, its value, the last accepted step size, steps so far, whether the last moved x."""
+    """A state of mirror descent, or a step that is tried.
+
+    x, its value, the step size that led there, the number of steps or of tries so far, and whether the last moved x, or
+    is low enough.
+    """
 
     x: Tensor
     value: Tensor
     step: Tensor
     n_steps: Tensor
     has_moved: Tensor
-
-
-class _Trial(NamedTuple):
-    """A step that is tried: where it leads, the value there, whether that is low enough, and which try it is."""
-
-    step: Tensor
-    x: Tensor
-    value: Tensor
-    is_accepted: Tensor
-    n_tried: Tensor
 
 
 @dataclass(frozen=True)
@@ -249,14 +243,14 @@ class MirrorDescent:
         smallest = -tl.max(-gradient, block.axis)
         slope = gradient - (smallest[None, :] if block.axis == 0 else smallest[:, None])
 
-        def trial(step: Tensor, n_tried: Tensor) -> _Trial:
+        def trial(step: Tensor, n_tried: Tensor) -> _Point:
             moved = tl.clip(normalize(point.x * tl.exp(-step * slope), block.axis), floor(point.x))
             value = block.value(moved)
             predicted = tl.sum(gradient * (moved - point.x))
             is_lower = value <= point.value + ARMIJO_SHARE * predicted
             is_level = ~is_lower & (abs(value - point.value) <= rounding * abs(point.value))
             falls = if_needed(is_level, lambda: _falls(block, point.x, moved), is_level)
-            return _Trial(step, moved, value, is_lower | falls, n_tried)
+            return _Point(moved, value, step, n_tried, is_lower | falls)
 
         rounding = ROUNDING * resolution(point.x)
         default = 0.5 / (tl.max(slope) + tiny(slope))
@@ -264,15 +258,15 @@ class MirrorDescent:
         longest = LONGEST_STEP * choose(default < 1e5, default, 1e5 + 0.0 * default)
         first = trial(choose(longer < longest, longer, longest), 0.0 * point.value + 1.0)
         last = while_loop(
-            lambda tried: ~tried.is_accepted & (tried.n_tried < MOST_HALVINGS),
-            lambda tried: trial(tried.step / 2.0, tried.n_tried + 1.0),
+            lambda tried: ~tried.has_moved & (tried.n_steps < MOST_HALVINGS),
+            lambda tried: trial(tried.step / 2.0, tried.n_steps + 1.0),
             first,
         )
-        has_moved = last.is_accepted & (tl.max(tl.abs(last.x - point.x)) > 0)
+        has_moved = last.has_moved & (tl.max(tl.abs(last.x - point.x)) > 0)
         return _Point(
             x=choose(has_moved, last.x, point.x),
             value=choose(has_moved, last.value, point.value),
-            step=choose(last.is_accepted, last.step, 0.0 * last.step),
+            step=choose(last.has_moved, last.step, 0.0 * last.step),
             n_steps=point.n_steps + 1.0,
             has_moved=has_moved,
         )

@@ -19,7 +19,7 @@ import numpy as np
 import tensorly as tl
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.backend import Tensor, as_tensor, checked_context, index_tensor, tiny
+from tensorly_smp.factors.backend import Tensor, as_tensor, index_tensor, tiny
 from tensorly_smp.marginals.histograms import Marginals, ReadTensors, to_numpy
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
@@ -93,22 +93,6 @@ class CoupledTensors:
     triples: np.ndarray | None
 
 
-def couple_marginals(marginals: Marginals, weights: str, context: dict[str, Any] | None = None) -> CoupledTensors:
-    """Coupled tensors of counted histograms, by default in float64; triples without samples are left out."""
-    keep = np.flatnonzero(marginals.totals > 0)
-    triples = marginals.triples[keep]
-    require_coverage(triples, marginals.binning.variables)
-    counts = [marginals.counts[t] for t in keep]
-    context = context or checked_context()
-    return _couple(counts, triples, marginals.n_bins, marginals.totals[keep], weights, context, marginals.n_samples)
-
-
-def couple_tensors(tensors: ReadTensors, weights: str, dtype: Any = None, device: Any = None) -> CoupledTensors:
-    """Coupled tensors of a user, which stay on their device; dtype and device are by default those of the first."""
-    context = checked_context(dtype, device, tensors.first)
-    return _couple(tensors.arrays, tensors.modes, tensors.n_bins, tensors.totals, weights, context, 0)
-
-
 def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None:
     """Refuse data in which a variable is not among those, by index, that some complete triple contains."""
     known = set(covered.ravel().tolist())
@@ -120,24 +104,29 @@ def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None
         )
 
 
-def _couple(
-    arrays: Sequence[Tensor],
-    modes: np.ndarray,
-    n_bins: tuple[int, ...],
-    totals: np.ndarray,
-    weights: str,
-    context: dict[str, Any],
-    n_samples: int,
-) -> CoupledTensors:
+def couple_tensors(data: Marginals | ReadTensors, weights: str, context: dict[str, Any]) -> CoupledTensors:
+    """Coupled tensors of histograms, of which those without samples are left out, or of a user, on their device.
+
+    Parameters
+    ----------
+    data : Marginals or ReadTensors
+    weights : {"count", "uniform"}
+    context : dict
+        dtype and device of the sweeps, as of `checked_context`.
+    """
+    keep = np.flatnonzero(data.totals > 0)
+    modes = data.triples[keep]
+    totals = data.totals[keep]
+    require_coverage(modes, range(len(data.n_bins)) if data.binning is None else data.binning.variables)
     # One on average, so that complete data gives the paper's plain sum. Not zero: a variable in no other triple would
     # be left without a factor.
     omega = np.ones(len(totals)) if weights == "uniform" else np.maximum(totals / totals.mean(), SMALLEST_OMEGA)
 
     def share(t: int) -> Tensor:
         """A tensor divided by its sum, one at a time, so that there is no second copy of them all."""
-        return arrays[t] / float(totals[t])
+        return data.counts[keep[t]] / float(totals[t])
 
-    blocks, cover = _blocks_and_cover(share, modes, omega, n_bins, context)
+    blocks, cover = _blocks_and_cover(share, modes, omega, data.n_bins, context)
     entropy = 0.0
     squares = 0.0
     for t, weight in enumerate(omega.tolist()):
@@ -146,7 +135,7 @@ def _couple(
         squares += weight * float((tensor * tensor).sum())
     univariate = [to_numpy(tl.sum(block.values, axis=1)) for block in blocks]
     return CoupledTensors(
-        n_bins=n_bins,
+        n_bins=data.n_bins,
         blocks=blocks,
         cover=cover,
         omega=omega,
@@ -155,7 +144,7 @@ def _couple(
         squared_norm=squares,
         univariate_marginals=tuple(total / total.sum() for total in univariate),
         context=context,
-        n_samples=n_samples,
+        n_samples=data.n_samples,
         triples=np.unique(np.sort(modes, axis=1), axis=0),
     )
 

@@ -71,101 +71,72 @@ class PairSums:
         self.columns = columns
         self.weights = as_tensor(weights, context)
         self.n_rows = most_bins + 1  # one for the missing entries
-        self.parts: list[_Part] = []
+        self.parts: list[tuple[slice, csc_array]] = []
 
     def compute(self, factors: Sequence[np.ndarray]) -> np.ndarray:
-        """Sums of these factors; returns the weighted sum over samples of e3, (rank,)."""
+        """Sums of these factors; returns the weighted sum over samples of e3, (rank,).
+
+        All terms are positive: nothing is lost to rounding.
+        """
         if not self.parts:
-            rank = int(factors[0].shape[1])
-            n_samples = len(self.weights)
-            n_parts = min(n_samples, -(-n_samples * rank // CACHED))
-            parts = [slice(*pair) for pair in pairwise(n_samples * i // n_parts for i in range(n_parts + 1))]
-            longest = max(part.stop - part.start for part in parts)
-            scratch = [np.zeros((longest, rank), dtype=self.weights.dtype) for _ in range(2)]
-            self.parts = [_Part(part, self.weights[part], self.n_rows, scratch) for part in parts]
+            self._allocate(int(factors[0].shape[1]))
         tables = [_table(factor) for factor in factors]
-        return np.sum([part.compute(tables, self.columns) for part in self.parts], axis=0)
+        third = 0.0 * tables[0][-1]
+        for part, _ in self.parts:
+            first = self.first[part]
+            second = self.second[part]
+            tables[0].take(self.columns[0][part], axis=0, out=first, mode="clip")
+            second[:] = 0.0
+            for table, codes in zip(tables[1:], self.columns[1:], strict=True):
+                rows, products = self._rows(table, codes[part])
+                third = third + self.weights[part] @ np.multiply(rows, second, out=products)
+                second += np.multiply(rows, first, out=products)
+                first += rows
+        return third
 
     def remove(self, n: int, factor: np.ndarray) -> np.ndarray:
         """Take a variable out of the sums; returns the weighted sum of e2 without it over the samples in each bin."""
         table = _table(factor)
-        index = self.columns[n]
-        return np.sum([part.remove(table, index) for part in self.parts], axis=0)[: factor.shape[0]]
+        total = np.zeros((self.n_rows, factor.shape[1]), dtype=factor.dtype)
+        for part, one_hot in self.parts:
+            codes = self.columns[n][part]
+            rows, products = self._rows(table, codes)
+            self.first[part] -= rows
+            self.second[part] -= np.multiply(rows, self.first[part], out=products)
+            one_hot.indices[:] = codes
+            total += one_hot @ self.second[part]
+        return total[: factor.shape[0]]
 
     def insert(self, n: int, factor: np.ndarray) -> None:
         """Put a variable into the sums."""
         table = _table(factor)
-        index = self.columns[n]
-        for part in self.parts:
-            part.insert(table, index)
+        for part, _ in self.parts:
+            rows, products = self._rows(table, self.columns[n][part])
+            self.second[part] += np.multiply(rows, self.first[part], out=products)
+            self.first[part] += rows
+
+    def _allocate(self, rank: int) -> None:
+        n_samples = len(self.weights)
+        n_parts = min(n_samples, -(-n_samples * rank // CACHED))
+        for start, stop in pairwise(n_samples * i // n_parts for i in range(n_parts + 1)):
+            # Adds rows up by bin: an indicator matrix with one entry per column, whose rows are overwritten call by
+            # call. Making a new one would take half as long again, bincount component by component four times as long.
+            columns = np.arange(stop - start + 1, dtype=np.int32)
+            entries = (self.weights[start:stop], np.zeros_like(columns[1:]), columns)
+            self.parts.append((slice(start, stop), csc_array(entries, shape=(self.n_rows, stop - start))))
+        longest = max(part.stop - part.start for part, _ in self.parts)
+        self.first, self.second = (np.empty((n_samples, rank), dtype=self.weights.dtype) for _ in range(2))
+        self.scratch = [np.empty((longest, rank), dtype=self.weights.dtype) for _ in range(2)]
+
+    def _rows(self, table: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of a table, and an array for products with them: new arrays of this size would cost page faults."""
+        rows, products = (array[: len(codes)] for array in self.scratch)
+        return table.take(codes, axis=0, out=rows, mode="clip"), products  # "raise", the default, would copy twice
 
 
 def _table(factor: np.ndarray) -> np.ndarray:
     """The factor with one more row, of zeros, for missing entries."""
     return np.concatenate([factor, 0.0 * factor[:1]])
-
-
-class _Part:
-    """The sums of some of the samples; the arrays for intermediate results are shared by all parts."""
-
-    def __init__(self, part: slice, weights: np.ndarray, n_rows: int, scratch: list[np.ndarray]) -> None:
-        self.part = part
-        self.weights = weights
-        self.scatter_add = ScatterAdd(weights, n_rows)
-        self.rows, self.products = (array[: part.stop - part.start] for array in scratch)
-        self.first: np.ndarray = np.empty(0)
-        self.second: np.ndarray = np.empty(0)
-
-    def compute(self, tables: list[np.ndarray], index: np.ndarray) -> np.ndarray:
-        """Sums of all variables, and of e3 over the samples. All terms are positive: nothing is lost to rounding."""
-        self.first = tables[0].take(index[0][self.part], axis=0)
-        self.second = 0.0 * self.first
-        third = 0.0 * self.first[0]
-        for table, codes in zip(tables[1:], index[1:], strict=True):
-            rows = self._rows(table, codes[self.part])
-            third = third + self.weights @ np.multiply(rows, self.second, out=self.products)
-            self.second += np.multiply(rows, self.first, out=self.products)
-            self.first += rows
-        return third
-
-    def remove(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
-        codes = index[self.part]
-        rows = self._rows(table, codes)
-        self.first -= rows
-        self.second -= np.multiply(rows, self.first, out=self.products)
-        return self.scatter_add(self.second, codes)
-
-    def _rows(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Rows of a table, in memory of their own: a new array of the size of the samples costs page faults."""
-        return table.take(index, axis=0, out=self.rows, mode="clip")  # "raise", the default, would copy twice
-
-    def insert(self, table: np.ndarray, index: np.ndarray) -> None:
-        rows = self._rows(table, index[self.part])
-        self.second += np.multiply(rows, self.first, out=self.products)
-        self.first += rows
-
-
-class ScatterAdd:
-    """Weighted rows of a matrix of NumPy, added up by index: the adjoint of :func:`take`.
-
-    Parameters
-    ----------
-    weights : ndarray (n_samples,)
-        What every row is multiplied with.
-    n_rows : int
-        All indices are below.
-    """
-
-    def __init__(self, weights: np.ndarray, n_rows: int) -> None:
-        # An indicator matrix with one entry per column, whose rows are overwritten call by call: making a new one would
-        # take half as long again, bincount component by component four times as long.
-        start = np.arange(len(weights) + 1, dtype=np.int32)
-        self.one_hot = csc_array((weights, np.zeros_like(start[1:]), start), shape=(n_rows, len(weights)))
-
-    def __call__(self, values: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Sums (n_rows, rank) of weights[m] * values[m] over the m of every index."""
-        self.one_hot.indices[:] = index
-        return self.one_hot @ values
 
 
 def add_outer(matrix: np.ndarray, column: np.ndarray, row: np.ndarray) -> np.ndarray:

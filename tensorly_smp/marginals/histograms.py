@@ -152,9 +152,9 @@ class ReadTensors(NamedTuple):
 
     Attributes
     ----------
-    arrays : list of tensor
+    counts : list of tensor
         Of floating-point numbers; of NumPy float64.
-    modes : ndarray of int (n_tensors, 3)
+    triples : ndarray of int (n_tensors, 3)
         Variables along the modes.
     n_bins : tuple of int
         Of every variable.
@@ -162,16 +162,19 @@ class ReadTensors(NamedTuple):
         Sums of the entries, positive.
     first : tensor
         The first as it was handed in, for its dtype and device.
-    variables : sequence of hashable or None
+    binning : Binning or None
         Names of the variables, where they have any.
+    n_samples : int
+        None are known.
     """
 
-    arrays: list[Any]
-    modes: np.ndarray
+    counts: list[Any]
+    triples: np.ndarray
     n_bins: tuple[int, ...]
     totals: np.ndarray
     first: Any
-    variables: Sequence[Hashable] | None
+    binning: Binning | None
+    n_samples: int = 0
 
     def to_marginals(self) -> Marginals:
         """Copies on the host, as if they were exact histograms; see :meth:`Marginals.from_tensors`."""
@@ -181,13 +184,13 @@ class ReadTensors(NamedTuple):
                 'components apart; expected at least 2. An algebraic start needs as many: take init="random".'
             )
         summed: dict[tuple[int, ...], np.ndarray] = {}
-        for array, modes in zip(self.arrays, self.modes.tolist(), strict=True):
+        for array, modes in zip(self.counts, self.triples.tolist(), strict=True):
             triple = tuple(sorted(modes))
             summed[triple] = summed.get(triple, 0.0) + to_numpy(array).transpose([modes.index(n) for n in triple])
         index = sorted(summed)
         counts = tuple(summed[triple] for triple in index)
         totals = np.array([count.sum() for count in counts])
-        return Marginals(counts, np.array(index), totals, Binning.from_n_bins(self.n_bins, self.variables), 0)
+        return Marginals(counts, np.array(index), totals, self.binning or Binning.from_n_bins(self.n_bins), 0)
 
 
 def read_tensors(
@@ -239,7 +242,9 @@ def read_tensors(
             raise InvalidInputError("The tensors sum to more than the largest number; divide all by the same number.")
     if (totals <= 0).any():
         raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
-    return ReadTensors(arrays, mode_array, tuple(sizes[n] for n in range(len(sizes))), totals, tensors[0], variables)
+    n_bins = tuple(sizes[n] for n in range(len(sizes)))
+    binning = None if variables is None else Binning.from_n_bins(n_bins, variables)
+    return ReadTensors(arrays, mode_array, n_bins, totals, tensors[0], binning)
 
 
 def to_numpy(tensor: Any) -> np.ndarray:
