@@ -221,7 +221,7 @@ def as_problem(
             f"data is {type(data).__name__}; sample_weight is for Codes, and for count_marginals as it counts them."
         )
     elif isinstance(data, Marginals):
-        tensors = couple_tensors(data, weights, checked_context(options.dtype, options.device))
+        tensors = couple_tensors(data, weights, options.dtype, options.device)
         kept = None
         if samples is not None:
             if not isinstance(samples, Codes):
@@ -234,7 +234,7 @@ def as_problem(
         problem = Problem(tensors, rank, loss, data.binning, samples or data, kept)
     else:
         read = read_tensors(data, modes, variables)
-        tensors = couple_tensors(read, weights, checked_context(options.dtype, options.device, read.first))
+        tensors = couple_tensors(read, weights, options.dtype, options.device)
         problem = Problem(tensors, rank, loss, read.binning, read)
     if 0 < problem.tensors.n_samples < rank:
         raise InvalidInputError(
@@ -277,7 +277,7 @@ def _problem_of_codes(
             f"The histograms of all {n_triples} triples would take {n_bytes / 1e9:.3g} GB, over the limit of "
             f"{MAX_BYTES / 1e9:.3g} GB. Expected {implicit}, count_marginals(codes, triples=1000), or fewer bins."
         )
-    tensors = couple_tensors(count_marginals(codes, "all", sample_weight), weights, context)
+    tensors = couple_tensors(count_marginals(codes, "all", sample_weight), weights, options.dtype, options.device)
     if tensors.triples is not None and len(tensors.triples) == n_triples:
         tensors = replace(tensors, triples=None)
     return Problem(tensors, rank, loss, codes.binning, some, kept, form)

@@ -19,7 +19,7 @@ import numpy as np
 import tensorly as tl
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.backend import Tensor, as_tensor, index_tensor, tiny
+from tensorly_smp.factors.backend import Tensor, as_tensor, checked_context, index_tensor, tiny
 from tensorly_smp.marginals.histograms import Marginals, ReadTensors, to_numpy
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
@@ -104,16 +104,19 @@ def require_coverage(covered: np.ndarray, variables: Sequence[Hashable]) -> None
         )
 
 
-def couple_tensors(data: Marginals | ReadTensors, weights: str, context: dict[str, Any]) -> CoupledTensors:
+def couple_tensors(
+    data: Marginals | ReadTensors, weights: str, dtype: Any = None, device: Any = None
+) -> CoupledTensors:
     """Coupled tensors of histograms, of which those without samples are left out, or of a user, on their device.
 
     Parameters
     ----------
     data : Marginals or ReadTensors
     weights : {"count", "uniform"}
-    context : dict
-        dtype and device of the sweeps, as of `checked_context`.
+    dtype, device : optional
+        Of the sweeps, see `checked_context`; by default those of the first tensor.
     """
+    context = checked_context(dtype, device, data.first if isinstance(data, ReadTensors) else None)
     keep = np.flatnonzero(data.totals > 0)
     modes = data.triples[keep]
     totals = data.totals[keep]

@@ -17,9 +17,9 @@ import scipy.linalg
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, unmasked_array, warn
+from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, float_array, warn
 from tensorly_smp._support.representations import short_repr
-from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
+from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, NearDegenerateWarning
 
 Factors: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -210,21 +210,17 @@ def unit_columns(factors: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray
     weights : ndarray (rank,)
     factors : tuple of ndarray
     """
-    scaled = []
-    weights = np.ones(factors[0].shape[1])
-    signs = np.ones_like(weights)
-    for factor in factors[:2]:
-        norms = np.linalg.norm(factor, axis=0)
-        peak = np.take_along_axis(factor, np.abs(factor).argmax(axis=0)[None], axis=0)[0]
-        sign = np.where(peak < 0, -1.0, 1.0)
-        weights = weights * norms
-        signs = signs * sign
-        scaled.append(factor * sign / np.where(norms == 0, 1.0, norms))
-    norms = np.linalg.norm(factors[2], axis=0)
-    weights = weights * norms
-    scaled.append(factors[2] * signs / np.where(norms == 0, 1.0, norms))
+    norms = np.stack([np.linalg.norm(factor, axis=0) for factor in factors])
+    weights = norms.prod(axis=0)
     order = np.argsort(-weights, kind="stable")
-    return weights[order], (scaled[0][:, order], scaled[1][:, order], scaled[2][:, order])
+    signs = np.ones_like(norms)
+    for sign, factor in zip(signs[:2], factors, strict=False):
+        peak = np.take_along_axis(factor, np.abs(factor).argmax(axis=0)[None], axis=0)[0]
+        sign[peak < 0] = -1.0
+    signs[2] = signs[0] * signs[1]
+    scales = signs / np.where(norms == 0, 1.0, norms)
+    first, second, third = (factor[:, order] * scale[order] for factor, scale in zip(factors, scales, strict=True))
+    return weights[order], (first, second, third)
 
 
 def _leading_subspace(unfolding: np.ndarray, rank: int, mode: int) -> tuple[np.ndarray, np.ndarray]:
@@ -249,12 +245,9 @@ def require_rank(values: np.ndarray, rank: int, where: str, advice: str) -> None
 
 
 def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarray, int, int]:
-    array = unmasked_array(tensor, "tensor")
+    array = float_array(tensor, "tensor")
     if array.ndim != 3 or array.size == 0:
         raise InvalidInputError(f"The tensor has shape {array.shape}; expected three non-empty modes.")
-    if array.dtype.kind not in "fiub":
-        raise InvalidTypeError(f"The tensor is of dtype {array.dtype}; expected real numbers.")
-    array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise InvalidInputError(
             "The tensor holds NaN or infinity; incomplete tensors are not supported: take slices without them."

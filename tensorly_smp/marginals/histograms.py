@@ -123,28 +123,33 @@ def resolve_triples(
 
 
 def _checked_list(triples: Any, n_variables: int) -> np.ndarray:
-    try:
-        array = np.asarray(unmasked_rows(list(triples)))
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidTypeError(f"triples must be a list of three variable indices each: {reason(error)}.") from error
-    if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:
-        raise InvalidInputError(f"triples has shape {array.shape}; expected (n_triples, 3) with at least one triple.")
-    if array.dtype.kind not in "iu":
-        raise InvalidTypeError(f"triples are of type {array.dtype}; expected integer variable indices.")
-    if array.min() < 0 or array.max() >= n_variables:
+    array = np.sort(_index_triples(triples, "triples"), axis=1)
+    if array[:, 0].min() < 0 or array[:, 2].max() >= n_variables:
         raise InvalidInputError(
             f"triples have indices from {array.min()} to {array.max()}; expected 0 to {n_variables - 1}."
         )
-    array = np.sort(array.astype(np.intp), axis=1)
-    repeated = (array[:, 0] == array[:, 1]) | (array[:, 1] == array[:, 2])
-    if repeated.any():
-        raise InvalidInputError(f"Triple {tuple(array[repeated][0].tolist())} names a variable twice.")
     if len(np.unique(array, axis=0)) < len(array):
         raise InvalidInputError("A triple is given twice; list each one once.")
     uncovered = sorted(set(range(n_variables)) - set(array.ravel().tolist()))
     if uncovered:
         raise InvalidInputError(f"Variables {uncovered} are in no triple, so their factors cannot be estimated.")
     return array
+
+
+def _index_triples(rows: Any, name: str) -> np.ndarray:
+    """Rows of three different integers as an array (n_triples, 3)."""
+    try:
+        array = np.asarray(unmasked_rows(list(rows)))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"{name} must be a list of three variable indices each: {reason(error)}.") from error
+    if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:
+        raise InvalidInputError(f"{name} has shape {array.shape}; expected (n, 3) with at least one triple.")
+    if array.dtype.kind not in "iu":
+        raise InvalidTypeError(f"{name} are of type {array.dtype}; expected integer variable indices.")
+    for triple in array.tolist():
+        if len(set(triple)) < 3:
+            raise InvalidInputError(f"{name} has {tuple(triple)}, which names a variable twice.")
+    return array.astype(np.intp)
 
 
 class ReadTensors(NamedTuple):
@@ -271,9 +276,7 @@ def _checked_tensor(tensor: Any, position: int) -> Any:
         )
     if np.ma.is_masked(tensor):
         raise InvalidInputError(f"Tensor {position} has masked entries; expected all of them to be known.")
-    if tl.is_tensor(tensor) and not isinstance(tensor, np.ndarray):
-        array = _floating(tensor, position)
-    else:
+    if isinstance(tensor, np.ndarray | list | tuple):
         try:
             array = np.asarray(tensor)
         except (TypeError, ValueError) as error:
@@ -281,6 +284,12 @@ def _checked_tensor(tensor: Any, position: int) -> Any:
         if array.dtype.kind not in "biuf":
             raise InvalidTypeError(f"Tensor {position} is of type {array.dtype}; expected real numbers.")
         array = array.astype(np.float64)
+    else:  # of PyTorch or JAX, on its device, in single or double precision
+        if "complex" in str(tensor.dtype):
+            raise InvalidTypeError(f"Tensor {position} is of type {tensor.dtype}; expected real numbers.")
+        array = tensor.detach() if hasattr(tensor, "detach") else tensor
+        if array.dtype not in (tl.backend.float32, tl.backend.float64):
+            array = getattr(array, "to" if tl.get_backend() == "pytorch" else "astype")(tl.backend.float64)
     if array.ndim != 3 or 0 in array.shape:
         raise InvalidInputError(f"Tensor {position} has shape {tuple(array.shape)}; expected three non-empty modes.")
     least = float(array.min())
@@ -296,38 +305,20 @@ def _checked_tensor(tensor: Any, position: int) -> Any:
     return array
 
 
-def _floating(tensor: Any, position: int) -> Any:
-    """A tensor of PyTorch or JAX, on its device, in single or double precision."""
-    if "complex" in str(tensor.dtype):
-        raise InvalidTypeError(f"Tensor {position} is of type {tensor.dtype}; expected real numbers.")
-    if hasattr(tensor, "detach"):
-        tensor = tensor.detach()
-    if tensor.dtype in (tl.backend.float32, tl.backend.float64):
-        return tensor
-    if tl.get_backend() == "pytorch":
-        return tensor.to(tl.backend.float64)
-    return tensor.astype(tl.backend.float64)
-
-
 def _checked_modes(
     modes: Any, n_tensors: int, variables: Sequence[Hashable] | None
 ) -> tuple[np.ndarray, Sequence[Hashable] | None]:
     """Numbers of the variables along the modes (n_tensors, 3), and their names, where they have any."""
-    try:
-        rows = [list(mode) for mode in modes]
-        if any(isinstance(name, str) for row in rows for name in row):
-            variables = list(dict.fromkeys(name for row in rows for name in row)) if variables is None else variables
-            rows = [[list(variables).index(name) for name in row] for row in rows]
-        array = np.asarray(rows)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"modes must name three variables per tensor: {error}.") from error
-    if array.shape != (n_tensors, 3) or n_tensors == 0:
-        raise InvalidInputError(f"modes has shape {array.shape}; expected ({n_tensors}, 3): one triple per tensor.")
-    if array.dtype.kind not in "iu":
-        raise InvalidTypeError(f"modes are of type {array.dtype}; expected integer variable indices.")
-    repeated = [tuple(mode) for mode in array.tolist() if len(set(mode)) < 3]
-    if repeated:
-        raise InvalidInputError(f"modes {repeated[0]} repeat a variable; the three of a tensor must differ.")
+    rows = modes
+    if np.iterable(modes) and any(isinstance(name, str) for mode in modes for name in mode):
+        try:
+            variables = list(dict.fromkeys(name for mode in modes for name in mode)) if variables is None else variables
+            rows = [[list(variables).index(name) for name in mode] for mode in modes]
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"modes must name three variables per tensor: {error}.") from error
+    array = _index_triples(rows, "modes")
+    if len(array) != n_tensors:
+        raise InvalidInputError(f"modes has {len(array)} rows for {n_tensors} tensors; expected one for each.")
     used = np.unique(array).tolist()
     if used != list(range(len(used))):
         missing = sorted(set(range(len(used))) - set(used))
@@ -335,7 +326,7 @@ def _checked_modes(
             f"modes name variables from {used[0]} to {used[-1]}; expected all from 0 to the largest, but {missing} are "
             "in no tensor. Number the variables without gaps."
         )
-    return array.astype(np.intp), variables
+    return array, variables
 
 
 #: Samples handled at a time: small enough that the index arrays stay in the processor's cache.
@@ -597,32 +588,22 @@ def count_chunk(
         Each j < k < l, in lexicographic order.
     sample_weight : ndarray (n_samples,) or None
     """
-    counts = _count(values, triples, binning.n_bins, sample_weight)
-    totals = np.array([count.sum() for count in counts])
+    n_bins = binning.n_bins
+    shapes = [(n_bins[j], n_bins[k], n_bins[m]) for j, k, m in triples]
+    sizes = [a * b * c for a, b, c in shapes]
+    counts = [np.zeros(size) for size in sizes]
     n_samples = 0
     for start in range(0, len(values), CHUNK_SIZE):
-        part = slice(start, start + CHUNK_SIZE)
-        is_useful = np.count_nonzero(values[part] >= 0, axis=1) >= 3
-        if sample_weight is not None:
-            is_useful &= sample_weight[part] > 0
-        n_samples += int(np.count_nonzero(is_useful))
-    return Marginals(counts, triples, totals, binning, n_samples)
-
-
-def _count(
-    values: np.ndarray, triples: np.ndarray, n_bins: tuple[int, ...], weights: np.ndarray | None
-) -> tuple[np.ndarray, ...]:
-    """One bincount per triple and chunk of samples; a missing entry sends the sample to one extra, dropped cell."""
-    sizes = [n_bins[j] * n_bins[k] * n_bins[m] for j, k, m in triples]
-    counts = [np.zeros(size) for size in sizes]
-    for start in range(0, len(values), CHUNK_SIZE):
         chunk = np.ascontiguousarray(values[start : start + CHUNK_SIZE].T, dtype=np.int64)
+        weights = None if sample_weight is None else sample_weight[start : start + CHUNK_SIZE]
+        is_useful = np.count_nonzero(chunk >= 0, axis=0) >= 3
+        n_samples += int(np.count_nonzero(is_useful if weights is None else is_useful & (weights > 0)))
         # Far enough below zero that no sum with valid codes comes back above zero.
         chunk[chunk < 0] = -max(sizes)
-        chunk_weights = None if weights is None else weights[start : start + CHUNK_SIZE]
         incomplete = chunk.min() < 0
         pair = (-1, -1)
         pair_code = chunk[0]
+        # One bincount per triple; a missing entry sends the sample to one extra, dropped cell.
         for position, (j, k, m) in enumerate(triples):
             if (j, k) != pair:  # lexicographic order: each pair is computed once
                 pair = (j, k)
@@ -630,10 +611,10 @@ def _count(
             cell = pair_code * n_bins[m] + chunk[m]
             if incomplete:
                 cell[cell < 0] = sizes[position]
-            found = np.bincount(cell, chunk_weights, minlength=sizes[position] + 1)
-            counts[position] += found[:-1]
-    shapes = [(n_bins[j], n_bins[k], n_bins[m]) for j, k, m in triples]
-    return tuple(c.reshape(shape) for c, shape in zip(counts, shapes, strict=True))
+            counts[position] += np.bincount(cell, weights, minlength=sizes[position] + 1)[:-1]
+    totals = np.array([count.sum() for count in counts])
+    arrays = tuple(count.reshape(shape) for count, shape in zip(counts, shapes, strict=True))
+    return Marginals(arrays, triples, totals, binning, n_samples)
 
 
 def univariate_marginals(data: Marginals | Codes, sample_weight: np.ndarray | None = None) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import tensorly_smp as smp
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.coupled import couple_marginals, couple_tensors
+from tensorly_smp.factors.coupled import couple_tensors
 from tensorly_smp.marginals.histograms import count_marginals, read_tensors
 
 MODES = [(0, 1, 2), (2, 0, 3), (3, 1, 0)]
@@ -94,7 +94,7 @@ def test_constants_of_the_losses():
 
 def test_univariate_marginals_are_the_overall_histograms():
     values = np.random.default_rng(0).integers(0, 3, (200, 4))
-    coupled = couple_marginals(count_marginals(Codes.from_array(values, n_bins=3)), "count")
+    coupled = couple_tensors(count_marginals(Codes.from_array(values, n_bins=3)), "count")
     for n, moment in enumerate(coupled.univariate_marginals):
         np.testing.assert_allclose(moment, np.bincount(values[:, n], minlength=3) / 200)
     assert coupled.n_samples == 200
@@ -104,10 +104,10 @@ def test_weights_are_one_on_average_and_by_count():
     values = np.random.default_rng(0).integers(0, 3, (200, 4))
     values[:100, 0] = -1
     marginals = count_marginals(Codes.from_array(values, n_bins=3))
-    block = couple_marginals(marginals, "count").blocks[3]
+    block = couple_tensors(marginals, "count").blocks[3]
     found = {(int(a), int(b)): omega for a, b, omega in zip(block.pairs_a, block.pairs_b, block.omega, strict=True)}
     assert found == pytest.approx({(0, 1): 0.8, (0, 2): 0.8, (1, 2): 1.6})
-    assert couple_marginals(marginals, "uniform").blocks[3].omega.tolist() == [1.0, 1.0, 1.0]
+    assert couple_tensors(marginals, "uniform").blocks[3].omega.tolist() == [1.0, 1.0, 1.0]
 
 
 def test_triples_without_samples_are_left_out():
@@ -116,7 +116,7 @@ def test_triples_without_samples_are_left_out():
     values[1::2, 1] = -1
     with pytest.warns(UserWarning, match="no complete sample"):
         marginals = count_marginals(Codes.from_array(values, n_bins=3))
-    assert couple_marginals(marginals, "count").omega.sum() == 2.0
+    assert couple_tensors(marginals, "count").omega.sum() == 2.0
 
 
 @pytest.mark.parametrize("context", [np.float32, np.float64])

@@ -26,7 +26,7 @@ from tensorly_smp.exceptions import (
 from tensorly_smp.factors import implicit
 from tensorly_smp.factors.backend import checked_context
 from tensorly_smp.factors.blocks import ProjectedGradient
-from tensorly_smp.factors.coupled import couple_marginals
+from tensorly_smp.factors.coupled import couple_tensors
 from tensorly_smp.factors.implicit import (
     CACHED,
     MOST_UPDATES,
@@ -230,7 +230,7 @@ def test_patterns_without_a_sample_in_some_triples():
     with pytest.warns(SparseHistogramWarning, match="4 of 20 triples have no complete sample"):
         coupled = couple_codes(codes)
     with pytest.warns(SparseHistogramWarning):
-        expected = couple_marginals(count_marginals(codes), "count")
+        expected = couple_tensors(count_marginals(codes), "count")
     np.testing.assert_allclose(coupled.squared_norm, expected.squared_norm, rtol=1e-12)
     assert coupled.triples.tolist() == expected.triples.tolist()
     assert solve(codes, n_iter_max=1).triples.tolist() == expected.triples.tolist()

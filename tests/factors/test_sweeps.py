@@ -6,7 +6,7 @@ from backend_problems import tensor
 
 import tensorly_smp as smp
 from tensorly_smp.factors.blocks import KLLoss
-from tensorly_smp.factors.coupled import couple_marginals, couple_tensors
+from tensorly_smp.factors.coupled import couple_tensors
 from tensorly_smp.factors.sweeps import SMALL, stuck_entries
 from tensorly_smp.marginals.histograms import read_tensors, to_numpy
 
@@ -22,7 +22,7 @@ def weighted_case():
 def least_multiplier(marginals, solution):
     """Of all entries of the factors, relative to the mean slope of their column."""
     factors = list(solution.factors.factors)
-    loss = KLLoss(couple_marginals(marginals, "count"))
+    loss = KLLoss(couple_tensors(marginals, "count"))
     least = np.inf
     for n, a in enumerate(factors):
         slope = -loss.factor_block(n, factors, solution.factors.weights).gradient(a)
