@@ -3,6 +3,8 @@
 Gaussian mixtures and k-means are scikit-learn's, the mixture of product Laplace distributions is fitted here, the
 kernel mixtures npEM and npMSL by R's package mixtools (benchmarks/mixtools_fit.R), where R and the package are
 installed. Every density here integrates to one; `marginal_masses` measures it.
+
+`python benchmarks/peers.py` prints the table of docs/tensors.md: TensorLy's decompositions of one tensor beside ours.
 """
 
 from __future__ import annotations
@@ -12,14 +14,19 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
+import warnings
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import tensorly as tl
 from scipy.special import logsumexp, softmax
 from scipy.stats import norm
 from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
+from tensorly.decomposition import non_negative_parafac, non_negative_parafac_hals, parafac
+from threadpoolctl import threadpool_limits
 
 import tensorly_smp as smp
 
@@ -229,3 +236,58 @@ def marginal_masses(model: Any, X: np.ndarray, n_points: int = 4001) -> np.ndarr
 def _scales(model: GaussianMixture, variable: int) -> np.ndarray:
     covariances = model.covariances_[:, variable]
     return np.sqrt(covariances if model.covariance_type == "diag" else covariances[:, variable])
+
+
+# ---- decompositions of one tensor ----
+
+#: Entries along a mode, components, counts (0: the exact tensor).
+TENSORS = ((30, 10, 0), (60, 20, 1_000_000), (120, 10, 1_000_000))
+N_TRUTHS = 3
+
+
+def decompositions() -> dict[str, Any]:
+    """Functions of a tensor and a rank that return a CPTensor; TensorLy's with its defaults but for more iterations."""
+
+    def ours(loss: str) -> Any:
+        return lambda tensor, rank: smp.coupled_simplex_parafac(tensor, rank, loss=loss, random_state=0).to_cp_tensor(
+            scale=True
+        )
+
+    theirs = [non_negative_parafac_hals, non_negative_parafac, parafac]
+    options: dict[str, Any] = {"n_iter_max": 500, "random_state": 0}
+    return {
+        "coupled_simplex_parafac, KL": ours("kl"),
+        "coupled_simplex_parafac, Frobenius": ours("frobenius"),
+        **{each.__name__: functools.partial(each, **options) for each in theirs},
+    }
+
+
+def compare_decompositions() -> None:
+    """Distance from the true tensor, relative to its norm, and processor seconds: medians over truths."""
+    methods = decompositions()
+    print(f"{'':36}" + "".join(f"{f'{size}^3, rank {rank}, {count:,} counts':>32}" for size, rank, count in TENSORS))
+    cells: dict[str, list[str]] = {name: [] for name in methods}
+    for size, rank, count in TENSORS:
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
+        for seed in range(N_TRUTHS):
+            rng = np.random.default_rng(seed)
+            columns = [rng.dirichlet(np.ones(size), rank).T for _ in range(3)]
+            truth = tl.cp_to_tensor((rng.dirichlet(np.full(rank, 5.0)), columns))
+            tensor = rng.poisson(count * truth).astype(float) if count else truth
+            for name, method in methods.items():
+                began = time.process_time()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model = tl.cp_to_tensor(method(tensor, rank)) / (count or 1)
+                seconds = time.process_time() - began
+                found[name].append((float(tl.norm(model - truth) / tl.norm(truth)), seconds))
+        for name, pairs in found.items():
+            distance, seconds = np.median(pairs, axis=0)
+            cells[name].append(f"{f'{distance:.2g} ({seconds:.2g} s)':>32}")
+    for name, row in cells.items():
+        print(f"{name:36}" + "".join(row), flush=True)
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        compare_decompositions()

@@ -378,15 +378,16 @@ def make_starts(
             )
     elif init not in ("gevd", "random"):
         raise InvalidInputError(f'init is {shown(init)}; expected "gevd", "random", MixtureFactors or a CPTensor.')
+    data = problem.algebraic_data if given is None and init == "gevd" else None
     starts = []
     failures = []
     for position, rng in enumerate(spawn_generators(random_state, n_init)):
         start = random_start(n_bins, problem.rank, rng, problem.tensors.univariate_marginals)
         if given is not None and position == 0:
             start = given
-        elif given is None and init == "gevd" and position % RANDOM_EVERY < RANDOM_EVERY - 1:
+        elif data is not None and position % RANDOM_EVERY < RANDOM_EVERY - 1:
             try:
-                start = algebraic_start(problem, position, rng)
+                start = algebraic_start(data, problem.rank, problem.sample_weight, position, rng)
             except InvalidInputError as error:  # AlgebraicStartError is one; blocks that were not counted are another
                 failures.append(str(error))
         starts.append(start)
@@ -398,14 +399,15 @@ def make_starts(
     return starts
 
 
-def algebraic_start(problem: Problem, position: int, rng: np.random.Generator) -> MixtureFactors:
+def algebraic_start(
+    data: Marginals | Codes, rank: int, sample_weight: np.ndarray | None, position: int, rng: np.random.Generator
+) -> MixtureFactors:
     """Start by algebra, of samples with a random partition and a number of bins that depends on the position."""
-    data = problem.algebraic_data
     exact = data if isinstance(data, Marginals) and data.n_samples == 0 else None
     n_bins = None if exact else BIN_NUMBERS[position % len(BIN_NUMBERS)]
     for attempt in range(MOST_ATTEMPTS):
         try:
-            start = gevd_start(data, problem.rank, n_bins=n_bins, sample_weight=problem.sample_weight, random_state=rng)
+            start = gevd_start(data, rank, n_bins=n_bins, sample_weight=sample_weight, random_state=rng)
             break
         except InvalidInputError:
             if attempt == MOST_ATTEMPTS - 1:

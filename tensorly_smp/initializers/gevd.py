@@ -245,7 +245,7 @@ def require_rank(values: np.ndarray, rank: int, where: str, advice: str) -> None
 
 
 def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarray, int, int]:
-    array = float_array(tensor, "tensor")
+    array = float_array(tensor, "The tensor")
     if array.ndim != 3 or array.size == 0:
         raise InvalidInputError(f"The tensor has shape {array.shape}; expected three non-empty modes.")
     if not np.isfinite(array).all():

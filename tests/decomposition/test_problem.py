@@ -188,7 +188,7 @@ def test_dimensions_and_names_are_variables(labelled):
         (["abc", "abq"], InvalidInputError, "modes must name three variables per tensor: 'q' is not in list"),
         ([("a", [], "c"), "abd"], InvalidInputError, "modes must name three variables"),
         ([(0.0, 1.0, 2.0), (0.0, 1.0, 3.0)], InvalidTypeError, "modes are of type float64"),
-        (["abb", "abd"], InvalidInputError, "repeat a variable"),
+        (["abb", "abd"], InvalidInputError, "names a variable twice"),
     ],
 )
 def test_bad_names_are_refused(modes, error, message):

@@ -33,7 +33,6 @@ from tensorly_smp.factors.implicit import (
     ImplicitLoss,
     PairSums,
     PatternGrams,
-    ScatterAdd,
     add_outer,
     couple_codes,
     draw_triples,
@@ -419,18 +418,6 @@ def e3(rows):
     return sum((a * b * c for a, b, c in combinations(rows, 3)), np.zeros_like(rows[0]))
 
 
-def test_scatter_add_is_a_loop():
-    rng = np.random.default_rng(0)
-    values, weights = rng.random((20, 3)), rng.random(20)
-    scatter_add = ScatterAdd(weights, 5)
-    for _ in range(2):  # the second call must not see the first
-        index = rng.integers(0, 4, 20).astype(np.uint8)
-        expected = np.zeros((5, 3))
-        for m in range(20):
-            expected[index[m]] += weights[m] * values[m]
-        np.testing.assert_allclose(scatter_add(values, index), expected)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 3), (4, 3)])
 def test_add_outer_overwrites_its_matrix(shape, dtype):
@@ -471,7 +458,7 @@ def test_pair_sums_are_those_of_loops_in_one_part_or_many(monkeypatch, cached):
         np.testing.assert_allclose(sums.remove(n, factors[n]), expected[:size], atol=1e-15)
         sums.insert(n, factors[n])
     assert len(sums.parts) == {1: 11, 7: 4, 10**6: 1}[cached]
-    assert sum(part.part.stop - part.part.start for part in sums.parts) == 11
+    assert sum(part.stop - part.start for part, _ in sums.parts) == 11
 
 
 @given(SEEDS, st.integers(1, 9), st.booleans())
