@@ -4,14 +4,9 @@
     python benchmarks/bench_unmixed.py rotation [--truths 2]    the same samples rotated, and rescaled
     python benchmarks/bench_unmixed.py product [--truths 5]     no map at all: what the unmixed model loses held out
     python benchmarks/bench_unmixed.py real [--splits 10]       real labelled data beside other mixtures
-    python benchmarks/bench_unmixed.py own [--splits 5]         the same, an unmixing matrix for every component
 
 Real data: half of the samples are fitted, the other half judges, by log-density (variables in units of their standard
-deviation) and adjusted Rand index of clusters and classes. The model with a matrix for every component,
-f(x) = sum_r w_r |det W_r| prod_n f_n((W_r x)_n | r), is the mixture of Zhu and Hunter (2019) with log-splines in place
-of kernels; it is not part of the package. It starts from the fit with one matrix, and from a full Gaussian mixture with
-whitened and with independent components (FastICA); the end with the highest log-likelihood less effective parameters is
-taken.
+deviation) and adjusted Rand index of clusters and classes.
 Run it with OMP_NUM_THREADS=1: matrices are small.
 """
 
@@ -24,17 +19,11 @@ from collections.abc import Iterator
 import numpy as np
 from common import KINDS, options_of, processor_time
 from real_data import DATA
-from scipy.special import logsumexp
 from sklearn.cluster import KMeans
-from sklearn.decomposition import FastICA
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 import tensorly_smp as smp
-from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.likelihood.observed import Observed
-from tensorly_smp.unmixing.sources import Shrinkage, fit_sources, maximize_unmixing
-from tensorly_smp.unmixing.starts import inverse_root, shrinkage_to_diagonal
 
 # ---- drawn samples ----
 
@@ -145,97 +134,8 @@ def real(options: argparse.Namespace) -> None:
         print(f"{name}{shown(rows)}| {chosen} of {len(parts)}, {seconds:.1f}", flush=True)
 
 
-# ---- a matrix for every component ----
-
-
-def log_joint(X: np.ndarray, log_weights: np.ndarray, matrices: list, fits: list) -> np.ndarray:
-    """Logarithm of w_r f_r(x), (n_samples, rank)."""
-    none = np.empty((len(X), 0))
-    columns = [
-        fit.log_joint(X @ w.T, none)[:, 0] + np.linalg.slogdet(w)[1] for fit, w in zip(fits, matrices, strict=True)
-    ]
-    return log_weights + np.stack(columns, axis=1)
-
-
-def fit_own_matrices(X: np.ndarray, posterior: np.ndarray, matrices: list) -> tuple[float, tuple]:
-    """The best model on the way from posteriors and matrices, and its log-likelihood less effective parameters.
-
-    At most 25 rounds of densities and matrices, until five without a gain; coordinates are chosen anew every eight.
-    """
-    n = X.shape[1]
-    rank, none, ones = posterior.shape[1], np.empty((len(X), 0)), np.ones((len(X), 1))
-    fits: list = [None] * rank
-    best, since = (-np.inf, ()), 0
-    for step in range(25):
-        fits = [
-            fit_sources(X @ matrices[r].T, none, (), ones, posterior[:, r], "reml", 1, fits[r] if step % 8 else None)
-            for r in range(rank)
-        ]
-        model = np.log(np.maximum(posterior.mean(axis=0), 1e-12)), list(matrices), list(fits)
-        joint = log_joint(X, *model)
-        log_densities = logsumexp(joint, axis=1)
-        criterion = float(log_densities.sum() - rank * n * (n - 1) - sum(fit.n_parameters for fit in fits))
-        since = 0 if criterion > best[0] + 0.1 else since + 1
-        best = (criterion, model) if criterion > best[0] else best
-        if since >= 5:
-            break
-        posterior = np.exp(joint - log_densities[:, None])
-        for r, (matrix, fit) in enumerate(zip(matrices, fits, strict=True)):
-            # A search with the densities held, shrunk as the package shrinks its own.
-            weights = posterior[:, r] + 1e-12
-            total = weights.sum()
-            centered = X - weights @ X / total
-            variances, within = (np.maximum(weights @ v**2 / total, 1e-8) for v in (centered, centered @ matrix.T))
-            share = shrinkage_to_diagonal(centered, weights)
-            shrinkage = Shrinkage(variances, total * min(share / max(1.0 - share, 1e-3), 1.0), 1.0)
-            matrices[r] = maximize_unmixing(X, weights, matrix, np.zeros(1), fit.densities, within, shrinkage)[0]
-    return best
-
-
-def starts(X: np.ndarray, shared: smp.UnmixedProductMixture, gaussian: GaussianMixture) -> Iterator[tuple]:
-    """Posteriors and matrices of the components."""
-    posterior, n = gaussian.predict_proba(X), X.shape[1]
-    matrix = shared.unmixing_.values if len(shared.unmixing_) == n else np.eye(n)
-    yield shared.predict_proba(X), [matrix] * shared.n_components
-    whitened = [inverse_root(covariance + 1e-3 * np.eye(n)) for covariance in gaussian.covariances_]
-    yield posterior, list(whitened)
-    for r, root in enumerate(whitened):
-        rows = X[posterior[:, r] > 0.5]
-        if len(rows) > n:
-            ica = FastICA(whiten=False, random_state=0, max_iter=300)
-            whitened[r] = ica.fit((rows - rows.mean(axis=0)) @ root.T).components_ @ root
-    yield posterior, whitened
-
-
-def own(options: argparse.Namespace) -> None:
-    print(f"{'data, M x N, R':30s} | one matrix, own matrices, full Gaussian; own ahead")
-    for name, rank, parts in halves(options):
-        rows = []
-        for train, test, kinds in parts:
-            center, scale = train.mean(axis=0), train.std(axis=0)
-            train, test = (train - center) / scale, (test - center) / scale
-            shared = smp.UnmixedProductMixture(rank, random_state=0).fit(train)
-            gaussian = GaussianMixture(rank, n_init=5, random_state=0, reg_covar=1e-3).fit(train)
-            # Rounded values lie on lines along which a density may be as high as it likes: spread over the step.
-            steps = np.array([Observed.of(column, None).step for column in train.T])
-            spread = train + steps * np.random.default_rng(0).uniform(-0.5, 0.5, train.shape)
-            ends = []
-            for start in starts(spread, shared, gaussian):
-                try:
-                    ends.append(fit_own_matrices(spread, *start))
-                except InvalidInputError:  # a component of one sample
-                    continue
-            joint = log_joint(test, *max(ends, key=lambda end: end[0])[1])
-            labels = shared.predict(test), joint.argmax(axis=1), gaussian.predict(test)
-            densities = shared.score(test), logsumexp(joint, axis=1).mean(), gaussian.score(test)
-            indices = [adjusted_rand_score(kinds, found) for found in labels]
-            rows.append(np.column_stack([np.array(densities) - np.log(scale).sum(), indices]))
-        ahead = sum(row[1, 0] > row[0, 0] for row in rows)
-        print(f"{name}{shown(rows)}| {ahead} of {len(parts)}", flush=True)
-
-
 if __name__ == "__main__":
-    PARTS = {"truths": truths, "rotation": rotation, "product": product, "real": real, "own": own}
+    PARTS = {"truths": truths, "rotation": rotation, "product": product, "real": real}
     options = options_of(__doc__, words=PARTS, truths=2, samples=(1000, 5000), splits=3, data=tuple(DATA))
     warnings.simplefilter("ignore")
     PARTS[options.part](options)

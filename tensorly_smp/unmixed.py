@@ -25,7 +25,7 @@ from tensorly_smp.samples.codebook import with_units
 from tensorly_smp.samples.labels import labelled
 from tensorly_smp.storage import storable
 from tensorly_smp.unmixing.density import UnmixedDensity
-from tensorly_smp.unmixing.fit import SamplesToUnmix, UnmixingFit, with_unmixing, without_unmixing
+from tensorly_smp.unmixing.fit import SamplesToUnmix, fit_unmixing, with_unmixing, without_unmixing
 
 if TYPE_CHECKING:
     from tensorly_smp.plotting.accessor import UnmixedPlots
@@ -48,10 +48,10 @@ class UnmixedProductMixture(FittedMixture):
         Unfitted; how the product mixture of the sources is fitted. It is cloned, and gets `n_components`. Only
         ``refine="smooth"``; bins, factors to start from and supports are refused where they are of variables that are
         mixed. Parameters of one that is given can be set as ``mixture__penalty`` and so on.
-    max_iter : int, default 100
-        Alternations of densities and matrix from the best start.
-    tol : float, default 1e-4
-        Gain of an alternation, in nats per sample, below which the search has converged.
+    max_iter : int, default 500
+        Passes of EM with one choice of penalties.
+    tol : float, default 1e-3
+        Gain of another choice of penalties, and passes with it, in nats per sample, below which the search has ended.
     random_state : None, int, Generator or RandomState
     sample_dim : hashable or tuple of hashable, optional
         Dimension of the samples in xarray input. Of several, such as ``("time", "station")``, every combination is a
@@ -72,27 +72,28 @@ class UnmixedProductMixture(FittedMixture):
         Fitted to the sources; variables that are not mixed are among these.
     is_product_ : bool
         True if a product mixture of the variables themselves is preferred; W is diagonal then. By Akaike's criterion
-        with N (N - 1) more parameters for W, and, with fewer than fifty samples for each of these, by samples
-        held out; with fewer samples than parameters, by more than a standard error there.
+        for small samples with N (N - 1) more parameters for W; with fewer than two samples for every parameter, by more
+        than a standard error of samples held out.
     density_ : UnmixedDensity
         Density of the variables: joint density, posterior and samples are exact, densities of one variable numeric.
     result_ : xarray.Dataset
         That of `mixture_`, with unmixing (source, variable) and mixing (variable, source) of all variables, mixed
-        (variable), unmixing_log_likelihood (alternation), per sample, and unmixing_start_criterion (unmixing_start).
+        (variable), unmixing_log_likelihood (alternation), per sample after every pass, and unmixing_start_criterion
+        (unmixing_start).
     identifiability_ : IdentifiabilityReport
         Uniqueness of the mixture of the sources.
     labels_ : ndarray of int (n_samples,)
     n_iter_ : int
-        Alternations.
+        Passes of EM from the best start.
     converged_ : bool
 
     Notes
     -----
-    The search starts from (a) the inverse root of the covariance within the components of a product mixture, (b)
-    independent components (FastICA), (c) the joint diagonalization of the covariances of a Gaussian mixture with more
-    components than wanted: under the model every local covariance is A D A' with a diagonal D; and for each from the
-    matrix that diagonalizes the covariances of the R components found with it. From the best, densities and W are
-    raised in turn; W by L-BFGS, with log abs(det W). For few samples W is shrunk towards a diagonal matrix.
+    Many mixtures of Gaussians with semi-tied covariances A D_r A' are compared first; the likeliest go on with free
+    densities, beside independent components (FastICA), the joint diagonalization of the covariances of a Gaussian
+    mixture with more components than wanted, and the covariance within the components of a product mixture. A pass of
+    EM is an E-step, a quasi-Newton step of W and a Newton step of the densities; grids and penalties are chosen anew
+    between rounds of passes. For few samples W is shrunk towards a diagonal matrix.
 
     With Gaussian sources, W is determined only by how the variances of the sources differ between components; where
     they do not, any W that decorrelates them is as good, and so are its clusters. Every row must be complete.
@@ -141,8 +142,8 @@ class UnmixedProductMixture(FittedMixture):
         n_components: int = 2,
         *,
         mixture: SmoothProductMixture | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-4,
+        max_iter: int = 500,
+        tol: float = 1e-3,
         random_state: RandomState = None,
         sample_dim: Hashable | None = None,
         verbose: int = 0,
@@ -195,27 +196,25 @@ class UnmixedProductMixture(FittedMixture):
             mixture.set_params(random_state=int(mixture_rng.integers(2**31)))
         values = {data.samples.variables[n]: each.tolist() for n, each in data.discrete.items()}
         mixture.set_params(discrete=values or None)
-        job = UnmixingFit(data, mixture, max_iter, tol)
-        found = job.search(search_rng, verbose)
-        final = job.finished(found)
-        for each in final.caught:
+        found = fit_unmixing(data, mixture, max_iter, tol, search_rng, verbose)
+        for each in found.caught:
             if not isinstance(each, DependenceWarning):  # whose remedy is this estimator
                 warn(each)
-        candidate = final.candidate
-        if not candidate.is_converged:
+        candidate = found.candidate
+        if not candidate.status.is_converged:
             warn(
-                f"The search for the unmixing matrix stopped after {max_iter} alternation(s) from the best "
-                f"start, with gains above {tol:g} nats a sample; raise max_iter, or tol.",
+                f"The search for the unmixing matrix stopped after {max_iter} pass(es) with one choice of penalties; "
+                "raise max_iter.",
                 ConvergenceWarning,
             )
-        dataset = with_unmixing(final.model.result_, final, found, data.mixed)
+        dataset = with_unmixing(found.model.result_, found, data.mixed)
         dataset = dataset.assign_attrs(container=data.samples.labels.container)
         dataset = with_value_labels(with_units(dataset, X, data.samples.variables), data.samples)
         self._set_fitted(dataset, data.samples.variables)
         # With the labels of values, which its samples did not have.
-        self.mixture_ = final.model
-        self.mixture_.result_ = with_value_labels(final.model.result_, data.samples)
-        self.mixture_.density_ = replace(final.model.density_, value_labels=data.samples.value_labels)
+        self.mixture_ = found.model
+        self.mixture_.result_ = with_value_labels(found.model.result_, data.samples)
+        self.mixture_.density_ = replace(found.model.density_, value_labels=data.samples.value_labels)
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
         density = self._unmixed_density
         sources = density.to_sources(data.rows)
@@ -223,8 +222,8 @@ class UnmixedProductMixture(FittedMixture):
         if dependent := dependence_warning(sources, *of_sources, are_sources=True):
             warn(dependent)
         logger.info(
-            "Unmixing: %d of %d variables, start %r, %d alternations; %.2f s",
-            *(len(data.mixed), len(data.samples.variables), candidate.name, len(candidate.trace)),
+            "Unmixing: %d of %d variables, start %r, %d passes; %.2f s",
+            *(len(data.mixed), len(data.samples.variables), candidate.origin, candidate.trace.n_sweeps),
             time.perf_counter() - began,
         )
         return self

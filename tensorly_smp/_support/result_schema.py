@@ -109,11 +109,11 @@ _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
         "mixed": ("variable", "int8", "whether the variable is mixed"),
         "unmixing_log_likelihood": (
             *("alternation", "float64"),
-            "log-likelihood per sample after every update of the densities, in nats",
+            "penalized log-likelihood per sample after every pass, in nats",
         ),
         "unmixing_start_criterion": (
             *("unmixing_start", "float64"),
-            "log-likelihood less effective parameters, per sample, after the first alternations from the start",
+            "log-likelihood less effective parameters, per sample, after the first passes from the start",
         ),
     },
 }

@@ -156,7 +156,7 @@ def _unmixing(result: xr.Dataset) -> str:
         return "none: a product mixture of the variables themselves is preferred"
     end = "converged" if attrs["unmixing_converged"] else "not converged"
     number = f"{int(mixed.sum())} of {len(mixed)} variables are combined"
-    return f"{number}; start: {attrs['unmixing_start_name']}; {attrs['unmixing_steps']} alternations, {end}"
+    return f"{number}; start: {attrs['unmixing_start_name']}; {attrs['unmixing_steps']} passes, {end}"
 
 
 def fit_html(result: xr.Dataset) -> str:

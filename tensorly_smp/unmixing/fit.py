@@ -10,43 +10,30 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy.optimize import linear_sum_assignment
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 
 from tensorly_smp._support.checks import checked_sample_weight, collected_warnings
 from tensorly_smp._support.iteration import progress_bar
 from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.result_schema import with_results
-from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.codes.values import MOST_ROWS as MOST_REPEATED
-from tensorly_smp.codes.values import merge_equal_rows
+from tensorly_smp.codes.values import at_most, evenly_spaced, merge_equal_rows
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.fitting.starts import binned_factors
 from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.observed import Observed
-from tensorly_smp.metrics import clustering_accuracy
 from tensorly_smp.samples.labels import aligned, list_names
 from tensorly_smp.samples.reading import Samples, read_samples
-from tensorly_smp.unmixing.search import (
-    Candidate,
-    MixedSamples,
-    alternate,
-    held_out_gain,
-    is_clearly_better,
-    search_unmixing,
-)
+from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_joint_of
+from tensorly_smp.unmixing.search import PASS_TOL, held_out_gain, search_unmixing
 from tensorly_smp.unmixing.starts import copies, within_covariance
 
-#: Evenly spaced rows that the matrix is searched on, if there are more.
-MOST_ROWS = 20_000
-#: With fewer samples than this for every free entry of the matrix, held-out samples have the last word on it.
-SAMPLES_PER_ENTRY = 50
-#: Loss, in nats per sample, that a new fit of the sources may have against the one that the search ended with.
-REFIT_LOSS = 1e-3
-#: Clusters that agree on this share of the samples are the same.
-SAME_CLUSTERS = 0.98
+#: Evenly spaced rows, if there are more, that the matrix is searched on, and that the best one goes on with.
+SEARCH_ROWS, MOST_ROWS = 4_000, 20_000
+#: With fewer samples than this for every parameter, held-out samples have the last word on the matrix.
+SAMPLES_PER_PARAMETER = 2.0
 #: Values of this size have squares, and sums of squares, that are floats.
 LARGEST = 1e100
 #: Attributes that it has beside those of the mixture of the sources.
@@ -180,187 +167,119 @@ def _check_values(samples: Samples, counted: np.ndarray, mixed: tuple[int, ...])
 
 
 @dataclass(frozen=True, eq=False)
-class FoundUnmixing:
-    """Result of the search for the matrix.
-
-    Attributes
-    ----------
-    samples : MixedSamples
-        Some of the rows, with variables that are centered and divided by `scale`.
-    scale : ndarray (n_mixed,)
-        Standard deviations of the variables.
-    rows : ndarray of int (n_rows,)
-        Positions of the rows.
-    candidate : Candidate
-        The best one; its matrix is of the scaled variables.
-    criteria : dict from str to float
-        Criterion of every start.
-    is_product : bool
-        True if a product mixture of the variables is preferred.
-    """
-
-    samples: MixedSamples
-    scale: np.ndarray
-    rows: np.ndarray
-    candidate: Candidate
-    criteria: dict[str, float]
-    is_product: bool
-
-
-@dataclass(frozen=True, eq=False)
-class SourceMixture:
-    """Fit of the sources of all samples.
+class UnmixingResult:
+    """Result of a fit.
 
     Attributes
     ----------
     model : SmoothProductMixture
-    candidate : Candidate
-        What the search ended with.
+        Fitted to the sources of all samples.
+    caught : list of Warning
+        Given by this fit.
     matrix : ndarray (n_variables, n_variables)
         From variables to sources, in the units of the variables.
-    criterion : float
-        As of :class:`Candidate`, on the rows of the search.
-    caught : list of Warning
-        Given by the fit.
-    log_densities : ndarray (n_rows,)
-    posterior : ndarray (n_rows, rank)
+    candidate : UnmixingCandidate
+        The best one of the search.
+    criteria : dict from str to float
+        Log-likelihood less effective parameters of every start, per sample.
+    is_product : bool
+        True if a product mixture of the variables is preferred.
     """
 
     model: SmoothProductMixture
-    candidate: Candidate
-    matrix: np.ndarray
-    criterion: float
     caught: list[Warning]
-    log_densities: np.ndarray
-    posterior: np.ndarray
+    matrix: np.ndarray
+    candidate: UnmixingCandidate
+    criteria: dict[str, float]
+    is_product: bool
 
 
-@dataclass(frozen=True, eq=False)
-class UnmixingFit:
-    """Steps of a fit; `max_iter` and `tol` are those of the estimator, `mixture` is the unfitted mixture of sources."""
+def fit_unmixing(
+    data: SamplesToUnmix,
+    mixture: SmoothProductMixture,
+    max_iter: int,
+    tol: float,
+    rng: np.random.Generator,
+    verbose: int,
+) -> UnmixingResult:
+    """Search for the matrix on evenly spaced rows of many, and fit the sources of all samples.
 
-    data: SamplesToUnmix
-    mixture: SmoothProductMixture
-    max_iter: int
-    tol: float
-
-    def search(self, rng: np.random.Generator, verbose: int) -> FoundUnmixing:
-        """The best matrix, on evenly spaced rows of many."""
-        values = self.data.values
-        weights = self.data.every_weight
-        rows = np.flatnonzero(weights > 0)
-        if len(rows) > MOST_ROWS:
-            rows = rows[np.linspace(0, len(rows) - 1, MOST_ROWS).astype(np.int64)]
-        mixed = values[rows][:, list(self.data.mixed)]
-        used = weights[rows]
-        center = np.average(mixed, axis=0, weights=used)
-        scale = np.sqrt(np.average((mixed - center) ** 2, axis=0, weights=used))
-        samples = MixedSamples(
-            values=(mixed - center) / scale,
-            weights=used,
-            categories=values[rows][:, list(self.data.discrete)],
-            category_values=list(self.data.discrete.values()),
-            criterion=self.mixture.penalty,
+    Parameters
+    ----------
+    data : SamplesToUnmix
+    mixture : SmoothProductMixture
+        Unfitted, of the sources.
+    max_iter, tol, verbose
+        As of the estimator.
+    rng : Generator
+    """
+    mixed = list(data.mixed)
+    weights = data.every_weight
+    rows = np.flatnonzero(weights > 0)
+    rows = rows[at_most(len(rows), MOST_ROWS)]
+    center = np.average(data.values[rows][:, mixed], axis=0, weights=weights[rows])
+    scale = np.sqrt(np.average((data.values[rows][:, mixed] - center) ** 2, axis=0, weights=weights[rows]))
+    every = MixedSamples(
+        values=(data.values[:, mixed] - center) / scale,
+        weights=weights,
+        categories=data.values[:, list(data.discrete)],
+        category_values=list(data.discrete.values()),
+        criterion=mixture.penalty,
+    )
+    samples = every.rows(rows)
+    some = samples.rows(at_most(len(rows), SEARCH_ROWS))
+    with progress_bar(verbose, "unmixing", unit="start") as bar:
+        best, product, starts = search_unmixing(
+            some, mixture.n_components, rng, max_iter, tol, lambda each: bar.advance(criterion=each.criterion)
         )
-
-        def fit_product(sources: np.ndarray) -> np.ndarray:
-            beside = values[rows]
-            beside[:, self.data.mixed] = sources
-            model, _ = self._fitted(beside, used)
-            return np.asarray(model.density_.posterior(beside))
-
-        with progress_bar(verbose, "unmixing", 6, unit="start") as bar:
-            best, product, starts = search_unmixing(
-                samples,
-                self.mixture.n_components,
-                fit_product,
-                rng,
-                self.max_iter,
-                self.tol,
-                lambda each: bar.advance(criterion=each.criterion),
-            )
-        n_free = len(scale) * (len(scale) - 1)
-        is_product = product.criterion >= best.criterion - n_free / samples.total_weight
-        if not is_product and samples.total_weight < SAMPLES_PER_ENTRY * n_free:
-            gain, error = held_out_gain(samples, product, best, self.tol)
-            # With fewer samples than free entries, a matrix may gain in most parts and lose far more in another.
-            is_product = gain <= (error if samples.total_weight < n_free else 0.0)
-        candidate = replace(product, is_converged=True) if is_product else best
-        criteria = {each.name: each.criterion for each in (product, *starts)}
-        return FoundUnmixing(samples, scale, rows, candidate, criteria, is_product)
-
-    def finished(self, found: FoundUnmixing) -> SourceMixture:
-        """The fit of the sources of all samples.
-
-        They are fitted anew, from starts of their own. Where that finds a better mixture than the search, the search
-        goes on from there; where it finds a worse one, the fit starts from the posteriors of the search.
-        """
-        samples = found.samples
-        total = samples.total_weight
-        final = self._of_all(found, _arranged(samples, found.candidate))
-        before = final.candidate
-        gain = final.criterion - before.criterion
-        if not found.is_product and is_clearly_better(
-            final.log_densities, before.log_densities, samples.weights, total * gain
-        ):
-            begun = Candidate(before.name, before.unmixing, final.posterior, trace=before.trace)
-            again = alternate(samples, begun, self.max_iter, self.tol)
-            if again.criterion > before.criterion:
-                final = self._of_all(found, _arranged(samples, again))
-        candidate = final.candidate
-        agreement = clustering_accuracy(final.posterior.argmax(axis=1), candidate.posterior.argmax(axis=1))
-        if final.criterion < candidate.criterion - REFIT_LOSS or agreement < SAME_CLUSTERS:
-            other = self._of_all(found, candidate, final.model.binning_)
-            if not is_clearly_better(
-                final.log_densities, other.log_densities, samples.weights, total * (final.criterion - other.criterion)
-            ):
-                final = other
-        return final
-
-    def _of_all(self, found: FoundUnmixing, candidate: Candidate, binning: Binning | None = None) -> SourceMixture:
-        """The fit of all sources; with bins given, from the posteriors of the candidate."""
-        matrix = np.eye(len(self.data.samples.variables))
-        matrix[np.ix_(self.data.mixed, self.data.mixed)] = candidate.unmixing / found.scale
-        # Densities of the variables themselves know what to do about values that are rounded.
-        sources = self._sources(matrix, are_spread=not found.is_product)
-        log_det = float(np.linalg.slogdet(candidate.unmixing)[1])
-        changes: dict[str, Any] = {}
-        if binning is not None:
-            codes = encode_samples(source_frame(sources[found.rows], binning.variables), binning)
-            init = binned_factors(codes, candidate.posterior, found.samples.weights, 1e-6)
-            changes = dict(binning=binning, init=init, n_init=1)
-        model, caught = self._fitted(sources, self.data.weights, **changes)
-        attrs = model.result_.attrs
-        total = found.samples.total_weight
-        if len(found.rows) == len(sources):
-            log_likelihood = float(attrs["total_log_likelihood"])
-        else:  # of the same rows as that of the search
-            log_likelihood = float(found.samples.weights @ model.density_.logpdf(sources[found.rows]))
-        criterion = (log_likelihood - float(attrs["n_parameters"])) / total + log_det
-        joint = np.asarray(model.density_.log_joint(sources[found.rows])) + log_det
-        return SourceMixture(
-            model, candidate, matrix, criterion, caught, logsumexp(joint, axis=1), softmax(joint, axis=1)
-        )
-
-    def _fitted(
-        self, sources: np.ndarray, weights: np.ndarray | None, **changes: Any
-    ) -> tuple[SmoothProductMixture, list[Warning]]:
-        """A product mixture of sources and discrete variables, and the warnings that it gave."""
-        original = self.mixture.get_params(deep=False)
-        model = clone(self.mixture).set_params(**changes)
-        with collected_warnings() as caught:
-            model.fit(source_frame(sources, self.data.samples.variables), sample_weight=weights)
-        return model.set_params(**{name: original[name] for name in changes}), caught
-
-    def _sources(self, matrix: np.ndarray, are_spread: bool = True) -> np.ndarray:
-        """Sources of all samples, beside the discrete variables (n_samples, n_variables)."""
-        sources = np.array(self.data.values if are_spread else self.data.rows)
-        mixed = list(self.data.mixed)
-        sources[:, mixed] = sources[:, mixed] @ matrix[np.ix_(mixed, mixed)].T
-        return sources
+    is_product = prefers_product(some, product, best)
+    if len(rows) > SEARCH_ROWS and not is_product:
+        begun = replace(best, posterior=softmax(log_joint_of(samples, best), axis=1))
+        best = follow(samples, begun, max_iter, PASS_TOL)
+    else:
+        samples = some
+    best = product if is_product else best
+    posterior = softmax(log_joint_of(every, best), axis=1)
+    best = _arranged(samples, best)
+    matrix = np.eye(len(data.samples.variables))
+    matrix[np.ix_(mixed, mixed)] = best.unmixing / scale
+    # Densities of the variables themselves know what to do about values that are rounded.
+    sources = np.array(data.rows if is_product else data.values)
+    sources[:, mixed] = sources[:, mixed] @ matrix[np.ix_(mixed, mixed)].T
+    best.trace = replace(best.trace, loss=best.trace.loss + np.log(scale).sum())
+    searched = None
+    # The fit of the sources merges equal rows, and chooses cells by some of very many.
+    if not is_product and len(merge_equal_rows(sources, weights)[0]) == len(evenly_spaced(*sources.shape)):
+        searched = [[Candidate(posterior, "search", criterion=best.criterion, trace=best.trace)]]
+    model = clone(mixture)
+    with collected_warnings() as caught:
+        model._fit(source_frame(sources, data.samples.variables), data.weights, searched)
+    log_scale = float(np.log(scale).sum())
+    criteria = {each.origin: each.criterion / some.total_weight - log_scale for each in (product, *starts)}
+    return UnmixingResult(model, caught, matrix, best, criteria, is_product)
 
 
-def _arranged(samples: MixedSamples, candidate: Candidate) -> Candidate:
+def prefers_product(samples: MixedSamples, product: UnmixingCandidate, best: UnmixingCandidate) -> bool:
+    """True if a product mixture of the variables is preferred to the best matrix.
+
+    By Akaike's criterion for small samples (Hurvich and Tsai 1989), with the free entries of the matrix among the
+    parameters; where samples are too few for that, by more than a standard error of samples held out: a matrix may gain
+    in most parts and lose far more in another.
+    """
+    n_samples = samples.total_weight
+    n_free = len(best.unmixing) * (len(best.unmixing) - 1)
+    numbers = product.fit.n_parameters, best.fit.n_parameters + n_free
+    if n_samples > SAMPLES_PER_PARAMETER * max(numbers):
+        corrected = [
+            candidate.criterion + candidate.fit.n_parameters - number * n_samples / (n_samples - number - 1.0)
+            for candidate, number in zip((product, best), numbers, strict=True)
+        ]
+        return bool(corrected[0] >= corrected[1])
+    gain, error = held_out_gain(samples, product, best)
+    return gain <= error
+
+
+def _arranged(samples: MixedSamples, candidate: UnmixingCandidate) -> UnmixingCandidate:
     """The candidate with sources of unit variance, each in the place of the variable it is nearest to.
 
     Near by the correlation within components, those of all sources together being largest.
@@ -383,28 +302,27 @@ def source_frame(values: np.ndarray, names: Sequence[Hashable]) -> pd.DataFrame:
     return pd.DataFrame(values, columns=pd.Index(list(names), dtype=object, tupleize_cols=False))
 
 
-def with_unmixing(dataset: xr.Dataset, final: SourceMixture, found: FoundUnmixing, mixed: Sequence[int]) -> xr.Dataset:
+def with_unmixing(dataset: xr.Dataset, found: UnmixingResult, mixed: Sequence[int]) -> xr.Dataset:
     """The Dataset of the sources with the record of the search."""
     n_variables = dataset.sizes["variable"]
-    candidate = final.candidate
-    log_scale = np.log(found.scale).sum()
+    candidate = found.candidate
     dataset = with_results(
         dataset,
         {
-            "unmixing": final.matrix,
-            "mixing": np.linalg.inv(final.matrix),
+            "unmixing": found.matrix,
+            "mixing": np.linalg.inv(found.matrix),
             "mixed": np.isin(np.arange(n_variables), mixed).astype(np.int8),
-            "unmixing_log_likelihood": np.array(candidate.trace) - log_scale,
-            "unmixing_start_criterion": np.array(list(found.criteria.values())) - log_scale,
+            "unmixing_log_likelihood": -candidate.trace.loss,
+            "unmixing_start_criterion": np.array(list(found.criteria.values())),
         },
         {"source": dataset["variable"].values.copy(), "unmixing_start": list(found.criteria)},
     )
     dataset = _with_parameters(dataset, 0 if found.is_product else len(mixed) * (len(mixed) - 1))
     return dataset.assign_attrs(
         is_product=int(found.is_product),
-        unmixing_start_name=candidate.name,
-        unmixing_steps=len(candidate.trace),
-        unmixing_converged=int(candidate.is_converged),
+        unmixing_start_name=candidate.origin,
+        unmixing_steps=candidate.trace.n_sweeps + 1,
+        unmixing_converged=int(candidate.status.is_converged),
     )
 
 

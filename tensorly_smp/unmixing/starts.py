@@ -1,23 +1,23 @@
-"""Starts of the search for an unmixing matrix: local covariances, independent components, pooled covariances."""
+"""Starts of the search for an unmixing matrix: Gaussian mixtures, independent components, joint diagonalization."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.special import logsumexp
 
-#: Components of the full Gaussian mixture for every component wanted, at most; and samples for every variable of each.
-LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
-#: Passes of EM for that mixture, and the gain per sample, in nats, below which it has converged.
-LOCAL_PASSES, LOCAL_TOL = 60, 1e-4
-#: Rows of that mixture, of evenly spaced ones: its covariances are only a start.
-LOCAL_ROWS = 10_000
+#: Pseudo-samples with the pooled covariance that every component of a Gaussian mixture gets.
+PRIOR_SAMPLES = 1.0
+#: Added to these covariances, relative to the variances of all samples.
+LEAST_VARIANCE = 1e-9
+#: Smallest eigenvalue of the curvature of two entries of a step: sources that are Gaussian with proportional variances
+#: leave a rotation open.
+LEAST_CURVATURE = 1e-2
+#: Largest entry of a relative step, halvings of a step that does not rise, steps of a joint diagonalization.
+LARGEST_STEP, N_HALVINGS, DIAGONALIZING_STEPS = 0.5, 6, 100
 _ICA_PASSES, _ICA_TOL = 200, 1e-5
-_ROW_PASSES, _ROW_TOL = 100, 1e-8
-#: Weight, in samples, of an identity matrix that every local covariance of whitened samples gets.
-_PRIOR_SAMPLES = 1.0
 #: Variables of unit scale whose covariance has a smaller eigenvalue are copies of each other, or sums.
 _SINGULAR = 1e-12
+_TINY = np.finfo(float).tiny
 
 
 def copies(values: np.ndarray) -> list[int]:
@@ -49,7 +49,7 @@ def inverse_root(covariance: np.ndarray) -> np.ndarray:
     [[0.5, 0.0], [0.0, 2.0]]
     """
     values, vectors = np.linalg.eigh(covariance)
-    floor = max(float(values[-1]), np.finfo(float).tiny) * 1e-10
+    floor = max(float(values[-1]), _TINY) * 1e-10
     return np.asarray((vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T)
 
 
@@ -64,7 +64,7 @@ def within_covariance(values: np.ndarray, posterior: np.ndarray, weights: np.nda
         Sample weights.
     """
     shares = posterior * weights[:, None]
-    totals = np.maximum(shares.sum(axis=0), np.finfo(float).tiny)
+    totals = np.maximum(shares.sum(axis=0), _TINY)
     means = shares.T @ values / totals[:, None]
     # sum_r p_mr (x - mu_r)(x - mu_r)' = x x' - sum_r total_r mu_r mu_r', in whitened samples without much cancellation.
     second = (values * weights[:, None]).T @ values - (means.T * totals) @ means
@@ -95,81 +95,46 @@ def shrinkage_to_diagonal(values: np.ndarray, weights: np.ndarray) -> float:
     return 1.0 if signal <= 0 else float(np.clip(noise[off].sum() / signal, 0.0, 1.0))
 
 
-def n_local_components(n_components: int, n_samples: float, n_variables: int) -> int:
-    """Components of the full Gaussian mixture whose covariances are diagonalized."""
-    affordable = int(n_samples / (SAMPLES_PER_VARIABLE * n_variables))
-    return max(min(LOCAL_PER_COMPONENT * n_components, affordable), n_components + 1, 2)
+def relative_step(gradient: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """Quasi-Newton step E from W to (I + E) W, without the scales of the sources.
 
-
-def gaussian_mixture(
-    values: np.ndarray, weights: np.ndarray, n_local: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gaussian mixture with full covariance matrices, by EM from clusters of k-means.
+    The Hessian of a likelihood of independent sources falls into blocks of two entries (Pham and Garat 1997; Palmer and
+    others 2008; Ablin, Cardoso and Gramfort 2018): E maximizes the sum over pairs of g_ij e_ij + g_ji e_ji -
+    (h_ij e_ij^2 + h_ji e_ji^2) / 2 - e_ij e_ji.
 
     Parameters
     ----------
-    values : ndarray (n_samples, n)
-        Whitened: an identity matrix is a fair guess of every covariance.
-    weights : ndarray (n_samples,)
-    n_local : int
-    rng : Generator
-        For k-means.
+    gradient : ndarray (n, n)
+        g, relative: of the objective with respect to E, per sample.
+    curvature : ndarray (n, n)
+        h: information about the location of source i times the variance of source j.
 
     Returns
     -------
-    shares : ndarray (n_local,)
-        Sum to one.
-    covariances : ndarray (n_local, n, n)
-    posterior : ndarray (n_samples, n_local)
+    ndarray (n, n)
+        No entry is beyond `LARGEST_STEP`; zeros on the diagonal.
+
+    References
+    ----------
+    P. Ablin, J.-F. Cardoso, A. Gramfort, "Faster independent component analysis by preconditioning with Hessian
+    approximations", IEEE Transactions on Signal Processing 66, 2018. J. A. Palmer, S. Makeig, K. Kreutz-Delgado, B. D.
+    Rao, "Newton method for the ICA mixture model", ICASSP 2008.
     """
-    from sklearn.cluster import KMeans  # half a second that others need not wait for
-
-    n_local = min(n_local, len(np.unique(values, axis=0)))
-    kmeans = KMeans(n_local, n_init=1, max_iter=30, random_state=int(rng.integers(2**31)))
-    labels = kmeans.fit(values, sample_weight=weights).labels_
-    posterior = np.eye(n_local)[labels]
-    n_variables = values.shape[1]
-    before = -np.inf
-    for _ in range(LOCAL_PASSES):
-        shares = posterior * weights[:, None]
-        totals = shares.sum(axis=0)
-        means = shares.T @ values / np.maximum(totals, np.finfo(float).tiny)[:, None]
-        joint = np.empty_like(posterior)
-        covariances = np.empty((n_local, n_variables, n_variables))
-        for r in range(n_local):
-            centered = values - means[r]
-            second = (centered * shares[:, r, None]).T @ centered
-            second[np.diag_indices(n_variables)] += _PRIOR_SAMPLES * totals[r] / weights.sum()
-            covariances[r] = second / max(totals[r] + _PRIOR_SAMPLES, np.finfo(float).tiny)
-            # Weights of very different size leave values of very different size, and rounding of their squares.
-            largest = float(np.diag(covariances[r]).max())
-            covariances[r][np.diag_indices(n_variables)] += 1e-9 + 1e-12 * largest
-            root = cholesky(covariances[r], lower=True)
-            distance = (solve_triangular(root, centered.T, lower=True) ** 2).sum(axis=0)
-            joint[:, r] = -0.5 * distance - np.log(np.diag(root)).sum()
-        joint += np.log(np.maximum(totals / weights.sum(), np.finfo(float).tiny))
-        log_density = logsumexp(joint, axis=1)
-        posterior = np.exp(joint - log_density[:, None])
-        reached = float(weights @ log_density / weights.sum())
-        if reached - before < LOCAL_TOL:
-            break
-        before = reached
-    return totals / totals.sum(), covariances, posterior
+    spread = np.sqrt((curvature - curvature.T) ** 2 + 4.0)
+    raised = np.maximum(LEAST_CURVATURE - 0.5 * (curvature + curvature.T - spread), 0.0)
+    own = curvature + raised
+    step = (own.T * gradient - gradient.T) / (own * own.T - 1.0)
+    np.fill_diagonal(step, 0.0)
+    return np.asarray(step * min(1.0, LARGEST_STEP / max(float(np.abs(step).max()), _TINY)))
 
 
-def some_rows(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Evenly spaced rows of many samples, and their weights."""
-    if len(values) <= LOCAL_ROWS:
-        return values, weights
-    chosen = np.linspace(0, len(values) - 1, LOCAL_ROWS).astype(np.int64)
-    return values[chosen], weights[chosen]
-
-
-def joint_diagonalizer(covariances: np.ndarray, shares: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+def joint_diagonalizer(
+    covariances: np.ndarray, shares: np.ndarray, start: np.ndarray | None = None, n_steps: int = DIAGONALIZING_STEPS
+) -> np.ndarray:
     """Matrix W that makes all W S_r W' as diagonal as the Gaussian likelihood asks.
 
-    Maximizes log|det W| - 1/2 sum_r shares_r sum_n log (W S_r W')_nn, row by row (Gales 1999): given the others, a row
-    is proportional to its cofactors times the inverse of sum_r shares_r S_r / (w_n' S_r w_n).
+    Raises log|det W| - 1/2 sum_r shares_r sum_n log (W S_r W')_nn by relative steps (Pham 2001), the likelihood of
+    semi-tied covariances (Gales 1999).
 
     Parameters
     ----------
@@ -179,16 +144,17 @@ def joint_diagonalizer(covariances: np.ndarray, shares: np.ndarray, start: np.nd
         Non-negative, sum to one.
     start : ndarray (n, n), optional
         By default the inverse square root of the mean covariance.
+    n_steps : int
 
     Returns
     -------
     ndarray (n, n)
-        Rows of mean variance one.
 
     References
     ----------
     M. J. F. Gales, "Semi-tied covariance matrices for hidden Markov models", IEEE Transactions on Speech and Audio
-    Processing 7, 1999.
+    Processing 7, 1999. D. T. Pham, "Joint approximate diagonalization of positive definite Hermitian matrices", SIAM
+    Journal on Matrix Analysis and Applications 22, 2001.
 
     Examples
     --------
@@ -200,23 +166,98 @@ def joint_diagonalizer(covariances: np.ndarray, shares: np.ndarray, start: np.nd
     >>> bool((np.sort(np.abs(product), axis=1)[:, 0] < 1e-6).all())
     True
     """
-    mean = np.einsum("r,rij->ij", shares, covariances)
-    unmixing = inverse_root(mean) if start is None else start.copy()
-    for _ in range(_ROW_PASSES):
-        before = unmixing.copy()
-        for n in range(len(unmixing)):
-            variances = np.einsum("i,rij,j->r", unmixing[n], covariances, unmixing[n])
-            weighted = np.einsum("r,rij->ij", shares / variances, covariances)
-            # The cofactors of a row are the column of the inverse, up to the determinant: its scale is set below.
-            try:
-                column = np.linalg.solve(unmixing, np.eye(len(unmixing))[n])
-                row = cho_solve((cholesky(weighted, lower=True), True), column)
-            except (LinAlgError, np.linalg.LinAlgError):
-                continue
-            unmixing[n] = row / np.sqrt(row @ mean @ row)
-        if np.abs(np.abs(unmixing) - np.abs(before)).max() < _ROW_TOL * np.abs(unmixing).max():
+
+    def at(unmixing: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        turned = unmixing @ covariances @ unmixing.T
+        variances = np.maximum(np.einsum("rii->ri", turned), _TINY)
+        value = np.linalg.slogdet(unmixing)[1] - 0.5 * shares @ np.log(variances).sum(axis=1)
+        return float(value), turned, variances
+
+    unmixing = inverse_root(np.einsum("r,rij->ij", shares, covariances)) if start is None else start
+    value, turned, variances = at(unmixing)
+    for _ in range(n_steps):
+        gradient = np.eye(len(unmixing)) - np.einsum("r,rij->ij", shares, turned / variances[:, :, None])
+        step = relative_step(gradient, np.einsum("r,ri,rj->ij", shares, 1.0 / variances, variances))
+        for halving in range(N_HALVINGS):
+            moved = unmixing + 0.5**halving * step @ unmixing
+            reached = at(moved)
+            if reached[0] > value:
+                break
+        else:
+            break
+        gain = reached[0] - value
+        unmixing = moved
+        value, turned, variances = reached
+        if gain < 1e-12:
             break
     return unmixing
+
+
+def gaussian_mixture(
+    values: np.ndarray,
+    weights: np.ndarray,
+    posterior: np.ndarray,
+    n_passes: int,
+    tol: float,
+    share: float | None = None,
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Gaussian mixture with full or with semi-tied covariance matrices, by EM from posteriors.
+
+    Parameters
+    ----------
+    values : ndarray (n_samples, n)
+    weights : ndarray (n_samples,)
+    posterior : ndarray (n_samples, rank)
+    n_passes : int
+    tol : float
+        Gain of a pass, in nats per sample, below which EM ends.
+    share : float, optional
+        If given, covariances are semi-tied, A D_r A' with one A for all, after this share of every covariance is
+        replaced by its diagonal.
+
+    Returns
+    -------
+    log_likelihood : float
+        Per sample, up to the constant of a Gaussian.
+    shares : ndarray (rank,)
+        Sum to one.
+    covariances : ndarray (rank, n, n)
+        Within the components.
+    posterior : ndarray (n_samples, rank)
+    unmixing : ndarray (n, n)
+        Inverse of A, if semi-tied; else an identity matrix.
+    """
+    total = float(weights.sum())
+    unmixing = np.eye(values.shape[1])
+    variances_of_all = weights @ (values - weights @ values / total) ** 2 / total
+    reached = -np.inf
+    for number in range(n_passes):
+        counts = posterior * weights[:, None]
+        totals = np.maximum(counts.sum(axis=0), _TINY)
+        means = counts.T @ values / totals[:, None]
+        centered = [values - mean for mean in means]
+        second = np.stack([(c * count[:, None]).T @ c for c, count in zip(centered, counts.T, strict=True)])
+        # Not singular even if every component is a single sample.
+        pooled = second.sum(axis=0) / total + np.diag(np.maximum(LEAST_VARIANCE * variances_of_all, _TINY))
+        covariances = (second + PRIOR_SAMPLES * pooled) / (totals + PRIOR_SAMPLES)[:, None, None]
+        shares = totals / totals.sum()
+        if share is None:
+            roots = np.stack([inverse_root(covariance) for covariance in covariances])
+        else:
+            covariances = covariances * (1.0 - share * (1.0 - np.eye(len(unmixing))))
+            start = None if number == 0 else unmixing
+            unmixing = joint_diagonalizer(covariances, shares, start, DIAGONALIZING_STEPS if number == 0 else 2)
+            variances = np.einsum("ij,rjk,ik->ri", unmixing, covariances, unmixing)
+            roots = unmixing / np.sqrt(np.maximum(variances, _TINY))[:, :, None]
+        joint = [-0.5 * ((c @ root.T) ** 2).sum(axis=1) for c, root in zip(centered, roots, strict=True)]
+        log_joint = np.stack(joint, axis=1) + np.linalg.slogdet(roots)[1] + np.log(shares)
+        log_density = logsumexp(log_joint, axis=1)
+        posterior = np.exp(log_joint - log_density[:, None])
+        before = reached
+        reached = float(weights @ log_density / total)
+        if reached - before < tol:
+            break
+    return reached, shares, covariances, posterior, unmixing
 
 
 def independent_components(values: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -231,9 +272,9 @@ def independent_components(values: np.ndarray, weights: np.ndarray, rng: np.rand
     unmixing = np.linalg.qr(rng.standard_normal((n_variables, n_variables)))[0]
     shares = (weights / weights.sum())[:, None]
     for _ in range(_ICA_PASSES):
-        found = np.tanh(values @ unmixing.T)
-        slopes = (shares * (1.0 - found**2)).sum(axis=0)
-        left, _, right = np.linalg.svd((found * shares).T @ values - slopes[:, None] * unmixing)
+        bent = np.tanh(values @ unmixing.T)
+        slopes = (shares * (1.0 - bent**2)).sum(axis=0)
+        left, _, right = np.linalg.svd((bent * shares).T @ values - slopes[:, None] * unmixing)
         moved = left @ right  # the nearest orthogonal matrix
         change = np.abs(np.abs((moved * unmixing).sum(axis=1)) - 1.0).max()
         unmixing = moved

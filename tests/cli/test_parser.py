@@ -428,7 +428,7 @@ def test_fit_with_a_linear_map(capsys, dependent):
     status, out, err = run(capsys, "fit", "dependent.csv", *DEPENDENT, *options, *outputs)
     assert (status, err) == (0, "")
     lines = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
-    assert re.fullmatch(r"3 of 4 variables are combined; start: .*; \d+ alternations, converged", lines["unmixing"])
+    assert re.fullmatch(r"3 of 4 variables are combined; start: .*; \d+ passes, converged", lines["unmixing"])
     assert "10 to 400 bins per variable" in lines["densities"]  # every value of age is one
     assert float(lines["accuracy"].partition("%")[0]) > 95
     loaded = smp.load("fit.nc")
