@@ -154,15 +154,11 @@ def check(options: argparse.Namespace) -> bool:
     named_sizes = [name for name, value in own.items() if value is not None]
     if options.model is not None:
         if named_sizes:
-            raise InvalidInputError(
-                f"Both a model and {', '.join(named_sizes)} are given; the model has its own sizes."
-            )
+            raise InvalidInputError(f"A model and {', '.join(named_sizes)} are given; the model has its own sizes.")
         report = _load(options.model, "").identifiability_
     else:
         if options.bins is None:
-            raise InvalidInputError(
-                "Give the file of a model, or --variables 10 --bins 15, and perhaps --components 5."
-            )
+            raise InvalidInputError("Give a model, or --variables 10 --bins 15, and perhaps --components 5.")
         n_bins = options.bins[0] if len(options.bins) == 1 else options.bins
         if options.variables is None and len(options.bins) == 1:
             raise InvalidInputError("How many variables? Give --variables, or --bins with one number for each.")

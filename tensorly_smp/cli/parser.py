@@ -106,8 +106,14 @@ def make_parser() -> argparse.ArgumentParser:
     package = sys.modules[__name__.partition(".")[0]]  # not imported: it imports all others
     parser.add_argument("--version", action="version", version=f"%(prog)s {package.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
-    _add_fit(commands)
-    _add_check(commands)
+    _add_fit(_add_command(commands, fit, "learn a mixture from a CSV file", "Keep it with --out."))
+    words = "say whether components can be told apart, from sizes or of a fitted model"
+    command = _add_command(commands, check, words, "Sizes alone say how many components there may be.")
+    add = command.add_argument
+    add("model", type=Path, nargs="?", help="file of a fitted model")
+    add("--variables", type=int, metavar="N", help="number of variables")
+    add("--bins", type=int, nargs="+", metavar="I", help="bins per variable, one number or one for each")
+    add("--components", type=int, metavar="R", help="number of components")
     _add_uses(commands)
     return parser
 
@@ -116,120 +122,69 @@ def _add_command(
     commands: Any, run: Callable[[argparse.Namespace], bool], summary: str, more: str
 ) -> argparse.ArgumentParser:
     """The parser of one command, called as its function is."""
-    description = f"{summary[0].upper()}{summary[1:]}. {more}"
-    command: argparse.ArgumentParser = commands.add_parser(
-        run.__name__, help=summary, description=description, allow_abbrev=False
-    )
+    texts = {"help": summary, "description": f"{summary[0].upper()}{summary[1:]}. {more}"}
+    command: argparse.ArgumentParser = commands.add_parser(run.__name__, allow_abbrev=False, **texts)
     command.set_defaults(run=run)
     return command
 
 
-def _add_fit(commands: Any) -> None:
-    command = _add_command(commands, fit, "learn a mixture from a CSV file", "Keep it with --out.")
+def _add_fit(command: argparse.ArgumentParser) -> None:
+    """Arguments of a fit."""
     _add_table(command)
     number = command.add_mutually_exclusive_group(required=True)
     number.add_argument("--components", type=partial(_count, least=1), metavar="R", help="number of components")
     number.add_argument("--select", type=_numbers, metavar="A:B", help="choose the number of components, from A to B")
-    command.add_argument("--criterion", choices=CRITERIA, default="bic", help="what chooses it (default: bic)")
-    command.add_argument("--bins", type=partial(_count, least=1), metavar="I", help="bins per variable")
-    command.add_argument(
-        "--refine", choices=["smooth", "em", "none"], default="smooth", help="none is the paper's algorithm"
-    )
-    command.add_argument(
-        "--unmix",
-        action="store_true",
-        help="learn a linear map along with the mixture, for variables that depend on each other within components",
-    )
-    command.add_argument(
-        "--discrete",
-        action="append",
-        metavar="NAME",
-        help="variable with a probability for each value, in place of those that look it; may be repeated",
-    )
-    command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
-    command.add_argument("--jobs", type=int, metavar="N", help="starts, or fits, at a time; -1 for all processors")
-    command.add_argument("--progress", action="store_true", help="show bars while fitting")
-    command.add_argument("--out", type=Path, metavar="FILE", help="write the model: .nc")
-    command.add_argument("--figure", type=Path, metavar="FILE", help="draw the densities: .png, .svg or .pdf")
-    command.add_argument("--labels", type=Path, metavar="FILE", help="write the component of every sample: .csv")
-
-
-def _add_check(commands: Any) -> None:
-    more = "Sizes may come before any data; without a number of components, it says how many there may be."
-    command = _add_command(
-        commands, check, "say whether components can be told apart, from sizes or of a fitted model", more
-    )
-    command.add_argument("model", type=Path, nargs="?", help="file of a fitted model")
-    command.add_argument("--variables", type=int, metavar="N", help="number of variables")
-    command.add_argument(
-        "--bins", type=int, nargs="+", metavar="I", help="bins per variable, one number or one for each"
-    )
-    command.add_argument("--components", type=int, metavar="R", help="number of components")
+    add = command.add_argument
+    add("--criterion", choices=CRITERIA, default="bic", help="what chooses it (default: bic)")
+    add("--bins", type=partial(_count, least=1), metavar="I", help="bins per variable")
+    add("--refine", choices=["smooth", "em", "none"], default="smooth", help="none is the paper's algorithm")
+    add("--unmix", action="store_true", help="learn a linear map, too, for variables that depend on each other")
+    add("--discrete", action="append", metavar="NAME", help="variable with a probability for each value; may repeat")
+    add("--seed", type=int, default=0, help="of random numbers (default: 0)")
+    add("--jobs", type=int, metavar="N", help="starts, or fits, at a time; -1 for all processors")
+    add("--progress", action="store_true", help="show bars while fitting")
+    add("--out", type=Path, metavar="FILE", help="write the model: .nc")
+    add("--figure", type=Path, metavar="FILE", help="draw the densities: .png, .svg or .pdf")
+    add("--labels", type=Path, metavar="FILE", help="write the component of every sample: .csv")
 
 
 def _add_uses(commands: Any) -> None:
     """Commands that take a fitted model, and most of them a table."""
     words = "assign the samples of a CSV file to the components of a fitted model"
-    command = _add_command(commands, predict, words, "Columns that the model does not have are left out.")
-    command.add_argument("--probabilities", action="store_true", help="add the probability of every component")
-    command.add_argument("--densities", action="store_true", help="add the logarithm of the density")
+    add = _add_command(commands, predict, words, "Columns that the model does not have are left out.").add_argument
+    add("--probabilities", action="store_true", help="add the probability of every component")
+    add("--densities", action="store_true", help="add the logarithm of the density")
     words = "fill the missing entries of a CSV file in by a fitted model"
-    command = _add_command(commands, impute, words, "Other entries and columns are written as they are.")
-    command.add_argument(
-        "--method", choices=["mean", "draw"], default="mean", help="given the other entries (default: mean)"
-    )
-    command.add_argument("--seed", type=int, default=0, help="of draws (default: 0)")
+    add = _add_command(commands, impute, words, "Other entries and columns are written as they are.").add_argument
+    add("--method", choices=["mean", "draw"], default="mean", help="given the other entries (default: mean)")
+    add("--seed", type=int, default=0, help="of draws (default: 0)")
     words = "say which variables depend on each other within the components of a fitted model"
-    more = "Best by the samples of the fit. Exit status 1 if any does."
-    command = _add_command(commands, independence, words, more)
-    command.add_argument(
-        "--level", type=float, default=0.01, metavar="RATE", help="false discovery rate (default: 0.01)"
-    )
-    command.add_argument(
-        "--replicates", type=int, default=20, metavar="N", help="sets of draws from the model (default: 20)"
-    )
-    command.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
+    add = _add_command(commands, independence, words, "Best by the samples of the fit.").add_argument
+    add("--level", type=float, default=0.01, metavar="RATE", help="false discovery rate (default: 0.01)")
+    add("--replicates", type=int, default=20, metavar="N", help="sets of draws from the model (default: 20)")
+    add("--seed", type=int, default=0, help="of random numbers (default: 0)")
     words = "show share, means and standard deviations of the components of a fitted model"
     _add_command(commands, components, words, "Of text, show the most probable value.")
-    for run, output in (
-        (predict, "CSV file to write (default: -, the standard output)"),
-        (impute, "CSV file to write (default: -, the standard output)"),
-        (independence, "CSV file of all pairs to write"),
-        (components, "CSV file to write, a row for each component and variable"),
-    ):
-        command = commands.choices[run.__name__]
+    for name in ("predict", "impute", "independence", "components"):
+        command = commands.choices[name]
         command.add_argument("model", type=Path, help="file of a fitted model")
-        if run is not components:
+        if name != "components":
             _add_table(command)
-        command.add_argument("--out", type=Path, metavar="FILE", help=output)
+        default = " (default: the standard output)" if name in ("predict", "impute") else ""
+        command.add_argument("--out", type=Path, metavar="FILE", help=f"CSV file to write{default}")
 
 
 def _add_table(command: argparse.ArgumentParser) -> None:
     """Arguments that say how to read a table."""
     add = command.add_argument
-    add(
-        "data",
-        type=Path,
-        help="CSV file with a header, perhaps compressed, as its name says (.gz, .bz2, .xz, .zip), or -, the standard "
-        "input; empty fields, NA and NaN are missing entries; columns of text are discrete variables",
-    )
-    add(
-        "--sep",
-        type=_separator,
-        metavar="CHAR",
-        help='separator, such as ";" or "tab" (default: the one in the lines); a model keeps it, and those that follow',
-    )
+    kinds = "CSV file with a header, perhaps compressed, as its name says (.gz, .bz2, .xz, .zip); - for standard input"
+    add("data", type=Path, help=f"{kinds}; empty fields, NA and NaN are missing; text is a discrete variable")
+    add("--sep", type=_separator, metavar="CHAR", help="such as tab (default: the one in the lines)")
     add("--decimal", choices=[".", ","], metavar="POINT", help="decimal point (default: .)")
     add("--thousands", metavar="CHAR", help="what separates thousands")
     add("--comment", metavar="CHAR", help="what a comment begins with, up to the end of the line")
     add("--encoding", metavar="NAME", help="such as latin-1 (default: utf-8)")
-    add(
-        "--missing",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="another sign of a missing entry (--missing=-999 if it starts with a dash)",
-    )
+    add("--missing", action="append", default=[], metavar="TEXT", help="sign of missing entries, as in --missing=-999")
     add("--skip-rows", type=_count, default=0, metavar="N", help="lines before the table")
     add("--skip-footer", type=_count, default=0, metavar="N", help="rows at the end that are no samples, such as sums")
     add("--no-header", action="store_true", help="the first line has no names")
@@ -265,7 +220,7 @@ def _separator(text: str) -> str:
 #: Words of the library in Python, and those of the command line; other sentences with code are left out.
 _WORDS = {
     r"\bUnmixedProductMixture\b": "fit --unmix",
-    r"\bcheck_independence\(model, X\)": "the command independence",
+    r"\bcheck_independence\(model, X\)": "tensorly-smp independence",
     r"\bset (it|them) to NaN\b": r"leave \1 empty",
     r" \(NaN\)": "",
     r"\bin discrete\b": "by --discrete",
@@ -290,10 +245,9 @@ def _plain_warnings() -> Iterator[list[type[Warning]]]:
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         categories.append(category)
         line = f"warning: {_in_words(str(message))}"
-        if line in said:
-            return
+        if line not in said:
+            say_aside(line)
         said.add(line)
-        say_aside(line)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", TensorlySmpWarning)

@@ -130,10 +130,6 @@ def read_table(
         if others := [name for name in X.columns if name not in named]:
             notes.append(f"Left out, as the model has no such variables: {list_names(others)}.")
         X = X.drop(columns=others)
-    if (numeric := [name for name in frame.columns if pd.notna(pd.to_numeric(name, errors="coerce"))]) and not named:
-        notes.append(
-            f"The first line has numbers for names, {list_names(numeric)}; if it is a sample, say --no-header."
-        )
     X = X.apply(_as_numbers, decimal=ways.get("decimal") or ".", thousands=ways.get("thousands") or "")
     if text := [name for name in X.columns if not pd.api.types.is_numeric_dtype(X[name])]:
         if only_numbers:
@@ -141,16 +137,7 @@ def read_table(
             notes.append(f"Left out, as they are text: {list_names(text)}.")
         elif variables is None:
             notes.append(f"Text, taken for discrete variables: {list_names(text)}; --only-numbers leaves them out.")
-    numbers = X.select_dtypes("number").to_numpy(dtype=float)
-    steps = numbers - np.arange(len(numbers))[:, None]
-    counts = (steps == steps[:1]).all(axis=0) & np.isin(steps[0], (0, 1)) & (len(steps) > 3)
-    if counts.any() and variables is None:
-        name = str(X.select_dtypes("number").columns[counts][0])
-        notes.append(f"Column {name!r} counts the rows; if it is no variable, say --drop {shlex.quote(name)}.")
-    last = numbers[-1]
-    is_sum = np.isclose(last, np.nansum(numbers[:-1], axis=0), rtol=1e-6) & (last != 0)
-    if len(numbers) > 3 and is_sum.any() and (is_sum | np.isnan(last) | counts).all():
-        notes.append("The last line has the sums of the others; if it is no sample, say --skip-footer 1.")
+    notes += _mistakes(X, variables is not None)
     if not X.shape[1]:
         raise InvalidInputError(f"{path} has no column to fit; it has {list_names(frame.columns)}.")
     rows = pd.Series(np.arange(1, len(frame) + 1), name="row")
@@ -159,6 +146,27 @@ def read_table(
         notes.append(f"Column {id_column!r}, which names the samples, has entries that repeat another: {repeated}.")
     X.columns = pd.Index([named.get(name, name) for name in X.columns], tupleize_cols=False)
     return Table(X, identifiers, None if labels_column is None else frame[labels_column], tuple(notes), frame)
+
+
+def _mistakes(X: pd.DataFrame, is_known: bool) -> list[str]:
+    """Sentences about what may be a mistake; columns of known variables are none."""
+    notes = []
+    numeric = [name for name in X.columns if pd.notna(pd.to_numeric(name, errors="coerce"))]
+    if numeric and not is_known:
+        found = f"The first line has numbers for names, {list_names(numeric)}"
+        notes.append(f"{found}; if it is a sample, say --no-header.")
+    columns = X.select_dtypes("number")
+    numbers = columns.to_numpy(dtype=float)
+    steps = numbers - np.arange(len(numbers))[:, None]
+    counts = (steps == steps[:1]).all(axis=0) & np.isin(steps[0], (0, 1)) & (len(steps) > 3)
+    if counts.any() and not is_known:
+        name = str(columns.columns[counts][0])
+        notes.append(f"Column {name!r} counts the rows; if it is no variable, say --drop {shlex.quote(name)}.")
+    last = numbers[-1]
+    is_sum = np.isclose(last, np.nansum(numbers[:-1], axis=0), rtol=1e-6) & (last != 0)
+    if len(numbers) > 3 and is_sum.any() and (is_sum | np.isnan(last) | counts).all():
+        notes.append("The last line has the sums of the others; if it is no sample, say --skip-footer 1.")
+    return notes
 
 
 def read_frame(
@@ -238,17 +246,22 @@ def read_frame(
         reason = " ".join(str(error).split())[:300].rstrip(".")
         raise InvalidInputError(f"{path} is not read as a table: {reason}. {_FLAGS}") from error
     frame.columns = pd.Index([f"x{name}" if no_header else str(name).strip() for name in frame.columns])
-    is_open = frame.shape[1] > 1 and bool(frame.iloc[:, -1].isna().all())  # a separator at the end of every line
-    if is_open and not isinstance(frame.index, pd.RangeIndex | pd.MultiIndex):  # but of the header: pandas shifts names
-        frame = frame.reset_index().iloc[:, :-1].set_axis(frame.columns, axis=1)
-    elif is_open and (no_header or frame.columns[-1].startswith("Unnamed: ")):
-        frame = frame.iloc[:, :-1]
+    frame = _without_open_end(frame, no_header)
     if not isinstance(frame.index, pd.RangeIndex):
         raise InvalidInputError(f"{path} has rows with more fields than its header has names. {_FLAGS}")
     frame = frame[: max(len(frame) - skip_footer, 0)]
     if not len(frame):
         raise InvalidInputError(f"{path} has no rows below its header. {_FLAGS}")
     return frame
+
+
+def _without_open_end(frame: pd.DataFrame, no_header: bool) -> pd.DataFrame:
+    """A table without the column that separators at the end of every line make."""
+    if frame.shape[1] < 2 or not frame.iloc[:, -1].isna().all():
+        return frame
+    if not isinstance(frame.index, pd.RangeIndex | pd.MultiIndex):  # but of the header: pandas shifts names
+        return frame.reset_index().iloc[:, :-1].set_axis(frame.columns, axis=1)
+    return frame.iloc[:, :-1] if no_header or frame.columns[-1].startswith("Unnamed: ") else frame
 
 
 def _as_numbers(column: pd.Series, decimal: str, thousands: str) -> pd.Series:

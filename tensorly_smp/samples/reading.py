@@ -341,14 +341,10 @@ def _read_array(X: Any, takes_text: bool) -> _Matrix:
         if array.dtype.kind == "U" and isinstance(X, list):
             array = np.asarray(X, dtype=object)  # numbers beside text as they are
     except Exception as error:  # of whatever object this is
-        raise InvalidInputError(
-            f"X ({type(X).__name__}) cannot be read as a matrix: {str(error)[:200]}. Expected rows of equal length, "
-            "one a sample."
-        ) from error
+        what = f"X ({type(X).__name__}) cannot be read as a matrix: {str(error)[:200]}."
+        raise InvalidInputError(f"{what} Expected rows of equal length, one a sample.") from error
     if array.ndim == 0:
-        raise InvalidTypeError(
-            f"X is {type(X).__name__}; expected an array, DataFrame, DataArray, Dataset or list of rows."
-        )
+        raise InvalidTypeError(f"X is {type(X).__name__}; expected an array, DataFrame, DataArray, Dataset or rows.")
     check_shape(array.shape)
     if mask is not None and array.dtype.kind in "OUT":
         array = array.astype(object)
@@ -440,17 +436,15 @@ def _float_error(value: Any) -> Exception | None:
 def check_shape(shape: tuple[int, ...]) -> None:
     """Refuse anything but a matrix of at least one sample and one variable."""
     if len(shape) != 2:
-        raise InvalidInputError(
-            f"X has {len(shape)} dimension(s) (shape {shape}); expected 2, samples by variables. Reshape your data."
-        )
+        words = f"X has {len(shape)} dimension(s) (shape {shape}); expected 2, samples by variables."
+        raise InvalidInputError(f"{words} Reshape your data.")
     for size, what in zip(shape, ("sample", "feature"), strict=True):
         if size == 0:
             raise InvalidInputError(f"X has 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
 
 
 def _refuse_repeated(names: Sequence[Hashable]) -> None:
-    repeated = repeated_names(names)
-    if repeated:
+    if repeated := repeated_names(names):
         raise InvalidInputError(f"Variable name(s) {list_names(repeated)} occur more than once; rename the columns.")
 
 
@@ -488,10 +482,8 @@ def _guess_sample_dim(
     dates = [dim for dim in dims if isinstance(coords.get(dim), pd.DatetimeIndex)]
     if len(dates) == 1:
         return dates[0]
-    raise InvalidInputError(
-        f"Which dimension of X holds the samples, {list_names(dims)}? Neither name tells; pass "
-        "sample_dim, or rename it 'sample'."
-    )
+    asked = f"Which dimension of X holds the samples, {list_names(dims)}?"
+    raise InvalidInputError(f"{asked} Neither name tells; pass sample_dim, or rename it 'sample'.")
 
 
 def present_dim(X: Any, sample_dim: Hashable | None) -> Hashable | None:
@@ -518,9 +510,8 @@ def infer_sample_dims(
     elif sample_dim is not None:
         chosen = sample_dim if isinstance(sample_dim, tuple) and not is_among(sample_dim, dims) else (sample_dim,)
         if not all(is_among(dim, dims) for dim in chosen) or len(set(chosen)) < len(chosen):
-            raise InvalidInputError(
-                f"sample_dim is {shown(sample_dim)}; expected one of the dimensions {list_names(dims)}, or a tuple."
-            )
+            expected = f"expected one of the dimensions {list_names(dims)}, or a tuple"
+            raise InvalidInputError(f"sample_dim is {shown(sample_dim)}; {expected}.")
     if not chosen or len(dims) != len(chosen) + n_others:
         expected = "2, samples by variables" if n_others else "one-dimensional variables on one shared dimension"
         several = tuple(dim for dim in dims if not n_others or str(dim).lower() not in VARIABLE_DIMS)
