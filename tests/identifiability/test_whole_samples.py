@@ -298,7 +298,7 @@ def test_almost_every_model_does_not_speak_for_one_whose_factor_occurs_twice():
     assert usual.verdict == UNIQUE
     factors[3] = factors[0]
     report = smp.check_identifiability(smp.MixtureFactors(np.full(6, 1 / 6), factors), triples=triples)
-    assert report.verdict == report["kruskal-bound"].verdict == OPEN
+    assert (report.verdict, report["kruskal-bound"].verdict) == (OPEN, "withdrawn: special factors")
     assert "Stacked, the factors of x0, x3 have rank 4" in " ".join(str(report).split())
 
 
