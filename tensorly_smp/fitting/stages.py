@@ -40,10 +40,7 @@ from tensorly_smp.fitting.starts import (
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, exact_values
 from tensorly_smp.likelihood.comparison import (
-    SAME_CLUSTERS,
     Candidate,
-    adjusted_rand,
-    contingency,
     distinct_candidates,
     find_rivals,
 )
@@ -339,11 +336,9 @@ def _marked(dataset: xr.Dataset, stopped: StopReason | None) -> xr.Dataset:
 
 #: Passes of EM after which candidates are compared, and how many of a start take part: its first ones.
 SCREENING_PASSES, MOST_SCREENED = 6, 8
-#: At the end, the best fit is tried again from its posteriors raised to this power, by which the coordinates are then
-#: chosen as well.
-SHARPER = 5
-#: If the largest posterior of a sample is above this on average, sharper ones would be the same.
-CLEAR = 0.995
+#: Coordinates are chosen by posteriors raised to this power, and the best fit is tried again from such posteriors, with
+#: coordinates chosen anew, unless the largest posterior of a sample is above this on average.
+SHARPER, CLEAR = 5, 0.9
 #: Most times that rivals are looked for; again only if one of them turned out better than the best fit.
 MOST_AGAIN = 2
 #: Nats that a candidate with other clusters may still gain on the best after the first passes: those that would then be
@@ -472,7 +467,6 @@ class _Run:
         self.n_iter_max = n_iter_max
         self.followed: list[Candidate] = []
         self.warm_starts: dict[Candidate, tuple[np.ndarray, Mixture]] = {}
-        self.chosen_by: np.ndarray | None = None
 
     @property
     def best(self) -> Candidate:
@@ -486,13 +480,15 @@ class _Run:
 
     def follow_all(self, candidates: Sequence[Candidate]) -> None:
         """The best fit from these posteriors, and those near it."""
+        best = candidates[0]
         waiting = candidates
-        if len(candidates) > 1 or self.choices:  # else the first passes would decide nothing
+        if len(candidates) > 1 or (self.choices and not self._is_clear(best)):  # else first passes decide nothing
             if not self._screen(candidates):
                 return
-            if self.choices and self.n_iter_max:
-                self._choose_cells(self.best, self.best.posterior)
-            waiting = [each for each in candidates if each in (self.best, candidates[0])]
+            best = self.best
+            waiting = [each for each in candidates if each in (best, candidates[0])]
+        if self.choices and self.n_iter_max:
+            self._choose_cells(best, _sharpened(best.posterior))
         if not self._finish(waiting) or not self.n_iter_max:
             return
         if not self.best.is_stopped:
@@ -573,15 +569,13 @@ class _Run:
     def _improve_by_sharper(self) -> None:
         """Refit from sharper posteriors, with coordinates and penalties chosen anew by these; kept if that is better.
 
-        At the end, posteriors have adapted to the coordinates, which therefore seem to suit them better than they do.
+        Posteriors adapt to the coordinates, which therefore seem to suit them better than they do.
         """
         best = self.best
         before = replace(best)
-        clarity = np.average(before.posterior.max(axis=1), weights=self.weights)
-        if clarity > CLEAR and self._is_as_chosen(before.posterior):
-            return  # sharper ones are the same
-        sharper = before.posterior**SHARPER
-        sharper /= sharper.sum(axis=1, keepdims=True)
+        if self._is_clear(best):
+            return
+        sharper = _sharpened(before.posterior)
         samples = self.samples
         warm_starts = self.warm_starts
         self.warm_starts = {}
@@ -597,19 +591,18 @@ class _Run:
             self.samples = samples
             self.warm_starts = warm_starts
 
+    def _is_clear(self, candidate: Candidate) -> bool:
+        return bool(np.average(candidate.posterior.max(axis=1), weights=self.weights) > CLEAR)
+
     def _choose_cells(self, candidate: Candidate, posterior: np.ndarray) -> None:
-        """Put the samples on the cells that suit every variable best, given posteriors of a candidate."""
-        self.chosen_by = posterior
+        """Put the samples on the cells that suit every variable best, given posteriors near those of a candidate."""
         others = [cells for cells in self.choices if cells is not self.samples.cells]
         self.samples, warm_start = on_best_cells(
             self.samples, others, self.assign_to_grid, posterior, self.options["criterion"]
         )
         self.warm_starts = {candidate: warm_start}
 
-    def _is_as_chosen(self, posterior: np.ndarray) -> bool:
-        """True if these posteriors have the clusters that the cells were last chosen by, if there is a choice."""
-        if self.chosen_by is None:
-            return True
-        rank = posterior.shape[1]
-        table = contingency(self.chosen_by.argmax(axis=1), posterior.argmax(axis=1), rank, self.weights)
-        return adjusted_rand(table) >= SAME_CLUSTERS
+
+def _sharpened(posterior: np.ndarray) -> np.ndarray:
+    sharper = posterior**SHARPER
+    return np.asarray(sharper / sharper.sum(axis=1, keepdims=True))

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csc_array, csr_array, vstack
 from scipy.special import logsumexp
 
 from tensorly_smp._support.parallel import OnePart, Parts, add_up
@@ -136,6 +136,7 @@ def expectation(
     log_tables: np.ndarray,
     sample_weight: np.ndarray | None = None,
     sizes: tuple[int, ...] = (),
+    blocks: Iterable[Block] | None = None,
 ) -> Expectation:
     """Posteriors, log-likelihood and expected counts of a mixture (the E-step of Dempster, Laird and Rubin 1977).
 
@@ -154,6 +155,8 @@ def expectation(
         Non-negative; all one by default.
     sizes : tuple of int, optional
         Numbers of components of several mixtures.
+    blocks : iterable of Block, optional
+        Of `hot`, where these are known.
 
     Returns
     -------
@@ -191,7 +194,7 @@ def expectation(
     counts = np.zeros(log_tables.shape)
     component_counts = np.zeros(len(log_weights))
     log_likelihoods = np.zeros(len(sizes))
-    for rows, block in _blocks(hot):
+    for rows, block, transposed in _blocks(hot) if blocks is None else blocks:
         joint = log_joint(block, log_weights, log_tables)
         # Column by column, NumPy's maximum is three times faster than along the short rows, and the product with ones
         # five times faster than their sum.
@@ -211,18 +214,20 @@ def expectation(
         else:
             weighted = np.multiply(own, sample_weight[rows, None], out=joint)
             log_likelihoods += sample_weight[rows] @ peak
-        counts += block.T @ weighted
+        counts += transposed @ weighted
         component_counts += weighted.sum(axis=0)
     return Expectation(posterior, log_likelihoods, counts, component_counts, sizes)
 
 
-def _blocks(hot: csr_array | PackedIndicators) -> Iterator[tuple[slice, csr_array]]:
-    if hot.shape[0] <= _BLOCK and isinstance(hot, csr_array):
-        yield slice(0, hot.shape[0]), hot
-        return
+#: Some rows of an indicator matrix, these rows as a matrix, and its transpose.
+Block = tuple[slice, csr_array, csc_array]
+
+
+def _blocks(hot: csr_array | PackedIndicators) -> Iterator[Block]:
     for start in range(0, hot.shape[0], _BLOCK):
         rows = slice(start, start + _BLOCK)
-        yield rows, hot[rows]
+        block: Any = hot[rows] if hot.shape[0] > _BLOCK or isinstance(hot, PackedIndicators) else hot
+        yield rows, block, block.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,6 +314,22 @@ class CellPart:
     membership: Any
     weights: np.ndarray | None
 
+    @cached_property
+    def _kept_blocks(self) -> list[Block]:
+        return list(_blocks(self.membership))
+
+    @property
+    def blocks(self) -> Iterable[Block]:
+        """The membership in blocks, which are kept but of packed samples."""
+        return self._kept_blocks if isinstance(self.membership, csr_array) else _blocks(self.membership)
+
+    def add_up(self, values: np.ndarray) -> np.ndarray:
+        """Sums (n_rows, ...) over the samples in every row of values (n_samples, ...)."""
+        found = np.zeros((self.membership.shape[1], *values.shape[1:]))
+        for rows, _, transposed in self.blocks:
+            found += transposed @ values[rows]
+        return found
+
     @classmethod
     def packed(cls, values: np.ndarray, sample_weight: np.ndarray | None, cells: Cells) -> CellPart:
         """Many samples (n_samples, n_variables) in cells: two bytes an entry, more if entries are spread over cells."""
@@ -343,18 +364,13 @@ def join_parts(found: list[CellPart]) -> CellPart:
 def overall_weight(part: CellPart) -> tuple[np.ndarray, float]:
     """Weight of the samples in every row, and of all of them."""
     weights = np.ones(part.membership.shape[0]) if part.weights is None else part.weights
-    if isinstance(part.membership, csr_array):
-        return part.membership.T @ weights, float(weights.sum())
-    overall = np.zeros(part.membership.shape[1])
-    for rows, block in _blocks(part.membership):
-        overall += block.T @ weights[rows]
-    return overall, float(weights.sum())
+    return part.add_up(weights), float(weights.sum())
 
 
 def _expect_part(
     part: CellPart, log_weights: np.ndarray, log_tables: np.ndarray, sizes: tuple[int, ...]
 ) -> Expectation:
-    return expectation(part.membership, log_weights, log_tables, part.weights, sizes)
+    return expectation(part.membership, log_weights, log_tables, part.weights, sizes, part.blocks)
 
 
 def _add_expectations(found: list[Expectation]) -> Expectation:
@@ -435,7 +451,7 @@ class CellSamples:
         weighted = posterior * self.sample_weight[:, None]
         sizes = tuple(each.shape[1] for each in posteriors)
         unknown = np.full(len(sizes), np.nan)
-        return Expectation(posterior, unknown, self.membership.T @ weighted, weighted.sum(axis=0), sizes)
+        return Expectation(posterior, unknown, self._in_memory.add_up(weighted), weighted.sum(axis=0), sizes)
 
     def e_step(self, log_weights: np.ndarray, log_tables: np.ndarray, sizes: tuple[int, ...] = ()) -> Expectation:
         """E-step with log-probabilities (rank,) of the components and (n_rows, rank) of the cells.

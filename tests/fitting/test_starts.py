@@ -52,8 +52,8 @@ def test_more_starts_never_end_lower(kind):
     assert ends == sorted(ends)
 
 
-def test_coordinates_at_the_end_are_kept_only_where_they_are_better():
-    samples, labels, cells = problem(400, "laplace")
+def test_coordinates_are_chosen_where_they_suit_better():
+    samples, labels, cells = problem(1500, "laplace")
     others = curved_cells(cells, samples.values, RANK)
     candidate = Candidate(blurred(labels, 1.0), "given", 0)
     plain, chosen = (refine_candidates(samples, [candidate], cells, each)[1] for each in ((), others))
