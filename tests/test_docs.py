@@ -117,7 +117,7 @@ FUNCTIONS = [name for name, thing in PUBLIC.items() if inspect.isroutine(thing)]
 CLASSES = [name for name, thing in PUBLIC.items() if inspect.isclass(thing)]
 METHODS = [f"{name}.{method}" for name in CLASSES for method, _ in methods_of(PUBLIC[name])]
 # Results are made of these, too, but users have no business with them.
-INNER = {"ConditionalDensities", "SampleLabels", "ValueLabels"}
+INNER = {"ConditionalDensities", "SampleLabels"}
 # Faults that numpydoc finds and that are refused: of form anywhere (sections unknown, empty or in the wrong order,
 # parameters that do not exist), of content in functions. Not refused are short methods that say in one line what they
 # take and return, classes whose attributes are their parameters, and missing "See Also".

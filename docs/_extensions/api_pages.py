@@ -100,6 +100,7 @@ PARTS = (
     "StackedFactor",
     "UnmixedDensity",
     "UnmixedPlots",
+    "ValueLabels",
 )
 
 

@@ -32,6 +32,19 @@ class ValueLabels:
         Code k stands for ``labels[k]``: in the order of the categories, text in alphabetical order.
     kind : {"text", "category", "ordered"}
         Kind of column that they came in.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import tensorly_smp as smp
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 300, 3, 2, random_state=0).X
+    >>> frame = pd.DataFrame(X).assign(smoker=["no", "yes", "no"] * 100)
+    >>> model = smp.SmoothProductMixture(2, random_state=0).fit(frame)
+    >>> labels = model.density_.value_labels["smoker"]
+    >>> labels
+    ValueLabels(labels=('no', 'yes'), kind='text')
+    >>> labels.decode([1.0, 0.0])
+    array(['yes', 'no'], dtype=object)
     """
 
     labels: tuple[str, ...]

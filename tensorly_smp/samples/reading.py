@@ -333,6 +333,8 @@ def _read_xarray(
 def _read_array(X: Any, takes_text: bool) -> _Matrix:
     if scipy.sparse.issparse(X):
         raise InvalidTypeError("X is a sparse matrix; expected a dense one. Pass X.toarray().")
+    if isinstance(X, getattr(xr, "DataTree", ())):
+        raise InvalidTypeError("X is a DataTree; expected the Dataset of one node. Pass X[path].to_dataset().")
     mask = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
     if isinstance(X, list | tuple):
         X = unmasked_rows(X)

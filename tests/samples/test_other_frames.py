@@ -71,8 +71,20 @@ def test_missing_entries_booleans_decimals_and_what_is_none(library):
         read_samples(made(library, columns | {"text": ["a", "b", "c"], "other": ["a", "b", "c"]}))
 
 
-def test_lazy_frames_and_other_tables():
+def test_lazy_frames_other_tables_and_trees():
     polars = pytest.importorskip("polars")
+    if hasattr(xr, "DataTree"):
+        with pytest.raises(InvalidTypeError, match=r"DataTree.*\.to_dataset\(\)"):
+            read_samples(xr.DataTree(xr.Dataset({"a": ("x", [1.0])})))
+    for column in (
+        polars.Series([[1.0, 2.0]], dtype=polars.Array(polars.Float64, 2)),
+        polars.Series([{"x": 1.0}]),
+        polars.Series([[1.0], None][:1]),
+    ):
+        with pytest.raises(InvalidTypeError, match="'a' hold"):
+            read_samples(polars.DataFrame({"a": column}))
+    wide = polars.Series([2**100, None], dtype=polars.Int128)
+    np.testing.assert_array_equal(read_samples(polars.DataFrame({"a": wide})).values[:, 0], [2.0**100, np.nan])
     with pytest.raises(InvalidTypeError, match="collect"):
         read_samples(polars.LazyFrame({"a": [1.0]}))
 
