@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from tensorly_smp import datasets, exceptions, metrics
-from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.iteration import StopReason, SweepTrace
 from tensorly_smp.codes.binning import Binning, choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.decomposition.problem import SolverOptions
@@ -15,7 +15,6 @@ from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.dependence.check import IndependenceReport, check_independence
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.identifiability.bounds import max_identifiable_rank, min_bins_for_rank
 from tensorly_smp.identifiability.ranks import kruskal_rank
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability

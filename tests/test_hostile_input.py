@@ -344,7 +344,7 @@ BAD_TENSORS = {
     "a left-out variable": (GOOD, [(0, 1, 2), (0, 1, 4)], r"\[3\]"),
     "a negative variable": (GOOD, [(0, 1, 2), (0, 1, -1)], "from -1 to 2"),
     "a variable far away": (GOOD, [(0, 1, 2), (0, 1, 10**12)], "without gaps"),
-    "modes of other number": (GOOD, MODES[:1], "modes has 1 rows for 2 tensors"),
+    "modes of other number": (GOOD, MODES[:1], "modes has 1 rows; expected one for each tensor: 2"),
     "pairs as modes": (GOOD, [(0, 1), (0, 2)], "modes has shape"),
     "ragged modes": (GOOD, [(0, 1, 2), (0, 1)], "modes"),
     "no modes": (GOOD, None, "needs modes"),

@@ -94,6 +94,7 @@ def collected_warnings() -> Iterator[list[Warning]]:
 MOST = {
     "n_variables": 20_000,
     "n_components": 10_000,
+    "rank": 10_000,
     "n_init": 10_000,
     "n_jobs": 1024,
 }

@@ -20,6 +20,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tensorly_smp._support.checks import checked_integer, import_extra
+from tensorly_smp._support.representations import short_repr
+from tensorly_smp.exceptions import InvalidTypeError
 
 Position = TypeVar("Position")
 Detail = TypeVar("Detail")
@@ -62,6 +64,51 @@ class StopReason(Enum):
 
     def __str__(self) -> str:
         return f"{self.name.lower()}: {self.explanation}"
+
+
+@dataclass(frozen=True, eq=False)
+class SweepTrace:
+    """Record of an iteration, one entry per sweep and one for the start: n_sweeps + 1 entries each.
+
+    Attributes
+    ----------
+    loss : ndarray (n_sweeps + 1,)
+        Weighted sum over triples of the loss.
+    change : ndarray (n_sweeps + 1,)
+        Largest change of a weight or factor entry in the sweep; NaN at the start.
+    seconds : ndarray (n_sweeps + 1,)
+        Since the start.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
+    >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=5))
+    >>> trace = smp.coupled_simplex_parafac(codes, rank=2, random_state=0).trace
+    >>> bool((trace.loss[1:] <= trace.loss[:-1]).all())
+    True
+    """
+
+    loss: np.ndarray
+    change: np.ndarray
+    seconds: np.ndarray
+
+    __repr__ = short_repr
+
+    @property
+    def n_sweeps(self) -> int:
+        """Number of sweeps that are kept in the result."""
+        return len(self.loss) - 1
+
+    def followed_by(self, later: SweepTrace) -> SweepTrace:
+        """Record of both, the start of the later being the end of this one."""
+        if not isinstance(later, SweepTrace):
+            raise InvalidTypeError(f"later is {type(later).__name__}; expected a SweepTrace.")
+        return SweepTrace(
+            np.concatenate([self.loss, later.loss[1:]]),
+            np.concatenate([self.change, later.change[1:]]),
+            np.concatenate([self.seconds, self.seconds[-1] + later.seconds[1:]]),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ import numpy as np
 import tensorly as tl
 
 from tensorly_smp._support.checks import (
-    MOST,
     RandomState,
     checked_choice,
     checked_flag,
@@ -116,15 +115,6 @@ class SolverOptions:
         checked_n_jobs(self.n_jobs)
 
 
-def checked_options(options: Any) -> SolverOptions:
-    """The options, by default all of them as they are by default."""
-    if options is None:
-        return SolverOptions()
-    if not isinstance(options, SolverOptions):
-        raise InvalidTypeError(f"options is {type(options).__name__}; expected SolverOptions, or None.")
-    return options
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A coupled decomposition that is to be solved.
@@ -206,8 +196,7 @@ def as_problem(
         The histograms of codes have to be counted but take more than 1 GB.
     """
     options = options or SolverOptions()
-    if (rank := checked_integer(rank, "rank", 1)) > MOST["n_components"]:
-        raise SizeLimitError(f"rank is {rank}; expected at most {MOST['n_components']}.")
+    rank = checked_integer(rank, "rank", 1)
     checked_choice(loss, "loss", LOSSES)
     checked_choice(weights, "weights", ("count", "uniform"))
     if isinstance(data, Marginals | Codes) and (modes is not None or variables is not None):

@@ -14,14 +14,13 @@ import xarray as xr
 from tensorly.cp_tensor import CPTensor
 
 from tensorly_smp._support.checks import checked_flag, is_integer
-from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.iteration import StopReason, SweepTrace
 from tensorly_smp._support.representations import html_summary
 from tensorly_smp._support.result_schema import result_values, with_results
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.backend import Tensor
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.storage import described, storable
 
 

@@ -23,18 +23,18 @@ from tensorly_smp._support.checks import (
     checked_tolerance,
     warn,
 )
-from tensorly_smp._support.iteration import Bar, StopReason, checked_verbose, logger, progress_bar
+from tensorly_smp._support.iteration import Bar, StopReason, SweepTrace, checked_verbose, logger, progress_bar
 from tensorly_smp._support.parallel import allowed_threads, one_blas_thread, run_each
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, checked_options, make_starts
+from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, make_starts
 from tensorly_smp.decomposition.solution import CoupledSolution
-from tensorly_smp.exceptions import ConvergenceWarning
+from tensorly_smp.exceptions import ConvergenceWarning, InvalidTypeError
 from tensorly_smp.factors.backend import as_tensor, floor
 from tensorly_smp.factors.blocks import LOSSES, BlockSolver, ExplicitLoss
 from tensorly_smp.factors.coupled import CoupledTensors
 from tensorly_smp.factors.implicit import CoupledCodes, ImplicitLoss
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
-from tensorly_smp.factors.sweeps import Callback, State, Steps, SweepTrace, coordinates_of, run_sweeps
+from tensorly_smp.factors.sweeps import Callback, State, Steps, coordinates_of, run_sweeps
 from tensorly_smp.marginals.histograms import Marginals, to_numpy
 
 #: Starts that go on after the screening.
@@ -186,7 +186,10 @@ def coupled_simplex_parafac(
     >>> [factor.shape for factor in factors]
     [(3, 2), (3, 2), (3, 2), (2, 2)]
     """
-    options = checked_options(options)
+    if options is None:
+        options = SolverOptions()
+    elif not isinstance(options, SolverOptions):
+        raise InvalidTypeError(f"options is {type(options).__name__}; expected SolverOptions, or None.")
     read = (data, rank, loss, weights, modes, variables, sample_weight)
     problem: Problem = data if isinstance(data, Problem) else as_problem(*read, options=options)
     tol = None if tol is None else checked_tolerance(tol)

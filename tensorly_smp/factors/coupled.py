@@ -134,7 +134,10 @@ def couple_tensors(
     squares = 0.0
     for t, weight in enumerate(omega.tolist()):
         tensor = share(t)
-        entropy += weight * _x_log_x(tensor)
+        # Where it is zero the logarithm is of a number so small that the product is.
+        positive = tensor[tensor > 0] if isinstance(tensor, np.ndarray) else tl.clip(tensor, tiny(tensor))
+        weighted = positive if isinstance(tensor, np.ndarray) else tensor
+        entropy += weight * float((weighted * tl.log(positive)).sum())
         squares += weight * float((tensor * tensor).sum())
     univariate = [to_numpy(tl.sum(block.values, axis=1)) for block in blocks]
     return CoupledTensors(
@@ -180,14 +183,6 @@ def _blocks_and_cover(
         if led:
             cover.append(of_leading)
     return tuple(blocks), tuple(cover)
-
-
-def _x_log_x(tensor: Tensor) -> float:
-    if isinstance(tensor, np.ndarray):
-        positive = tensor[tensor > 0]
-        return float(positive @ np.log(positive))
-    # Where it is zero the logarithm is of a number so small that the product is.
-    return float((tensor * tl.log(tl.clip(tensor, tiny(tensor)))).sum())
 
 
 def _unfold(

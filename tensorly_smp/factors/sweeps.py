@@ -22,10 +22,9 @@ import numpy as np
 import tensorly as tl
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.iteration import Coordinates, StopReason, iterate
-from tensorly_smp._support.representations import short_repr
+from tensorly_smp._support.iteration import Coordinates, StopReason, SweepTrace, iterate
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.backend import Tensor, compiled, floor, index_tensor, normalize, project_simplex, take
 from tensorly_smp.factors.blocks import Block, BlockSolver, ExplicitLoss, Loss
 from tensorly_smp.factors.coupled import Unfolding
@@ -40,51 +39,6 @@ LIFTS = (3e-2, 1e-3, 3e-5)
 
 #: Called after every sweep with the current CPTensor and loss; returning True stops.
 Callback = Callable[[CPTensor, float], bool | None]
-
-
-@dataclass(frozen=True, eq=False)
-class SweepTrace:
-    """Record of an iteration, one entry per sweep and one for the start: n_sweeps + 1 entries each.
-
-    Attributes
-    ----------
-    loss : ndarray (n_sweeps + 1,)
-        Weighted sum over triples of the loss.
-    change : ndarray (n_sweeps + 1,)
-        Largest change of a weight or factor entry in the sweep; NaN at the start.
-    seconds : ndarray (n_sweeps + 1,)
-        Since the start.
-
-    Examples
-    --------
-    >>> import tensorly_smp as smp
-    >>> data = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=0)
-    >>> codes = smp.encode_samples(data.X, smp.choose_binning(data.X, n_bins=5))
-    >>> trace = smp.coupled_simplex_parafac(codes, rank=2, random_state=0).trace
-    >>> bool((trace.loss[1:] <= trace.loss[:-1]).all())
-    True
-    """
-
-    loss: np.ndarray
-    change: np.ndarray
-    seconds: np.ndarray
-
-    __repr__ = short_repr
-
-    @property
-    def n_sweeps(self) -> int:
-        """Number of sweeps that are kept in the result."""
-        return len(self.loss) - 1
-
-    def followed_by(self, later: SweepTrace) -> SweepTrace:
-        """Record of both, the start of the later being the end of this one."""
-        if not isinstance(later, SweepTrace):
-            raise InvalidTypeError(f"later is {type(later).__name__}; expected a SweepTrace.")
-        return SweepTrace(
-            np.concatenate([self.loss, later.loss[1:]]),
-            np.concatenate([self.change, later.change[1:]]),
-            np.concatenate([self.seconds, self.seconds[-1] + later.seconds[1:]]),
-        )
 
 
 @dataclass

@@ -11,14 +11,14 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp._support.checks import RandomState
-from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.iteration import StopReason, SweepTrace
 from tensorly_smp.codes.encoding import Codes, one_hot
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_to_dataset, solution_to_dataset, with_starts
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import InvalidInputError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.sweeps import Callback, SweepTrace
+from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitting.fit_samples import FitSamples
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
 from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms, cells_of_all_triples

@@ -63,9 +63,7 @@ class Partition:
 
     def stacked_sizes(self, n_bins: Sequence[int]) -> tuple[int, int, int]:
         """Rows of the three stacked factors: the shape of the block tensor."""
-        sizes = self._checked_sizes(n_bins)
-        first, second, third = (sum(sizes[n] for n in group) for group in self.sets)
-        return first, second, third
+        return self._summed(n_bins, 0)
 
     def effective_sizes(self, n_bins: Sequence[int]) -> tuple[int, int, int]:
         """Highest rank that each stacked factor can have.
@@ -73,12 +71,10 @@ class Partition:
         Every block of c stacked factors has columns that sum to one, which ties c - 1 of the rows:
         sum of (I_n - 1), plus one.
         """
-        sizes = self._checked_sizes(n_bins)
-        first, second, third = (sum(sizes[n] - 1 for n in group) + 1 for group in self.sets)
-        return first, second, third
+        return self._summed(n_bins, 1)
 
-    def _checked_sizes(self, n_bins: Any) -> list[int]:
-        """Number of bins of every variable that the partition may name."""
+    def _summed(self, n_bins: Any, n_tied: int) -> tuple[int, int, int]:
+        """Sums over each set of the numbers of bins, less those that are tied in every variable but the last."""
         if not np.iterable(n_bins):
             raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.")
         try:
@@ -87,7 +83,8 @@ class Partition:
             raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.") from error
         if len(sizes) <= (highest := max(max(group) for group in self.sets)):
             raise InvalidInputError(f"n_bins has {len(sizes)} entries, and the partition names variable {highest}.")
-        return sizes
+        first, second, third = (sum(sizes[n] - n_tied for n in group) + n_tied for group in self.sets)
+        return first, second, third
 
 
 def default_partition(n_variables: int) -> Partition:

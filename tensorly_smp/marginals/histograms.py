@@ -318,7 +318,7 @@ def _checked_modes(
             raise InvalidInputError(f"modes must name three variables per tensor: {error}.") from error
     array = _index_triples(rows, "modes")
     if len(array) != n_tensors:
-        raise InvalidInputError(f"modes has {len(array)} rows for {n_tensors} tensors; expected one for each.")
+        raise InvalidInputError(f"modes has {len(array)} rows; expected one for each tensor: {n_tensors}.")
     used = np.unique(array).tolist()
     if used != list(range(len(used))):
         missing = sorted(set(range(len(used))) - set(used))

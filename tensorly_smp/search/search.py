@@ -10,9 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from tensorly_smp._support.checks import RandomState, spawn_generators
-from tensorly_smp._support.iteration import StopReason, logger, progress_bar
+from tensorly_smp._support.iteration import StopReason, SweepTrace, logger, progress_bar
 from tensorly_smp._support.parallel import allowed_threads, run_each
-from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
 from tensorly_smp.likelihood.em import fits_of, run_em
 from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_joint

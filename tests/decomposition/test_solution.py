@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.iteration import StopReason
+from tensorly_smp._support.iteration import StopReason, SweepTrace
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.factors.sweeps import SweepTrace
 
 
 def make_solution():
