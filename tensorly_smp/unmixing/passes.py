@@ -9,11 +9,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, iterate
+from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, SweepTrace, iterate
 from tensorly_smp._support.parallel import OnePart
 from tensorly_smp.codes.values import nearest
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.sweeps import SweepTrace
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.em import fits_of
