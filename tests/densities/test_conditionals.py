@@ -1,34 +1,55 @@
-"""Conditional densities of one variable, smooth and histogram: what makes them densities, for any bin probabilities."""
+"""Conditional distributions of one variable, of all kinds: what makes them densities, against quadrature and SciPy."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.integrate import quad
 
+import tensorly_smp as smp
 from tensorly_smp.densities.conditionals import (
     BACKGROUND_SHARE,
+    NO_BOUNDS,
+    DiscreteConditionals,
     GridConditionals,
     StudentBackground,
     bin_moments,
     histogram_conditionals,
 )
-from tensorly_smp.densities.mixture_density import mixture_quantile
-from tensorly_smp.densities.sinc import (
-    MARGIN_POINTS,
-    POINTS_PER_BIN,
-    POLYGON_SHARE,
-    band_limited_basis,
-    frequency_polygon,
-    grid_points,
-    project_above,
-    sinc_conditionals,
-    sinc_step_derivative,
-    trapezoid_weights,
-)
+from tensorly_smp.densities.mixture_density import MixtureDensity, mixture_quantile
+from tensorly_smp.densities.sinc import sinc_conditionals
+from tensorly_smp.densities.smooth import background_share, log_spline_conditionals
+from tensorly_smp.splines.basis import spline_basis
 
 MAKERS = {"sinc": lambda *pair: sinc_conditionals(*pair)[0], "histogram": histogram_conditionals}
-SHARES = np.array([1e-9, 1e-4, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-4])
+SHARES = np.array([1e-12, 1e-9, 1e-6, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-6])
+LOW, HIGH = -2.0, 5.0
+BASIS = spline_basis(24)
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(200)
+# None, at one or both ends of the grid, beyond it, and so far away that they do not matter.
+BOUNDS = [
+    NO_BOUNDS,
+    (LOW, np.inf),
+    (-np.inf, HIGH),
+    (LOW, HIGH),
+    (LOW - 0.5, np.inf),
+    (LOW - 3.0, HIGH + 40.0),
+    (-1e9, HIGH),
+    (-1e300, 1e300),
+]
+
+
+def rough_splines(seed, rank=3, roughness=2.0):
+    """Coefficients (n_basis, rank) of random densities, from nearly flat ones to some with deep valleys."""
+    rng = np.random.default_rng(seed)
+    return roughness * rng.random(rank) * rng.normal(size=(BASIS.n_basis, rank)).cumsum(axis=0)
+
+
+def random_splines(seed, bounds=NO_BOUNDS):
+    rng = np.random.default_rng(seed)
+    share = background_share(10.0 ** rng.uniform(0, 4, 3))
+    return log_spline_conditionals(BASIS, rough_splines(seed), LOW, HIGH, share, bounds)
 
 
 @st.composite
@@ -55,68 +76,89 @@ def uniform_edges(probabilities, origin=-1.5, width=0.7):
 
 
 def integral(conditionals, power=0):
-    """Of x^power times every density over the whole line (rank,): Simpson in every cell, quadrature in the tails."""
-    knots = conditionals.origin + conditionals.unit * conditionals.knots
-    # Inside the cells: histograms jump at the knots. Open formula of degree three.
-    nodes = knots[:-1, None] + np.diff(knots)[:, None] * (0.5 + np.array([-0.5, 0.5]) / np.sqrt(3))
-    values = conditionals.pdf(nodes) * nodes[..., None] ** power
-    total = (np.diff(knots)[:, None] * values.mean(axis=1)).sum(axis=0)
-    for r in range(conditionals.rank):
-        for low, high in [(-np.inf, knots[0]), (knots[-1], np.inf)]:
-            total[r] += quad(lambda x, r=r: x**power * conditionals.pdf(np.array(x))[r], low, high, limit=300)[0]
+    """Of x^power times every density, (rank,), with Gauss's formula in every cell and in both tails."""
+    origin, unit, knots = conditionals.origin, conditionals.unit, conditionals.knots
+    nodes, weights = np.polynomial.legendre.leggauss(2)
+    inside = knots[:-1, None] + 0.5 * np.diff(knots)[:, None] * (1.0 + nodes)
+    values = np.exp(conditionals.logpdf(origin + unit * inside) + np.log(unit)) * inside[..., None] ** power
+    total = 0.5 * np.einsum("c,cgr,g->r", np.diff(knots), values, weights)
+    for end, bound, sign in zip(knots[[0, -1]], conditionals.bounds, (-1.0, 1.0), strict=True):
+        total += [tail(conditionals, r, end, (bound - origin) / unit, sign, power) for r in range(conditionals.rank)]
     return total
 
 
-@pytest.mark.parametrize("method", MAKERS)
-@settings(max_examples=12)
-@given(probabilities=bin_probabilities())
-def test_integrates_to_one(method, probabilities):
-    conditionals = MAKERS[method](uniform_edges(probabilities), probabilities)
+def tail(conditionals, r, end, bound, sign, power):
+    """Integral over what lies outside the grid, up to the bound: with t = end + sign * reach * u/(1 - u)."""
+    background = conditionals.background
+    reach = np.hypot(background.scale[r], end - background.center[r])
+    distance = abs(bound - end) / reach
+    last = 1.0 if np.isinf(distance) else distance / (1.0 + distance)
+    u = 0.5 * last * (1.0 + NODES)
+    t = end + sign * reach * u / (1.0 - u)
+    density = np.exp(conditionals.logpdf(conditionals.origin + conditionals.unit * t)[:, r] + np.log(conditionals.unit))
+    return 0.5 * last * NODE_WEIGHTS @ (density * t**power * reach / (1.0 - u) ** 2)
+
+
+def assert_proper(conditionals, low, high):
+    """Integral, moments, distribution function, quantiles and logarithms belong together, whatever the kind."""
+    bounds = conditionals.bounds
     np.testing.assert_allclose(integral(conditionals), 1.0, atol=1e-7)
-
-
-@pytest.mark.parametrize("method", MAKERS)
-@settings(max_examples=12)
-@given(probabilities=bin_probabilities())
-def test_moments_are_those_of_the_density(method, probabilities):
-    conditionals = MAKERS[method](uniform_edges(probabilities), probabilities)
-    mean = integral(conditionals, 1)
-    np.testing.assert_allclose(conditionals.mean(), mean, atol=1e-5)
-    np.testing.assert_allclose(conditionals.variance(), integral(conditionals, 2) - mean**2, rtol=2e-3)
+    mean = integral(conditionals, 1)  # in grid units
+    np.testing.assert_allclose(conditionals.mean(), conditionals.origin + conditionals.unit * mean, atol=1e-5)
+    variance = integral(conditionals, 2) - mean**2
+    np.testing.assert_allclose(conditionals.variance(), conditionals.unit**2 * variance, rtol=2e-3)
     assert (conditionals.variance() > 0).all()
-
-
-@pytest.mark.parametrize("method", MAKERS)
-@settings(max_examples=12)
-@given(probabilities=bin_probabilities())
-def test_distribution_function(method, probabilities):
-    edges = uniform_edges(probabilities)
-    conditionals = MAKERS[method](edges, probabilities)
-    span = edges[-1] - edges[0]
-    x = np.unique(np.concatenate([np.linspace(edges[0] - span, edges[-1] + span, 2001), edges]))
+    # Points inside and outside the grid, and the floats around its ends and the bounds.
+    ends = np.array([low, high, *np.clip(bounds, -1e301, 1e301)])
+    span = high - low
+    x = [
+        ends,
+        np.nextafter(ends, -np.inf),
+        np.nextafter(ends, np.inf),
+        np.linspace(low - 3 * span, high + 3 * span, 601),
+    ]
+    x = np.unique(np.concatenate(x))
     cdf = conditionals.cdf(np.concatenate([[-np.inf], x, [np.inf]]))
     assert (np.diff(cdf, axis=0) >= 0).all()
-    np.testing.assert_array_equal(cdf[0], 0)
-    np.testing.assert_array_equal(cdf[-1], 1)
-    assert (conditionals.pdf(x) > 0).all()
-    # Its slope is the density, away from the knots.
+    np.testing.assert_array_equal(cdf[0], 0.0)
+    np.testing.assert_array_equal(cdf[-1], 1.0)
+    logs = conditionals.logpdf(x)
+    assert np.isfinite(logs).all()
+    beyond = (x < bounds[0]) | (x > bounds[1])
+    assert (logs[beyond] < -700).all()
+    assert (logs[~beyond & (np.abs(x) < 1e3)] > -100).all()  # the background is there, and at the bounds as well
+    for bound, value in zip(bounds, (0.0, 1.0), strict=True):
+        if np.isfinite(bound):
+            np.testing.assert_array_equal(conditionals.cdf(np.array([bound])), value)
+    # The slope of the distribution function is the density, away from the knots.
     middle = conditionals.origin + conditionals.unit * (conditionals.knots[1:] + conditionals.knots[:-1]) / 2
-    step = 1e-3 * conditionals.unit / POINTS_PER_BIN
+    step = 1e-4 * conditionals.unit * np.diff(conditionals.knots).min()
     slope = (conditionals.cdf(middle + step) - conditionals.cdf(middle - step)) / (2 * step)
-    np.testing.assert_allclose(slope, conditionals.pdf(middle), atol=1e-9, rtol=1e-6)
+    np.testing.assert_allclose(slope, conditionals.pdf(middle), rtol=1e-5, atol=1e-6 / span)
+    inside = x[(x > max(bounds[0], low - 0.2 * span)) & (x < min(bounds[1], high + 0.2 * span))][::4]
+    for r in range(conditionals.rank):
+        back = conditionals.cdf(conditionals.quantile(SHARES, r))[:, r]
+        np.testing.assert_allclose(back, SHARES, rtol=1e-9, atol=1e-15)
+        clear = conditionals.pdf(inside)[:, r] > 1e-4  # where it is tiny, a rounding of F moves its inverse by much
+        there = conditionals.quantile(conditionals.cdf(inside)[:, r], r)
+        np.testing.assert_allclose(there[clear], inside[clear], atol=1e-8)
+        extreme = conditionals.quantile(np.array([1e-300, 1e-17, 1 - 1e-16]), r)
+        assert np.isfinite(extreme).all()
+        assert bounds[0] <= extreme.min() <= extreme.max() <= bounds[1]
 
 
 @pytest.mark.parametrize("method", MAKERS)
+@settings(max_examples=15)
 @given(probabilities=bin_probabilities())
-def test_quantile_is_the_inverse(method, probabilities):
+def test_densities_of_bins_are_proper(method, probabilities):
     edges = uniform_edges(probabilities)
-    conditionals = MAKERS[method](edges, probabilities)
-    x = np.linspace(edges[0] - 1, edges[-1] + 1, 101)
-    for r in range(conditionals.rank):
-        np.testing.assert_allclose(conditionals.cdf(conditionals.quantile(SHARES, r))[:, r], SHARES, rtol=1e-9)
-        # Where the density is tiny, a rounding of F moves its inverse by much.
-        clear = conditionals.pdf(x)[:, r] > 1e-4
-        np.testing.assert_allclose(conditionals.quantile(conditionals.cdf(x)[:, r], r)[clear], x[clear], atol=1e-9)
+    assert_proper(MAKERS[method](edges, probabilities), edges[0], edges[-1])
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_log_splines_are_proper_between_their_bounds(bounds, seed):
+    assert_proper(random_splines(seed, bounds), LOW, HIGH)
 
 
 @given(bin_probabilities(), st.integers(0, 10**6))
@@ -180,79 +222,6 @@ def test_bin_moments():
     np.testing.assert_allclose(variance, [0.25 / 3 + 0.75 * 13 / 3 - mean[0] ** 2, 1 / 12])
 
 
-@pytest.mark.parametrize("n_bins", [2, 3, 15])
-def test_basis_is_the_raw_density_of_every_bin(n_bins):
-    points = grid_points(n_bins)
-    assert points[0] == -MARGIN_POINTS / POINTS_PER_BIN
-    assert points[-1] == n_bins + MARGIN_POINTS / POINTS_PER_BIN
-    raw = sinc_step_derivative(points[:, None] - np.arange(1.0, n_bins + 1.0))
-    np.testing.assert_allclose(band_limited_basis(n_bins), raw, atol=1e-13)
-
-
-@given(bin_probabilities())
-def test_frequency_polygon(probabilities):
-    n_bins = len(probabilities)
-    polygon, points = frequency_polygon(probabilities), grid_points(n_bins)
-    centers = np.arange(-0.5, n_bins + 1)
-    for r, column in enumerate(probabilities.T):
-        np.testing.assert_allclose(polygon[:, r], np.interp(points, centers, [0, *column, 0]), atol=1e-15)
-    np.testing.assert_allclose(trapezoid_weights(len(points)) @ polygon, 1.0)
-
-
-def nearest_by_bisection(raw, floor, weights):
-    """max(raw - xi, floor) with xi found by halving, one component."""
-    low, high = raw.min() - 10, raw.max() + 10
-    for _ in range(200):
-        xi = (low + high) / 2
-        low, high = (xi, high) if weights @ np.maximum(raw - xi, floor) > 1 else (low, xi)
-    return np.maximum(raw - xi, floor)
-
-
-@given(bin_probabilities(), st.sampled_from([0.0, 0.5, POLYGON_SHARE, 0.99]))
-def test_projection(probabilities, share):
-    raw, floor = band_limited_basis(len(probabilities)) @ probabilities, share * frequency_polygon(probabilities)
-    weights = trapezoid_weights(len(raw))
-    nearest = project_above(raw, floor)
-    assert (nearest >= floor).all()
-    np.testing.assert_allclose(weights @ nearest, 1.0, atol=1e-12)
-    for r in range(raw.shape[1]):
-        np.testing.assert_allclose(nearest[:, r], nearest_by_bisection(raw[:, r], floor[:, r], weights), atol=1e-11)
-
-
-@settings(max_examples=12)
-@given(bin_probabilities())
-def test_clipped_mass_is_the_negative_part(probabilities):
-    edges = uniform_edges(probabilities)
-    _, clipped = sinc_conditionals(edges, probabilities)
-    half = 0.5 * (edges[1] - edges[0])
-    x = np.linspace(edges[0] - half, edges[-1] + half, 4001)
-    raw = sinc_step_derivative((x[:, None] - edges[1:]) / (2.0 * half)) @ probabilities / (2.0 * half)
-    expected = np.trapezoid(np.maximum(-raw, 0), x, axis=0)
-    np.testing.assert_allclose(clipped, expected, atol=5e-3)
-
-
-def test_smooth_density_is_close_to_the_raw_one():
-    edges = np.linspace(-8, 8, 17)
-    probabilities = np.exp(-0.5 * ((edges[:-1] + 0.5) / 1.5) ** 2)[:, None]
-    probabilities /= probabilities.sum()
-    conditionals, clipped = sinc_conditionals(edges, probabilities)
-    x = np.linspace(-8, 8, 500)
-    raw = sinc_step_derivative(x[:, None] - edges[1:]) @ probabilities
-    assert clipped[0] < 1e-3
-    assert np.abs(conditionals.pdf(x) - raw).max() < 1.5 * BACKGROUND_SHARE * raw.max()
-
-
-def test_grid_of_another_method():
-    # What a later method does: any density on a fine grid.
-    knots = np.linspace(-4, 4, 801)
-    background = StudentBackground.matching(np.zeros(1), np.ones(1))
-    values = 3 * np.exp(-(knots[:, None] ** 2) / 2)
-    conditionals = GridConditionals.from_knots(10.0, 2.0, knots, values, background)
-    np.testing.assert_allclose(integral(conditionals), 1.0, atol=1e-7)
-    np.testing.assert_allclose(conditionals.mean(), 10.0, atol=1e-12)
-    np.testing.assert_allclose(conditionals.variance(), 4.0, rtol=5e-3)
-
-
 def test_cells_far_narrower_than_the_span_keep_a_density():
     edges = np.array([0.0, 1.0, 2.0, 1e20])
     narrow = histogram_conditionals(edges, np.array([[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]))
@@ -281,3 +250,177 @@ def test_variance_of_a_small_unit():
     one = histogram_conditionals(np.arange(4.0), probabilities).variance()
     small = histogram_conditionals(1e-153 * np.arange(4.0), probabilities).variance()
     np.testing.assert_allclose(small, one * 1e-306, rtol=1e-12)
+
+
+# ---- histograms ----
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=3, max_size=8, unique=True))
+def test_edges_that_differ_are_knots_that_differ(edges):
+    edges = np.sort(edges)
+    if np.diff(edges).min() < 1e-290 or np.diff(edges).min() < 1e-280 * np.ptp(edges):
+        return
+    probabilities = np.full((len(edges) - 1, 1), 1.0 / (len(edges) - 1))
+    made = histogram_conditionals(edges, probabilities)
+    assert (np.diff(made.knots) > 0).all()
+    assert np.isfinite(made.logpdf(edges)).all()
+    below = made.cdf(edges)[:, 0]
+    assert (np.diff(below) >= 0).all()
+    assert below[-1] == pytest.approx(1.0, abs=0.011)
+
+
+def test_mirrored_bins_have_mirrored_densities():
+    edges, probabilities = np.array([-3e17, -1e17, 0.5, 1.5, 2.5]), np.array([0.1, 0.4, 0.3, 0.2])[:, None]
+    made = histogram_conditionals(edges, probabilities)
+    mirrored = histogram_conditionals(-edges[::-1], probabilities[::-1])
+    x = np.array([-2e17, -1.0, 1.0, 2.0, 5.0])
+    np.testing.assert_allclose(made.logpdf(x), mirrored.logpdf(-x), rtol=1e-12)
+
+
+def test_one_share_or_one_per_component():
+    knots = np.linspace(-4, 4, 81)
+    values = np.exp(-(knots[:, None] ** 2) / [2, 4])
+    background = StudentBackground.matching(np.zeros(2), np.ones(2))
+    one, each = (
+        GridConditionals.from_knots(0.0, 1.0, knots, values, background, share, (-5.0, np.inf))
+        for share in (0.02, np.full(2, 0.02))
+    )
+    x = np.linspace(-6, 8, 41)
+    np.testing.assert_array_equal(one.logpdf(x), each.logpdf(x))
+    np.testing.assert_array_equal(one.cdf(x), each.cdf(x))
+    np.testing.assert_array_equal(one.quantile(SHARES, 1), each.quantile(SHARES, 1))
+
+
+# ---- background ----
+
+
+CENTER, SCALE = np.array([-2.0, 0.5, 7.0]), np.array([0.3, 1.0, 4.0])
+POINTS = np.array([-1e4, -30.0, -2.0, 0.0, 0.49, 0.51, 7.0, 25.0, 1e5])
+
+
+@pytest.fixture
+def background():
+    return StudentBackground(CENTER, SCALE)
+
+
+def test_density_and_tails(background):
+    reference = stats.t(4, CENTER, SCALE)
+    np.testing.assert_allclose(background.logpdf(POINTS), reference.logpdf(POINTS[:, None]), rtol=1e-12)
+    np.testing.assert_allclose(background.below(POINTS), reference.cdf(POINTS[:, None]), rtol=1e-10)
+    np.testing.assert_allclose(background.above(POINTS), reference.sf(POINTS[:, None]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("component", range(3))
+def test_quantiles_invert_the_tails(background, component):
+    q = np.array([1e-200, 1e-30, 1e-6, 0.01, 0.3, 0.5])
+    low, high = background.lower_quantile(q, component), background.upper_quantile(q, component)
+    np.testing.assert_allclose(background.below(low)[:, component], q, rtol=1e-10)
+    np.testing.assert_allclose(background.above(high)[:, component], q, rtol=1e-10)
+
+
+def test_matching_mean_and_variance():
+    matched = StudentBackground.matching(np.array([1.0, -3.0]), np.array([4.0, 0.25]))
+    mean, variance = stats.t(4, matched.center, matched.scale).stats("mv")
+    np.testing.assert_allclose(mean, [1.0, -3.0])
+    np.testing.assert_allclose(variance, [4.0, 0.25])
+
+
+@pytest.mark.parametrize("limits", [(-3.0, 9.0), (0.0, 1.0), (-40.0, 60.0)])
+def test_tail_moments(background, limits):
+    first, second = background.tail_moments(*limits)
+    for r, (center, scale) in enumerate(zip(CENTER, SCALE, strict=True)):
+        density = stats.t(4, center, scale).pdf
+        for power, moment in ((1, first[r]), (2, second[r])):
+            pieces = [
+                quad(lambda x, p=power, c=center, f=density: (x - c) ** p * f(x), low, high, epsabs=1e-11, limit=200)[0]
+                for low, high in [(-np.inf, limits[0]), (limits[1], np.inf)]
+            ]
+            assert moment == pytest.approx(sum(pieces), abs=1e-8, rel=1e-6)
+
+
+def test_any_finite_point_has_a_finite_logarithm(background):
+    far = np.array([-1e300, 1e300])
+    assert np.isfinite(background.logpdf(far)).all()
+    np.testing.assert_array_equal(background.below(far), [[0] * 3, [1] * 3])
+
+
+# ---- discrete ----
+
+
+VALUES = np.array([-3.5, 0.0, 1.0, 10.0])
+TABLE = np.array([[0.1, 0.0, 0.25], [0.2, 0.5, 0.25], [0.3, 0.0, 0.25], [0.4, 0.5, 0.25]])
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+ITEM = DiscreteConditionals(VALUES, TABLE)
+DENSITY = MixtureDensity(WEIGHTS, (ITEM,), ("x",))
+FAR = [float(np.iinfo(np.int64).min), -3.4e38, -1e17, 1e17]
+
+
+@pytest.mark.parametrize("x", [-9.0, -3.5, -1.0, 0.0, 0.4, 1.0, 9.9, 10.0, 11.0])
+def test_probability_and_distribution_function_are_sums(x):
+    for r in range(3):
+        at = sum(p for value, p in zip(VALUES, TABLE[:, r], strict=True) if value == x)
+        below = sum(p for value, p in zip(VALUES, TABLE[:, r], strict=True) if value <= x)
+        assert DENSITY.pdf_1d(x, "x", r) == pytest.approx(at, abs=1e-15)
+        assert DENSITY.cdf_1d(x, "x", r) == pytest.approx(below, abs=1e-15)
+        expected = np.log(at) if at else np.log(np.finfo(float).tiny)
+        assert DENSITY.logpdf_1d(x, "x", r) == pytest.approx(expected, abs=1e-12)
+    assert DENSITY.pdf_1d(x, "x") == pytest.approx(DENSITY.pdf_1d(x, "x", "all") @ WEIGHTS, abs=1e-15)
+
+
+def test_moments():
+    for r in range(3):
+        mean = sum(p * value for value, p in zip(VALUES, TABLE[:, r], strict=True))
+        square = sum(p * value**2 for value, p in zip(VALUES, TABLE[:, r], strict=True))
+        assert DENSITY.mean(r) == pytest.approx(mean)
+        assert DENSITY.var(r) == pytest.approx(square - mean**2)
+    mixed = TABLE @ WEIGHTS
+    assert DENSITY.var() == pytest.approx(VALUES**2 @ mixed - (VALUES @ mixed) ** 2)
+    assert DENSITY.cov().item() == pytest.approx(DENSITY.var().item())
+
+
+@given(st.floats(1e-9, 1 - 1e-9), st.sampled_from([0, 1, 2, None]))
+def test_quantile_is_the_smallest_value_up_to_which_the_share_lies(q, component):
+    found = float(DENSITY.quantile_1d(q, "x", component))
+    assert found in VALUES
+    assert DENSITY.cdf_1d(found, "x", component) >= q - 1e-15
+    assert DENSITY.cdf_1d(np.nextafter(found, -np.inf) - 1e-3, "x", component) < q
+
+
+def test_draws_are_values_as_often_as_they_are_probable():
+    X, components = DENSITY.sample(20_000, random_state=0)
+    for r in range(3):
+        shares = (X[components == r] == VALUES).mean(axis=0)
+        np.testing.assert_allclose(shares, TABLE[:, r], atol=4 / np.sqrt((components == r).sum()))
+
+
+def test_values_within_rounding_are_the_same():
+    item = DiscreteConditionals(np.array([0.0, 0.1, 1.0]), np.array([[0.2], [0.3], [0.5]]))
+    x = np.array([1e-17, 0.1 + 1e-17, np.float32(0.1), 1.0 - 1e-16, 0.11])
+    assert item.pdf(x)[:, 0].tolist() == [0.2, 0.3, 0.3, 0.5, 0.0]
+    np.testing.assert_allclose(item.cdf(x)[:, 0], [0.2, 0.5, 0.5, 1.0, 0.5])
+    near = DiscreteConditionals(np.array([1e9, 1e9 + 1.0]), np.array([[0.4], [0.6]]))  # closer than single precision
+    assert near.pdf(np.array([1e9, 1e9 + 0.5, 1e9 + 1.0]))[:, 0].tolist() == [0.4, 0.0, 0.6]
+
+
+def test_a_constant_has_no_variance():
+    constant = DiscreteConditionals(np.array([7.0]), np.ones((1, 2)))
+    density = MixtureDensity(np.array([0.4, 0.6]), (constant, DiscreteConditionals(VALUES, TABLE[:, :2])), ("a", "b"))
+    assert density.mean()[0] == 7.0
+    assert density.var()[0] == 0.0
+    assert density.cov()[0].tolist() == [0.0, 0.0]
+    assert density.quantile_1d(0.3, "a") == 7.0
+
+
+@pytest.mark.parametrize("far", FAR)
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
+def test_discrete_variable_with_one_far_value_fits_and_can_be_loaded(far, tmp_path):
+    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 2, random_state=0)
+    X[:, 0] = labels + np.random.default_rng(0).integers(0, 2, 400)
+    X[0, 0] = far
+    model = smp.SmoothProductMixture(2, random_state=0).fit(X)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.score_samples(X)).all()
+    assert np.isfinite(model.density_.mean()).all()
+    assert smp.metrics.clustering_accuracy(labels, model.predict(X)) > 0.95
+    model.save(tmp_path / "model.nc")
+    np.testing.assert_array_equal(smp.load(tmp_path / "model.nc").predict_proba(X), model.predict_proba(X))

@@ -9,7 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorly_smp.densities.sinc import sinc_step, sinc_step_derivative
+from tensorly_smp.densities.conditionals import BACKGROUND_SHARE
+from tensorly_smp.densities.sinc import (
+    MARGIN_POINTS,
+    POINTS_PER_BIN,
+    POLYGON_SHARE,
+    band_limited_basis,
+    frequency_polygon,
+    grid_points,
+    project_above,
+    sinc_conditionals,
+    sinc_step,
+    sinc_step_derivative,
+    trapezoid_weights,
+)
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 toy = importlib.import_module("densities")
@@ -101,3 +114,74 @@ def test_toy_example_with_its_tails_cut_off():
     assert finite > 1
     raw, proper, _ = toy.toy_errors(toy.edges_of_width(4.0))
     assert raw < proper < 0.01
+
+
+# ---- proper densities near to them ----
+
+
+@st.composite
+def bin_probabilities(draw):
+    """Columns (n_bins, rank), of rough ones to smooth ones."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    return rng.dirichlet(np.full(draw(st.integers(2, 25)), draw(st.sampled_from([0.05, 0.3, 5.0]))), 3).T
+
+
+@pytest.mark.parametrize("n_bins", [2, 3, 15])
+def test_basis_is_the_raw_density_of_every_bin(n_bins):
+    points = grid_points(n_bins)
+    assert points[0] == -MARGIN_POINTS / POINTS_PER_BIN
+    assert points[-1] == n_bins + MARGIN_POINTS / POINTS_PER_BIN
+    raw = sinc_step_derivative(points[:, None] - np.arange(1.0, n_bins + 1.0))
+    np.testing.assert_allclose(band_limited_basis(n_bins), raw, atol=1e-13)
+
+
+@given(bin_probabilities())
+def test_frequency_polygon(probabilities):
+    n_bins = len(probabilities)
+    polygon, points = frequency_polygon(probabilities), grid_points(n_bins)
+    centers = np.arange(-0.5, n_bins + 1)
+    for r, column in enumerate(probabilities.T):
+        np.testing.assert_allclose(polygon[:, r], np.interp(points, centers, [0, *column, 0]), atol=1e-15)
+    np.testing.assert_allclose(trapezoid_weights(len(points)) @ polygon, 1.0)
+
+
+def nearest_by_bisection(raw, floor, weights):
+    """max(raw - xi, floor) with xi found by halving, one component."""
+    low, high = raw.min() - 10, raw.max() + 10
+    for _ in range(200):
+        xi = (low + high) / 2
+        low, high = (xi, high) if weights @ np.maximum(raw - xi, floor) > 1 else (low, xi)
+    return np.maximum(raw - xi, floor)
+
+
+@given(bin_probabilities(), st.sampled_from([0.0, 0.5, POLYGON_SHARE, 0.99]))
+def test_projection(probabilities, share):
+    raw, floor = band_limited_basis(len(probabilities)) @ probabilities, share * frequency_polygon(probabilities)
+    weights = trapezoid_weights(len(raw))
+    nearest = project_above(raw, floor)
+    assert (nearest >= floor).all()
+    np.testing.assert_allclose(weights @ nearest, 1.0, atol=1e-12)
+    for r in range(raw.shape[1]):
+        np.testing.assert_allclose(nearest[:, r], nearest_by_bisection(raw[:, r], floor[:, r], weights), atol=1e-11)
+
+
+@given(bin_probabilities())
+def test_clipped_mass_is_the_negative_part(probabilities):
+    edges = -1.5 + 0.7 * np.arange(len(probabilities) + 1)
+    _, clipped = sinc_conditionals(edges, probabilities)
+    half = 0.5 * (edges[1] - edges[0])
+    x = np.linspace(edges[0] - half, edges[-1] + half, 4001)
+    raw = sinc_step_derivative((x[:, None] - edges[1:]) / (2.0 * half)) @ probabilities / (2.0 * half)
+    expected = np.trapezoid(np.maximum(-raw, 0), x, axis=0)
+    np.testing.assert_allclose(clipped, expected, atol=5e-3)
+
+
+def test_smooth_density_is_close_to_the_raw_one():
+    edges = np.linspace(-8, 8, 17)
+    probabilities = np.exp(-0.5 * ((edges[:-1] + 0.5) / 1.5) ** 2)[:, None]
+    probabilities /= probabilities.sum()
+    conditionals, clipped = sinc_conditionals(edges, probabilities)
+    x = np.linspace(-8, 8, 500)
+    raw = sinc_step_derivative(x[:, None] - edges[1:]) @ probabilities
+    assert clipped[0] < 1e-3
+    assert np.abs(conditionals.pdf(x) - raw).max() < 1.5 * BACKGROUND_SHARE * raw.max()

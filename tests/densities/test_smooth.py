@@ -1,4 +1,4 @@
-"""Log-spline densities of one variable, and bounds of the densities on a grid: everything against quadrature."""
+"""Log-spline densities of one variable: what makes them those of their splines, in any coordinate."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import tensorly_smp as smp
-from tensorly_smp.densities.conditionals import NO_BOUNDS, GridConditionals, StudentBackground
+from tensorly_smp.densities.conditionals import NO_BOUNDS
 from tensorly_smp.densities.smooth import (
     BACKGROUND_SAMPLES,
     BACKGROUND_SPREAD,
@@ -19,130 +19,12 @@ from tensorly_smp.splines.basis import ArcsinhTransform, spline_basis
 LOW, HIGH = -2.0, 5.0
 BASIS = spline_basis(24)
 SHARES = np.array([1e-12, 1e-6, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-6])
-# None, at one or both ends of the grid, beyond it, and so far away that they do not matter.
-BOUNDS = [
-    NO_BOUNDS,
-    (LOW, np.inf),
-    (-np.inf, HIGH),
-    (LOW, HIGH),
-    (LOW - 0.5, np.inf),
-    (LOW - 3.0, HIGH + 40.0),
-    (-1e9, HIGH),
-    (-1e300, 1e300),
-]
 
 
 def rough_splines(seed, rank=3, roughness=2.0):
     """Coefficients (n_basis, rank) of random densities, from nearly flat ones to some with deep valleys."""
     rng = np.random.default_rng(seed)
     return roughness * rng.random(rank) * rng.normal(size=(BASIS.n_basis, rank)).cumsum(axis=0)
-
-
-def random_conditionals(seed, bounds=NO_BOUNDS):
-    rng = np.random.default_rng(seed)
-    share = background_share(10.0 ** rng.uniform(0, 4, 3))
-    return log_spline_conditionals(BASIS, rough_splines(seed), LOW, HIGH, share, bounds)
-
-
-def integral(conditionals, power=0):
-    """Of x^power times every density, (rank,), with Gauss's formula in every cell and in both tails."""
-    origin, unit, knots = conditionals.origin, conditionals.unit, conditionals.knots
-    nodes, weights = np.polynomial.legendre.leggauss(2)
-    inside = knots[:-1, None] + 0.5 * np.diff(knots)[:, None] * (1.0 + nodes)
-    values = np.exp(conditionals.logpdf(origin + unit * inside) + np.log(unit)) * inside[..., None] ** power
-    total = 0.5 * np.einsum("c,cgr,g->r", np.diff(knots), values, weights)
-    for end, bound, sign in zip(knots[[0, -1]], conditionals.bounds, (-1.0, 1.0), strict=True):
-        total += [tail(conditionals, r, end, (bound - origin) / unit, sign, power) for r in range(conditionals.rank)]
-    return total
-
-
-def tail(conditionals, r, end, bound, sign, power):
-    """Integral over what lies outside the grid, up to the bound: with t = end + sign * reach * u/(1 - u)."""
-    background = conditionals.background
-    reach = np.hypot(background.scale[r], end - background.center[r])
-    distance = abs(bound - end) / reach
-    last = 1.0 if np.isinf(distance) else distance / (1.0 + distance)
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-    u = 0.5 * last * (1.0 + nodes)
-    t = end + sign * reach * u / (1.0 - u)
-    density = np.exp(conditionals.logpdf(conditionals.origin + conditionals.unit * t)[:, r] + np.log(conditionals.unit))
-    return 0.5 * last * weights @ (density * t**power * reach / (1.0 - u) ** 2)
-
-
-def edge_points(conditionals):
-    """Points inside and outside the grid, and the floats around its ends and the bounds."""
-    ends = np.array([LOW, HIGH, *np.clip(conditionals.bounds, -1e301, 1e301)])
-    near = [ends, np.nextafter(ends, -np.inf), np.nextafter(ends, np.inf)]
-    return np.unique(np.concatenate([*near, np.linspace(LOW - 20, HIGH + 20, 3001), np.linspace(LOW, HIGH, 1501)]))
-
-
-# ---- densities ----
-
-
-@pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("seed", range(3))
-def test_integrates_to_one_between_its_bounds(bounds, seed):
-    np.testing.assert_allclose(integral(random_conditionals(seed, bounds)), 1.0, atol=1e-9)
-
-
-@pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("seed", range(2))
-def test_moments_are_those_of_the_density(bounds, seed):
-    conditionals = random_conditionals(seed, bounds)
-    mean, second = integral(conditionals, 1), integral(conditionals, 2)  # in grid units
-    np.testing.assert_allclose(conditionals.mean(), conditionals.origin + conditionals.unit * mean, atol=1e-6)
-    np.testing.assert_allclose(conditionals.variance(), conditionals.unit**2 * (second - mean**2), rtol=1e-3)
-
-
-@pytest.mark.parametrize("bounds", BOUNDS)
-def test_positive_up_to_the_bounds_and_nothing_beyond(bounds):
-    conditionals = random_conditionals(0, bounds)
-    x = edge_points(conditionals)
-    logs = conditionals.logpdf(x)
-    assert np.isfinite(logs).all()
-    beyond = (x < bounds[0]) | (x > bounds[1])
-    assert (logs[beyond] < -700).all()
-    # The background is there, and at the bounds themselves as well.
-    assert (logs[~beyond & (np.abs(x) < 1e3)] > -100).all()
-
-
-@pytest.mark.parametrize("bounds", BOUNDS)
-def test_distribution_function(bounds):
-    conditionals = random_conditionals(1, bounds)
-    x = edge_points(conditionals)
-    cdf = conditionals.cdf(np.concatenate([[-np.inf], x, [np.inf]]))
-    assert (np.diff(cdf, axis=0) >= 0).all()
-    np.testing.assert_array_equal(cdf[[0, -1]], [[0.0] * 3, [1.0] * 3])
-    for bound, value in zip(bounds, (0.0, 1.0), strict=True):
-        if np.isfinite(bound):
-            np.testing.assert_array_equal(conditionals.cdf(np.array([bound])), value)
-    # Its slope is the density, away from the knots.
-    for middle in (LOW - 0.25, LOW + 0.0123, 0.5 * (LOW + HIGH) + 0.0077, HIGH + 0.25):
-        step = 1e-5
-        slope = (conditionals.cdf(np.array(middle + step)) - conditionals.cdf(np.array(middle - step))) / (2 * step)
-        np.testing.assert_allclose(slope, conditionals.pdf(np.array(middle)), rtol=1e-5, atol=1e-9)
-
-
-@pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("seed", range(2))
-def test_quantile_is_the_inverse(bounds, seed):
-    conditionals = random_conditionals(seed, bounds)
-    x = np.linspace(LOW - 1, HIGH + 1, 101)
-    x = x[(x > bounds[0]) & (x < bounds[1])]
-    for r in range(conditionals.rank):
-        back = conditionals.cdf(conditionals.quantile(SHARES, r))[:, r]
-        np.testing.assert_allclose(back, SHARES, rtol=1e-9, atol=1e-15)
-        clear = conditionals.pdf(x)[:, r] > 1e-5  # where it is tiny, a rounding of F moves its inverse by much
-        np.testing.assert_allclose(conditionals.quantile(conditionals.cdf(x)[:, r], r)[clear], x[clear], atol=1e-9)
-
-
-@pytest.mark.parametrize("bounds", BOUNDS)
-def test_no_quantile_lies_beyond_a_bound(bounds):
-    conditionals = random_conditionals(2, bounds)
-    extreme = conditionals.quantile(np.array([1e-300, 1e-17, 1 - 1e-16]), 0)
-    assert np.isfinite(extreme).all()
-    assert extreme.min() >= bounds[0]
-    assert extreme.max() <= bounds[1]
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.sampled_from([24, 80]))
@@ -232,28 +114,6 @@ def test_outside_the_grid_there_is_the_background(bounds):
     scale = np.sqrt(BACKGROUND_SPREAD**2 * inner.variance() / 2)
     expected = share * stats.t(df=4, loc=inner.mean(), scale=scale).pdf(x[:, None])
     np.testing.assert_allclose(conditionals.pdf(x), expected, rtol=1e-2)
-
-
-def test_one_share_or_one_per_component():
-    knots = np.linspace(-4, 4, 81)
-    values = np.exp(-(knots[:, None] ** 2) / [2, 4])
-    background = StudentBackground.matching(np.zeros(2), np.ones(2))
-    one, each = (
-        GridConditionals.from_knots(0.0, 1.0, knots, values, background, share, (-5.0, np.inf))
-        for share in (0.02, np.full(2, 0.02))
-    )
-    x = np.linspace(-6, 8, 41)
-    np.testing.assert_array_equal(one.logpdf(x), each.logpdf(x))
-    np.testing.assert_array_equal(one.cdf(x), each.cdf(x))
-    np.testing.assert_array_equal(one.quantile(SHARES, 1), each.quantile(SHARES, 1))
-
-
-def test_far_bounds_change_nothing():
-    plain, far = (random_conditionals(5, bounds) for bounds in (NO_BOUNDS, (-1e300, 1e300)))
-    x = np.linspace(LOW - 30, HIGH + 30, 200)
-    np.testing.assert_allclose(far.logpdf(x), plain.logpdf(x), atol=1e-12)
-    np.testing.assert_allclose(far.cdf(x), plain.cdf(x), atol=1e-15)
-    np.testing.assert_allclose(far.variance(), plain.variance(), rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")  # two groups, one component
