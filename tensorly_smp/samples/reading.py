@@ -208,8 +208,12 @@ def _as_pandas(X: Any) -> tuple[pd.DataFrame, str, bool] | None:
         columns = {name: _polars_column(X[name], sys.modules[POLARS]) for name in X.columns}
         return pd.DataFrame(columns, index=pd.RangeIndex(X.height)), POLARS, False
     if is_of(X, ARROW, "Table") or is_of(X, ARROW, "RecordBatch"):
-        described = X.schema.pandas_metadata or {}
-        return X.to_pandas(), ARROW, bool(described.get("index_columns"))
+        of_index = (X.schema.pandas_metadata or {}).get("index_columns", [])
+        try:
+            return X.to_pandas(), ARROW, bool(of_index)
+        except (TypeError, ValueError):  # types of pandas that it does not find again by their names
+            plain = X.drop_columns([each for each in of_index if isinstance(each, str)])
+            return plain.to_pandas(ignore_metadata=True), ARROW, False
     if hasattr(X, "__dataframe__"):  # which arrays do not have
         raise InvalidTypeError(
             f"X is {type(X).__module__}.{type(X).__name__}; expected a DataFrame of pandas or polars, a table of "
@@ -232,11 +236,10 @@ def _polars_column(column: Any, polars: Any) -> Any:
         is_ordered = isinstance(column.dtype, polars.Enum)
         labels = column.dtype.categories.to_list() if is_ordered else sorted(column.drop_nulls().unique().to_list())
         return pd.Categorical(column.cast(polars.String).to_list(), labels, ordered=is_ordered)
-    if column.dtype.is_nested():
-        return np.array([None, *column.to_list()], dtype=object)[1:]
     if column.dtype.is_integer():  # 128 bits are more than NumPy has
         column = column.cast(polars.Float64)
-    return column.to_numpy()
+    values = None if column.dtype.is_nested() else column.to_numpy()
+    return values if values is not None and values.ndim == 1 else np.array([None, *column.to_list()], dtype=object)[1:]
 
 
 def _read_frame(X: pd.DataFrame, kind: str, is_indexed: bool, takes_text: bool) -> _Labelled:

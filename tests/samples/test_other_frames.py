@@ -129,6 +129,15 @@ def test_columns_of_arrow_in_pandas():
         np.testing.assert_array_equal(read_samples(frame).values[:, 0], [1.0, np.nan])
 
 
+def test_types_of_arrow_in_a_table_that_pandas_made():
+    pyarrow = pytest.importorskip("pyarrow")
+    kind = pd.ArrowDtype(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()))
+    frame = pd.DataFrame({"a": [1.5, 2.0], "b": pd.Series(["v", "u"], dtype=kind)})
+    read = read_samples(pyarrow.Table.from_pandas(frame), value_labels=None)
+    np.testing.assert_array_equal(read.values[:, 0], [1.5, 2.0])
+    assert [read.value_labels["b"].labels[int(code)] for code in read.values[:, 1]] == ["v", "u"]
+
+
 def test_columns_without_any_entry_are_missing_whatever_their_type():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": pd.Series([None, None], dtype="string"), "c": [pd.NaT, pd.NaT]})
     np.testing.assert_array_equal(read_samples(frame).values, [[1, np.nan, np.nan], [2, np.nan, np.nan]])
