@@ -89,7 +89,10 @@ UNREADABLE = {
     "names that repeat": (pd.DataFrame(X, columns=["a", "b", "a", "c"]), "more than once"),
     "a DataArray of one dimension": (xr.DataArray([1.0, 2.0]), "1 dimension"),
     "an empty Dataset": (xr.Dataset(), "without data variables"),
-    "a Dataset of matrices": (xr.Dataset({"a": (("s", "t"), np.zeros((3, 3)))}), "not one-dimensional"),
+    "a Dataset of matrices": (
+        xr.Dataset({"a": (("s", "t"), np.zeros((3, 3)))}),
+        r"one-dimensional variables.*sample_dim=\('s', 't'\)",
+    ),
     "a Dataset of two dims": (xr.Dataset({"a": ("s", [1.0]), "b": ("t", [2.0])}), "shared dimension"),
 }
 

@@ -232,7 +232,7 @@ def components(options: argparse.Namespace) -> bool:
             lines[-1].append(words)
     if options.out is not None:
         _write_csv(pd.DataFrame(rows), options.out)
-    say("Mean and, in brackets, standard deviation; of text the most probable value and its share.")
+    say("Mean (standard deviation); of text the most probable value (its share).")
     say(pd.DataFrame(lines, columns=["", *map(str, range(model.n_components))]).to_string(index=False))
     return False
 
