@@ -468,7 +468,9 @@ def calls():
     for name, value in [*((name, value) for name, value, _ in found), *records]:
         if inspect.isclass(value) and not issubclass(value, BaseException):
             for each, member in inspect.getmembers(value):
-                if not each.startswith("_") and callable(getattr(value, each, None)) and each not in SKIPPED:
+                # Methods of scikit-learn, TensorLy or Python are inherited.
+                is_own = str(getattr(member, "__module__", None)).startswith("tensorly_smp")
+                if is_own and not each.startswith("_") and callable(getattr(value, each, None)):
                     is_bound = inspect.ismethod(getattr(value, each))
                     if is_bound and value in made_by_functions:
                         continue
@@ -486,21 +488,6 @@ def estimator(rng, made, share):
     if callable(parameters.get("callback")):  # whose own errors are its own
         parameters["callback"] = lambda *arguments: None
     return smp.SmoothProductMixture(**{"n_init": 1, "random_state": 0, **parameters})
-
-
-#: Methods that are scikit-learn's or Python's own.
-SKIPPED = {
-    *(
-        "get_params",
-        "get_metadata_routing",
-        "set_fit_request",
-        "set_partial_fit_request",
-        "set_score_request",
-        "set_params",
-    ),
-    *("count", "index", "mro"),
-    *dir(int),
-}
 
 
 def drawn_call(rng, made, known):
