@@ -102,11 +102,6 @@ def test_report_as_a_frame(report):
         assert row.strength == pair.max() == pair.sel(component=row.component)
 
 
-def test_same_seed_same_report(model, dependent, report):
-    again = smp.check_independence(model, dependent, random_state=0)
-    np.testing.assert_array_equal(again.tests.p_value, report.tests.p_value)
-
-
 def test_without_draws_variances_are_bounds(model, dependent):
     assert smp.check_independence(model, dependent, n_replicates=0).dependent == [("a", "b")]
 
@@ -173,21 +168,22 @@ def test_samples_in_chunks(model, dependent):
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
 def test_sources_of_an_unmixed_model(dependent):
-    model = smp.UnmixedProductMixture(2, random_state=0).fit(dependent)
-    report = smp.check_independence(model, dependent, random_state=0)
+    some = dependent.iloc[:500]
+    model = smp.UnmixedProductMixture(2, random_state=0).fit(some)
+    report = smp.check_independence(model, some, n_replicates=5, random_state=0)
     assert report.are_sources
     assert report.n_dependent == 0
     assert repr(report).startswith("Independence within 2 components of 4 sources")
 
 
-def test_densities_alone(model, dependent, report):
+def test_densities_alone_and_the_same_seed(model, dependent, report):
     of_density = smp.check_independence(model.density_, dependent, random_state=0)
     np.testing.assert_array_equal(of_density.tests.p_value, report.tests.p_value)
 
 
 def test_false_alarms_are_rare():
     alarms = 0
-    for seed in range(8):
+    for seed in range(4):
         data = smp.datasets.make_smooth_mixture("gamma", 600, 5, 2, random_state=seed)
         alarms += smp.check_independence(fit(data.X, 2), data.X, n_replicates=5, random_state=0).n_dependent > 0
     assert alarms <= 1
@@ -302,11 +298,11 @@ def test_a_fit_to_chunks_says_so_too(dependent):
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "gmm", "gamma", "laplace"])
-@pytest.mark.parametrize("factor", [1.0, 9.5])
-def test_fits_to_independent_samples_do_not(kind, factor):
+def test_fits_to_independent_samples_do_not(kind):
     data = smp.datasets.make_smooth_mixture(kind, 300, 6, 3, random_state=500)
     posterior = fit(data.X, 3).predict_proba(data.X)
-    assert dependence_warning(data.X, posterior, np.full(300, factor), (), tuple(range(6))) is None
+    for factor in (1.0, 9.5):
+        assert dependence_warning(data.X, posterior, np.full(300, factor), (), tuple(range(6))) is None
 
 
 def test_one_variable_has_no_pairs(model, dependent):

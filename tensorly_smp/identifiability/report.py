@@ -5,14 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import xarray as xr
 
 from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, checked_real, is_integer
-from tensorly_smp._support.representations import html_summary, number_range, reason, shown
+from tensorly_smp._support.representations import counted, html_summary, number_range, reason, shown, text_table
 from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset, plain_coordinate
 from tensorly_smp.densities.smooth import fine_probabilities
@@ -287,9 +286,7 @@ class IdentifiabilityReport:
     def __repr__(self) -> str:
         sources = list(dict.fromkeys(line.reference for line in self.lines))
         rows = [[*_cells(line), f"[{sources.index(line.reference) + 1}]"] for line in self.lines]
-        text = [*_row(list(_COLUMNS)), "  ".join("-" * width for width in _COLUMNS.values())]
-        for row in rows:
-            text += _row(row)
+        text = text_table(list(_COLUMNS), rows, list(_COLUMNS.values()))
         rivals = [f"Rivals: {self._rivals()}"] if self.n_rivals else []
         head = [*_wrapped(self._title()), f"Verdict: {self.verdict}", *rivals, ""]
         notes = ["", *(line for note in self.notes for line in _wrapped(note, "- "))] if self.notes else []
@@ -310,8 +307,8 @@ class IdentifiabilityReport:
         return f"{self.n_rivals} other {solutions} nearly as likely by the samples, see the notes"
 
     def _subject(self) -> str:
-        plural = "" if self.rank == 1 else "s"
-        return f"{self.rank} component{plural} of {len(self.n_bins)} variables with {number_range(self.n_bins)} bins"
+        of = f"{len(self.n_bins)} variables with {number_range(self.n_bins)} bins"
+        return f"{counted(self.rank, 'component')} of {of}"
 
 
 def check_identifiability(
@@ -597,16 +594,6 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
 
 def _cells(line: ReportLine) -> tuple[str, str, str, str]:
     return line.name, line.value, line.required or "-", line.verdict or "-"
-
-
-def _row(cells: Sequence[str]) -> list[str]:
-    """A row of the printed table, cells wrapped to their columns."""
-    widths = _COLUMNS.values()
-    columns = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths, strict=True)]
-    return [
-        "  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
-        for parts in zip_longest(*columns, fillvalue="")
-    ]
 
 
 def _wrapped(text: str, bullet: str = "") -> list[str]:

@@ -4,13 +4,11 @@ Every function takes Axes, or makes a figure, and returns the Axes; none shows o
 them as methods, ``model.plot.conditionals(X)`` and so on.
 """
 
-from tensorly_smp.plotting.conditionals import plot_conditionals
+from tensorly_smp.plotting.conditionals import plot_conditionals, plot_rivals
 from tensorly_smp.plotting.factors import plot_factors, plot_independence, plot_unmixing
 from tensorly_smp.plotting.identifiability import plot_identifiability
 from tensorly_smp.plotting.pairs import plot_pairs
-from tensorly_smp.plotting.rivals import plot_rivals
-from tensorly_smp.plotting.selection import plot_selection
-from tensorly_smp.plotting.traces import plot_loss
+from tensorly_smp.plotting.traces import plot_loss, plot_selection
 
 __all__ = [
     "plot_conditionals",

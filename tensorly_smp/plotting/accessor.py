@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorly_smp.dependence.check import check_independence
-from tensorly_smp.plotting.conditionals import plot_conditionals
+from tensorly_smp.plotting.conditionals import plot_conditionals, plot_rivals
 from tensorly_smp.plotting.factors import plot_factors, plot_independence, plot_unmixing
 from tensorly_smp.plotting.identifiability import plot_identifiability
 from tensorly_smp.plotting.pairs import plot_pairs
-from tensorly_smp.plotting.rivals import plot_rivals
 from tensorly_smp.plotting.traces import plot_loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Parameters = ParamSpec("Parameters")
 
+def _method(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The function as a method: its first parameter is the model, its samples X are those of what is drawn."""
+    signature = inspect.signature(function)
+    (_, *others) = signature.parameters.values()
 
-def _like(
-    function: Callable[Concatenate[Any, Parameters], np.ndarray],
-) -> Callable[[Any], Callable[Concatenate[Any, Parameters], np.ndarray]]:
-    """Give a method the parameters and defaults of a function, all but the first, which is the model."""
+    def method(self: ModelPlots, *args: Any, **options: Any) -> np.ndarray:
+        bound = signature.bind(self._model, *args, **options)
+        if bound.arguments.get("X") is not None:
+            bound.arguments["X"] = self._values(bound.arguments["X"])
+        return function(*bound.args, **bound.kwargs)
 
-    def declared(method: Any) -> Any:
-        signature = inspect.signature(function)
-        (_, *others) = signature.parameters.values()
-        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        method.__signature__ = signature.replace(parameters=[itself, *others])
-        return method
-
-    return declared
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__signature__ = signature.replace(parameters=[itself, *others])  # type: ignore[attr-defined]
+    method.__name__ = function.__name__.removeprefix("plot_")
+    summary = str(function.__doc__).partition("\n")[0].rstrip(".")
+    method.__doc__ = f"{summary}: :func:`~tensorly_smp.plotting.{function.__name__}`."
+    return method
 
 
 class ModelPlots:
@@ -62,30 +63,13 @@ class ModelPlots:
         names = dict.fromkeys(name for each in classes for name in vars(each) if not name.startswith("_"))
         return f"Pictures of a fitted {type(self._model).__name__}: {', '.join(names)}"
 
-    @_like(plot_conditionals)
-    def conditionals(self, X: Any = None, *args: Any, **options: Any) -> np.ndarray:
-        """Densities of every variable in every component: :func:`~tensorly_smp.plotting.plot_conditionals`."""
-        return plot_conditionals(self._model, self._values(X), *args, **options)
-
+    conditionals = _method(plot_conditionals)
     __call__ = conditionals  # the picture to begin with
-
-    @_like(plot_factors)
-    def factors(self, *args: Any, **options: Any) -> np.ndarray:
-        """Heat maps of the factors: :func:`~tensorly_smp.plotting.plot_factors`."""
-        return plot_factors(self._model, *args, **options)
-
-    def loss(self, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
-        """Record of the fit: :func:`~tensorly_smp.plotting.plot_loss`."""
-        return plot_loss(self._model, axes, figsize)
-
-    @_like(plot_pairs)
-    def pairs(self, X: Any = None, *args: Any, **options: Any) -> np.ndarray:
-        """Contours of the components: :func:`~tensorly_smp.plotting.plot_pairs`."""
-        return plot_pairs(self._model, self._values(X), *args, **options)
-
-    def identifiability(self, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
-        """Report on uniqueness: :func:`~tensorly_smp.plotting.plot_identifiability`."""
-        return plot_identifiability(self._model.identifiability_, axes, figsize)
+    factors = _method(plot_factors)
+    identifiability = _method(plot_identifiability)
+    loss = _method(plot_loss)
+    pairs = _method(plot_pairs)
+    rivals = _method(plot_rivals)
 
     def independence(
         self, X: Any, ax: Axes | None = None, figsize: tuple[float, float] | None = None, **options: Any
@@ -95,11 +79,6 @@ class ModelPlots:
         Options are those of :func:`~tensorly_smp.check_independence`, by default with ``random_state=0``.
         """
         return plot_independence(check_independence(self._checked, X, **({"random_state": 0} | options)), ax, figsize)
-
-    @_like(plot_rivals)
-    def rivals(self, X: Any = None, *args: Any, **options: Any) -> np.ndarray:
-        """Densities beside those of another solution: :func:`~tensorly_smp.plotting.plot_rivals`."""
-        return plot_rivals(self._model, self._values(X), *args, **options)
 
     def _values(self, X: Any) -> Any:
         """Samples of what is drawn."""
@@ -131,4 +110,4 @@ class UnmixedPlots(ModelPlots):
         return plot_unmixing(self._checked, ax, figsize)
 
     def _values(self, X: Any) -> Any:
-        return None if X is None else self._checked.unmix(X)
+        return self._checked.unmix(X)

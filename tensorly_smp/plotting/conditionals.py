@@ -1,9 +1,8 @@
-"""Conditional densities: one variable as curves or bars with the data behind, and all of them as small multiples."""
+"""Conditional densities: curves or bars with the data behind, as small multiples; a solution and one of its rivals."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +10,9 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp._support.checks import checked_real
-from tensorly_smp.codes.values import middles, nearest
-from tensorly_smp.densities.conditionals import DiscreteConditionals
+from tensorly_smp.codes.values import nearest
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.plotting.scales import (
-    MOST_MIDDLES,
-    N_POINTS,
-    QUANTILES,
-    AxisScale,
-    axis_of,
-    curve_points,
-    draw_on,
-    highest_shown,
-)
+from tensorly_smp.fitting.results import n_rivals, rival_dataset, telling_variables, why_none
 from tensorly_smp.plotting.style import (
     DATA_COLOR,
     OTHERS,
@@ -31,36 +20,40 @@ from tensorly_smp.plotting.style import (
     checked_axes,
     component_legend,
     component_style,
-    few_ticks,
-    integer_ticks,
     named_panels,
     page_of,
     page_title,
     plain_frame,
+    some_ticks,
     weight_text,
     wrapped,
 )
-from tensorly_smp.plotting.subject import Subject, read_subject
+from tensorly_smp.plotting.subject import (
+    N_POINTS,
+    Levels,
+    Subject,
+    VariableAxis,
+    axis_of,
+    curve_points,
+    highest_shown,
+    read_subject,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Variables that are shown unless some are named, and at most.
+RIVAL_SHOWN, RIVAL_MOST = 4, 8
 #: Characters of a line of a name below its panel, at most; of the name of a density beside it.
 NAME_WIDTH = 28
 DENSITY_WIDTH = 18
+RIVAL_WIDTH = 22
 #: Width and height of a panel with a name of two lines, in inches.
 PANEL = (3.1, 2.5)
 #: Of the highest density of a variable, what counts as zero between the points of a band.
 LEAST_OF_PEAK = 1e-9
 #: A larger share of the values outside of the limits is noted in the panel.
 NOTED = 0.01
-#: Values of a discrete variable that each have a tick, at most.
-MOST_LEVEL_TICKS = 6
-#: Characters of a line of all labels below a panel, and lines of a label at most.
-LABEL_ROOM = 36
-LABEL_LINES = 3
-#: Bars of a component that are less probable are left out.
-LEAST_BAR = 1e-3
 #: More bars than this in a panel are drawn as steps.
 MOST_BARS = 60
 #: A share of distinct values below this means that values are rounded: the bars of data are then whole steps wide.
@@ -159,7 +152,7 @@ def plot_conditionals(
     for ax, n, name in zip(places, shown, names, strict=True):
         draw_variable(ax, subject, n, values)
         if bands is not None and not subject.discrete[n]:
-            _draw_bands(ax, bands, n, axis_of(subject, n)[1])
+            _draw_bands(ax, bands, n, axis_of(subject, n, values))
         ax.set_xlabel(name, parse_math=False)
     name_densities(
         places, subject, shown, units, places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
@@ -188,113 +181,49 @@ def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray
     return bootstrap["x"].transpose("variable", "point").values, np.quantile(density, [tail, 1.0 - tail], axis=0)
 
 
-def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, scale: AxisScale | None) -> None:
+def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, axis: VariableAxis) -> None:
     """Shade the intervals of one variable; the panel grows with them, by half at most."""
     points = bands[0][n]
     low, high = bands[1][:, n]
     start, end = ax.get_xlim()
     bottom, top = ax.get_ylim()
-    if scale is not None and scale.is_log:  # splines have a tail below zero, which the axis has not
+    if axis.scale is not None and axis.scale.is_log:  # splines have a tail below zero, which the axis has not
         low = low[points > 0]
         high = high[points > 0]
         points = points[points > 0]
-    fine = np.linspace(start, end, N_POINTS) if scale is None else scale.spaced(start, end, N_POINTS)
+    fine = axis.spaced(start, end, N_POINTS)
     fine = np.union1d(points, fine[(fine >= points[0]) & (fine <= points[-1])])
-    low = _between(fine, points, low, scale)
-    high = _between(fine, points, high, scale)
-    points = fine
+    low = _between(fine, points, low, axis)
+    high = _between(fine, points, high, axis)
     for r in range(low.shape[1]):
         color = component_style(r)["color"]
-        ax.fill_between(points, low[:, r], high[:, r], color=color, alpha=0.22, linewidth=0.0, zorder=1.5)
+        ax.fill_between(fine, low[:, r], high[:, r], color=color, alpha=0.22, linewidth=0.0, zorder=1.5)
     ax.set_xlim(start, end)
     ax.set_ylim(bottom, min(max(top, 1.03 * float(high.max(initial=0.0))), 1.5 * top))
 
 
-def _between(fine: np.ndarray, points: np.ndarray, density: np.ndarray, scale: AxisScale | None) -> np.ndarray:
+def _between(fine: np.ndarray, points: np.ndarray, density: np.ndarray, axis: VariableAxis) -> np.ndarray:
     """Heights (n_fine, rank) on the axis from densities (n_points, rank): logarithms between points are linear.
 
     Straight lines between the densities themselves would lie far above a tail, where points are few.
     """
-    place = (lambda x: x) if scale is None else scale.forward
     least = max(LEAST_OF_PEAK * float(density.max(initial=0.0)), np.finfo(np.float64).tiny)
     logs = np.log(np.maximum(density, least)).T
-    found = np.exp([np.interp(place(fine), place(points), each) for each in logs]).T
-    return found if scale is None else found * scale.slope(fine)[:, None]
-
-
-@dataclass(frozen=True, eq=False)
-class Levels:
-    """Values of a discrete variable that are to be seen.
-
-    Attributes
-    ----------
-    centers : ndarray (n_levels,)
-    probabilities : ndarray (n_levels, rank)
-    labels : tuple of str (n_levels,), optional
-        Of the values, if they are codes of text or categories.
-    """
-
-    centers: np.ndarray
-    probabilities: np.ndarray
-    labels: tuple[str, ...] | None = None
-
-    @property
-    def edges(self) -> np.ndarray:
-        """Ends (n_levels + 1,) of steps around the values, midway between them."""
-        between = middles(self.centers)
-        first, last = self.centers[[0, -1]]
-        ends = (2.0 * first - between[0], 2.0 * last - between[-1]) if len(between) else (first - 0.5, last + 0.5)
-        return np.concatenate([ends[:1], between, ends[1:]])
-
-    @property
-    def gap(self) -> float:
-        """Least distance of two neighbors."""
-        return float(np.diff(self.edges).min())
-
-    def limits(self, weights: np.ndarray) -> tuple[float, float]:
-        """The outermost edges; values far from the middle half of a mixture with these weights (rank,) are outside."""
-        below = np.cumsum(self.probabilities @ weights)
-        places = np.searchsorted(below, QUANTILES * below[-1]).clip(max=len(below) - 1)
-        _, outer, lower, upper, outer_above, _ = self.centers[places].tolist()
-        middle_half = MOST_MIDDLES * max(upper - lower, self.gap)  # all of them may be one value
-        low = min(lower - middle_half, outer)
-        high = max(upper + middle_half, outer_above)
-        kept = np.flatnonzero((self.centers >= low) & (self.centers <= high))
-        edges = self.edges
-        first = kept[0]
-        last = kept[-1]
-        start = edges[first]
-        end = edges[last + 1]
-        if first > 0:  # no farther out than in, since the next level is left out
-            start = max(start, 2.0 * self.centers[first] - edges[first + 1])
-        if last < len(self.centers) - 1:
-            end = min(end, 2.0 * self.centers[last] - edges[last])
-        return float(start), float(end)
-
-
-def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | None:
-    """Values of a discrete variable with a noticeable probability, or with data; None of a continuous one."""
-    if not subject.discrete[n]:
-        return None
-    conditionals = subject.density.conditionals[n]
-    assert isinstance(conditionals, DiscreteConditionals)
-    column = np.empty(0) if values is None else values[~np.isnan(values[:, n]), n]
-    counts = np.bincount(nearest(conditionals.values, column), minlength=len(conditionals.values))
-    kept = (conditionals.probabilities.max(axis=1) > LEAST_BAR) | (counts > 0)
-    centers = conditionals.values[kept]
-    own = subject.value_labels.get(subject.names[n])
-    labels = None if own is None else tuple(own.decode(centers).tolist())
-    return Levels(centers, conditionals.probabilities[kept], labels)
+    between = np.exp([np.interp(axis.place(fine), axis.place(points), each) for each in logs]).T
+    return between * axis.slope(fine)[:, None]
 
 
 def draw_variable(ax: Axes, subject: Subject, n: int, values: np.ndarray | None, with_mixture: bool = True) -> None:
     """Draw one variable in all components, and note how many values lie outside of the panel or are missing."""
     column = None if values is None else values[:, n]
-    levels = levels_of(subject, n, values)
+    axis = axis_of(subject, n, values)
+    levels = axis.levels
     if levels is None:
-        _draw_curves(ax, subject, n, column, with_mixture)
+        _draw_curves(ax, subject, n, axis, column, with_mixture)
     else:
         _draw_levels(ax, levels, column, subject.weights, with_mixture)
+        axis.apply(ax, "x", 5)
+    some_ticks(ax.yaxis, 4, at_least=3)
     low, high = ax.get_xlim()
     texts = []
     observed = np.empty(0) if column is None else column[~np.isnan(column)]
@@ -321,7 +250,7 @@ def name_densities(
     """Name the axes of densities: the first of a row, or all where they differ."""
     titles = []
     for n in shown:
-        scale = None if subject.discrete[n] else axis_of(subject, n)[1]
+        scale = None if subject.discrete[n] else axis_of(subject, n, None).scale
         if scale is not None:
             titles.append(f"density of\nthe {scale.name}")
         elif subject.discrete[n]:
@@ -333,12 +262,11 @@ def name_densities(
             ax.set_ylabel(title, parse_math=False)
 
 
-def _draw_curves(ax: Axes, subject: Subject, n: int, column: np.ndarray | None, with_mixture: bool) -> None:
-    (low, high), scale = axis_of(subject, n)
-    x = curve_points(subject.density.conditionals[n], low, high, scale)
-    densities = np.asarray(subject.density.pdf_1d(x, subject.names[n], "all"))
-    if scale is not None:
-        densities = densities * scale.slope(x)[:, None]
+def _draw_curves(
+    ax: Axes, subject: Subject, n: int, axis: VariableAxis, column: np.ndarray | None, with_mixture: bool
+) -> None:
+    x = curve_points(subject.density.conditionals[n], axis)
+    densities = np.asarray(subject.density.pdf_1d(x, subject.names[n], "all")) * axis.slope(x)[:, None]
     for r in range(subject.rank):
         ax.plot(x, densities[:, r], linewidth=1.6, zorder=3, label=f"component {r}", **component_style(r))
     if with_mixture:
@@ -348,22 +276,21 @@ def _draw_curves(ax: Axes, subject: Subject, n: int, column: np.ndarray | None, 
     observed = np.empty(0) if column is None else column[~np.isnan(column)]
     if len(observed):
         # The histogram of the observed values, as a density of all of them.
-        edges = data_edges(observed, low, high, scale)
-        widths = np.diff(edges if scale is None else scale.forward(edges))
-        shares = np.histogram(observed, edges)[0] / (len(observed) * widths)
+        edges = data_edges(observed, axis)
+        shares = np.histogram(observed, edges)[0] / (len(observed) * np.diff(axis.place(edges)))
         ax.stairs(shares, edges, fill=True, color=DATA_COLOR, linewidth=0, zorder=1, label="data")
         top = max(top, float(shares.max()))
     ax.set_ylim(min(0.0, 1.05 * float(densities.min())), 1.05 * top)
-    if not draw_on(ax, scale, "x", (low, high)):
-        few_ticks(ax.xaxis, 4)
-    few_ticks(ax.yaxis, 4, at_least=3)
+    axis.apply(ax, "x", 4)
 
 
-def data_edges(observed: np.ndarray, low: float, high: float, scale: AxisScale | None = None) -> np.ndarray:
-    """Edges of the bars of data between low and high, of whole steps where values are rounded."""
+def data_edges(observed: np.ndarray, axis: VariableAxis) -> np.ndarray:
+    """Edges of the bars of data within the limits, of whole steps where values are rounded."""
+    low, high = axis.limits
     n_bars = int(np.clip(np.sqrt(len(observed)), FEWEST_BARS, MOST_DATA_BARS))
-    if scale is not None:
-        return scale.spaced(low, high, n_bars + 1)
+    even = axis.spaced(low, high, n_bars + 1)
+    if axis.scale is not None:
+        return even
     distinct = np.unique(observed)
     width = (high - low) / n_bars
     if 2 <= len(distinct) < TIED * len(observed):
@@ -377,7 +304,7 @@ def data_edges(observed: np.ndarray, low: float, high: float, scale: AxisScale |
                 edges = start + width * np.arange(first, last + 1.0)
                 if (np.diff(edges) > 0).all():  # else rounding has lost them, far from the first value
                     return np.asarray(edges)
-    return np.linspace(low, high, n_bars + 1)
+    return even
 
 
 def _draw_levels(ax: Axes, levels: Levels, column: np.ndarray | None, weights: np.ndarray, with_mixture: bool) -> None:
@@ -408,29 +335,103 @@ def _draw_levels(ax: Axes, levels: Levels, column: np.ndarray | None, weights: n
             levels.probabilities @ weights, levels.centers - half, levels.centers + half, color="0.35",
             linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=4, label="mixture",
         )  # fmt: skip
-    ax.set_xlim(*levels.limits(weights))
     ax.set_ylim(bottom=0.0)
-    level_ticks(ax.xaxis, levels, 5)
-    few_ticks(ax.yaxis, 4, at_least=3)
 
 
-def level_ticks(axis: Any, levels: Levels | None, n_ticks: int, most: int = MOST_LEVEL_TICKS) -> None:
-    """A tick at every value of a discrete variable that is shown if there are few, else about `n_ticks`."""
-    if levels is None:
-        few_ticks(axis, n_ticks)
-        return
-    low, high = axis.get_view_interval()
-    is_shown = (levels.centers >= low) & (levels.centers <= high)
-    shown = levels.centers[is_shown]
-    if levels.labels is not None:
-        step = -(-len(shown) // most)
-        labels = [label for label, is_here in zip(levels.labels, is_shown, strict=True) if is_here][::step]
-        longest = max(4, LABEL_ROOM // len(labels))
-        texts = [wrapped(label, longest, LABEL_LINES) for label in labels]
-        axis.set_ticks(shown[::step], texts, parse_math=False)
-    elif len(shown) <= most:
-        axis.set_ticks(shown, [f"{center:.6g}" for center in shown])
-    elif np.array_equal(shown, np.round(shown)):
-        integer_ticks(axis, n_ticks)
+def plot_rivals(
+    model_or_dataset: Any,
+    X: Any = None,
+    rival: int = 0,
+    variables: Sequence[Hashable] | Hashable | None = None,
+    axes: Any = None,
+    figsize: tuple[float, float] | None = None,
+) -> np.ndarray:
+    """Draw the densities of a solution above those of a rival, which samples do not tell from it.
+
+    Components of the rival have the color of the component of this solution that they share most samples with. The
+    legend gives both weights. See :meth:`tensorly_smp.SmoothProductMixture.rivals`.
+
+    Parameters
+    ----------
+    model_or_dataset : SmoothProductMixture or Dataset
+        A fitted model that has rivals, or its ``result_``, also as read from a file.
+    X : array_like, DataFrame, DataArray or Dataset (n_samples, n_variables), optional
+        Data to be drawn behind.
+    rival : int, default 0
+        Its number.
+    variables : sequence of names, or name, optional
+        At most eight. By default four: first those in which components differ that are one in the other solution, then
+        those in which the two solutions differ most.
+    axes : array_like of Axes, optional
+        Twice as many as variables, those of the solution first. By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
+
+    Returns
+    -------
+    ndarray of Axes (2, n_shown)
+        The solution in the first row, the rival in the second.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        No fit, a fit without rivals, unknown variables, too few Axes.
+    MissingDependencyError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import tensorly_smp as smp
+    >>> centers = np.array(
+    ...     [[0, 0, 0, 0, 0], [0, 0, 7, 0, 0], [6, 5, 3, 4, 5]]
+    ... )  # two differ in one variable
+    >>> X = np.random.default_rng(2).normal(size=(600, 5)) + centers[np.arange(600) % 3]
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", smp.exceptions.RivalSolutionsWarning)
+    ...     model = smp.SmoothProductMixture(3, random_state=0).fit(X)
+    >>> smp.plotting.plot_rivals(model, X, variables=["x2", "x3"]).shape
+    (2, 2)
+    """
+    subject = read_subject(model_or_dataset)
+    if subject.dataset is None:
+        name = type(model_or_dataset).__name__
+        raise InvalidInputError(f"{name} has no rivals; expected a fitted model, or its Dataset.")
+    if not n_rivals(subject.dataset):
+        raise InvalidInputError(f"The model has no rivals: {why_none(subject.dataset)}.")
+    read = read_subject(rival_dataset(subject.dataset, rival))
+    other = Subject(subject.names, read.weights, read.dataset, read.factors, None, subject.sample_dim)
+    if variables is None:
+        positions = telling_variables(subject.dataset, int(rival))[:RIVAL_SHOWN]
     else:
-        few_ticks(axis, n_ticks)
+        positions = subject.positions(variables)
+    if len(positions) > RIVAL_MOST:
+        raise InvalidInputError(f"{len(positions)} variables; expected at most {RIVAL_MOST}.")
+    values = subject.values(X)
+    units = subject.units(X)
+    subject.density, other.density  # noqa: B018  # errors before there is a figure
+    n_shown = len(positions)
+    titles = subject.titles(X)
+    places, names = named_panels(
+        axes, [titles[n] for n in positions], 2 * n_shown, (2.6, 2.2), n_shown, RIVAL_WIDTH, figsize
+    )
+    places = places.reshape(2, n_shown)
+    below = -float(subject.dataset["rival_criterion"].values[int(rival)])
+    heads = ("this solution", f"rival {int(rival)}, {abs(below):.1f} nats {'below' if below >= 0 else 'above'}")
+    for row, each, head in zip(places, (subject, other), heads, strict=True):
+        for ax, n in zip(row, positions, strict=True):
+            draw_variable(ax, each, n, values, with_mixture=False)
+        name_densities(row, each, positions, units, n_shown)
+        row[0].set_title(head, loc="left", fontsize="medium")
+    for (upper, lower), name in zip(places.T, names, strict=True):
+        lower.set_xlabel(name, parse_math=False)
+        if upper.get_xscale() == lower.get_xscale():
+            limits = np.array([upper.get_xlim(), lower.get_xlim()])
+            for ax in (upper, lower):
+                ax.set_xlim(limits[:, 0].min(), limits[:, 1].max())
+    plain_frame(places.ravel())
+    pairs = zip(subject.weights, other.weights, strict=True)
+    labels = [f"{r} ({weight_text(first)}, {weight_text(second)})" for r, (first, second) in enumerate(pairs)]
+    component_legend(places, labels, "component (weight here, weight in the rival)", axes is None)
+    return places

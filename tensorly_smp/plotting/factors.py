@@ -13,13 +13,13 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting.style import (
     LINE,
     component_style,
-    integer_ticks,
     page_of,
     page_title,
     panels,
     require_dataset,
     root_figure,
     single_axes,
+    some_ticks,
     weight_text,
     wrapped,
 )
@@ -112,7 +112,7 @@ def plot_factors(
         color = component_style(r)["color"]
         ax.set_title(f"component {r} ({weight_text(subject.weights[r])})", fontsize="medium", color=color)
         ax.set_xlabel("bin")
-        integer_ticks(ax.xaxis, 5)
+        some_ticks(ax.xaxis, 5, integer=True)
         is_first = axes is not None or r % n_columns == 0
         ax.set_yticks(range(len(shown)), names if is_first else [""] * len(names), fontsize="small", parse_math=False)
         if is_first:

@@ -11,7 +11,15 @@ import xarray as xr
 from tensorly_smp.exceptions import InvalidTypeError
 from tensorly_smp.identifiability.criteria import GENERIC, UNIQUE
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.plotting.style import BLUE, ORANGE, integer_ticks, log_ticks, panels, plain_frame, require_dataset
+from tensorly_smp.plotting.style import (
+    BLUE,
+    ORANGE,
+    log_ticks,
+    panels,
+    plain_frame,
+    require_dataset,
+    some_ticks,
+)
 from tensorly_smp.plotting.subject import MIXTURES, read_subject
 
 if TYPE_CHECKING:
@@ -182,7 +190,7 @@ def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
     ax.set_xlabel("\n".join(concerns), fontsize="small")
     ax.set_ylabel(f"of the {'multiplied' if is_joint else 'stacked'} factors")
     ax.set_ylim(0, 1.25 * rank)
-    integer_ticks(ax.yaxis, 5)
+    some_ticks(ax.yaxis, 5, integer=True)
     ax.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
 
 
@@ -202,7 +210,7 @@ def _draw_jacobian(ax: Axes, dataset: xr.Dataset) -> None:
     ax.set_xlabel("parameter direction")
     ax.set_ylabel("singular value\nof the Jacobian")
     ax.legend(frameon=False, fontsize="small", loc="center left" if free else "lower left")
-    integer_ticks(ax.xaxis, 6)
+    some_ticks(ax.xaxis, 6, integer=True)
 
 
 def _draw_parallel(ax: Axes, dataset: xr.Dataset) -> None:
@@ -217,9 +225,9 @@ def _draw_parallel(ax: Axes, dataset: xr.Dataset) -> None:
             color = "black" if counts[r, s] > 0.5 * n_variables else "white"
             ax.text(s, r, f"{counts[r, s]:.0f}", ha="center", va="center", color=color, fontsize=size)
     colorbar = ax.figure.colorbar(image, ax=ax, shrink=0.9)
-    integer_ticks(colorbar.ax.yaxis, 5)
+    some_ticks(colorbar.ax.yaxis, 5, integer=True)
     colorbar.set_label(f"variables of {n_variables} nearly parallel", fontsize="small")
     for axis in (ax.xaxis, ax.yaxis):
-        integer_ticks(axis, 10)
+        some_ticks(axis, 10, integer=True)
     ax.set_xlabel("component")
     ax.set_ylabel("component")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.plotting.conditionals import Levels, draw_variable, level_ticks, levels_of
-from tensorly_smp.plotting.scales import AxisScale, axis_of, draw_on, span
+from tensorly_smp.plotting.conditionals import draw_variable
 from tensorly_smp.plotting.style import (
     COLORS,
     component_legend,
@@ -20,7 +19,7 @@ from tensorly_smp.plotting.style import (
     weight_text,
     wrapped,
 )
-from tensorly_smp.plotting.subject import Subject, read_subject
+from tensorly_smp.plotting.subject import Subject, VariableAxis, axis_of, read_subject, span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,13 +109,7 @@ def plot_pairs(
     )
     places = places.reshape(side, side)
     labels = None if values is None else np.asarray(subject.density.posterior(values)).argmax(axis=1)
-    levels = {n: levels_of(subject, n, values) for n in positions}
-    axes_of = {
-        n: axis_of(subject, n) if (found := levels[n]) is None else (found.limits(subject.weights), None)
-        for n in positions
-    }
-    limits = {n: axis[0] for n, axis in axes_of.items()}
-    scales = {n: axis[1] for n, axis in axes_of.items()}
+    shown = {n: axis_of(subject, n, values) for n in positions}
     for ax in places[np.triu_indices(side, 1)]:
         ax.set_visible(False)
     for row, k in enumerate(positions):
@@ -127,9 +120,9 @@ def plot_pairs(
                 ax.set_yticks([])
                 ax.spines["left"].set_visible(False)
             else:
-                _draw_pair(ax, subject, (j, k), levels, limits, scales, values, labels)
-            if not draw_on(ax, scales[j], "x", limits[j]):
-                level_ticks(ax.xaxis, levels[j], 3, MOST_LEVEL_TICKS)
+                _draw_pair(ax, subject, {n: shown[n] for n in (j, k)}, values, labels)
+                shown[k].apply(ax, "y", 3, MOST_LEVEL_TICKS)
+            shown[j].apply(ax, "x", 3, MOST_LEVEL_TICKS)
             ax.tick_params(labelbottom=row == side - 1, labelleft=column == 0)
             if row == side - 1:
                 ax.set_xlabel(names[column], parse_math=False)
@@ -192,25 +185,21 @@ def most_telling(subject: Subject, n_shown: int) -> list[int]:
 def _draw_pair(
     ax: Axes,
     subject: Subject,
-    pair: tuple[int, int],
-    levels: dict[int, Levels | None],
-    limits: dict[int, tuple[float, float]],
-    scales: dict[int, AxisScale | None],
+    pair: dict[int, VariableAxis],
     values: np.ndarray | None,
     labels: np.ndarray | None,
 ) -> None:
     if values is not None and labels is not None:
         chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_SAMPLES)).astype(int))
         places = []
-        for seed, n in enumerate(pair):
+        for seed, (n, axis) in enumerate(pair.items()):
             column = values[chosen, n]
-            low, high = limits[n]
-            if scales[n] is None:
+            low, high = axis.limits
+            if axis.scale is None:
                 # Samples far outside the picture would take Matplotlib's own sums out of the range of float64.
                 column = np.clip(column, low - (high - low), high + (high - low))
-            found = levels[n]
-            if found is not None:
-                column = column + SPREAD * found.gap * (np.random.default_rng(seed).random(len(column)) - 0.5)
+            if axis.levels is not None:
+                column = column + SPREAD * axis.levels.gap * (np.random.default_rng(seed).random(len(column)) - 0.5)
             places.append(column)
         for r in range(subject.rank):
             mine = labels[chosen] == r
@@ -218,30 +207,18 @@ def _draw_pair(
             ax.scatter(places[0][mine], places[1][mine], rasterized=True, **style)
     shares = SHARES if subject.rank <= MANY_COMPONENTS else SHARES[:1]
     for r in np.flatnonzero(subject.weights > 0).tolist():
-        (x, f), (y, g) = (_profile(subject, n, r, levels[n], limits[n], scales[n]) for n in pair)
+        (x, f, width), (y, g, height) = (_profile(subject, n, r, axis) for n, axis in pair.items())
         surface = g[:, None] * f
-        steps = [
-            np.gradient(each if scale is None else scale.forward(each))
-            for each, scale in ((x, scales[pair[0]]), (y, scales[pair[1]]))
-        ]
-        heights = region_heights(surface, steps[1][:, None] * steps[0], shares)
+        heights = region_heights(surface, height[:, None] * width, shares)
         if heights:
             drawn = ax.contour(x, y, surface, levels=heights, colors=[component_style(r)["color"]], linewidths=1.3)
             drawn.set_linestyle(component_style(r)["linestyle"])
             drawn.set_zorder(3)
-    if not draw_on(ax, scales[pair[1]], "y", limits[pair[1]]):
-        level_ticks(ax.yaxis, levels[pair[1]], 3, MOST_LEVEL_TICKS)
 
 
-def _profile(
-    subject: Subject,
-    n: int,
-    component: int,
-    levels: Levels | None,
-    limits: tuple[float, float],
-    scale: AxisScale | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n_points,) where a component has its mass, and its density there in units of the highest."""
+def _profile(subject: Subject, n: int, component: int, axis: VariableAxis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points (n_points,) where a component has its mass, its density there in units of the highest, and steps."""
+    levels = axis.levels
     if levels is not None:
         # Steps of components stand beside each other, not on each other.
         tiny = (0.02 + 0.03 * (component % len(COLORS))) * levels.gap
@@ -252,13 +229,13 @@ def _profile(
         density = np.concatenate([[0.0], density, [0.0]])
     else:
         conditionals = subject.density.conditionals[n]
-        low, high = np.clip(conditionals.quantile(np.array([TAIL, 1.0 - TAIL]), component), *limits).tolist()
+        low, high = np.clip(conditionals.quantile(np.array([TAIL, 1.0 - TAIL]), component), *axis.limits).tolist()
         if not high > low:
-            low, high = limits
-        x = np.linspace(low, high, N_GRID) if scale is None else scale.spaced(low, high, N_GRID)
-        logs = conditionals.logpdf(x)[:, component] + (0.0 if scale is None else np.log(scale.slope(x)))
+            low, high = axis.limits
+        x = axis.spaced(low, high, N_GRID)
+        logs = conditionals.logpdf(x)[:, component] + np.log(axis.slope(x))
         density = np.exp(logs - logs.max())
-    return x, density / density.max()
+    return x, density / density.max(), np.gradient(axis.place(x))
 
 
 def region_heights(surface: np.ndarray, areas: np.ndarray, shares: Sequence[float]) -> list[float]:

@@ -257,11 +257,11 @@ def root_figure(ax: Axes) -> Figure:
     return ax.figure.figure  # what get_figure(root=True) is from Matplotlib 3.10 on
 
 
-def integer_ticks(axis: Any, n_ticks: int = 8) -> None:
-    """Ticks at whole numbers only."""
+def some_ticks(axis: Any, n_ticks: int = 8, at_least: int = 2, integer: bool = False) -> None:
+    """About so many ticks, at whole numbers only if `integer`."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(n_ticks, integer=True, min_n_ticks=1))
+    axis.set_major_locator(MaxNLocator(n_ticks, integer=integer, min_n_ticks=1 if integer else at_least))
 
 
 def log_ticks(axis: Any, values: np.ndarray) -> None:
@@ -279,13 +279,6 @@ def log_ticks(axis: Any, values: np.ndarray) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0, 8.0) if decades < 1.0 else (1.0, 3.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
-
-
-def few_ticks(axis: Any, n_ticks: int, at_least: int = 2) -> None:
-    """Limit the number of ticks to about so many."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(n_ticks, min_n_ticks=at_least))
 
 
 def plain_frame(axes: Iterable[Axes]) -> None:

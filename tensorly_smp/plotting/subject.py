@@ -1,32 +1,75 @@
-"""Everything that can be drawn (a fitted model, its Dataset, factors or a density), read into one form."""
+"""What is drawn: a fitted model, its Dataset, factors or a density, read into one form; axes of its variables."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp.codes.binning import Binning
+from tensorly_smp.codes.values import middles, nearest
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset, factors_to_dataset
 from tensorly_smp.densities.conditionals import DiscreteConditionals
-from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.densities.mixture_density import MixtureDensity, mixture_quantile
 from tensorly_smp.densities.reconstruct import CLIP_WARNING, reconstruct_density
 from tensorly_smp.densities.smooth import spline_density
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.plotting.style import some_ticks, wrapped
 from tensorly_smp.samples.codebook import ATTRIBUTE, ValueLabels, from_json, units_of
 from tensorly_smp.samples.labels import variable_positions
 from tensorly_smp.samples.reading import present_dim, read_samples
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Units that say that there is none: "1" is that of the CF conventions.
 NO_UNITS = ("1", "-", "dimensionless", "unitless")
 #: What `read_subject` takes, in words.
 MIXTURES = "a fitted model, its result_ (a Dataset), a solution, factors or a MixtureDensity"
+
+
+#: Points of a curve, besides the places where it jumps.
+N_POINTS = 400
+#: Tails of a component beyond these quantiles set no limits of an axis, but for a share of the width in between.
+TAIL = 0.01
+BEYOND = 0.35
+#: No axis goes farther beyond the quartiles than so many times their distance, unless a tenth would be cut there.
+MOST_MIDDLES = 4.0
+OUTER = 0.1
+#: Shares of the quantiles that `_reach` looks at.
+QUANTILES = np.array([TAIL, OUTER, 0.25, 0.75, 1.0 - OUTER, 1.0 - TAIL])
+#: Of densities that go on beyond the bins, what is lower than this share of the panel is not seen; white after it.
+SEEN = 0.005
+AFTER = 0.02
+#: An axis this many times longer than the mixture needs leaves out a component that lies alone there.
+FAR = 5.0
+#: A curve that is this many times higher than those of all other components together leaves the panel.
+TOWERING = 6.0
+#: A linear axis that is this many times wider than the middle half of some component shows that component as a spike.
+CROWDED = 40.0
+#: Components of less weight are no reason for another scale.
+LEAST_WEIGHT = 0.01
+#: A scaled axis ends at these quantiles of the outermost components, and a share of its length beyond.
+ENDS = np.array([0.01, 0.99])
+AFTER_ENDS = 0.06
+#: Ticks of an arsinh axis at most, and their least distance as a share of its length.
+MOST_TICKS = 5
+LEAST_GAP = 0.19
+
+
+#: Characters of a line of all labels below a panel, and lines of a label at most.
+LABEL_ROOM = 36
+LABEL_LINES = 3
+#: Bars of a component that are less probable are left out.
+LEAST_BAR = 1e-3
+#: Values of a discrete variable that each have a tick, at most.
+MOST_LEVEL_TICKS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,3 +213,319 @@ def _of_dataset(dataset: xr.Dataset, names: tuple[Hashable, ...] | None = None) 
     factors = factors_from_dataset(dataset, names)
     known = factors.binning.variables if factors.binning is not None else tuple(dataset["variable"].values.tolist())
     return Subject(known, np.asarray(factors.weights), dataset, factors)
+
+
+# ---- axes: ranges and scales, logarithmic or arsinh where a linear axis shows only spikes ----
+
+
+@dataclass(frozen=True)
+class AxisScale:
+    """Transformation u of the values x of an axis: log(x), or arsinh((x - center) / width).
+
+    Attributes
+    ----------
+    is_log : bool
+    center, width : float
+        In the unit of the variable; of no meaning for a logarithm.
+    """
+
+    is_log: bool
+    center: float = 0.0
+    width: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Name of the transformation for the axis of a density."""
+        return "logarithm" if self.is_log else "arsinh"
+
+    def forward(self, x: Any) -> np.ndarray:
+        """Transformed values."""
+        x = np.asarray(x, dtype=np.float64)
+        if self.is_log:
+            return np.log(np.maximum(x, np.finfo(np.float64).tiny))
+        return np.arcsinh((x - self.center) / self.width)
+
+    def inverse(self, u: Any) -> np.ndarray:
+        """Values of transformed ones."""
+        u = np.asarray(u, dtype=np.float64)
+        return np.exp(u) if self.is_log else self.center + self.width * np.sinh(u)
+
+    def slope(self, x: np.ndarray) -> np.ndarray:
+        """Derivative dx/du at x: a density of x times this is the density of u."""
+        return x if self.is_log else np.hypot(x - self.center, self.width)
+
+    def spaced(self, low: float, high: float, n_points: int) -> np.ndarray:
+        """Points from low to high that are evenly spaced on the axis."""
+        low_u, high_u = self.forward([low, high]).tolist()
+        points = self.inverse(np.linspace(low_u, high_u, n_points))
+        points[[0, -1]] = low, high
+        return points
+
+    def apply(self, axis: Any) -> None:
+        """Give an axis this scale and its ticks; its limits are those that it has."""
+        from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+        low, high = axis.get_view_interval()
+        set_scale = getattr(axis.axes, f"set_{axis.axis_name}scale")
+        if self.is_log:
+            set_scale("log")
+            decades = np.log10(high / low)
+            axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2.0 else (1.0, 3.0), numticks=6))
+            axis.set_minor_formatter(NullFormatter())
+            if decades <= 2.0:
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        else:
+            set_scale("function", functions=(self.forward, self.inverse))
+            axis.set_major_locator(FixedLocator(self._ticks(low, high)))
+            axis.set_major_formatter(FuncFormatter(_plain))
+            axis.set_minor_locator(NullLocator())
+        getattr(axis.axes, f"set_{axis.axis_name}lim")(low, high)
+
+    def _ticks(self, low: float, high: float) -> list[float]:
+        """Zero and round numbers of either sign between low and high, none too near another on the axis."""
+        largest = max(abs(low), abs(high))
+        powers = 10.0 ** np.arange(np.floor(np.log10(largest)), np.floor(np.log10(self.width)) - 2.0, -1.0)
+        candidates = [0.0, *(sign * power * step for step in (1, 3) for power in powers for sign in (1, -1))]
+        low_u, high_u = self.forward([low, high]).tolist()
+        chosen: list[float] = []
+        for value in candidates:
+            place = (float(self.forward(value)) - low_u) / (high_u - low_u)
+            places = [(float(self.forward(each)) - low_u) / (high_u - low_u) for each in chosen]
+            if 0.0 <= place <= 1.0 and all(abs(place - each) >= LEAST_GAP for each in places):
+                chosen.append(value)
+        return sorted(chosen[:MOST_TICKS])
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Values of a discrete variable that are to be seen.
+
+    Attributes
+    ----------
+    centers : ndarray (n_levels,)
+    probabilities : ndarray (n_levels, rank)
+    labels : tuple of str (n_levels,), optional
+        Of the values, if they are codes of text or categories.
+    """
+
+    centers: np.ndarray
+    probabilities: np.ndarray
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Ends (n_levels + 1,) of steps around the values, midway between them."""
+        between = middles(self.centers)
+        first, last = self.centers[[0, -1]]
+        ends = (2.0 * first - between[0], 2.0 * last - between[-1]) if len(between) else (first - 0.5, last + 0.5)
+        return np.concatenate([ends[:1], between, ends[1:]])
+
+    @property
+    def gap(self) -> float:
+        """Least distance of two neighbors."""
+        return float(np.diff(self.edges).min())
+
+    def limits(self, weights: np.ndarray) -> tuple[float, float]:
+        """The outermost edges; values far from the middle half of a mixture with these weights (rank,) are outside."""
+        below = np.cumsum(self.probabilities @ weights)
+        places = np.searchsorted(below, QUANTILES * below[-1]).clip(max=len(below) - 1)
+        _, outer, lower, upper, outer_above, _ = self.centers[places].tolist()
+        middle_half = MOST_MIDDLES * max(upper - lower, self.gap)  # all of them may be one value
+        low = min(lower - middle_half, outer)
+        high = max(upper + middle_half, outer_above)
+        kept = np.flatnonzero((self.centers >= low) & (self.centers <= high))
+        edges = self.edges
+        first = kept[0]
+        last = kept[-1]
+        start = edges[first]
+        end = edges[last + 1]
+        if first > 0:  # no farther out than in, since the next level is left out
+            start = max(start, 2.0 * self.centers[first] - edges[first + 1])
+        if last < len(self.centers) - 1:
+            end = min(end, 2.0 * self.centers[last] - edges[last])
+        return float(start), float(end)
+
+
+def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | None:
+    """Values of a discrete variable with a noticeable probability, or with data; None of a continuous one."""
+    if not subject.discrete[n]:
+        return None
+    conditionals = subject.density.conditionals[n]
+    assert isinstance(conditionals, DiscreteConditionals)
+    column = np.empty(0) if values is None else values[~np.isnan(values[:, n]), n]
+    counts = np.bincount(nearest(conditionals.values, column), minlength=len(conditionals.values))
+    kept = (conditionals.probabilities.max(axis=1) > LEAST_BAR) | (counts > 0)
+    centers = conditionals.values[kept]
+    own = subject.value_labels.get(subject.names[n])
+    labels = None if own is None else tuple(own.decode(centers).tolist())
+    return Levels(centers, conditionals.probabilities[kept], labels)
+
+
+@dataclass(frozen=True, eq=False)
+class VariableAxis:
+    """Axis of a variable, to be drawn along x or y.
+
+    Attributes
+    ----------
+    limits : (float, float)
+    scale : AxisScale or None
+        None if linear.
+    levels : Levels or None
+        None of a continuous variable.
+    """
+
+    limits: tuple[float, float]
+    scale: AxisScale | None = None
+    levels: Levels | None = None
+
+    def apply(self, ax: Axes, which: str, n_ticks: int, most: int = MOST_LEVEL_TICKS) -> None:
+        """Give an axis of a panel its limits, its scale, and a tick at every level if there are few."""
+        getattr(ax, f"set_{which}lim")(*self.limits)
+        axis: Any = getattr(ax, f"{which}axis")
+        if self.scale is not None:
+            self.scale.apply(axis)
+            return
+        shown = np.empty(0)
+        labels = None
+        if self.levels is not None:
+            is_shown = (self.levels.centers >= self.limits[0]) & (self.levels.centers <= self.limits[1])
+            shown = self.levels.centers[is_shown]
+            labels = self.levels.labels
+        if labels is not None:
+            step = -(-len(shown) // most)
+            texts = [label for label, is_here in zip(labels, is_shown, strict=True) if is_here][::step]
+            longest = max(4, LABEL_ROOM // len(texts))
+            axis.set_ticks(shown[::step], [wrapped(text, longest, LABEL_LINES) for text in texts], parse_math=False)
+        elif 0 < len(shown) <= most:
+            axis.set_ticks(shown, [f"{center:.6g}" for center in shown])
+        else:
+            some_ticks(axis, n_ticks, integer=len(shown) > 0 and np.array_equal(shown, np.round(shown)))
+
+    def spaced(self, low: float, high: float, n_points: int) -> np.ndarray:
+        """Points from low to high that are evenly spaced on the axis."""
+        return np.linspace(low, high, n_points) if self.scale is None else self.scale.spaced(low, high, n_points)
+
+    def place(self, x: np.ndarray) -> np.ndarray:
+        """Places of values on the axis, up to a linear map."""
+        return x if self.scale is None else self.scale.forward(x)
+
+    def slope(self, x: np.ndarray) -> np.ndarray:
+        """Factors that make densities of values those of places."""
+        return np.ones_like(x) if self.scale is None else self.scale.slope(x)
+
+
+def axis_of(subject: Subject, n: int, values: np.ndarray | None) -> VariableAxis:
+    """Range of a variable that is shown, its scale and its levels.
+
+    A scaled axis reaches from tail to tail of the outermost components.
+    """
+    levels = levels_of(subject, n, values)
+    if levels is not None:
+        return VariableAxis(levels.limits(subject.weights), levels=levels)
+    linear = span(subject, n)
+    scale = scale_of(subject, n, linear)
+    if scale is None:
+        return VariableAxis(linear)
+    used = np.flatnonzero(subject.weights > 0).tolist()
+    ends = np.array([subject.density.conditionals[n].quantile(ENDS, r) for r in used])
+    low, high = scale.forward([ends[:, 0].min(), ends[:, 1].max()]).tolist()
+    edges = subject.edges(n)
+    if scale.is_log and edges is not None:
+        low = max(low, float(scale.forward(0.5 * edges[0])))
+    more = AFTER_ENDS * (high - low)
+    start, end = scale.inverse([low - more, high + more]).tolist()
+    return VariableAxis((start, end), scale)
+
+
+def span(subject: Subject, n: int) -> tuple[float, float]:
+    """Range to be shown of a continuous variable on a linear axis: inside the bins, around the bulk of a component.
+
+    Log-splines go on beyond the bins, which may be those of the central 98 % of the samples: with them, as far as there
+    is something to be seen. Long tails are cut, and a component far from all others, for whose sake they would be a
+    spike at the edge.
+    """
+    conditionals: Any = subject.density.conditionals[n]
+    edges = subject.edges(n)
+    low, high = (-np.inf, np.inf) if edges is None else (float(edges[0]), float(edges[-1]))
+    used = np.flatnonzero(subject.weights > 0).tolist()
+    quantiles = np.array([conditionals.quantile(QUANTILES, r) for r in used])
+    ends = np.array([_reach(each) for each in quantiles])
+    first = float(ends[:, 0].min())
+    last = float(ends[:, 1].max())
+    if subject.dataset is not None and subject.dataset.attrs.get("density") == "logspline":
+        # The range where one of these components is to be seen, and a little more, within bounds.
+        x = curve_points(conditionals, VariableAxis((first, last)))
+        densities = conditionals.pdf(x)[:, used]
+        seen = x[(densities > SEEN * highest_shown(densities)).any(axis=1)]
+        after = AFTER * (seen[-1] - seen[0])
+        least, most = conditionals.bounds
+        low = min(low, max(least, float(seen[0] - after)))
+        high = max(high, min(most, float(seen[-1] + after)))
+    low = max(low, first)
+    high = min(high, last)
+    needed = _reach(mixture_quantile(conditionals, subject.weights, QUANTILES))
+    # Components that are wide on the long axis are to be seen there, however small; what is narrow and far is not.
+    wide = quantiles[quantiles[:, 3] - quantiles[:, 2] > 0.1 / FAR * (high - low)]
+    first = min(needed[0], wide[:, 2].min(initial=np.inf))
+    last = max(needed[1], wide[:, 3].max(initial=-np.inf))
+    if high - low > FAR * (last - first) > 0:
+        return max(low, float(first)), min(high, float(last))
+    return low, high
+
+
+def _reach(quantiles: np.ndarray) -> tuple[float, float]:
+    """Limits of an axis, from the quantiles (6,) at QUANTILES."""
+    tail, outer, lower, upper, outer_above, tail_above = quantiles.tolist()
+    beyond = BEYOND * (tail_above - tail)
+    middles = MOST_MIDDLES * (upper - lower)
+    return (
+        max(tail - beyond, min(lower - middles, outer)),
+        min(tail_above + beyond, max(upper + middles, outer_above)),
+    )
+
+
+def curve_points(conditionals: Any, axis: VariableAxis) -> np.ndarray:
+    """Points to evaluate densities at: evenly spaced, and on both sides of the places where they may jump."""
+    low, high = axis.limits
+    even = axis.spaced(low, high, N_POINTS)
+    if not hasattr(conditionals, "knots"):
+        return even
+    knots = conditionals.origin + conditionals.unit * conditionals.knots
+    jumps = np.concatenate([np.nextafter(knots, -np.inf), knots, np.nextafter(knots, np.inf)])
+    return np.unique(np.concatenate([even, jumps[(jumps >= low) & (jumps <= high)]]))
+
+
+def highest_shown(densities: np.ndarray) -> float:
+    """Highest density that a panel shows: a single component of towering density must not flatten the others."""
+    peaks = np.sort(densities.max(axis=0))
+    if len(peaks) > 1 and peaks[-1] > TOWERING * peaks[-2]:
+        return float(TOWERING * peaks[-2])
+    return float(peaks[-1])
+
+
+def scale_of(subject: Subject, n: int, linear: tuple[float, float]) -> AxisScale | None:
+    """Scale for variable n, or None where a linear axis with these limits shows every component.
+
+    It is that of the fit: a variable that was fitted as it is, or that has no log-splines, is drawn so. Where the fit
+    has taken an arsinh, and no value is negative, the axis is logarithmic.
+    """
+    dataset = subject.dataset
+    if dataset is None or "spline_scale" not in dataset or subject.discrete[n]:
+        return None
+    width = float(dataset["spline_scale"].values[n])
+    if not np.isfinite(width):
+        return None
+    conditionals = subject.density.conditionals[n]
+    used = np.flatnonzero(subject.weights >= min(LEAST_WEIGHT, subject.weights.max())).tolist()
+    quartiles = np.array([conditionals.quantile(np.array([0.25, 0.75]), r) for r in used])
+    if linear[1] - linear[0] <= CROWDED * np.diff(quartiles, axis=1).min():
+        return None
+    edges = subject.edges(n)
+    if edges is not None and edges[0] > 0:
+        return AxisScale(is_log=True)
+    return AxisScale(False, float(dataset["spline_center"].values[n]), width)
+
+
+def _plain(value: float, _: Any = None) -> str:
+    """A tick in few characters: 3000 and 0.01, but 1e5."""
+    return f"{value:g}" if abs(value) < 1e5 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")

@@ -1,4 +1,4 @@
-"""Course of a fit: loss by sweep, final losses of all starts, likelihood of the refinement."""
+"""Course of a fit: loss by sweep, final losses of all starts, likelihood of the refinement; numbers of components."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.blocks import LOSSES
-from tensorly_smp.plotting.style import BLUE, GRAY, ORANGE, integer_ticks, log_ticks, panels, plain_frame
+from tensorly_smp.plotting.style import (
+    BLUE,
+    GRAY,
+    ORANGE,
+    log_ticks,
+    panels,
+    plain_frame,
+    require_dataset,
+    single_axes,
+    some_ticks,
+)
 from tensorly_smp.plotting.subject import read_subject
 
 if TYPE_CHECKING:
@@ -24,6 +34,14 @@ WIDE = 20.0
 LEAST_SPAN = 1e-3
 #: Statuses of starts that smoothed EM has not given more sweeps, since it goes on from them in its own way.
 CUT_SHORT = (StopReason.MAX_SWEEPS.name, StopReason.SCREENED.name)
+CRITERION_NAMES = {"bic": "BIC", "icl": "ICL", "cv": "held-out samples"}
+#: Differences of criteria, on the scale of -2 log-likelihood, below which the axis is linear. Above ten the evidence is
+#: very strong: R. E. Kass, A. E. Raftery, "Bayes factors", JASA 90, 1995.
+LINEAR_BELOW = 10.0
+
+
+# Beyond this, the arithmetic of Matplotlib's axes leaves the range of float64.
+_LARGEST_DRAWN = 1e150
 
 
 def plot_loss(model_or_dataset: Any, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
@@ -101,7 +119,7 @@ def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
         ax.legend(frameon=False, fontsize="small")
     ax.set_xlabel("round of the search" if dataset.attrs.get("loss_name") == "search" else "sweep")
     ax.set_ylabel(_loss_label(dataset))
-    integer_ticks(ax.xaxis)
+    some_ticks(ax.xaxis, integer=True)
     _scale(ax, np.concatenate(shown))
     if max(map(len, shown)) == 1:  # a point, and no course that an axis could scale
         ax.set(xlim=(-1, 1), xticks=[0], yticks=loss, yticklabels=[f"{loss[0]:.6g}"])
@@ -143,7 +161,7 @@ def _draw_likelihood(ax: Axes, dataset: xr.Dataset) -> None:
             ax.legend(frameon=False, fontsize="small")
     ax.set_xlabel("pass of the refinement")
     ax.set_ylabel("penalized log-likelihood\nper sample (nats)")
-    integer_ticks(ax.xaxis)
+    some_ticks(ax.xaxis, integer=True)
     _scale(ax, values)
 
 
@@ -164,7 +182,7 @@ def _draw_points(ax: Axes, values: np.ndarray, best: int, filled: np.ndarray, na
     ax.set_xlabel("start")
     margin = max(0.5, 0.04 * len(values))  # for the whole ring around the last
     ax.set_xlim(-margin, len(values) - 1.0 + margin)
-    integer_ticks(ax.xaxis)
+    some_ticks(ax.xaxis, integer=True)
     _scale(ax, values)
 
 
@@ -197,3 +215,84 @@ def _loss_label(dataset: xr.Dataset) -> str:
         "given": "negative log-likelihood\nof the bins per sample (nats)",
     }
     return labels.get(name, f"{name} loss" if name else "loss")
+
+
+def plot_selection(dataset: xr.Dataset, ax: Axes | None = None, figsize: tuple[float, float] | None = None) -> Axes:
+    """Draw how much worse every number of components is than the best one.
+
+    The axis is linear up to 10, logarithmic above, since a component too few usually costs a hundred times as much as
+    one too many. Information criteria that have not decided are drawn thinly. Bars, for held-out samples, are two
+    standard errors of the difference from the best.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Of :func:`tensorly_smp.select_n_components`.
+    ax : matplotlib Axes, optional
+        By default those of a new figure.
+    figsize : (float, float), optional
+        Width and height of a new figure, in inches.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        Not such a Dataset.
+    MissingDependencyError
+        matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import tensorly_smp as smp
+    >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 2, random_state=1).X
+    >>> table = smp.select_n_components(X, range(1, 4), random_state=0)
+    >>> smp.plotting.plot_selection(table).get_xlabel()
+    'number of components'
+    """
+    require_dataset(dataset, ("criterion", "bic", "icl", "failure"), ("best", "criterion_name"), "select_n_components")
+    ax = single_axes(ax, figsize)
+    numbers = dataset["n_components"].values
+    decisive = str(dataset.attrs["criterion_name"])
+    for name, line in (("bic", "--"), ("icl", ":")):
+        if name != decisive:
+            above = _above_least(dataset[name].values)
+            ax.plot(numbers, above, color=GRAY, marker=".", linestyle=line, label=CRITERION_NAMES[name])
+    above = _above_least(dataset["criterion"].values)
+    ax.plot(
+        numbers, above, color=BLUE, marker="o", linewidth=2.0, zorder=3, label=CRITERION_NAMES.get(decisive, decisive)
+    )
+    lowest = 0.0
+    if "heldout_gap_error" in dataset:
+        # Per sample and in nats, to the scale of -2 log-likelihood of all samples, and two of them.
+        errors = np.asarray(dataset["heldout_gap_error"].values, dtype=np.float64)
+        errors = np.where((errors >= 0) & (errors <= _LARGEST_DRAWN), errors, np.nan)
+        bars = 4.0 * float(dataset.attrs["total_weight"]) * errors
+        ax.errorbar(numbers, above, bars, fmt="none", ecolor=BLUE, capsize=3.0, zorder=3)
+        lowest = float(np.nanmin(above - bars, initial=0.0))
+    best = int(dataset.attrs["best"])
+    ring: dict[str, Any] = dict(
+        marker="o", markersize=13, markerfacecolor="none", markeredgewidth=2.0, linestyle="none", zorder=4
+    )
+    ax.plot(best, above[numbers == best], color=ORANGE, label=f"chosen: {best}", **ring)
+    failed = numbers[dataset["failure"].values != ""]
+    if len(failed):
+        top = np.full(len(failed), 0.97)
+        transform = ax.get_xaxis_transform()  # whatever the values are
+        ax.plot(failed, top, color="black", marker="x", linestyle="none", transform=transform, label="failed")
+    ax.set_yscale("symlog", linthresh=LINEAR_BELOW)
+    ax.set_ylim(min(-0.1 * LINEAR_BELOW, 1.1 * lowest), max(ax.get_ylim()[1], LINEAR_BELOW))
+    ax.axhline(0.0, color=GRAY, linewidth=0.6, zorder=0)
+    ax.set_xlabel("number of components")
+    ax.set_ylabel(f"criterion above its least value\n(linear up to {LINEAR_BELOW:g}, logarithmic above)")
+    some_ticks(ax.xaxis, integer=True)
+    ax.legend(frameon=False)
+    return ax
+
+
+def _above_least(values: np.ndarray) -> np.ndarray:
+    """Differences to the least value; NaN where there is none, or none that can be drawn."""
+    drawn = np.where(np.abs(values) <= _LARGEST_DRAWN, values, np.nan)
+    return drawn - np.nanmin(drawn) if np.isfinite(drawn).any() else drawn

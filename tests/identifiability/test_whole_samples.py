@@ -52,7 +52,7 @@ def test_classes_of_binary_items(n_items, rank):
 def four_items():
     rng = np.random.default_rng(0)
     probabilities = np.array([[0.9, 0.2, 0.6], [0.8, 0.3, 0.1], [0.15, 0.85, 0.5], [0.7, 0.1, 0.4]])
-    return (rng.random((2000, 4)) < probabilities[:, rng.integers(3, size=2000)].T).astype(float)
+    return (rng.random((500, 4)) < probabilities[:, rng.integers(3, size=500)].T).astype(float)
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
@@ -60,7 +60,6 @@ def test_four_items_and_three_classes_leave_one_direction(four_items):
     for report in (
         smp.check_identifiability(4, 2, 3, known="samples"),
         smp.check_identifiability(random_model([2] * 4, 3), known="samples"),
-        smp.SmoothProductMixture(3, n_init=1, random_state=0).fit(four_items).identifiability_,
         smp.SmoothProductMixture(3, refine="em", n_bins=2, n_init=1, random_state=0).fit(four_items).identifiability_,
     ):
         assert report.verdict == "not identifiable: 1 free direction"
@@ -116,8 +115,8 @@ def test_given_groups():
     assert blind["joint"].verdict == OPEN
 
 
-def test_a_thousand_variables():
-    report = smp.check_identifiability(random_model([15] * 1000, 10), known="samples")
+def test_hundreds_of_variables():
+    report = smp.check_identifiability(random_model([15] * 400, 10), known="samples")
     assert report.verdict == report["joint"].verdict == UNIQUE
     sizes_only = smp.check_identifiability(1000, 15, 6900, known="samples")
     assert sizes_only.verdict == GENERIC
@@ -181,7 +180,7 @@ def test_components_that_are_equal_in_one_of_three_variables_are_not_proved_uniq
 def test_patterns_with_counts_are_as_many_samples_as_their_rows(four_items):
     patterns, counts = np.unique(four_items, axis=0, return_counts=True)
     model = smp.SmoothProductMixture(2, n_init=1, random_state=0).fit(patterns, sample_weight=counts)
-    assert "within the uncertainty of its 2000 samples" in " ".join(str(model.identifiability_).split())
+    assert "within the uncertainty of its 500 samples" in " ".join(str(model.identifiability_).split())
 
 
 def test_directions_of_a_fit_are_free_to_rounding_and_settled_beyond_noise():
@@ -311,7 +310,7 @@ def test_almost_every_model_proves_nothing_of_this_one():
 # ---- against plain loops, and against other models ----
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_random_models_of_all_kinds(seed):
     rng = np.random.default_rng(seed)
     _, model, triples, patterns = uniqueness.random_problem(rng)
@@ -321,7 +320,7 @@ def test_random_models_of_all_kinds(seed):
         free = plain_free_directions(model.weights, model.factors, margins)
         assert report.local.n_free_directions == free
         assert report.verdict != UNIQUE or report.n_free_directions == 0
-        if report.verdict == UNIQUE and seed < 5:
+        if report.verdict == UNIQUE and seed < 3:
             assert uniqueness.another_model(model, margins, 1, rng)[1] == 0
 
 

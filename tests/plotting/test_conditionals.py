@@ -12,10 +12,9 @@ import tensorly_smp as smp
 from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting import plot_conditionals
-from tensorly_smp.plotting.conditionals import data_edges, levels_of
-from tensorly_smp.plotting.scales import curve_points, span
+from tensorly_smp.plotting.conditionals import data_edges
 from tensorly_smp.plotting.style import component_style
-from tensorly_smp.plotting.subject import read_subject
+from tensorly_smp.plotting.subject import VariableAxis, curve_points, levels_of, read_subject, span
 
 
 def fit(X, n_components, **parameters):
@@ -122,7 +121,7 @@ def test_many_bars_are_steps():
 def test_histogram_densities_are_drawn_as_steps(factors):
     subject = read_subject(smp.reconstruct_density(factors, method="histogram"))
     conditionals = subject.density.conditionals[0]
-    x = curve_points(conditionals, -1.0, 5.0)
+    x = curve_points(conditionals, VariableAxis((-1.0, 5.0)))
     values = conditionals.pdf(x)
     exact = conditionals.cdf(np.array([5.0])) - conditionals.cdf(np.array([-1.0]))
     np.testing.assert_allclose(np.trapezoid(values, x, axis=0), exact[0], atol=1e-4)
@@ -345,12 +344,12 @@ def test_a_towering_component_leaves_the_panel():
 
 def test_bars_of_rounded_data_are_whole_steps_wide():
     rounded = np.repeat(np.arange(60.0), 20)
-    edges = data_edges(rounded, -0.5, 59.5)
+    edges = data_edges(rounded, VariableAxis((-0.5, 59.5)))
     np.testing.assert_allclose(np.diff(edges) % 1.0, 0.0)
     counts, _ = np.histogram(rounded, edges)
     assert len(set(counts[:-1])) == 1
     smooth = np.random.default_rng(0).normal(size=1000)
-    assert len(data_edges(smooth, -3.0, 3.0)) == 32
+    assert len(data_edges(smooth, VariableAxis((-3.0, 3.0)))) == 32
 
 
 def levels_with(values, probabilities, samples=None):

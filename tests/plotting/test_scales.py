@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import DependenceWarning
-from tensorly_smp.plotting.scales import AxisScale
+from tensorly_smp.plotting.subject import AxisScale
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting import style
 
@@ -20,14 +19,6 @@ def test_pages_are_a_partition(n_items, per_page):
     assert all(1 <= len(page) <= per_page for page in pages)
     with pytest.raises(InvalidInputError, match=f"page is {n_pages}; expected 0 to {n_pages - 1}"):
         style.page_of(items, n_pages, per_page)
-
-
-@pytest.mark.parametrize(
-    ("page", "error"), [(-1, InvalidInputError), (0.5, InvalidTypeError), (True, InvalidTypeError)]
-)
-def test_pages_that_are_none(page, error):
-    with pytest.raises(error, match="page is"):
-        style.page_of([1], page, 1)
 
 
 def test_components_differ_in_color_or_line():
@@ -56,10 +47,10 @@ def test_names_are_broken_where_a_reader_would():
     assert style.wrapped("word " * 1000, 12).count("\n") == style.MOST_LINES - 1
 
 
-@pytest.mark.parametrize("n_panels", [1, 4, 7, 12])
+@pytest.mark.parametrize("n_panels", [1, 7])
 def test_new_panels_do_not_overlap(n_panels):
     places = style.panels(None, n_panels)
-    places[0].figure.canvas.draw()
+    places[0].figure.draw_without_rendering()
     boxes = [ax.get_tightbbox() for ax in places]
     assert places.shape == (n_panels,)
     assert not any(a.overlaps(b) for m, a in enumerate(boxes) for b in boxes[:m])
@@ -89,14 +80,14 @@ def test_axes_that_are_none():
         style.single_axes(ax.figure)
 
 
-@pytest.mark.parametrize("n_labels", [1, 3, 7, 12, 25])
+@pytest.mark.parametrize("n_labels", [1, 7, 25])
 def test_legend_is_read_row_by_row(n_labels):
     fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")
     for r in range(n_labels):
         ax.plot([0, 1], [r, r], label=f"component {r}")
     labels = [f"{r} (of {n_labels})" for r in range(n_labels)]
     style.component_legend(np.array([ax]), labels, "title", is_new=True)
-    fig.canvas.draw()
+    fig.draw_without_rendering()
     (legend,) = fig.legends
     at = [(-round(text.get_window_extent().y0), text.get_window_extent().x0) for text in legend.get_texts()]
     order = sorted(range(n_labels), key=at.__getitem__)
@@ -127,9 +118,7 @@ def test_no_logarithms_of_what_has_none():
     assert ax.get_yscale() == "linear"
 
 
-def test_figsize_is_of_new_figures_and_methods_take_it():
-    data = smp.datasets.make_smooth_mixture("gaussian", 300, 3, 2, random_state=0)
-    model = smp.SmoothProductMixture(2, random_state=0).fit(data.X)
+def test_figsize_is_of_new_figures_and_methods_take_it(model, data):
     size = (4.5, 3.5)
     drawn = [
         model.plot(data.X, figsize=size)[0],
@@ -142,8 +131,6 @@ def test_figsize_is_of_new_figures_and_methods_take_it():
     assert [tuple(ax.figure.get_size_inches()) for ax in drawn] == [size] * len(drawn)
     for wrong in (3.0, (1.0, 2.0, 3.0), (0.0, 4.0), (np.nan, 4.0), (4.0, 1e9)):
         with pytest.raises(InvalidInputError, match="figsize"):
-            model.plot(figsize=wrong)
-        with pytest.raises(InvalidInputError, match="figsize"):
-            model.plot.independence(data.X, figsize=wrong)
+            model.plot.factors(figsize=wrong)
     with pytest.raises(InvalidTypeError):
         model.plot.loss(figsize="big")
