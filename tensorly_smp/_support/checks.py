@@ -116,7 +116,7 @@ def is_real(value: Any) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
-def checked_integer(value: Any, name: str, least: int | None = None) -> int:
+def checked_integer(value: Any, name: str, least: int | None = None, most: int | None = None) -> int:
     """The value as an int.
 
     Raises
@@ -126,13 +126,13 @@ def checked_integer(value: Any, name: str, least: int | None = None) -> int:
     InvalidInputError
         Below `least`.
     SizeLimitError
-        Above the limit of its name, see `MOST`.
+        Above `most`, by default the limit of its name, see `MOST`.
     """
     if not is_integer(value):
         raise InvalidTypeError(f"{name} is {shown(value)}; expected an integer.")
     if least is not None and value < least:
         raise InvalidInputError(f"{name} is {shown(value)}; expected at least {least}.")
-    most = MOST.get(name, _MOST_OF_ALL)
+    most = MOST.get(name, _MOST_OF_ALL) if most is None else most
     if not -_MOST_OF_ALL <= int(value) <= most:
         raise SizeLimitError(f"{name} is {shown(value)}; expected at most {most}.")
     return int(value)

@@ -26,6 +26,8 @@ Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic",
 #: Criteria for histograms of triples; "joint" is the one for whole samples.
 TRIPLE_CRITERIA: tuple[Criterion, ...] = ("gevd", "generic", "kruskal", "paper-gevd", "paper-generic")
 
+#: Of the rank, and of all bins together: beyond, bounds overflow.
+MAX_SIZE = 2**31
 _MAX_BINS = 2**30
 # For "joint": third groups that are tried.
 _SMALL_GROUPS = 500
@@ -204,7 +206,7 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
     >>> min_bins_for_rank(10, 57), min_bins_for_rank(3, 5, "generic")
     (15, 8)
     """
-    rank = checked_integer(rank, "rank", 1)
+    rank = checked_integer(rank, "rank", 1, MAX_SIZE)
 
     def enough(bins: int) -> bool:
         return max_identifiable_rank(n_variables, bins, criterion) >= rank

@@ -23,7 +23,7 @@ from tensorly_smp.exceptions import (
     TensorlySmpError,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.bounds import checked_sizes
+from tensorly_smp.identifiability.bounds import MAX_SIZE, checked_sizes
 from tensorly_smp.identifiability.criteria import (
     GENERIC,
     OPEN,
@@ -57,7 +57,6 @@ _COLUMNS = {"Criterion": 25, "Found": 29, "Required": 16, "Verdict": 17, "Ref.":
 _LARGEST = 2**63 - 1
 # Random factors for sizes without data: no more entries, and no more columns, than these.
 _MAX_DRAWN_ENTRIES, _MAX_DRAWN_RANK = 5_000_000, 500
-_MAX_SIZE = 2**31  # of the rank, and of all bins together: beyond, bounds overflow
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -586,10 +585,9 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
     if n_variables is None and is_integer(n_bins):
         raise InvalidInputError(f"n_bins is {n_bins} and n_variables is not given; pass n_variables too.")
     checked = tuple(checked_sizes(n_variables, n_bins))
-    rank = checked_integer(rank, "rank", 1)
-    if max(sum(checked), rank) > _MAX_SIZE:
-        raise SizeLimitError(f"{sum(checked)} bins and rank {rank}; expected at most {_MAX_SIZE} of each.")
-    return checked, rank
+    if sum(checked) > MAX_SIZE:
+        raise SizeLimitError(f"{sum(checked)} bins; expected at most {MAX_SIZE} of all variables together.")
+    return checked, checked_integer(rank, "rank", 1, MAX_SIZE)
 
 
 def _cells(line: ReportLine) -> tuple[str, str, str, str]:
