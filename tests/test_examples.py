@@ -131,7 +131,7 @@ def dependent_variables(page):
     table = page["table"]
     assert (table["unmixed"] > table["accuracy, product"] - 0.02).all()
     assert (table["unmixed "] < table["BIC, product"]).all()
-    assert "pairs of sources" in page["said"][0]
+    assert [set(pair) for pair in page["said"][0].pairs] == [{"x0", "x1"}]
 
 
 SHOWN = {
