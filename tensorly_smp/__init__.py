@@ -23,6 +23,7 @@ from tensorly_smp.initializers.gevd import gevd_parafac
 from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
 from tensorly_smp.marginals.block_tensor import Partition, block_tensor, default_partition, paper_partition
 from tensorly_smp.marginals.histograms import Marginals, count_marginals
+from tensorly_smp.model_choice import compare_models
 from tensorly_smp.selection import select_n_components
 from tensorly_smp.storage import load
 from tensorly_smp.unmixed import UnmixedProductMixture
@@ -68,6 +69,7 @@ __all__ = [
     "plotting",
     "reconstruct_density",
     "refine_em",
+    "compare_models",
     "select_n_components",
 ]
 

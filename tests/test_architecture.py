@@ -37,6 +37,7 @@ ORDER = (
     "unmixing",
     "unmixed",
     "selection",
+    "model_choice",
     "testing",
     "cli",
     "__main__",
