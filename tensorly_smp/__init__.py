@@ -52,6 +52,7 @@ __all__ = [
     "check_identifiability",
     "check_independence",
     "choose_binning",
+    "compare_models",
     "count_marginals",
     "coupled_simplex_parafac",
     "datasets",
@@ -69,7 +70,6 @@ __all__ = [
     "plotting",
     "reconstruct_density",
     "refine_em",
-    "compare_models",
     "select_n_components",
 ]
 

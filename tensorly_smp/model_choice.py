@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -18,17 +18,12 @@ from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.selection import CandidateFit, Job, _fitted, _folds, _frame, _gaps, _read_job, fit_without
 from tensorly_smp.unmixed import UnmixedProductMixture
 
-#: The models, and what a component of each is.
+#: The models, simple ones first, and what is said of them.
 MODELS: dict[str, tuple[Any, str]] = {
-    "product": (SmoothProductMixture(), "variables are independent within components, of any smooth density"),
-    "log-concave": (
-        SmoothProductMixture(shape="log-concave"),
-        "variables are independent within components, and every component is one heap",
-    ),
-    "unmixed": (UnmixedProductMixture(), "linear combinations of the variables are independent within components"),
+    "product": (SmoothProductMixture(), "whose densities may have any shape"),
+    "log-concave": (SmoothProductMixture(shape="log-concave"), "whose densities have one peak in every component"),
+    "unmixed": (UnmixedProductMixture(), "in which linear combinations of the variables are independent"),
 }
-#: Models whose components are one heap of samples each, which is what people mean by groups.
-ONE_HEAP = ("log-concave", "unmixed")
 
 
 def compare_models(
@@ -90,8 +85,9 @@ def compare_models(
     Notes
     -----
     For densities it is the model with the highest held-out log-density; of those within a standard error of it, the one
-    with the fewest effective parameters. For groups it is the same among the models whose components are one heap of
-    samples each, "log-concave" and "unmixed" (docs/dependence.md has the figures behind it).
+    with the fewest effective parameters. For groups it is the better of "log-concave" and "unmixed" by the same rule:
+    what free densities gain in a product model is often a component of two groups (docs/dependence.md has figures).
+    Where the unmixed model prefers a product of free densities itself, that stands for it.
 
     Examples
     --------
@@ -112,31 +108,36 @@ def compare_models(
         progress_bar(verbose, "models", len(jobs) * (1 + len(folds)), unit="fit") as bar,
         Parallel(n_jobs=checked_n_jobs(n_jobs), prefer="processes", return_as="generator") as run,
     ):
-        wholes: list[CandidateFit] = []
-        n_dependent: list[float] = []
-        for fit, number in run(delayed(_fit_of_all)(each, rank) for each in jobs):
-            wholes.append(fit)
-            n_dependent.append(number)
+        wholes = []
+        for whole in run(delayed(_fit_of_all)(each, rank) for each in jobs):
+            wholes.append(whole)
             bar.advance()
-        tasks = [(k, fold) for k, fit in enumerate(wholes) if fit.error is None for fold in range(len(folds))]
+        tasks = [(k, fold) for k, whole in enumerate(wholes) if whole.fit.error is None for fold in range(len(folds))]
         heldout: list[list[CandidateFit]] = [[] for _ in jobs]
-        without = run(delayed(fit_without)(jobs[k], wholes[k], folds[fold], fold) for k, fold in tasks)
+        without = run(delayed(fit_without)(jobs[k], wholes[k].fit, folds[fold], fold) for k, fold in tasks)
         for (k, _), fit in zip(tasks, without, strict=True):
             heldout[k].append(fit)
             bar.advance()
-    if all(fit.error is not None for fit in wholes):
-        raise next(fit.error for fit in wholes if fit.error is not None)
-    dataset = _table(job, folds, wholes, heldout, n_dependent)
-    return _with_advice(dataset, np.array([fit.n_parameters for fit in wholes])).assign_attrs(
+    errors = [whole.fit.error for whole in wholes if whole.fit.error is not None]
+    if len(errors) == len(wholes):
+        raise errors[0]
+    return _with_advice(_table(job, folds, wholes, heldout), wholes).assign_attrs(
         random_state=job.seed, n_samples=job.n_counted, n_components=rank, n_folds=len(folds)
     )
 
 
-def _fit_of_all(job: Job, rank: int) -> tuple[CandidateFit, float]:
-    """The fit of all samples, and how many pairs are dependent within its components."""
+class _Whole(NamedTuple):
+    """The fit of all samples, how many pairs are dependent within components, and if it is a product that is free."""
+
+    fit: CandidateFit
+    n_dependent: float = np.nan
+    is_free_product: bool = False
+
+
+def _fit_of_all(job: Job, rank: int) -> _Whole:
     fit, model = _fitted(job, rank, job.values, job.sample_weight, None)
     if model is None:
-        return fit, np.nan
+        return _Whole(fit)
     X = _frame(job, job.values)
     fit.log_densities = np.asarray(model.score_samples(X))
     fit.entropy = float(job.weights @ entr(np.asarray(model.predict_proba(X))).sum(axis=1))
@@ -144,31 +145,33 @@ def _fit_of_all(job: Job, rank: int) -> tuple[CandidateFit, float]:
     fit.binning = model.binning_
     with collected_warnings():
         report = check_independence(model, X, sample_weight=job.sample_weight, random_state=job.seed)
-    return fit, report.n_dependent
+    is_free = "shape" not in model.result_.attrs
+    return _Whole(fit, report.n_dependent, is_free and getattr(model, "is_product_", True))
 
 
 def _table(
     job: Job,
     folds: np.ndarray,
-    wholes: Sequence[CandidateFit],
+    wholes: Sequence[_Whole],
     heldout: Sequence[Sequence[CandidateFit]],
-    n_dependent: Sequence[float],
 ) -> xr.Dataset:
     """The figures of all models; a fold that fails leaves a model without those of held-out samples."""
     weights = folds[folds > 0]
     fold_of, _ = np.nonzero(folds)
     held = np.full((len(wholes), len(weights)), np.nan)
-    failure = [fit.failure for fit in wholes]
-    seconds = [whole.seconds + sum(fit.seconds for fit in fits) for whole, fits in zip(wholes, heldout, strict=True)]
+    failure = [whole.fit.failure for whole in wholes]
+    seconds = np.array([whole.fit.seconds for whole in wholes])
     for k, fit in ((k, fit) for k, fits in enumerate(heldout) for fit in fits):
+        seconds[k] += fit.seconds
         if fit.error is None:
             held[k, fold_of == fit.fold] = fit.log_densities
         else:
             failure[k] = failure[k] or f"Without fold {fit.fold}: {fit.failure}"
     total = weights.sum()
     mean = held @ weights / total
-    likelihood = np.array([np.nan if fit.error else job.weights @ fit.log_densities for fit in wholes])
-    n_parameters = np.array([fit.n_parameters for fit in wholes])
+    likelihood = np.array([np.nan if fit.error else job.weights @ fit.log_densities for fit, *_ in wholes])
+    n_parameters = np.array([whole.fit.n_parameters for whole in wholes])
+    entropy = np.array([whole.fit.entropy for whole in wholes]) / job.total_weight
     gap, gap_error = _gaps(held, weights)
     figures = {
         "heldout_mean": (mean, "log-density per sample, each when held out", "nats"),
@@ -176,9 +179,13 @@ def _table(
         "heldout_gap": (gap, "heldout_mean below that of the best model", "nats"),
         "heldout_gap_error": (gap_error, "standard error of heldout_gap, by differences of the same samples", "nats"),
         "bic": (-2.0 * likelihood + n_parameters * np.log(job.total_weight), "lower is better", ""),
-        "entropy": (np.array([fit.entropy for fit in wholes]) / job.total_weight, "of posteriors, per sample", "nats"),
-        "n_dependent": (np.array(n_dependent), "pairs that are dependent within components", ""),
-        "seconds": (np.array(seconds), "time of the fits, added up", "s"),
+        "entropy": (entropy, "of the posteriors, per sample", "nats"),
+        "n_dependent": (
+            np.array([whole.n_dependent for whole in wholes]),
+            "pairs that are dependent within components",
+            "",
+        ),
+        "seconds": (seconds, "time of the fits, added up", "s"),
         "failure": (np.array(failure), "why there are no figures", ""),
     }
     return xr.Dataset(
@@ -190,36 +197,30 @@ def _table(
     )
 
 
-def _with_advice(dataset: xr.Dataset, n_parameters: np.ndarray) -> xr.Dataset:
-    """The table with what to take, and one sentence that says why."""
+def _with_advice(dataset: xr.Dataset, wholes: Sequence[_Whole]) -> xr.Dataset:
+    """The table with what to take for densities, for groups, and one sentence that says why."""
     names = list(MODELS)
-    mean = dataset["heldout_mean"].values
-    if np.isnan(mean).all():
-        return dataset.assign_attrs(
-            for_densities="", for_groups="", advice="No model could be fitted without a fold: see failure."
-        )
+    n_parameters = [whole.fit.n_parameters for whole in wholes]
     gap = dataset["heldout_gap"].values
     error = dataset["heldout_gap_error"].values
 
-    def chosen(candidates: Sequence[str]) -> str:
-        """The simplest that is as good as the best of some models."""
-        numbers = [names.index(name) for name in candidates if np.isfinite(mean[names.index(name)])]
-        if not numbers:
-            return ""
-        best = min(gap[k] for k in numbers)
-        return names[min((k for k in numbers if gap[k] - best <= error[k]), key=lambda k: n_parameters[k])]
+    def chosen(*some: str) -> str:
+        """The simplest that is as good as the best of some models; unmixed ones that are products come last."""
+        numbers = [k for k, name in enumerate(names) if name in some and np.isfinite(gap[k])]
+        best = min((gap[k] for k in numbers), default=0.0)
+        good = [k for k in numbers if gap[k] - best <= error[k]]
+        return names[min(good, key=lambda k: round(n_parameters[k]))] if good else ""
 
-    density = chosen(names)
-    group = chosen(ONE_HEAP)
-    others = ", ".join(f"{name} {-value:+.3g}" for name, value in zip(names, gap, strict=True) if value > 0)
-    sentence = f"For densities take {density!r}: {MODELS[density][1]}, and held-out samples prefer it"
-    sentence += f" (nats a sample: {others} to the best); " if others else "; "
-    if not group:
-        sentence += "no model whose components are one heap each could be fitted, so look at its components for groups."
-    elif group == density:
-        sentence += "for groups too, as its components are one heap of samples each."
-    else:
-        below = gap[names.index(group)]
-        sentence += f"for groups take {group!r}, the best of those whose components are one heap of samples each"
-        sentence += f", {below:.2g} nats a sample below." if below > 0 else "."
+    density = chosen(*names)
+    group = chosen("log-concave", "product" if wholes[-1].is_free_product else "unmixed")
+    below = [f"{name!r} is {gap[k]:.2g}" for k, name in enumerate(names) if name != density and np.isfinite(gap[k])]
+    sentence = f"For densities take {density!r}, {MODELS[density][1]}" if density else "No model has figures"
+    if below:
+        sentence += f" (held out, {' and '.join(below)} nats a sample below the best)"
+    if group == density:
+        sentence += "; for groups take it too." if group else "."
+    elif group:
+        sentence += f"; for groups take {group!r}, {MODELS[group][1]}: of free densities a component may be two groups."
+    if missing := [repr(name) for k, name in enumerate(names) if not np.isfinite(gap[k])]:
+        sentence += f" Without figures: {', '.join(missing)}, `failure` says why."
     return dataset.assign_attrs(for_densities=density, for_groups=group, advice=sentence)

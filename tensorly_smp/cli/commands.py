@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from tensorly_smp._support.checks import collected_warnings, import_extra, warn
-from tensorly_smp._support.representations import number_range, number_text
+from tensorly_smp._support.representations import number_range, number_text, text_table
 from tensorly_smp.cli.tables import STANDARD, Table, read_table
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimator import SmoothProductMixture
@@ -26,6 +26,7 @@ from tensorly_smp.fitting.results import fit_summary
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.identifiability.report import check_identifiability
 from tensorly_smp.metrics import clustering_accuracy
+from tensorly_smp.model_choice import compare_models
 from tensorly_smp.selection import select_n_components
 from tensorly_smp.storage import MODEL_SUFFIX, load, require_writable, write_whole
 from tensorly_smp.unmixed import UnmixedProductMixture
@@ -185,6 +186,30 @@ def independence(options: argparse.Namespace) -> bool:
         _write_csv(report.to_dataframe(), options.out)
     say(repr(report))
     return report.n_dependent > 0
+
+
+def compare(options: argparse.Namespace) -> bool:
+    """Compare the models of a table; questionable if one of them has no figures."""
+    found = compare_models(
+        _read(options).X,
+        options.components,
+        n_folds=options.folds,
+        n_jobs=options.jobs,
+        random_state=options.seed,
+        verbose=int(options.progress),
+    )
+    frame = found.to_dataframe()
+    if options.out is not None:
+        _write_csv(frame.reset_index(), options.out)
+    figures = frame.drop(columns=["heldout_gap", "heldout_gap_error", "failure"])
+    rows = [
+        [str(name), *(f"{value:.4g}" for value in row)] for name, row in zip(frame.index, figures.values, strict=True)
+    ]
+    say("\n".join(text_table(["model", *figures], rows)))
+    for name, failure in frame["failure"][frame["failure"] != ""].items():
+        say(f"{name}: {failure}")
+    say(found.attrs["advice"])
+    return bool((frame["failure"] != "").any())
 
 
 def predict(options: argparse.Namespace) -> bool:

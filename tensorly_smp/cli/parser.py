@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorly_smp._support.checks import MOST_CANDIDATES
-from tensorly_smp.cli.commands import check, components, fit, impute, independence, predict, say_aside
+from tensorly_smp.cli.commands import check, compare, components, fit, impute, independence, predict, say_aside
 from tensorly_smp.exceptions import (
     EmptyComponentWarning,
     IdentifiabilityWarning,
@@ -107,6 +107,16 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {package.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_fit(_add_command(commands, fit, "learn a mixture from a CSV file", "Keep it with --out."))
+    words = "compare a product mixture, one of log-concave densities and an unmixed one on a CSV file"
+    command = _add_command(commands, compare, words, "Say which to take for densities, and which for groups.")
+    _add_table(command)
+    add = command.add_argument
+    add("--components", type=partial(_count, least=1), metavar="R", required=True, help="number of components")
+    add("--folds", type=int, default=5, metavar="N", help="parts held out in turn (default: 5)")
+    add("--seed", type=int, default=0, help="of random numbers (default: 0)")
+    add("--jobs", type=int, metavar="N", help="fits at a time; -1 for all processors")
+    add("--progress", action="store_true", help="show a bar")
+    add("--out", type=Path, metavar="FILE", help="CSV file to write")
     words = "say whether components can be told apart, from sizes or of a fitted model"
     command = _add_command(commands, check, words, "Sizes alone say how many components there may be.")
     add = command.add_argument

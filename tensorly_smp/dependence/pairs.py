@@ -445,4 +445,7 @@ def advice_on(
     rows = ""
     if np.isnan(np.delete(values, list(discrete), axis=1)).any():
         rows = " and needs complete rows (X has missing entries: leave incomplete rows out, or impute them first)"
-    return f"Try UnmixedProductMixture, which allows for linear dependence{rows}, or {others}."
+    return (
+        f"Try UnmixedProductMixture, which allows for linear dependence{rows}, or {others}; compare_models(X, "
+        "n_components) says which model is better."
+    )

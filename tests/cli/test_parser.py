@@ -398,6 +398,19 @@ def test_a_fit_with_rivals_is_questionable(capsys, folder):
     assert "model.rivals" not in err  # which is Python
 
 
+def test_compare_prints_the_table_and_the_advice(capsys):
+    status, out, err = run(capsys, "compare", "data.csv", "--components", 2, "--folds", 2, *WAYS, "--out", "models.csv")
+    assert (status, err) == (1, "")  # entries are missing, which the unmixed model refuses
+    found = smp.compare_models(FRAME[NAMES], 2, n_folds=2, random_state=0)
+    lines = out.splitlines()
+    assert lines[0].split() == ["model", "heldout_mean", "heldout_error", "bic", "entropy", "n_dependent", "seconds"]
+    for line, name in zip(lines[2:5], ("product", "log-concave", "unmixed"), strict=True):
+        assert line.split()[:2] == [name, f"{float(found.heldout_mean.sel(model=name)):.4g}"]
+    assert lines[5].startswith("unmixed: InvalidInputError")
+    assert lines[-1] == found.attrs["advice"]
+    assert pd.read_csv("models.csv").model.tolist() == ["product", "log-concave", "unmixed"]
+
+
 def test_fit_says_that_variables_depend_on_each_other(capsys, dependent):
     status, out, err = run(capsys, "fit", "dependent.csv", *DEPENDENT, "--out", "fit.nc")
     assert status == 0
