@@ -146,6 +146,7 @@ PARAMETERS = {
     "density": (["gaussian", "spline", "", "SINC", None, 5, ["sinc"], np.ones(2)], "density"),
     "refine": (["EM", "", "sinc", 5, True, ["em"], np.ones(2)], "refine"),
     "penalty": (["cv", "", None, 5, ["reml"]], "penalty"),
+    "shape": (["unimodal", "", "log_concave", 5, True, ["log-concave"], np.ones(2)], "shape"),
     "support": (
         [
             {"x9": (0, None)},
