@@ -3,10 +3,12 @@
     python benchmarks/densities.py sinc         shares of polygon and background, and masses clipped, of sinc densities
     python benchmarks/densities.py penalties    criteria of the penalty, numbers of basis functions, and backgrounds
     python benchmarks/densities.py coordinates  the variables themselves, and coordinates by choice (how many differ)
+    python benchmarks/densities.py shapes       one component of a truth with one peak: free and log-concave densities
     python benchmarks/densities.py toy          the paper's toy example: largest error of the density over its peak
     python benchmarks/densities.py far          far values, long tails and repeated values: the cost for a default fit
 
 The paper's four cases, ten variables, five components, means of `--truths 2` mixtures of `--samples` samples.
+`shapes` fits one component to three variables of 1000 samples with the same law; the KL is that of one variable.
 The toy example is 0.5 N(-6, 5^2) + 0.5 N(10, 5^2) with exact samples of its CDF, first edge at -58. `far` has three
 overlapping Gaussian components (unit variances, means with standard deviation 1.6), five variables, 3000 samples. First
 5 % of the entries of all variables are far: accuracy of the true posterior of the others, of the fit that knows which
@@ -22,7 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 from common import KINDS, options_of, percent_right
-from scipy.stats import norm
+from scipy.stats import gamma, laplace, logistic, lognorm, norm, t
 
 import tensorly_smp as smp
 from tensorly_smp.datasets import make_smooth_mixture
@@ -32,7 +34,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.sinc import POLYGON_SHARE, sinc_conditionals, sinc_step_derivative
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 from tensorly_smp.likelihood.steps import CellSamples, on_best_cells
-from tensorly_smp.splines.basis import spline_basis
+from tensorly_smp.splines.basis import SHAPES, spline_basis
 
 N_VARIABLES = 10
 
@@ -156,6 +158,36 @@ def coordinates(options):
             print(f"| {rank}, {n_samples} | {row} |", flush=True)
 
 
+# ---- log-concave densities ----
+
+#: Laws with one peak; the last three are not log-concave.
+LAWS = {"Gaussian": norm(), "Laplace": laplace(), "Gamma(2)": gamma(2.0), "logistic": logistic(),
+        "t(5)": t(5), "log-normal": lognorm(0.5), "Gamma(0.5)": gamma(0.5)}  # fmt: skip
+
+
+def law_loss(model, law):
+    """KL of one variable, mean of all, by midpoints of 20 000 equally likely intervals."""
+    x = law.ppf((np.arange(20_000) + 0.5) / 20_000)
+    densities = np.stack([model.density_.pdf_1d(x, name) for name in model.density_.variables])
+    return float((law.logpdf(x) - np.log(densities)).mean())
+
+
+def shapes(options):
+    print("law         samples | KL: free, log-concave; their difference, and its standard error; lower in how many")
+    for name, law in LAWS.items():
+        for n_samples in options.samples or [1000]:
+            found = []
+            for seed in range(options.truths):
+                X = law.rvs((n_samples, 3), random_state=np.random.default_rng(seed))
+                models = [smp.SmoothProductMixture(1, shape=shape, random_state=0).fit(X) for shape in SHAPES]
+                found.append([law_loss(model, law) for model in models])
+            free, concave = np.transpose(found)
+            gain = free - concave
+            error = gain.std() / np.sqrt(max(len(gain) - 1, 1))
+            print(f"{name:11s} {n_samples:7d} | {free.mean():.5f} {concave.mean():.5f}; {gain.mean():+.5f} ± "
+                  f"{error:.5f}; {(gain > 0).sum()} of {len(gain)}", flush=True)  # fmt: skip
+
+
 # ---- the toy example ----
 
 POINTS = np.linspace(-40.0, 45.0, 4251)
@@ -244,7 +276,7 @@ def far(options):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", smp.exceptions.TensorlySmpWarning)
-    PARTS = {"sinc": sinc, "penalties": penalties, "coordinates": coordinates, "toy": toy, "far": far}
+    PARTS = {"sinc": sinc, "penalties": penalties, "coordinates": coordinates, "shapes": shapes, "toy": toy, "far": far}
     options = options_of(__doc__, words=PARTS, truths=2, samples=(0,))
     options.samples = [size for size in options.samples if size]
     PARTS[options.part](options)
