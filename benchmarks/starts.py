@@ -27,7 +27,7 @@ from scipy.optimize import linear_sum_assignment
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import AlgebraicStartError
-from tensorly_smp.initializers.gevd import (
+from tensorly_smp.initializers.joint_diagonalization import (
     base_slice,
     joint_eigenvectors,
     rank_one_columns,

@@ -257,6 +257,22 @@ def unmasked_rows(rows: Any) -> Any:
     return [unmasked_rows(each) for each in rows]
 
 
+def checked_triples(rows: Any, name: str) -> np.ndarray:
+    """Rows of three different integers as an array (n_triples, 3)."""
+    try:
+        array = np.asarray(unmasked_rows(list(rows)))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidTypeError(f"{name} must be a list of three variable indices each: {reason(error)}.") from error
+    if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:
+        raise InvalidInputError(f"{name} has shape {array.shape}; expected (n, 3) with at least one triple.")
+    if array.dtype.kind not in "iu":
+        raise InvalidTypeError(f"{name} are of type {array.dtype}; expected integer variable indices.")
+    for triple in array.tolist():
+        if len(set(triple)) < 3:
+            raise InvalidInputError(f"{name} has {tuple(triple)}, which names a variable twice.")
+    return array.astype(np.intp)
+
+
 def checked_real(value: Any, name: str, low: float = 0.0, high: float = np.inf, ends: str = "[)") -> float:
     """The value as a float between two ends, each of which `ends` includes (square bracket) or excludes (round one).
 

@@ -356,7 +356,8 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
     possible = comb(solution.factors.n_variables, 3)
     if solution.triples is not None and len(solution.triples) < possible:
         dataset = with_results(dataset, {"triples": np.array(solution.triples)})
-    return dataset.assign_attrs({name: _plain_attribute(value) for name, value in solution.start_info.items()})
+    info = solution.start_info.items()
+    return dataset.assign_attrs({name: np.array(value) if isinstance(value, list) else value for name, value in info})
 
 
 def with_starts(
@@ -381,14 +382,3 @@ def with_starts(
         n_sweeps=trace.n_sweeps,
         best_start=best,
     )
-
-
-def _plain_attribute(value: Any) -> Any:
-    """A value that netCDF attributes can hold: a number, a string, or an array of numbers."""
-    if isinstance(value, list) and all(isinstance(number, int | float) for number in value):
-        return np.array(value)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool):
-        return int(value)
-    return value if isinstance(value, int | float | str) else str(value)

@@ -29,7 +29,6 @@ from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.decomposition.problem import Problem, SolverOptions, as_problem, make_starts
 from tensorly_smp.decomposition.solution import CoupledSolution
 from tensorly_smp.exceptions import ConvergenceWarning, InvalidTypeError
-from tensorly_smp.factors.backend import as_tensor, floor
 from tensorly_smp.factors.blocks import LOSSES, BlockSolver, ExplicitLoss
 from tensorly_smp.factors.coupled import CoupledTensors
 from tensorly_smp.factors.implicit import CoupledCodes, ImplicitLoss
@@ -270,13 +269,7 @@ def _results(
         results, interrupted = run_each(one, states, n_threads, lambda result: result[2] is StopReason.INTERRUPTED)
         return [_renamed(r, StopReason.INTERRUPTED) for r in results] if in_threads and interrupted else results
 
-    states = []
-    for start in starts:
-        model = start.to_numpy()
-        weights, *factors = (as_tensor(a, tensors.context) for a in (model.weights, *model.factors))
-        # Without exact zeros: a column whose bins hold no sample would be zero after a multiplicative step.
-        states.append(State(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors]))
-    results = run(states, n_screen)
+    results = run([State.of_start(start, tensors.context) for start in starts], n_screen)
     if n_screen < n_iter_max:
         results = _continued(results, run, n_iter_max - n_screen, bar)
     if isinstance(tensors, CoupledCodes) and tensors.squared_norm_error:

@@ -34,7 +34,8 @@ from tensorly_smp.factors.backend import as_tensor, checked_context
 from tensorly_smp.factors.blocks import Loss, QuadraticBlock
 from tensorly_smp.factors.coupled import require_coverage
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.marginals.histograms import check_constant, resolve_triples, univariate_marginals
+from tensorly_smp.marginals.histograms import check_constant, univariate_marginals
+from tensorly_smp.marginals.triples import resolve_triples
 
 #: Numbers of an array that is worked on in pieces, so that what a pass touches stays in the processor's cache.
 CACHED = 50_000
@@ -400,10 +401,8 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     used = np.flatnonzero((n_observed >= 3) & (weights > 0))
     values = codes.values
     if len(used) < codes.n_samples:
-        values = values[used]
-        observed = observed[used]
-        n_observed = n_observed[used]
-        weights = weights[used]
+        parts: list[Any] = [a[used] for a in (values, observed, n_observed, weights)]
+        values, observed, n_observed, weights = parts
     check_constant(codes)
     # Variable by variable, so that the codes of one lie next to each other, in the smallest type.
     columns = np.ascontiguousarray(values.T).astype(np.min_scalar_type(max(codes.n_bins)))
@@ -414,10 +413,9 @@ def couple_codes(codes: Codes, sample_weight: Any = None, context: dict[str, Any
     n_possible = comb(codes.n_variables, 3)
     is_counted = _totals(observed, weights, drawn) > 0
     if not is_counted.all():
-        share = 1 - is_counted.mean()
-        number = f"About {share:.1%} of all"
+        number = f"About {1 - is_counted.mean():.1%} of all"
         if len(drawn) == n_possible:
-            number = f"{round(share * n_possible)} of {n_possible}"
+            number = f"{np.count_nonzero(~is_counted)} of {n_possible}"
         warn(f"{number} triples have no complete sample and take no part in the fit.", SparseHistogramWarning)
     # Samples in a triple on average: the sum over all triples is known without counting any.
     in_triples = float(weights @ (n_observed * (n_observed - 1) * (n_observed - 2))) / 6

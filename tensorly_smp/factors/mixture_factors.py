@@ -17,7 +17,8 @@ from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import EmptyComponentWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.backend import Tensor
-from tensorly_smp.marginals.histograms import Marginals, resolve_triples, to_numpy
+from tensorly_smp.marginals.histograms import Marginals, to_numpy
+from tensorly_smp.marginals.triples import resolve_triples
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,16 @@ from tensorly.cp_tensor import CPTensor
 from tensorly_smp._support.iteration import Coordinates, StopReason, SweepTrace, iterate
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.factors.backend import Tensor, compiled, floor, index_tensor, normalize, project_simplex, take
+from tensorly_smp.factors.backend import (
+    Tensor,
+    as_tensor,
+    compiled,
+    floor,
+    index_tensor,
+    normalize,
+    project_simplex,
+    take,
+)
 from tensorly_smp.factors.blocks import Block, BlockSolver, ExplicitLoss, Loss
 from tensorly_smp.factors.coupled import Unfolding
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -47,6 +56,13 @@ class State:
 
     weights: Tensor
     factors: list[Tensor]
+
+    @classmethod
+    def of_start(cls, start: MixtureFactors, context: dict[str, Any]) -> State:
+        """Entries of a start without exact zeros: a column whose bins hold no sample would be zero after a step."""
+        model = start.to_numpy()
+        weights, *factors = (as_tensor(a, context) for a in (model.weights, *model.factors))
+        return cls(tl.clip(weights, floor(weights)), [tl.clip(a, floor(a)) for a in factors])
 
     def stack(self) -> Tensor:
         """All entries in one matrix, the weights in the last row."""

@@ -46,7 +46,8 @@ from tensorly_smp.identifiability.likeness import (
 )
 from tensorly_smp.identifiability.ranks import StackedFactor
 from tensorly_smp.marginals.block_tensor import Partition, as_partition
-from tensorly_smp.marginals.histograms import Marginals, resolve_triples
+from tensorly_smp.marginals.histograms import Marginals
+from tensorly_smp.marginals.triples import resolve_triples
 
 if TYPE_CHECKING:
     import pandas as pd

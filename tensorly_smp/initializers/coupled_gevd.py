@@ -24,7 +24,7 @@ from tensorly_smp.codes.encoding import Codes, encode_samples, indicator_matrix
 from tensorly_smp.codes.values import drop_zero_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.initializers.gevd import GevdDiagnostics, decompose_core, require_rank
+from tensorly_smp.initializers.joint_diagonalization import GevdDiagnostics, decompose_core, require_rank
 from tensorly_smp.marginals.block_tensor import (
     Partition,
     as_marginals,
@@ -168,35 +168,31 @@ def gevd_start(
         assert weights is not None  # those that are all zero have been refused
         # Near one, so that no sum overflows; by a power of two, so that sums of integers stay exact.
         weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-        data = data if values is data.values else Codes(values, data.binning)
+        data = Codes(values, data.binning)
     rng = as_generator(random_state)
     is_exact = isinstance(data, Marginals) and data.n_samples == 0
     shares = univariate_marginals(data, weights)
-    groups = None
-    sizes = data.n_bins
-    if n_bins is not None or not is_exact:
-        groups = [coarse_bins(share, n_bins or START_BINS) for share in shares]
-        sizes = tuple(int(group.max()) + 1 for group in groups)
+    unmerged = [np.arange(size) for size in data.n_bins]
+    groups = unmerged if is_exact and n_bins is None else [coarse_bins(s, n_bins or START_BINS) for s in shares]
+    sizes = [int(group.max()) + 1 for group in groups]
     if partition is not None:
         parts = as_partition(partition, data.n_variables)
     else:
         parts = pencil_partition(data.n_bins) if is_exact else start_partition(sizes, rank, rng)
         if isinstance(data, Marginals):
             parts = counted_partition(data, parts, rank, rng)
-    if groups is not None and min(parts.effective_sizes(sizes)[:2]) < rank:
-        groups = None
-    coarse = data if groups is None else coarsen(data, groups)
+    if min(parts.effective_sizes(sizes)[:2]) < rank:
+        groups = unmerged
+    coarse = data if groups is unmerged else coarsen(data, groups)
     try:
-        tol = EXACT_TOL if is_exact else SAMPLED_TOL
-        component_weights, factors, diagnostics = _decompose(coarse, parts, rank, tol, weights, rng)
+        component_weights, factors, diagnostics = _decompose(coarse, parts, rank, is_exact, weights, rng)
     except (np.linalg.LinAlgError, ArpackError) as error:
         raise AlgebraicStartError(f"Linear algebra failed: {error}. Take other bins or another partition.") from error
     if not is_exact:
-        coarse_shares = shares if groups is None else [sum_groups(s, g) for s, g in zip(shares, groups, strict=True)]
+        coarse_shares = map(sum_groups, shares, groups)
         factors = [(1 - SMOOTHING) * a + SMOOTHING * s[:, None] for a, s in zip(factors, coarse_shares, strict=True)]
         component_weights = 0.9 * component_weights + 0.1 / rank
-    if groups is not None:
-        factors = [refine(a, s, g) for a, s, g in zip(factors, shares, groups, strict=True)]
+    factors = list(map(refine, factors, shares, groups))
     return GevdStart(component_weights, tuple(factors), data.binning, diagnostics, parts, coarse.n_bins)
 
 
@@ -235,7 +231,7 @@ def _decompose(
     data: Marginals | Codes,
     partition: Partition,
     rank: int,
-    tol: float,
+    is_exact: bool,
     sample_weight: np.ndarray | None,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, list[np.ndarray], GevdDiagnostics]:
@@ -257,6 +253,7 @@ def _decompose(
     else:
         base = np.zeros(len(slices))
         base[: data.n_bins[partition.third[0]]] = 1.0
+        tol = EXACT_TOL if is_exact else SAMPLED_TOL
         (left, right, third), diagnostics = decompose_core(slices, base, tol, keeps_complex=True, random_state=rng)
     columns: dict[int, np.ndarray] = {}
     weights = np.ones(rank)
@@ -374,7 +371,7 @@ def compress_marginals(marginals: Marginals, partition: Partition, rank: int) ->
 
 
 def compress_codes(codes: Codes, partition: Partition, rank: int, weights: np.ndarray | None = None) -> Compressed:
-    """The same from codes, without forming either tensor or pair block when they are large.
+    """Singular vectors and slices of `compress_marginals`, from codes; no large tensor or pair block is formed.
 
     Weights (n_samples,) say how often a sample counts; by default once.
     """

@@ -15,6 +15,9 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.marginals.histograms import Marginals
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 #: Size of the table of reachable sums up to which the best split of the bins is found.
 MOST_TABLE_BITS = 200_000_000
 
@@ -75,11 +78,9 @@ class Partition:
 
     def _summed(self, n_bins: Any, n_tied: int) -> tuple[int, int, int]:
         """Sums over each set of the numbers of bins, less those that are tied in every variable but the last."""
-        if not np.iterable(n_bins):
-            raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.")
         try:
             sizes = [checked_integer(size, "A number of bins", 1) for size in n_bins]
-        except TypeError as error:  # sparse matrices
+        except TypeError as error:
             raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.") from error
         if len(sizes) <= (highest := max(max(group) for group in self.sets)):
             raise InvalidInputError(f"n_bins has {len(sizes)} entries, and the partition names variable {highest}.")
@@ -257,9 +258,6 @@ def _variable_indices(group: Any, name: str) -> tuple[int, ...]:
         raise InvalidInputError(f"The {name} set of the partition is empty; expected at least one variable in each.")
     return tuple(checked_integer(index, f"A variable index of the {name} set", 0) for index in members)
 
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 #: Triples from which partitions are grown whose blocks have been counted.
 MOST_PARTITIONS_TRIED = 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations
 from math import comb
 from typing import Any, NamedTuple
 
@@ -13,15 +12,15 @@ import tensorly as tl
 
 from tensorly_smp._support.checks import (
     RandomState,
-    as_generator,
     checked_integer,
     checked_real,
     checked_sample_weight,
+    checked_triples,
+    float_array,
     is_integer,
-    unmasked_rows,
     warn,
 )
-from tensorly_smp._support.representations import html_summary, listed, number_range, reason, shown
+from tensorly_smp._support.representations import html_summary, listed, number_range
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
@@ -31,125 +30,13 @@ from tensorly_smp.exceptions import (
     SizeLimitError,
     SparseHistogramWarning,
 )
-
-
-def all_triples(n_variables: int) -> np.ndarray:
-    """All index triples j < k < l, in lexicographic order, as an integer array (n_triples, 3)."""
-    indices = chain.from_iterable(combinations(range(n_variables), 3))
-    return np.fromiter(indices, dtype=np.intp, count=3 * comb(n_variables, 3)).reshape(-1, 3)
+from tensorly_smp.marginals.triples import resolve_triples
 
 
 def cells_of_all_triples(n_bins: Sequence[int]) -> float:
     """Cells of the histograms of all triples: the third elementary symmetric polynomial of the numbers of bins."""
     p1, p2, p3 = (sum(float(size) ** power for size in n_bins) for power in (1, 2, 3))
     return (p1**3 - 3.0 * p1 * p2 + 2.0 * p3) / 6.0
-
-
-def sample_triples(n_variables: int, n_triples: int, random_state: RandomState = None) -> np.ndarray:
-    """Random triples that use every variable (almost) equally often.
-
-    A fixed stride through the lexicographic list covers variables unevenly. Here shuffled variable lists are cut in
-    threes, so that two variables' counts differ by one, or by a few where almost no triple is left to choose from.
-
-    Parameters
-    ----------
-    n_variables : int
-    n_triples : int
-        At most C(n_variables, 3).
-    random_state : None, int, Generator or RandomState
-
-    Returns
-    -------
-    triples : ndarray of int (n_triples, 3)
-        Distinct, each with j < k < l, in lexicographic order.
-    """
-    n_possible = comb(n_variables, 3)
-    if 2 * n_triples > n_possible:
-        # The rest of an even selection is even, and choosing the smaller part rarely meets a triple twice.
-        dropped = {tuple(t) for t in sample_triples(n_variables, n_possible - n_triples, random_state)}
-        kept = [t for t in combinations(range(n_variables), 3) if t not in dropped]
-        return np.array(kept, dtype=np.intp).reshape(-1, 3)
-    rng = as_generator(random_state)
-    chosen: set[tuple[int, ...]] = set()
-    use_counts = np.zeros(n_variables, dtype=int)
-    while len(chosen) < n_triples:
-        order = np.lexsort((rng.random(n_variables), use_counts))  # least used first, ties at random
-        triple = _first_unused(order, chosen)
-        chosen.add(triple)
-        use_counts[list(triple)] += 1
-    return np.array(sorted(chosen), dtype=np.intp).reshape(-1, 3)
-
-
-def _first_unused(order: np.ndarray, chosen: set[tuple[int, ...]]) -> tuple[int, ...]:
-    """First triple not chosen yet, trying the variables that come first in ``order`` first."""
-    # Ordered by the largest position, so that variables late in the order are drawn in as late as possible.
-    for last in range(2, len(order)):
-        for pair in combinations(range(last), 2):
-            triple = tuple(sorted(int(order[position]) for position in (*pair, last)))
-            if triple not in chosen:
-                return triple
-    raise InvalidInputError(f"All {len(chosen)} triples of {len(order)} variables are already chosen.")
-
-
-def resolve_triples(
-    triples: str | int | Iterable[Sequence[int]], n_variables: int, random_state: RandomState = None
-) -> np.ndarray:
-    """Triples from "all", a number of random ones, or a list; each sorted to j < k < l.
-
-    Raises
-    ------
-    InvalidInputError
-        Fewer than three variables, an index out of range or repeated, a triple given twice, a variable in no triple.
-    InvalidTypeError
-        ``triples`` is none of the three kinds.
-    """
-    if n_variables < 3:
-        raise InvalidInputError(f"{n_variables} variables; at least three are needed: two leave factors undetermined.")
-    if isinstance(triples, str) and triples == "all":
-        return all_triples(n_variables)
-    if isinstance(triples, str | bool | float):
-        error = InvalidInputError if isinstance(triples, str) else InvalidTypeError
-        raise error(f'triples is {shown(triples)}; expected "all", an integer or a list of index triples.')
-    if is_integer(triples):
-        fewest = -(-n_variables // 3)
-        most = comb(n_variables, 3)
-        if not fewest <= triples <= most:
-            raise InvalidInputError(
-                f"{shown(triples)} triples of {n_variables} variables; expected {fewest} (so that every variable is in "
-                f"one) to {most} (all)."
-            )
-        return sample_triples(n_variables, int(triples), random_state)
-    return _checked_list(triples, n_variables)
-
-
-def _checked_list(triples: Any, n_variables: int) -> np.ndarray:
-    array = np.sort(_index_triples(triples, "triples"), axis=1)
-    if array[:, 0].min() < 0 or array[:, 2].max() >= n_variables:
-        raise InvalidInputError(
-            f"triples have indices from {array.min()} to {array.max()}; expected 0 to {n_variables - 1}."
-        )
-    if len(np.unique(array, axis=0)) < len(array):
-        raise InvalidInputError("A triple is given twice; list each one once.")
-    uncovered = sorted(set(range(n_variables)) - set(array.ravel().tolist()))
-    if uncovered:
-        raise InvalidInputError(f"Variables {uncovered} are in no triple, so their factors cannot be estimated.")
-    return array
-
-
-def _index_triples(rows: Any, name: str) -> np.ndarray:
-    """Rows of three different integers as an array (n_triples, 3)."""
-    try:
-        array = np.asarray(unmasked_rows(list(rows)))
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidTypeError(f"{name} must be a list of three variable indices each: {reason(error)}.") from error
-    if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:
-        raise InvalidInputError(f"{name} has shape {array.shape}; expected (n, 3) with at least one triple.")
-    if array.dtype.kind not in "iu":
-        raise InvalidTypeError(f"{name} are of type {array.dtype}; expected integer variable indices.")
-    for triple in array.tolist():
-        if len(set(triple)) < 3:
-            raise InvalidInputError(f"{name} has {tuple(triple)}, which names a variable twice.")
-    return array.astype(np.intp)
 
 
 class ReadTensors(NamedTuple):
@@ -224,15 +111,15 @@ def read_tensors(
             f"data is {type(data).__name__}; expected Marginals, Codes, a third-order tensor, or a list with modes=."
         )
     tensors = [data] if is_one else list(data)
-    dims = [tensor.dims for tensor in tensors if _is_labelled(tensor)]
-    tensors = [tensor.values if _is_labelled(tensor) else tensor for tensor in tensors]
-    arrays = [_checked_tensor(tensor, position) for position, tensor in enumerate(tensors)]
-    if modes is None and len(dims) == len(arrays) > 0:
-        modes = dims
-    if modes is None and len(arrays) == 1:
-        modes = [(0, 1, 2)]
+    dims = [tensor.dims for tensor in tensors if hasattr(tensor, "dims")]
+    tensors = [tensor.values if hasattr(tensor, "dims") else tensor for tensor in tensors]
+    arrays = [_checked_tensor(tensor, f"Tensor {position}") for position, tensor in enumerate(tensors)]
     if modes is None:
-        raise InvalidInputError("A list of tensors needs modes=[(j, k, l), ...]: the variables along each one's modes.")
+        if not arrays or len(arrays) not in (1, len(dims)):
+            raise InvalidInputError(
+                "A list of tensors needs modes=[(j, k, l), ...]: the variables along each one's modes."
+            )
+        modes = dims or [(0, 1, 2)]
     mode_array, variables = _checked_modes(modes, len(arrays), variables)
     sizes: dict[int, int] = {}
     for position, (array, mode) in enumerate(zip(arrays, mode_array.tolist(), strict=True)):
@@ -262,46 +149,32 @@ def to_numpy(tensor: Any) -> np.ndarray:
     return np.array(array, dtype=np.float64)
 
 
-def _is_labelled(tensor: Any) -> bool:
-    """True for xarray's arrays."""
-    return hasattr(tensor, "dims") and hasattr(tensor, "values")
-
-
-def _checked_tensor(tensor: Any, position: int) -> Any:
-    if not tl.is_tensor(tensor) and not isinstance(tensor, np.ndarray | list | tuple):
-        kind = f"{type(tensor).__module__}.{type(tensor).__name__}".removeprefix("builtins.")
-        raise InvalidTypeError(
-            f"Tensor {position} is {kind}; expected an array of NumPy or of the active "
-            f'TensorLy backend, "{tl.get_backend()}". For PyTorch first tl.set_backend("pytorch"), for JAX "jax".'
-        )
-    if np.ma.is_masked(tensor):
-        raise InvalidInputError(f"Tensor {position} has masked entries; expected all of them to be known.")
+def _checked_tensor(tensor: Any, name: str) -> Any:
+    """The tensor in floating-point numbers, of NumPy in double precision."""
     if isinstance(tensor, np.ndarray | list | tuple):
-        try:
-            array = np.asarray(tensor)
-        except (TypeError, ValueError) as error:
-            raise InvalidTypeError(f"Tensor {position} is not numeric: {error}.") from error
-        if array.dtype.kind not in "biuf":
-            raise InvalidTypeError(f"Tensor {position} is of type {array.dtype}; expected real numbers.")
-        array = array.astype(np.float64)
-    else:  # of PyTorch or JAX, on its device, in single or double precision
+        array = float_array(tensor, name)
+    elif tl.is_tensor(tensor):  # of PyTorch or JAX, on its device, in single or double precision
         if "complex" in str(tensor.dtype):
-            raise InvalidTypeError(f"Tensor {position} is of type {tensor.dtype}; expected real numbers.")
+            raise InvalidTypeError(f"{name} has values of type {tensor.dtype}; expected real numbers.")
         array = tensor.detach() if hasattr(tensor, "detach") else tensor
         if array.dtype not in (tl.backend.float32, tl.backend.float64):
             array = getattr(array, "to" if tl.get_backend() == "pytorch" else "astype")(tl.backend.float64)
+    else:
+        kind = f"{type(tensor).__module__}.{type(tensor).__name__}".removeprefix("builtins.")
+        raise InvalidTypeError(
+            f'{name} is {kind}; expected an array of NumPy or of the active TensorLy backend, "{tl.get_backend()}". '
+            'For PyTorch first tl.set_backend("pytorch"), for JAX "jax".'
+        )
     if array.ndim != 3 or 0 in array.shape:
-        raise InvalidInputError(f"Tensor {position} has shape {tuple(array.shape)}; expected three non-empty modes.")
+        raise InvalidInputError(f"{name} has shape {tuple(array.shape)}; expected three non-empty modes.")
     least = float(array.min())
     if least != least:
         raise InvalidInputError(
-            f"Tensor {position} has NaN entries, and incomplete tensors are not supported: sum over a mode, take "
-            "slices without NaN, or count the histograms of samples with missing entries by count_marginals."
+            f"{name} has NaN entries, and incomplete tensors are not supported: sum over a mode, take slices without "
+            "NaN, or count the histograms of samples with missing entries by count_marginals."
         )
     if not (least >= 0 and float(array.max()) < np.inf):
-        raise InvalidInputError(
-            f"Tensor {position} has negative or infinite entries; expected counts or probabilities."
-        )
+        raise InvalidInputError(f"{name} has negative or infinite entries; expected counts or probabilities.")
     return array
 
 
@@ -310,13 +183,14 @@ def _checked_modes(
 ) -> tuple[np.ndarray, Sequence[Hashable] | None]:
     """Numbers of the variables along the modes (n_tensors, 3), and their names, where they have any."""
     rows = modes
-    if np.iterable(modes) and any(isinstance(name, str) for mode in modes for name in mode):
+    names = [name for mode in modes if np.iterable(mode) for name in mode] if np.iterable(modes) else []
+    if any(isinstance(name, str) for name in names):
         try:
-            variables = list(dict.fromkeys(name for mode in modes for name in mode)) if variables is None else variables
-            rows = [[list(variables).index(name) for name in mode] for mode in modes]
+            variables = list(dict.fromkeys(names) if variables is None else variables)
+            rows = [[variables.index(name) for name in mode] for mode in modes]
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"modes must name three variables per tensor: {error}.") from error
-    array = _index_triples(rows, "modes")
+    array = checked_triples(rows, "modes")
     if len(array) != n_tensors:
         raise InvalidInputError(f"modes has {len(array)} rows; expected one for each tensor: {n_tensors}.")
     used = np.unique(array).tolist()
@@ -657,10 +531,10 @@ def check_coverage(marginals: Marginals) -> None:
     covered = set(marginals.triples[~empty].ravel().tolist())
     lost = [names[n] for n in range(marginals.n_variables) if n not in covered]
     also = f" Variables {lost} are in none of the others, so a fit needs more samples." if lost else ""
-    listed = [tuple(names[n] for n in triple) for triple in marginals.triples[empty][:5]]
+    examples = [tuple(names[n] for n in triple) for triple in marginals.triples[empty][:5]]
     warn(
         f"{int(empty.sum())} of {marginals.n_triples} triples have no complete sample and take no part in the fit: "
-        f"{listed}{'...' if empty.sum() > 5 else ''}.{also}",
+        f"{examples}{'...' if empty.sum() > 5 else ''}.{also}",
         SparseHistogramWarning,
     )
 

@@ -189,6 +189,8 @@ def test_dimensions_and_names_are_variables(labelled):
         ([("a", [], "c"), "abd"], InvalidInputError, "modes must name three variables"),
         ([(0.0, 1.0, 2.0), (0.0, 1.0, 3.0)], InvalidTypeError, "modes are of type float64"),
         (["abb", "abd"], InvalidInputError, "names a variable twice"),
+        ((0, 1, 2), InvalidInputError, r"modes has shape \(3,\); expected \(n, 3\)"),
+        (7, InvalidTypeError, "modes must be a list of three variable indices each"),
     ],
 )
 def test_bad_names_are_refused(modes, error, message):

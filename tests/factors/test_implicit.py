@@ -41,7 +41,8 @@ from tensorly_smp.factors.implicit import (
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Steps
-from tensorly_smp.marginals.histograms import count_marginals, resolve_triples, to_numpy
+from tensorly_smp.marginals.histograms import count_marginals, to_numpy
+from tensorly_smp.marginals.triples import resolve_triples
 
 SEEDS = st.integers(0, 2**31)
 N_BINS = (3, 5, 2, 4, 3, 6)

@@ -1,7 +1,5 @@
 """Fits as one labelled Dataset, and back."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -125,14 +123,6 @@ def test_solution(solution):
     assert dataset.sizes["sweep"] == solution.trace.n_sweeps + 1
     assert dataset.attrs["n_sweeps"] == solution.trace.n_sweeps
     assert smp.StopReason[dataset.attrs["status"].upper()] is solution.status
-
-
-def test_attributes_are_plain(solution):
-    info = {"gap": np.float32(0.5), "tried": np.int64(3), "complex": True, "flag": np.bool_(False), "none": None}
-    dataset = solution_to_dataset(replace(solution, start_info=info))
-    assert all(type(value) in (int, float, str) for value in dataset.attrs.values())
-    assert dataset.attrs["gap"] == 0.5
-    assert dataset.attrs["complex"] == 1
 
 
 def test_attributes_of_a_fit_are_plain():

@@ -15,18 +15,20 @@ from tensorly_smp.identifiability.likeness import (
     identifiability_issues,
     nearly_parallel_pairs,
 )
-from tensorly_smp.marginals.histograms import all_triples
+from tensorly_smp.marginals.triples import resolve_triples
 
 
 @given(st.lists(st.integers(2, 3), min_size=3, max_size=5), st.data())
 def test_independent_cells_are_the_rank_of_many_components(n_bins, data):
-    triples = data.draw(st.lists(st.sampled_from(all_triples(len(n_bins)).tolist()), min_size=1, unique_by=tuple))
+    triples = data.draw(
+        st.lists(st.sampled_from(resolve_triples("all", len(n_bins)).tolist()), min_size=1, unique_by=tuple)
+    )
     triples = np.array(triples)
     # So many components that their histograms can move in every direction in which histograms can move at all.
     model = random_model(n_bins, 60)
     reached = np.linalg.matrix_rank(plain_jacobian(model.weights, model.factors, triples), tol=1e-10)
     assert KnownMarginals.of_triples(len(n_bins), triples).n_independent_cells(n_bins) == reached
-    listed = KnownMarginals("triples", len(n_bins), all_triples(len(n_bins)))
+    listed = KnownMarginals("triples", len(n_bins), resolve_triples("all", len(n_bins)))
     assert KnownMarginals.of_triples(len(n_bins)).n_independent_cells(n_bins) == listed.n_independent_cells(n_bins)
 
 

@@ -12,15 +12,14 @@ from scipy.optimize import linear_sum_assignment
 from tensorly.decomposition import parafac
 
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError, InvalidTypeError, NearDegenerateWarning
-from tensorly_smp.initializers.gevd import (
+from tensorly_smp.initializers.gevd import gevd_decomposition, gevd_parafac
+from tensorly_smp.initializers.joint_diagonalization import (
     _normal_product,
     _off_diagonal,
     _similar,
     _solve,
     _stacked,
     decompose_core,
-    gevd_decomposition,
-    gevd_parafac,
     joint_eigenvectors,
     refine_cp,
     relative_gap,

@@ -23,13 +23,8 @@ from tensorly_smp.exceptions import (
     SparseHistogramWarning,
 )
 from tensorly_smp.marginals import histograms
-from tensorly_smp.marginals.histograms import (
-    all_triples,
-    count_marginals,
-    resolve_triples,
-    sample_triples,
-    univariate_marginals,
-)
+from tensorly_smp.marginals.histograms import count_marginals, univariate_marginals
+from tensorly_smp.marginals.triples import resolve_triples, sample_triples
 
 
 def use_counts(triples, n_variables):
@@ -38,7 +33,7 @@ def use_counts(triples, n_variables):
 
 @pytest.mark.parametrize("n_variables", [3, 4, 7])
 def test_all_triples_are_the_combinations(n_variables):
-    triples = all_triples(n_variables)
+    triples = resolve_triples("all", n_variables)
     assert triples.tolist() == [list(t) for t in combinations(range(n_variables), 3)]
     assert triples.dtype == np.intp
 
