@@ -47,7 +47,9 @@ class UnmixedProductMixture(FittedMixture):
     mixture : SmoothProductMixture, optional
         Unfitted; how the product mixture of the sources is fitted. It is cloned, and gets `n_components`. Only
         ``refine="smooth"``; bins, factors to start from and supports are refused where they are of variables that are
-        mixed. Parameters of one that is given can be set as ``mixture__penalty`` and so on.
+        mixed. Parameters of one that is given can be set as ``mixture__penalty`` and so on. Its `shape` is that of the
+        densities of the sources: None for free ones, "log-concave" for one peak each. By default the data decide, see
+        the notes.
     max_iter : int, default 500
         Passes of EM with one choice of penalties.
     tol : float, default 1e-3
@@ -69,7 +71,7 @@ class UnmixedProductMixture(FittedMixture):
     mixing_ : xarray.DataArray (variable, source)
         The inverse of `unmixing_`.
     mixture_ : SmoothProductMixture
-        Fitted to the sources; variables that are not mixed are among these.
+        Fitted to the sources; variables that are not mixed are among these. Its `shape` says which one was chosen.
     is_product_ : bool
         True if a product mixture of the variables themselves is preferred; W is diagonal then. By Akaike's criterion
         for small samples with N (N - 1) more parameters for W; with fewer than two samples for every parameter, by more
@@ -95,6 +97,11 @@ class UnmixedProductMixture(FittedMixture):
     EM is an E-step, a quasi-Newton step of W and a Newton step of the densities; grids and penalties are chosen anew
     between rounds of passes. For few samples W is shrunk towards a diagonal matrix.
 
+    Without a `mixture`, densities of the sources are log-concave, one peak each, unless free ones are clearly better:
+    unless their log-likelihood less effective parameters is higher by more than two standard deviations of the
+    difference (Vuong 1989). For a source with two peaks describes two groups as well as two components do, which are
+    then free to follow something else. A product mixture of the variables themselves has free densities.
+
     With Gaussian sources, W is determined only by how the variances of the sources differ between components; where
     they do not, any W that decorrelates them is as good, and so are its clusters. Every row must be complete.
 
@@ -102,7 +109,8 @@ class UnmixedProductMixture(FittedMixture):
     ----------
     M. J. F. Gales, "Semi-tied covariance matrices for hidden Markov models", IEEE Transactions on Speech and Audio
     Processing 7, 1999. X. Zhu, D. R. Hunter, "Clustering via finite nonparametric ICA mixture models", Advances in Data
-    Analysis and Classification 13, 2019.
+    Analysis and Classification 13, 2019. Q. H. Vuong, "Likelihood ratio tests for model selection and non-nested
+    hypotheses", Econometrica 57, 1989.
 
     Examples
     --------
@@ -196,7 +204,8 @@ class UnmixedProductMixture(FittedMixture):
             mixture.set_params(random_state=int(mixture_rng.integers(2**31)))
         values = {data.samples.variables[n]: each.tolist() for n, each in data.discrete.items()}
         mixture.set_params(discrete=values or None)
-        found = fit_unmixing(data, mixture, max_iter, tol, search_rng, verbose)
+        shapes = (None, "log-concave") if self.mixture is None else (mixture.shape,)
+        found = fit_unmixing(data, mixture, shapes, max_iter, tol, search_rng, verbose)
         for each in found.caught:
             if not isinstance(each, DependenceWarning):  # whose remedy is this estimator
                 warn(each)
@@ -276,7 +285,7 @@ class UnmixedProductMixture(FittedMixture):
         )
         self.n_iter_ = int(dataset.attrs["unmixing_steps"])
         self.converged_ = bool(dataset.attrs["unmixing_converged"])
-        self.mixture_ = self._checked_mixture()
+        self.mixture_ = self._checked_mixture().set_params(shape=dataset.attrs.get("shape"))
         self.mixture_._set_fitted(without_unmixing(dataset), variables, tabulated)
 
     def _replicates(self, values: np.ndarray, weights: np.ndarray | None, *options: Any) -> xr.Dataset:

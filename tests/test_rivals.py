@@ -198,7 +198,7 @@ def test_a_stopped_fit_has_none():
 def test_of_unmixed_models_they_are_unmixed_models():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = smp.UnmixedProductMixture(3, random_state=0).fit(X)
+        model = smp.UnmixedProductMixture(4, random_state=0).fit(X)  # one of the three groups is two components
     others = rivals(model)
     assert others
     for other in others:

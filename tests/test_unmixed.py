@@ -301,6 +301,19 @@ def test_one_gaussian_component_has_the_likelihood_of_a_gaussian(correlation):
     assert model.score(X) == pytest.approx(gaussian, abs=0.01)
 
 
+def test_data_choose_the_shape(model, frame):
+    """Free densities for sources of two peaks; one peak each for groups that a source of two peaks would join."""
+    assert model.mixture_.shape is None
+    rng = np.random.default_rng(0)
+    groups = np.arange(300) % 2
+    X = rng.normal(size=(300, 4)) + np.where(groups, 2.5, -2.5)[:, None] * [1.0, 0.5, 0.0, 0.0]
+    chosen = fit(X @ MIXING)
+    assert chosen.mixture_.shape == "log-concave"
+    assert smp.metrics.clustering_accuracy(groups, chosen.labels_) > 0.97
+    free = fit(frame.iloc[:300], mixture=smp.SmoothProductMixture(), tol=0.1)
+    assert free.mixture_.shape is None
+
+
 def test_one_component_is_independent_component_analysis():
     rng = np.random.default_rng(0)
     sources = np.stack([rng.uniform(-1, 1, 1500), rng.exponential(1.0, 1500), rng.laplace(0, 1, 1500)], axis=1)
@@ -337,6 +350,7 @@ def test_saved_models_come_back(model, frame, tmp_path, is_file):
     np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
     assert again.n_parameters_ == model.n_parameters_
     assert again.is_product_ == model.is_product_
+    assert again.mixture_.shape == model.mixture_.shape
     of_sources = again.mixture_.predict_proba(model.unmix(frame))
     np.testing.assert_allclose(of_sources, model.predict_proba(frame), atol=1e-12)
     xr.testing.assert_identical(again.result_, model.result_)

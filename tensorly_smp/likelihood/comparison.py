@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -81,9 +81,12 @@ class Candidate:
         return self.status in (StopReason.INTERRUPTED, StopReason.CALLBACK)
 
 
+AnyCandidate = TypeVar("AnyCandidate", bound=Candidate)
+
+
 def distinct_candidates(
-    candidates: Sequence[Candidate], weights: np.ndarray | None, same: float = SAME_CLUSTERS
-) -> list[Candidate]:
+    candidates: Sequence[AnyCandidate], weights: np.ndarray | None, same: float = SAME_CLUSTERS
+) -> list[AnyCandidate]:
     """The first of all candidates that agree to the adjusted Rand index `same`; weights (n_samples,)."""
     clusters = [candidate.clusters for candidate in candidates]
     rank = candidates[0].posterior.shape[1]

@@ -104,13 +104,8 @@ class SamplesToUnmix:
             )
         rows, counts = merge_equal_rows(samples.values, weights)
         steps = {n: Observed.of(rows[:, n], counts).step for n in mixed}
-        if any(steps.values()) and weights is None:
-            rows, counts = samples.values, None
-        elif any(steps.values()) and counts is not None:
-            if counts.sum() <= MOST_REPEATED and np.array_equal(counts, np.floor(counts)):
-                rows, counts = np.repeat(rows, counts.astype(np.int64), axis=0), None
-            else:
-                rows, counts = samples.values, weights
+        if any(steps.values()):
+            rows, counts = _one_by_one(samples.values, weights, rows, counts)
         values = np.array(rows)
         for n, step in steps.items():
             values[:, n] += step * rng.uniform(-0.5, 0.5, len(values))
@@ -120,6 +115,17 @@ class SamplesToUnmix:
     def every_weight(self) -> np.ndarray:
         """Weights (n_samples,)."""
         return np.ones(len(self.rows)) if self.weights is None else self.weights
+
+
+def _one_by_one(
+    values: np.ndarray, weights: np.ndarray | None, rows: np.ndarray, counts: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Rows (n_rows, n_variables) that rounded values are spread in: repeated by their counts, if these are not many."""
+    if weights is None or counts is None:
+        return values, None
+    if counts.sum() <= MOST_REPEATED and np.array_equal(counts, np.floor(counts)):
+        return np.repeat(rows, counts.astype(np.int64), axis=0), None
+    return values, weights
 
 
 def _check_mixed(samples: Samples, mixed: tuple[int, ...]) -> None:
@@ -197,6 +203,7 @@ class UnmixingResult:
 def fit_unmixing(
     data: SamplesToUnmix,
     mixture: SmoothProductMixture,
+    shapes: Sequence[str | None],
     max_iter: int,
     tol: float,
     rng: np.random.Generator,
@@ -209,6 +216,8 @@ def fit_unmixing(
     data : SamplesToUnmix
     mixture : SmoothProductMixture
         Unfitted, of the sources.
+    shapes : sequence of {None, "log-concave"}
+        Of the densities, to choose from.
     max_iter, tol, verbose
         As of the estimator.
     rng : Generator
@@ -217,28 +226,18 @@ def fit_unmixing(
     weights = data.every_weight
     rows = np.flatnonzero(weights > 0)
     rows = rows[at_most(len(rows), MOST_ROWS)]
-    center = np.average(data.values[rows][:, mixed], axis=0, weights=weights[rows])
-    scale = np.sqrt(np.average((data.values[rows][:, mixed] - center) ** 2, axis=0, weights=weights[rows]))
-    every = MixedSamples(
-        values=(data.values[:, mixed] - center) / scale,
-        weights=weights,
-        categories=data.values[:, list(data.discrete)],
-        category_values=list(data.discrete.values()),
-        criterion=mixture.penalty,
-    )
+    every, scale = _standardized(data, rows, mixture.penalty)
     samples = every.rows(rows)
     some = samples.rows(at_most(len(rows), SEARCH_ROWS))
     with progress_bar(verbose, "unmixing", unit="start") as bar:
-        best, product, starts = search_unmixing(
-            some, mixture.n_components, rng, max_iter, tol, lambda each: bar.advance(criterion=each.criterion)
-        )
-    is_product = prefers_product(some, product, best)
-    if len(rows) > SEARCH_ROWS and not is_product:
-        begun = replace(best, posterior=softmax(log_joint_of(samples, best), axis=1))
-        best = follow(samples, begun, max_iter, PASS_TOL)
-    else:
+        report = lambda each: bar.advance(criterion=each.criterion)  # noqa: E731
+        best, product, starts = search_unmixing(some, mixture.n_components, shapes, rng, max_iter, tol, report)
+    if is_product := prefers_product(some, product, best):
         samples = some
-    best = product if is_product else best
+        best = product
+    elif len(rows) > SEARCH_ROWS:
+        begun = replace(best, posterior=softmax(log_joint_of(samples, best), axis=1))
+        best = follow(replace(samples, shape=best.shape), begun, max_iter, PASS_TOL)
     posterior = softmax(log_joint_of(every, best), axis=1)
     best = _arranged(samples, best)
     matrix = np.eye(len(data.samples.variables))
@@ -251,12 +250,28 @@ def fit_unmixing(
     # The fit of the sources merges equal rows, and chooses cells by some of very many.
     if not is_product and len(merge_equal_rows(sources, weights)[0]) == len(evenly_spaced(*sources.shape)):
         searched = [[Candidate(posterior, "search", criterion=best.criterion, trace=best.trace)]]
-    model = clone(mixture)
+    model = clone(mixture).set_params(shape=best.shape)
     with collected_warnings() as caught:
         model._fit(source_frame(sources, data.samples.variables), data.weights, searched)
     log_scale = float(np.log(scale).sum())
     criteria = {each.origin: each.criterion / some.total_weight - log_scale for each in (product, *starts)}
     return UnmixingResult(model, caught, matrix, best, criteria, is_product)
+
+
+def _standardized(data: SamplesToUnmix, rows: np.ndarray, criterion: str) -> tuple[MixedSamples, np.ndarray]:
+    """Samples with unit variance in some rows (n_rows,), and the scales (n_mixed,) of their variables."""
+    values = data.values[:, data.mixed]
+    weights = data.every_weight
+    center = np.average(values[rows], axis=0, weights=weights[rows])
+    scale = np.sqrt(np.average((values[rows] - center) ** 2, axis=0, weights=weights[rows]))
+    samples = MixedSamples(
+        values=(values - center) / scale,
+        weights=weights,
+        categories=data.values[:, list(data.discrete)],
+        category_values=list(data.discrete.values()),
+        criterion=criterion,
+    )
+    return samples, scale
 
 
 def prefers_product(samples: MixedSamples, product: UnmixingCandidate, best: UnmixingCandidate) -> bool:

@@ -53,6 +53,8 @@ class MixedSamples:
         Values of the discrete variables.
     criterion : {"reml", "aic", "bic"}
         Criterion by which the penalties of the densities are chosen.
+    shape : {None, "log-concave"}
+        Shape of the densities.
     """
 
     values: np.ndarray
@@ -60,6 +62,7 @@ class MixedSamples:
     categories: np.ndarray
     category_values: Sequence[np.ndarray]
     criterion: str = "reml"
+    shape: str | None = None
 
     @property
     def total_weight(self) -> float:
@@ -90,6 +93,11 @@ class UnmixingCandidate(Candidate):
     """
 
     unmixing: np.ndarray = None  # type: ignore[assignment]
+
+    @property
+    def shape(self) -> str | None:
+        """Shape of the densities of its fit."""
+        return self.fit.cells.basis.shape  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,6 +283,33 @@ class UnmixingEM:
         return relative_step(gradient, curvature)
 
 
+def _em_on_cells(
+    samples: MixedSamples, unmixing: np.ndarray, posterior: np.ndarray, has_best: bool
+) -> tuple[UnmixingEM, tuple[np.ndarray, Mixture] | None]:
+    """EM on cells of the sources, or in the coordinates that suit every source best; with a mixture there then."""
+    values = samples.sources(unmixing)
+    n = len(unmixing)
+    rank = posterior.shape[1]
+    discrete = dict(enumerate(samples.category_values, n))
+    cells = choose_cells(values, rank, discrete, None, samples.weights, shape=samples.shape)
+    if any(i < n for i in cells.discrete):
+        raise InvalidInputError(
+            "A source has a single value, but for rounding: some variable has values too far from all others. Set "
+            "them to NaN, or rescale them."
+        )
+    em = UnmixingEM(samples, cells)
+    if not has_best:
+        return em, None
+    chosen, near = on_best_cells(
+        em.at(unmixing).on_grid,
+        curved_cells(cells, values, rank, None, samples.weights),
+        lambda other: UnmixingEM(samples, other).at(unmixing).on_grid,
+        posterior,
+        samples.criterion,
+    )
+    return em if chosen.cells is cells else UnmixingEM(samples, chosen.cells), near
+
+
 def follow(
     samples: MixedSamples,
     candidate: UnmixingCandidate,
@@ -303,35 +338,16 @@ def follow(
     -------
     UnmixingCandidate
     """
-    unmixing = candidate.unmixing
-    posterior = candidate.posterior
+    near: tuple[np.ndarray, Mixture] | None
     if grids == "kept":
+        unmixing = candidate.unmixing
         em = UnmixingEM(samples, candidate.fit.cells)
         near = (candidate.fit.total_penalty, candidate.fit.mixture)
     else:
-        scale = np.sqrt(samples.weights @ (samples.values @ unmixing.T) ** 2 / samples.total_weight)
-        unmixing = unmixing / scale[:, None]
-        values = samples.sources(unmixing)
-        n, rank = len(unmixing), posterior.shape[1]
-        discrete = dict(enumerate(samples.category_values, n))
-        cells = choose_cells(values, rank, discrete, None, samples.weights)
-        if any(i < n for i in cells.discrete):
-            raise InvalidInputError(
-                "A source has a single value, but for rounding: some variable has values too far from all others. Set "
-                "them to NaN, or rescale them."
-            )
-        em = UnmixingEM(samples, cells)
-        near = None
-        if grids == "best":
-            others = curved_cells(cells, values, rank, None, samples.weights)
-            chosen, near = on_best_cells(
-                em.at(unmixing).on_grid,
-                others,
-                lambda other: UnmixingEM(samples, other).at(unmixing).on_grid,
-                posterior,
-                samples.criterion,
-            )
-            em = em if chosen.cells is cells else UnmixingEM(samples, chosen.cells)
+        scale = np.sqrt(samples.weights @ (samples.values @ candidate.unmixing.T) ** 2 / samples.total_weight)
+        unmixing = candidate.unmixing / scale[:, None]
+        em, near = _em_on_cells(samples, unmixing, candidate.posterior, grids == "best")
+    posterior = candidate.posterior
     if near is None or grids == "kept":
         on_grid = em.at(unmixing).on_grid
         near = on_grid.choose(on_grid.counts_from_posterior(posterior), samples.criterion, near)

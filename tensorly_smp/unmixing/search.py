@@ -28,8 +28,11 @@ LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 GAUSSIAN_PASSES, GAUSSIAN_TOL = 60, 1e-4
 #: Random seeds, and clusterings by k-means of variables and of whitened ones.
 N_SEEDS = 3
-#: Gaussian mixtures that go on with free densities; passes of the first round of these; how many go on from there.
+#: Gaussian mixtures that go on with smooth densities; passes of the first round; how many go on from there, one less if
+#: there are two shapes.
 N_GAUSSIAN, SCREENING_PASSES, N_FOLLOWED = 3, 25, 3
+#: Standard deviations of the difference of two criteria by which one is clearly better.
+CLEARLY = 2.0
 #: Gain of a pass, in nats per sample, below which a round ends, but at least so many nats of all samples.
 PASS_TOL, LEAST_GAIN = 1e-5, 0.002
 #: Rounds with new grids and penalties at most, for the candidates that are followed and for the best.
@@ -51,56 +54,63 @@ def clearest(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> 
         for each in candidates
         if each is best
         or best.criterion - each.criterion
-        <= 2.0 * deviation_of_difference(of_best, log_densities_of(samples, each), samples.weights)
+        <= CLEARLY * deviation_of_difference(of_best, log_densities_of(samples, each), samples.weights)
     ]
     return min(tied, key=lambda each: float(samples.weights @ entr(each.posterior).sum(axis=1)))
 
 
-def gaussian_starts(
-    samples: MixedSamples, rank: int, rng: np.random.Generator
-) -> tuple[list[UnmixingCandidate], list[UnmixingCandidate]]:
-    """Matrices and posteriors of semi-tied Gaussian mixtures from many starts, the likeliest first; and other starts.
+def other_starts(
+    samples: MixedSamples, rank: int, whitener: np.ndarray, rng: np.random.Generator
+) -> list[UnmixingCandidate]:
+    """Starts that are no Gaussian mixtures: the variables themselves first, then matrices from elsewhere.
 
-    The others begin with free densities at once: independent components, and the joint diagonalization of the local
-    covariances of a full Gaussian mixture of more components than wanted, each of which is A D A' under the model; with
-    the clusters that the search of the product model sees in these sources, as in the variables themselves.
+    Independent components, and the joint diagonalization of the local covariances of a full Gaussian mixture of more
+    components than wanted, each of which is A D A' under the model; with the clusters that the search of the product
+    model sees in these sources, as in the variables themselves.
     """
-    from sklearn.cluster import KMeans  # half a second that others need not wait for
-
     values = samples.values
     weights = samples.weights
     n = values.shape[1]
-    ones = np.ones((len(values), 1))
-    covariance = within_covariance(values, ones, weights)
-    share = shrinkage_to_diagonal(values, weights)
-    whitener = inverse_root(covariance * (1.0 - share * (1.0 - np.eye(n))))
     whitened = values @ whitener.T
-
-    def clustered(of: np.ndarray, n_clusters: int) -> np.ndarray:
-        kmeans = KMeans(n_clusters, n_init=1, max_iter=30, random_state=int(rng.integers(2**31)))
-        return np.eye(n_clusters)[kmeans.fit(of, sample_weight=weights).labels_]
 
     def searched(sources: np.ndarray) -> np.ndarray:
         both = np.concatenate([sources, samples.categories], axis=1)
         some = SearchSamples(both, weights, range(n, both.shape[1]), rank)
         return search(some, rank, 1, int(rng.integers(2**31)), 1, 0)[0][0].posterior
 
-    n_distinct = len(np.unique(whitened, axis=0))
     n_local = max(min(LOCAL_PER_COMPONENT * rank, int(samples.total_weight / (SAMPLES_PER_VARIABLE * n))), rank + 1, 2)
-    local_posterior = clustered(whitened, min(n_local, n_distinct))
+    local_posterior = _clustered(whitened, min(n_local, len(np.unique(whitened, axis=0))), weights, rng)
     _, shares, covariances, _, _ = gaussian_mixture(whitened, weights, local_posterior, GAUSSIAN_PASSES, GAUSSIAN_TOL)
     local = joint_diagonalizer(covariances, shares) @ whitener
     independent = independent_components(whitened, weights, rng) @ whitener
     product = searched(values)
-    others = [UnmixingCandidate(product, "product", unmixing=np.eye(n))]
-    within = within_covariance(values, product, weights)
-    others.append(UnmixingCandidate(product, "covariance within components", unmixing=inverse_root(within)))
-    for name, matrix in (("independent components", independent), ("local covariances", local)):
-        others.append(UnmixingCandidate(searched(values @ matrix.T), name, unmixing=matrix))
-    posteriors = {f"{each.origin}, Gaussian": each.posterior for each in others[1:]}
-    if rank <= n_distinct:
-        posteriors["k-means"] = clustered(values, rank)
-        posteriors["k-means, whitened"] = clustered(whitened, rank)
+    within = inverse_root(within_covariance(values, product, weights))
+    return [
+        UnmixingCandidate(product, "product", unmixing=np.eye(n)),
+        UnmixingCandidate(product, "covariance within components", unmixing=within),
+        UnmixingCandidate(searched(values @ independent.T), "independent components", unmixing=independent),
+        UnmixingCandidate(searched(values @ local.T), "local covariances", unmixing=local),
+    ]
+
+
+def gaussian_starts(
+    samples: MixedSamples,
+    rank: int,
+    others: Sequence[UnmixingCandidate],
+    whitener: np.ndarray,
+    rng: np.random.Generator,
+) -> list[UnmixingCandidate]:
+    """Matrices and posteriors of semi-tied Gaussian mixtures, the likeliest first.
+
+    From the posteriors of other starts, of k-means, of a full Gaussian mixture, and of random seeds.
+    """
+    values = samples.values
+    weights = samples.weights
+    whitened = values @ whitener.T
+    posteriors = {f"{each.origin}, Gaussian": each.posterior for each in others}
+    if rank <= len(np.unique(whitened, axis=0)):
+        posteriors["k-means"] = _clustered(values, rank, weights, rng)
+        posteriors["k-means, whitened"] = _clustered(whitened, rank, weights, rng)
         full = gaussian_mixture(whitened, weights, posteriors["k-means, whitened"], GAUSSIAN_PASSES, GAUSSIAN_TOL)
         posteriors["Gaussian components"] = full[3]
         likely = weights / weights.sum()
@@ -112,22 +122,28 @@ def gaussian_starts(
     for name, posterior in posteriors.items():
         counts = posterior * weights[:, None]
         means = counts.T @ values / np.maximum(counts.sum(axis=0), 1e-300)[:, None]
-        own_share = shrinkage_to_diagonal(values - posterior @ means, weights)
-        reached, _, _, own, matrix = gaussian_mixture(
-            values, weights, posterior, GAUSSIAN_PASSES, GAUSSIAN_TOL, own_share
-        )
+        share = shrinkage_to_diagonal(values - posterior @ means, weights)
+        reached, _, _, own, matrix = gaussian_mixture(values, weights, posterior, GAUSSIAN_PASSES, GAUSSIAN_TOL, share)
         tied.append(UnmixingCandidate(own, name, unmixing=matrix, criterion=reached * samples.total_weight))
-    tied.sort(key=lambda each: -each.rounded)
-    return tied, others
+    return sorted(tied, key=lambda each: -each.rounded)
+
+
+def _clustered(values: np.ndarray, n_clusters: int, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Clusters (n_samples, n_clusters) of k-means, as zeros and ones."""
+    from sklearn.cluster import KMeans  # half a second that others need not wait for
+
+    kmeans = KMeans(n_clusters, n_init=1, max_iter=30, random_state=int(rng.integers(2**31)))
+    return np.asarray(np.eye(n_clusters)[kmeans.fit(values, sample_weight=weights).labels_])
 
 
 def search_unmixing(
     samples: MixedSamples,
     rank: int,
+    shapes: Sequence[str | None],
     rng: np.random.Generator,
     n_passes: int,
     tol: float,
-    callback: Callable[[UnmixingCandidate], None] | None = None,
+    callback: Callable[[UnmixingCandidate], None] = lambda _: None,
 ) -> tuple[UnmixingCandidate, UnmixingCandidate, list[UnmixingCandidate]]:
     """Find the unmixing matrix of highest likelihood among those that several starts lead to.
 
@@ -135,12 +151,15 @@ def search_unmixing(
     ----------
     samples : MixedSamples
     rank : int
+    shapes : sequence of {None, "log-concave"}
+        Of the densities. Of both, None is first: Gaussian starts go on with log-concave densities, the others with free
+        ones, and so does the best of the former; see :func:`preferred`.
     rng : Generator
     n_passes : int
         Passes of a round, at most.
     tol : float
         Gain of a round, in nats per sample, below which the search has converged.
-    callback : callable, optional
+    callback : callable
         ``callback(candidate)`` after every start.
 
     Returns
@@ -149,24 +168,44 @@ def search_unmixing(
     product : UnmixingCandidate
         Without any mixing: the matrix is the identity.
     starts : list of UnmixingCandidate
-        Every start with free densities after its first passes.
+        Every other start after its first passes.
     """
     weights = samples.weights
     pass_tol = max(PASS_TOL, LEAST_GAIN / samples.total_weight)
-    tied, others = gaussian_starts(samples, rank, rng)
-    product = follow(samples, others[0], n_passes, pass_tol, is_fixed=True)
-    chosen: list[UnmixingCandidate] = distinct_candidates(tied, weights)[:N_GAUSSIAN]  # type: ignore[assignment]
-    screened = min(SCREENING_PASSES, n_passes)
-    starts = []
-    for each in [*others[1:], *chosen]:
-        starts.append(follow(samples, each, screened, pass_tol, grids="plain"))
-        if callback is not None:
-            callback(starts[-1])
-    starts.sort(key=lambda each: -each.rounded)
-    followed: list[UnmixingCandidate] = distinct_candidates(starts, weights)[:N_FOLLOWED]  # type: ignore[assignment]
-    ends = [finished(samples, each, n_passes, pass_tol, tol, FOLLOWED_ROUNDS) for each in followed]
-    best = clearest(samples, ends)
-    return finished(samples, best, n_passes, pass_tol, tol, MOST_ROUNDS), product, starts
+    share = shrinkage_to_diagonal(samples.values, weights)
+    covariance = within_covariance(samples.values, np.ones((len(weights), 1)), weights)
+    whitener = inverse_root(covariance * (1.0 - share * (1.0 - np.eye(len(covariance)))))
+    unmixed, *others = other_starts(samples, rank, whitener, rng)
+    tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, rng), weights)[:N_GAUSSIAN]
+    product = follow(replace(samples, shape=shapes[0]), unmixed, n_passes, pass_tol, is_fixed=True)
+    begun = [others, tied] if len(shapes) > 1 else [[*others, *tied]]
+    starts: list[UnmixingCandidate] = []
+    bests: list[UnmixingCandidate] = []
+    for shape, own in zip(shapes[::-1], begun[::-1], strict=True):
+        shaped = replace(samples, shape=shape)
+        screened = []
+        for each in own:
+            screened.append(follow(shaped, each, min(SCREENING_PASSES, n_passes), pass_tol, grids="plain"))
+            callback(screened[-1])
+        screened.sort(key=lambda each: -each.rounded)
+        followed = [*bests, *distinct_candidates(screened, weights)[: N_FOLLOWED - len(shapes) + 1]]
+        ends = [finished(shaped, each, n_passes, pass_tol, tol, FOLLOWED_ROUNDS) for each in followed]
+        bests.append(finished(shaped, clearest(samples, ends), n_passes, pass_tol, tol, MOST_ROUNDS))
+        starts += screened
+    return preferred(samples, bests), product, starts
+
+
+def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
+    """The last candidate if it is clearly the better one, else the first, whose densities have one peak.
+
+    Clearly by two standard deviations of the difference of Akaike's criteria (Vuong 1989): two peaks of a source can be
+    two groups, and a group is one heap of samples unless they say otherwise.
+    """
+    first = candidates[0]
+    last = candidates[-1]
+    of_last = log_densities_of(samples, last)
+    deviation = deviation_of_difference(of_last, log_densities_of(samples, first), samples.weights)
+    return last if last.criterion - first.criterion > CLEARLY * deviation else first
 
 
 def finished(

@@ -7,7 +7,14 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow
-from tensorly_smp.unmixing.search import clearest, finished, gaussian_starts, held_out_gain, search_unmixing
+from tensorly_smp.unmixing.search import (
+    clearest,
+    finished,
+    gaussian_starts,
+    held_out_gain,
+    other_starts,
+    search_unmixing,
+)
 
 MIXING = np.array([[1.0, 0.8, 0.1], [-0.2, 1.0, 0.6], [0.4, 0.1, 1.0]])
 
@@ -20,7 +27,7 @@ def samples():
 
 @pytest.fixture(scope="module")
 def found(samples):
-    return search_unmixing(samples, 2, np.random.default_rng(0), 200, 1e-3)
+    return search_unmixing(samples, 2, (None,), np.random.default_rng(0), 200, 1e-3)
 
 
 def test_the_best_is_no_worse_than_any_start(samples, found):
@@ -33,7 +40,8 @@ def test_the_best_is_no_worse_than_any_start(samples, found):
 
 
 def test_gaussian_starts_come_in_order(samples):
-    tied, others = gaussian_starts(samples, 2, np.random.default_rng(0))
+    others = other_starts(samples, 2, np.eye(3), np.random.default_rng(0))
+    tied = gaussian_starts(samples, 2, others, np.eye(3), np.random.default_rng(0))
     criteria = [each.criterion for each in tied]
     assert criteria == sorted(criteria, reverse=True)
     assert others[0].origin == "product"
