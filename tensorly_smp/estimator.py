@@ -29,7 +29,8 @@ from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.values import merge_equal_rows
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
-from tensorly_smp.densities.smooth import fine_probabilities
+from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.densities.smooth import background_share, fine_probabilities, smooth_conditionals
 from tensorly_smp.dependence.pairs import dependence_warning
 from tensorly_smp.exceptions import (
     IdentifiabilityWarning,
@@ -41,11 +42,12 @@ from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
 from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitted import FittedMixture
-from tensorly_smp.fitting.fit_samples import ReadSamples
+from tensorly_smp.fitting.fit_samples import FitSamples, ReadSamples
 from tensorly_smp.fitting.results import rivals_warning, with_patterns, with_value_labels
 from tensorly_smp.fitting.stages import Refinement
 from tensorly_smp.fitting.starts import Decomposition
 from tensorly_smp.fitting.variables import Variables, choose_bins, repeated_value_warning
+from tensorly_smp.fitting.walk import walk
 from tensorly_smp.identifiability.known import KnownName
 from tensorly_smp.identifiability.likeness import identifiability_issues
 from tensorly_smp.likelihood.comparison import Candidate
@@ -298,35 +300,24 @@ class SmoothProductMixture(FittedMixture):
         """
         return self._fit(X, sample_weight)
 
-    def _fit(self, X: Any, sample_weight: Any, searched: Sequence[Sequence[Candidate]] | None = None) -> Self:
-        """The fit; with the result of a search of the same samples, if there is one, in place of a new search."""
+    def _fit(
+        self,
+        X: Any,
+        sample_weight: Any,
+        searched: Sequence[Sequence[Candidate]] | None = None,
+        near: Candidate | None = None,
+    ) -> Self:
+        """The fit; `searched` and `near` as for :class:`tensorly_smp.fitting.stages.Refinement`."""
         self._check_parameters()
         verbose = checked_verbose(self.verbose)
         began = time.perf_counter()
-        data = self._training_data(X, sample_weight, verbose)
-        variables = Variables.of(
-            data.subsample,
-            self.support,
-            self.discrete,
-            data.subsample_weights,
-            binning=self.binning,
-            # Bins of the user that are fitted themselves stay as they are.
-            detects=self.refine == "smooth" or not isinstance(self.binning, Binning),
-            distinct_values=data.distinct_values,
-        )
-        density = self._density_name()
-        binning = self._chosen_binning(data, variables, density)
-        with dask_progress(verbose if is_chunked(X) else 0, "encoding samples"):
-            samples = data.encode(binning)
+        data, variables, samples = self._encoded(X, sample_weight, verbose)
+        binning = samples.binning
         missing = np.isnan(data.subsample.values)
-        logger.info(
-            "Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing",
-            *(data.n_samples, binning.n_variables, min(binning.n_bins), max(binning.n_bins), 100.0 * missing.mean()),
-        )
-        refinement = Refinement(self.refine, self.penalty, self.shape, self._decomposition(verbose), searched)
+        refinement = Refinement(self.refine, self.penalty, self.shape, self._decomposition(verbose), searched, near)
         dataset, smooth_conditionals = refinement.result(samples, variables)
         dataset = dataset.assign_attrs(
-            density=density,
+            density=self._density_name(),
             refine=str(self.refine).lower(),
             n_samples=data.n_samples,
             **({} if sample_weight is None else {"total_weight": data.total_weight}),
@@ -340,7 +331,12 @@ class SmoothProductMixture(FittedMixture):
             warn(empty)
         self.labels_, posterior = data.clusters(self.density_)
         self.__dict__.pop("marginals_", None)  # those of a stream end here
-        logger.info("Fit: %d components, %s densities; %.2f s", self.n_components, density, time.perf_counter() - began)
+        logger.info(
+            "Fit: %d components, %s densities; %.2f s",
+            self.n_components,
+            dataset.attrs["density"],
+            time.perf_counter() - began,
+        )
         self._warn_if_not_unique()
         if rivals := rivals_warning(dataset, binning.variables):
             warn(rivals)
@@ -348,6 +344,53 @@ class SmoothProductMixture(FittedMixture):
         if dependent := dependence_warning(*some, variables.discrete, binning.variables):
             warn(dependent)
         return self
+
+    def _walk(
+        self, X: Any, sample_weight: Any, ranks: Sequence[int]
+    ) -> tuple[Binning, dict[int, tuple[Candidate, MixtureDensity]]]:
+        """Fits of several numbers of components, and their densities; see :func:`tensorly_smp.fitting.walk.walk`."""
+        self._check_parameters()
+        _, variables, samples = self._encoded(X, sample_weight, 0)
+        refinement = Refinement(self.refine, self.penalty, self.shape, self._decomposition(0))
+        found = {}
+        for rank, best in walk(samples, variables, ranks, refinement).items():
+            mixture = best.fit.mixture
+            weights = np.exp(mixture.log_weights)
+            share = background_share(weights * best.fit.total_weight)
+            bounds = [
+                (-np.inf if low is None else low, np.inf if high is None else high) for low, high in variables.support
+            ]
+            conditionals = smooth_conditionals(best.fit.cells, mixture, share, bounds)
+            found[rank] = best, MixtureDensity(weights / weights.sum(), conditionals, samples.binning.variables)
+        return samples.binning, found
+
+    def _encoded(self, X: Any, sample_weight: Any, verbose: int) -> tuple[ReadSamples, Variables, FitSamples]:
+        """The samples of a fit: read, with what is known of their variables, and in bins."""
+        data = self._training_data(X, sample_weight, verbose)
+        variables = Variables.of(
+            data.subsample,
+            self.support,
+            self.discrete,
+            data.subsample_weights,
+            binning=self.binning,
+            # Bins of the user that are fitted themselves stay as they are.
+            detects=self.refine == "smooth" or not isinstance(self.binning, Binning),
+            distinct_values=data.distinct_values,
+        )
+        binning = self._chosen_binning(data, variables, self._density_name())
+        with dask_progress(verbose if is_chunked(X) else 0, "encoding samples"):
+            samples = data.encode(binning)
+        logger.info(
+            "Samples: %d, of %d variables in %d to %d bins; %.3g %% of the entries missing",
+            *(
+                data.n_samples,
+                binning.n_variables,
+                min(binning.n_bins),
+                max(binning.n_bins),
+                100.0 * np.isnan(data.subsample.values).mean(),
+            ),
+        )
+        return data, variables, samples
 
     def _training_data(self, X: Any, sample_weight: Any, verbose: int) -> ReadSamples:
         """The samples of a fit, read and checked."""
@@ -466,7 +509,7 @@ class SmoothProductMixture(FittedMixture):
         settings = self._decomposition(verbose).settings(binning.n_bins)
         solution = coupled_simplex_parafac(self.marginals_, self.n_components, **settings)
         dataset = solution_to_dataset(replace(solution, factors=solution.factors.to_numpy().sort())).assign_attrs(
-            density=density,
+            density=self._density_name(),
             refine="none",
             n_samples=self.marginals_.n_samples,
             container=data.container,

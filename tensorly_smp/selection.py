@@ -43,18 +43,15 @@ from tensorly_smp.exceptions import (
     InvalidTypeError,
     RivalSolutionsWarning,
     SizeLimitError,
-    TensorlySmpError,
 )
-from tensorly_smp.fitting.fit_samples import ReadSamples
-from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.factors.mixture_factors import empty_component_warning
+from tensorly_smp.fitting.stages import convergence_warning
 from tensorly_smp.identifiability.known import n_parameters
 from tensorly_smp.initializers.coupled_gevd import n_above_noise, pair_singular_values
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.samples.codebook import ValueLabels, pandas_frame
 from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.reading import read_samples
-from tensorly_smp.search.coarse import SearchSamples
-from tensorly_smp.search.search import search_each
 from tensorly_smp.unmixed import UnmixedProductMixture
 
 
@@ -124,6 +121,8 @@ class CandidateFit:
         Where the start of the fit came from.
     fold : int
         That was held out; -1 for none.
+    candidate : Candidate or None
+        The solution, if neighbors have helped to find it: not followed to its end, and without a look at rivals.
     """
 
     rank: int
@@ -136,6 +135,7 @@ class CandidateFit:
     binning: Binning | None = None
     origin: str = ""
     fold: int = -1
+    candidate: Candidate | None = None
 
     @property
     def failure(self) -> str:
@@ -143,11 +143,17 @@ class CandidateFit:
         return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
 
 
-def fit_whole(job: Job, rank: int, searched: list[list[Candidate]] | None) -> CandidateFit:
-    """The fit of all samples, with the result of a search for this number of components if there is one."""
-    fit, model = _fitted(job, rank, job.values, job.sample_weight, searched)
-    if model is not None:
-        frame = _frame(job, job.values)
+def fit_whole(job: Job, ranks: Sequence[int], near: Candidate | None = None) -> list[CandidateFit]:
+    """Fits of all samples: of several numbers each helped by its neighbors, of one to its end, from `near` too."""
+    if len(ranks) > 1 and (walked := _walked(job, ranks, job.values, job.sample_weight, job.values)):
+        return walked
+    frame = _frame(job, job.values)
+    fits = []
+    for rank in ranks:
+        fit, model = _fitted(job, rank, job.values, job.sample_weight, near)
+        fits.append(fit)
+        if model is None:
+            continue
         fit.log_densities = np.asarray(model.score_samples(frame))
         fit.entropy = float(job.weights @ entr(np.asarray(model.predict_proba(frame))).sum(axis=1))
         if "n_parameters" in model.result_.attrs:
@@ -158,33 +164,44 @@ def fit_whole(job: Job, rank: int, searched: list[list[Candidate]] | None) -> Ca
         fit.binning = model.binning_
         if "candidate_origin" in model.result_:
             fit.origin = str(model.result_["candidate_origin"].values[model.result_.attrs["best_candidate"]])
-    return fit
+    return fits
 
 
-def fit_without(job: Job, whole: CandidateFit, held_out: np.ndarray, fold: int) -> CandidateFit:
-    """The fit without the copies (n_samples,) of a fold, in the bins of all samples, with the same discrete variables.
+def fit_without(job: Job, wholes: Sequence[CandidateFit], held_out: np.ndarray, fold: int) -> list[CandidateFit]:
+    """Fits of the same numbers as these without the copies (n_samples,) of a fold."""
+    points = job.values[held_out > 0]
+    fits: list[CandidateFit] = []
+    if len(wholes) > 1:
+        of_fold, rows, weights = _without(job, held_out, wholes[0].binning)
+        fits = _walked(of_fold, [whole.rank for whole in wholes], job.values[rows], weights, points)
+    for whole in [] if fits else wholes:
+        of_fold, rows, weights = _without(job, held_out, whole.binning)
+        fit, model = _fitted(of_fold, whole.rank, job.values[rows], weights)
+        if model is not None:
+            fit.log_densities = np.asarray(model.score_samples(_frame(of_fold, points)))
+        fits.append(fit)
+    return [replace(fit, fold=fold) for fit in fits]
+
+
+def _without(job: Job, held_out: np.ndarray, binning: Binning | None) -> tuple[Job, np.ndarray, np.ndarray | None]:
+    """The job without the copies of a fold, its rows and weights; bins and discrete variables are those of all samples.
 
     Else a variable with few values might be smooth for some folds and not for others, and densities not comparable; and
     a value that only samples held out have would have no probability. The bins of an unmixed model are of its sources,
     which every fold has others of. Labels are codes: a fold may lack some.
     """
-    job = replace(job, value_labels={})
-    changes: dict[str, Any] = {}
-    if whole.binning is not None and isinstance(job.estimator, UnmixedProductMixture):
-        mixture = SmoothProductMixture() if job.estimator.mixture is None else clone(job.estimator.mixture)
-        values = {name: each.tolist() for name, each in whole.binning.values.items()}
-        changes = {"mixture": mixture.set_params(discrete=values)}
-    elif whole.binning is not None:
-        changes = {"binning": whole.binning}
-        if job.estimator.refine == "smooth":
-            changes["discrete"] = list(whole.binning.values)
+    estimator = clone(job.estimator)
+    if binning is not None and isinstance(estimator, UnmixedProductMixture):
+        mixture = SmoothProductMixture() if estimator.mixture is None else clone(estimator.mixture)
+        values = {name: each.tolist() for name, each in binning.values.items()}
+        estimator.set_params(mixture=mixture.set_params(discrete=values))
+    elif binning is not None:
+        estimator.set_params(binning=binning)
+        if estimator.refine == "smooth":
+            estimator.set_params(discrete=list(binning.values))
     rows = (held_out == 0) | (held_out < job.weights)
     weights = None if job.sample_weight is None else (job.sample_weight - held_out)[rows]
-    fit, model = _fitted(job, whole.rank, job.values[rows], weights, None, **changes)
-    fit.fold = fold
-    if model is not None:
-        fit.log_densities = np.asarray(model.score_samples(_frame(job, job.values[held_out > 0])))
-    return fit
+    return replace(job, value_labels={}, estimator=estimator), rows, weights
 
 
 def _frame(job: Job, values: np.ndarray) -> pd.DataFrame:
@@ -194,33 +211,58 @@ def _frame(job: Job, values: np.ndarray) -> pd.DataFrame:
 
 
 def _fitted(
-    job: Job,
-    rank: int,
-    values: np.ndarray,
-    weights: np.ndarray | None,
-    searched: list[list[Candidate]] | None,
-    **changes: Any,
+    job: Job, rank: int, values: np.ndarray, weights: np.ndarray | None, near: Candidate | None = None
 ) -> tuple[CandidateFit, Any]:
     """The model of some samples, or why there is none: a failure must not cost the fits of the other numbers."""
     fit = CandidateFit(rank)
-    start = time.perf_counter()
+    began = time.perf_counter()
     with collected_warnings() as caught, tl.backend_context(job.backend, local_threadsafe=True):
         model: Any = None
         try:
             # One BLAS thread: with as many as a job happens to have, rounding would depend on the number of jobs.
             with one_blas_thread():
-                model = clone(job.estimator).set_params(n_components=rank, random_state=job.seed, **changes)
-                if searched is None:
+                model = clone(job.estimator).set_params(n_components=rank, random_state=job.seed)
+                if near is None:
                     model.fit(_frame(job, values), sample_weight=weights)
                 else:
-                    model._fit(_frame(job, values), weights, searched)
+                    model._fit(_frame(job, values), weights, near=replace(near, fit=None, is_finished=False))
         except Exception as error:
             fit.error, model = error, None
     if model is not None and "interrupted" in {model.result_.attrs["status"], *model.result_["start_status"].values}:
         raise KeyboardInterrupt  # of which a single fit makes the best; here it would be taken for a poor one
-    fit.seconds = time.perf_counter() - start
+    fit.seconds = time.perf_counter() - began
     fit.caught = [(type(each), str(each)) for each in caught]
     return fit, model
+
+
+def _walked(
+    job: Job, ranks: Sequence[int], values: np.ndarray, weights: np.ndarray | None, points: np.ndarray
+) -> list[CandidateFit]:
+    """Fits of several numbers to some samples, with log-densities of points; none if one of them fails."""
+    start = time.perf_counter()
+    with collected_warnings() as caught, tl.backend_context(job.backend, local_threadsafe=True):
+        try:
+            with one_blas_thread():
+                model = clone(job.estimator).set_params(n_components=ranks[0], random_state=job.seed)
+                binning, found = model._walk(_frame(job, values), weights, ranks)
+        except Exception:
+            return []
+    fits = []
+    for rank, (best, density) in found.items():
+        fit = CandidateFit(rank, (time.perf_counter() - start) / len(ranks), binning=binning, origin=best.origin)
+        fit.candidate = best
+        fit.log_densities = density.logpdf(points)
+        fit.n_parameters = best.fit.n_parameters
+        if points is job.values:
+            fit.entropy = float(job.weights @ entr(density.posterior(points)).sum(axis=1))
+        issues = [
+            *caught,
+            convergence_warning(best.fit),
+            empty_component_warning(density.weights, "Try fewer components."),
+        ]
+        fit.caught = [(type(each), str(each)) for each in issues if each is not None]
+        fits.append(fit)
+    return fits
 
 
 CRITERIA = ("bic", "icl", "aic3", "cv")
@@ -244,10 +286,11 @@ def select_n_components(
 ) -> xr.Dataset:
     """Fit mixtures with several numbers of components, and tell which number the samples support.
 
-    Every number gets a fit of its own, with the same samples, parameters and seed. With ``init="auto"`` the searches
-    help each other: beside its own, every number starts from the best splits of the next smaller one and the best
-    merges of the next larger one, so that all are compared at their best. All criteria are on the scale of -2
-    log-likelihood, summed over samples: lower is better.
+    All numbers are fitted to the same samples, with the same parameters and seed. With ``init="auto"`` and
+    ``refine="smooth"`` fits help each other: a number starts from the best splits of the next smaller one and the best
+    merges of the next larger one, which takes a fraction of the time of separate fits. The number that is chosen gets
+    a search of its own, too, and a look at its rivals, as in a fit of this number alone. All criteria are on the scale
+    of -2 log-likelihood, summed over samples: lower is better.
 
     Parameters
     ----------
@@ -313,7 +356,8 @@ def select_n_components(
     TensorlySmpWarning
         Every class of warning that fits have given once, with the numbers of components that it concerns. Of the fit
         with the best number only: a DependenceWarning, since groups that share a component are dependent in it, and a
-        RivalSolutionsWarning, since with more components than groups other solutions are as good.
+        RivalSolutionsWarning, since with more components than groups other solutions are as good; where fits help each
+        other, the others are not examined for either.
 
     Notes
     -----
@@ -370,23 +414,28 @@ def select_n_components(
     checked_n_jobs(n_jobs)
     job = _read_job(X, sample_weight, sample_dim, random_state, _with_parameters(estimator, parameters))
     folds = _folds(job, n_folds) if criterion == "cv" else None
-    searched = _search(job, candidates)
     # Processes: of threads only those within NumPy or a kernel would run at a time.
     with (
         progress_bar(verbose, "selection", len(candidates), unit="fit") as bar,
         Parallel(n_jobs=n_jobs, prefer="processes", return_as="generator_unordered") as run,
     ):
-        # The largest number takes longest, so that it begins first.
-        fits = _in_order(run(delayed(fit_whole)(job, rank, searched.get(rank)) for rank in candidates[::-1]), bar)
+        groups = _groups(job, candidates)
+        fits = _in_order(run(delayed(fit_whole)(job, group) for group in groups), bar)
         heldout: list[CandidateFit] = []
         if folds is not None:
-            tasks = [(fit, fold) for fit in fits if fit.error is None for fold in range(len(folds))]
-            bar.extend(len(tasks))
-            heldout = _in_order(run(delayed(fit_without)(job, fit, folds[fold], fold) for fit, fold in tasks), bar)
-    dataset = _figures(job, candidates, fits, criterion)
-    if folds is not None:
-        dataset = _with_heldout(dataset, job, folds, fits, heldout)
-    dataset = _decided(dataset, [*fits, *heldout])
+            good = {fit.rank: fit for fit in fits if fit.error is None}
+            bar.extend(len(good) * len(folds))
+            wholes = [[good[rank] for rank in group if rank in good] for group in groups]
+            tasks = [(some, held_out, k) for some in wholes if some for k, held_out in enumerate(folds)]
+            heldout = _in_order(run(delayed(fit_without)(job, *task) for task in tasks), bar)
+        while True:
+            dataset = _decided(_figures(job, criterion, folds, fits, heldout), [*fits, *heldout])
+            best = next(fit for fit in fits if fit.rank == dataset.attrs["best"])
+            if best.candidate is None:
+                break
+            (complete,) = fit_whole(job, [best.rank], best.candidate)  # with what is to be said of it
+            complete.seconds += best.seconds
+            fits[fits.index(best)] = complete
     _give_warnings(candidates, fits, heldout, dataset.attrs["best"])
     logger.info(
         "Selection: %d of %s components by %s; %d fits, %.2f s",
@@ -461,25 +510,20 @@ def _read_job(
     return job
 
 
-def _search(job: Job, candidates: Sequence[int]) -> dict[int, list[list[Candidate]]]:
-    """Searches for all numbers that the samples allow, each helped by its neighbors; none if fits do not search."""
+def _groups(job: Job, candidates: list[int]) -> list[list[int]]:
+    """Numbers whose fits help each other: all that the samples allow if fits search, and no callback looks on."""
     model = job.estimator
-    if not isinstance(model, SmoothProductMixture) or not is_one_of(model.init, ("auto",)):
-        return {}
-    if len(job.variables) < 3:
-        return {}  # which the fits refuse
-    if np.isnan(job.values[job.counted]).all(axis=0).any():
-        return {}  # the fits say which variable has no observed value
-    ranks = [rank for rank in candidates if rank <= max(int(np.count_nonzero(job.counted)), job.total_weight)]
-    try:
-        model._check_parameters()
-        data = ReadSamples.of(_frame(job, job.values), job.sample_weight, value_labels=None)
-        variables = Variables.of(data.subsample, model.support, model.discrete, data.subsample_weights)
-        samples = SearchSamples(data.subsample.values, data.subsample_weights, variables.discrete, max(ranks))
-        with one_blas_thread():
-            return search_each(samples, ranks, model.n_init, job.seed)
-    except (TensorlySmpError, ValueError):
-        return {}  # the fits say what is wrong
+    most = max(float(np.count_nonzero(job.counted)), job.total_weight)
+    some: list[int] = []
+    if (
+        isinstance(model, SmoothProductMixture)
+        and model.refine == "smooth"
+        and is_one_of(model.init, ("auto",))
+        and model.callback is None
+    ):
+        some = [rank for rank in candidates if rank <= most]
+    # The largest number takes longest, so that it begins first.
+    return [*([some] if some else []), *([rank] for rank in candidates[::-1] if rank not in some)]
 
 
 def _folds(job: Job, n_folds: Any) -> np.ndarray:
@@ -512,12 +556,13 @@ def _folds(job: Job, n_folds: Any) -> np.ndarray:
 # ---- fits ----
 
 
-def _in_order(fits: Iterable[CandidateFit], bar: Bar) -> list[CandidateFit]:
+def _in_order(groups: Iterable[Sequence[CandidateFit]], bar: Bar) -> list[CandidateFit]:
     """The fits, which come as they end, by their numbers of components and folds."""
-    found = []
-    for fit in fits:
-        found.append(fit)
-        bar.advance(n_components=fit.rank)
+    found: list[CandidateFit] = []
+    for fits in groups:
+        found += fits
+        for fit in fits:
+            bar.advance(n_components=fit.rank)
     return sorted(found, key=lambda fit: (fit.rank, fit.fold))
 
 
@@ -545,77 +590,88 @@ def _give_warnings(
 
 # ---- figures ----
 
-
-def _figures(job: Job, candidates: list[int], fits: Sequence[CandidateFit], criterion: str) -> xr.Dataset:
-    """Table of the figures of the fits of all samples."""
-    likelihood = np.array([np.nan if fit.error else job.weights @ fit.log_densities for fit in fits])
-    parameters, entropy = (np.array([getattr(fit, name) for fit in fits]) for name in ("n_parameters", "entropy"))
-    bic = -2.0 * likelihood + parameters * np.log(job.total_weight)
-    icl = bic + 2.0 * entropy
-    aic3 = -2.0 * likelihood + 3.0 * parameters
-    deciding = {"bic": bic, "icl": icl, "aic3": aic3}
-    classes = [" ".join(sorted({category.__name__ for category, _ in fit.caught})) for fit in fits]
-    figures: dict[str, tuple[Any, dict[str, str]]] = {
-        "criterion": (deciding.get(criterion, np.full(len(fits), np.nan)), {"long_name": criterion}),
-        "log_likelihood": (likelihood, {"long_name": "log-likelihood of all samples", "units": "nats"}),
-        "n_parameters": (parameters, {"long_name": "effective number of parameters"}),
-        "entropy": (entropy, {"long_name": "entropy of the posteriors, summed over samples", "units": "nats"}),
-        "bic": (bic, {"long_name": "-2 log-likelihood + n_parameters log(n_samples); lower is better"}),
-        "icl": (icl, {"long_name": "bic + 2 entropy; lower is better"}),
-        "aic3": (aic3, {"long_name": "-2 log-likelihood + 3 n_parameters; lower is better"}),
-        "origin": (np.array([fit.origin for fit in fits]), {"long_name": "where the start of the fit came from"}),
-        "seconds": (np.array([fit.seconds for fit in fits]), {"long_name": "time of the fits", "units": "s"}),
-        "failure": (np.array([fit.failure for fit in fits]), {"long_name": "why there is no fit"}),
-        "warnings": (np.array(classes), {"long_name": "classes of the warnings of the fit of all samples"}),
-    }
-    coords = {"n_components": ("n_components", candidates, {"long_name": "number of components"})}
-    return xr.Dataset({name: ("n_components", *content) for name, content in figures.items()}, coords)
+#: What the table says: long names, and units of what has any.
+FIGURES = {
+    "criterion": ("what decides; lower is better", ""),
+    "log_likelihood": ("log-likelihood of all samples", "nats"),
+    "n_parameters": ("effective number of parameters", ""),
+    "entropy": ("entropy of the posteriors, summed over samples", "nats"),
+    "bic": ("-2 log-likelihood + n_parameters log(n_samples); lower is better", ""),
+    "icl": ("bic + 2 entropy; lower is better", ""),
+    "aic3": ("-2 log-likelihood + 3 n_parameters; lower is better", ""),
+    "origin": ("where the start of the fit came from", ""),
+    "seconds": ("time of the fits, added up", "s"),
+    "failure": ("why there is no fit, or none without one of the folds", ""),
+    "warnings": ("classes of the warnings of the fit of all samples", ""),
+    "heldout_log_likelihood": ("log-likelihood per sample of the fold that was held out", "nats"),
+    "heldout_mean": ("log-likelihood per sample, each when held out", "nats"),
+    "heldout_spread": ("standard deviation over folds of the log-likelihood per sample", "nats"),
+    "heldout_gap": ("heldout_mean below that of the best number", "nats"),
+    "heldout_gap_error": ("standard error of heldout_gap, from differences of the same samples", "nats"),
+}
 
 
-def _with_heldout(
-    dataset: xr.Dataset, job: Job, folds: np.ndarray, fits: Sequence[CandidateFit], heldout: Sequence[CandidateFit]
+def _figures(
+    job: Job,
+    criterion: str,
+    folds: np.ndarray | None,
+    fits: Sequence[CandidateFit],
+    heldout: Sequence[CandidateFit],
 ) -> xr.Dataset:
-    """The figures with what held-out samples say; one fold that fails leaves a number of components without."""
-    numbers = [fit.rank for fit in fits]
-    weights = folds[folds > 0]
-    fold_of, _ = np.nonzero(folds)
-    log_densities = np.full((len(numbers), len(weights)), np.nan)
-    failure = dataset["failure"].values.tolist()
-    seconds = dataset["seconds"].values.copy()
-    for fit in heldout:
-        row = numbers.index(fit.rank)
-        seconds[row] += fit.seconds
-        if fit.error is None:
-            log_densities[row, fold_of == fit.fold] = fit.log_densities
-        elif not failure[row]:
-            failure[row] = f"Without fold {fit.fold}: {fit.failure}"
-    by_fold = np.stack(
-        [
-            log_densities[:, fold_of == fold] @ weights[fold_of == fold] / folds[fold].sum()
-            for fold in range(len(folds))
-        ],
-        axis=1,
+    """Table of the figures of all fits; one fold that fails leaves a number of components without a criterion."""
+    likelihood = np.array([np.nan if fit.error else job.weights @ fit.log_densities for fit in fits])
+    parameters, entropy, seconds = (
+        np.array([getattr(fit, name) for fit in fits]) for name in ("n_parameters", "entropy", "seconds")
     )
-    sums = log_densities @ weights
-    gap, error = _gaps(log_densities, weights)
-    figures = {
-        "criterion": (-2.0 * sums, "-2 log-likelihood of all samples, each when held out"),
-        "heldout_log_likelihood": (by_fold, "log-likelihood per sample of the fold that was held out"),
-        "heldout_mean": (sums / job.total_weight, "log-likelihood per sample, each when held out"),
-        "heldout_spread": (
-            by_fold.std(axis=1, ddof=1),
-            "standard deviation over folds of the log-likelihood per sample",
-        ),
-        "heldout_gap": (gap, "heldout_mean below that of the best number"),
-        "heldout_gap_error": (error, "standard error of heldout_gap, from differences of the same samples"),
-        "seconds": (seconds, "time of the fits, added up"),
-        "failure": (np.array(failure), "why there is no fit, or none without one of the folds"),
+    bic = -2.0 * likelihood + parameters * np.log(job.total_weight)
+    found: dict[str, Any] = {
+        "log_likelihood": likelihood,
+        "n_parameters": parameters,
+        "entropy": entropy,
+        "bic": bic,
+        "icl": bic + 2.0 * entropy,
+        "aic3": -2.0 * likelihood + 3.0 * parameters,
+        "origin": np.array([fit.origin for fit in fits]),
+        "seconds": seconds,
+        "warnings": np.array([" ".join(sorted({category.__name__ for category, _ in fit.caught})) for fit in fits]),
     }
-    units = {"seconds": {"units": "s"}, "failure": {}}
-    for name, (values, text) in figures.items():
-        dims = ("n_components", "fold")[: values.ndim]
-        dataset[name] = (dims, values, {"long_name": text, **units.get(name, {"units": "nats"})})
-    return dataset.assign_coords(fold=np.arange(len(folds)))
+    failure = [fit.failure for fit in fits]
+    if folds is not None:
+        weights = folds[folds > 0]
+        fold_of, _ = np.nonzero(folds)
+        log_densities = np.full((len(fits), len(weights)), np.nan)
+        numbers = [fit.rank for fit in fits]
+        for fit in heldout:
+            row = numbers.index(fit.rank)
+            seconds[row] += fit.seconds
+            if fit.error is None:
+                log_densities[row, fold_of == fit.fold] = fit.log_densities
+            elif not failure[row]:
+                failure[row] = f"Without fold {fit.fold}: {fit.failure}"
+        parts = [fold_of == fold for fold in range(len(folds))]
+        by_fold = np.stack([log_densities[:, part] @ weights[part] / weights[part].sum() for part in parts], axis=1)
+        sums = log_densities @ weights
+        gap, error = _gaps(log_densities, weights)
+        found |= {
+            "cv": -2.0 * sums,
+            "heldout_log_likelihood": by_fold,
+            "heldout_mean": sums / job.total_weight,
+            "heldout_spread": by_fold.std(axis=1, ddof=1),
+            "heldout_gap": gap,
+            "heldout_gap_error": error,
+        }
+    found |= {"criterion": found[criterion], "failure": np.array(failure)}
+    contents = {}
+    for name, (text, unit) in FIGURES.items():
+        if name in found:
+            note = {"long_name": text, **({"units": unit} if unit else {})}
+            contents[name] = (("n_components", "fold")[: found[name].ndim], found[name], note)
+    coords: dict[str, Any] = {
+        "n_components": ("n_components", [fit.rank for fit in fits], {"long_name": "number of components"})
+    }
+    if folds is not None:
+        coords["fold"] = np.arange(len(folds))
+    return xr.Dataset(contents, coords)
 
 
 def _gaps(log_densities: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

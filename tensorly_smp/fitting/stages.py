@@ -44,7 +44,7 @@ from tensorly_smp.likelihood.comparison import (
     distinct_candidates,
     find_rivals,
 )
-from tensorly_smp.likelihood.em import N_ROUNDS, smooth_em, smooth_em_together
+from tensorly_smp.likelihood.em import N_ROUNDS, SmoothFit, smooth_em, smooth_em_together
 from tensorly_smp.likelihood.observed import Observed
 from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture, effective_weights, log_joint, on_best_cells
 from tensorly_smp.search.coarse import SearchSamples
@@ -62,7 +62,8 @@ FitResult = tuple[xr.Dataset, Mapping[int, ConditionalDensities] | None]
 class Refinement:
     """Finds the starts of a fit and refines them; settings are those of the estimator.
 
-    `searched` are the results of searches of the same samples, in place of new ones.
+    `searched` are the results of searches of the same samples, in place of new ones; `near` is a candidate from another
+    fit to them, which is tried too.
     """
 
     refine: str | None
@@ -70,6 +71,7 @@ class Refinement:
     shape: str | None
     decomposition: Decomposition
     searched: Sequence[Sequence[Candidate]] | None = None
+    near: Candidate | None = None
 
     def result(self, samples: FitSamples, variables: Variables) -> FitResult:
         """Result of the fit."""
@@ -87,6 +89,8 @@ class Refinement:
                 some = SearchSamples(subsample.values, subsample.weights, variables.discrete, options.rank)
                 settings = (options.n_init, options.random_state, options.n_jobs, options.verbose)
                 found = search(some, options.rank, *settings)
+            if self.near is not None:  # among the first, which are followed
+                found = [[found[0][0], self.near, *found[0][1:]], *found[1:]]
             return searched_starts(subsample, found)
         if isinstance(options.init, MixtureFactors) and self.refine == "smooth":
             return start_from_factors(subsample, options.init, options.rank)
@@ -181,21 +185,18 @@ class Refinement:
             rivals = _rivals_by_smoothed_em(subsample, best, [each for each in candidates if each.is_finished])
         if not samples.is_complete and stopped is None:
             try:
-                best = self._of_all(samples, first)
+                best = self.of_all(samples, first)
                 stopped = StopReason.INTERRUPTED if best.status is StopReason.INTERRUPTED else None
                 if stopped is None and rivals:
-                    ends = [best, *(self._of_all(samples, each) for each in rivals)]
+                    ends = [best, *(self.of_all(samples, each) for each in rivals)]
                     ends = [each for each in ends if each.status is not StopReason.INTERRUPTED]
                     best = max(ends, key=lambda each: each.criterion)
                     rivals = _rivals_by_smoothed_em(subsample, best, ends)
             except KeyboardInterrupt:  # before its first pass; the fit of some need not be lost
                 stopped = StopReason.INTERRUPTED
         fit = best.fit
-        if fit.status is StopReason.MAX_SWEEPS and stopped is None:
-            warn(
-                f"Smoothed EM stopped after {fit.n_passes} passes: {fit.status.explanation}; {fit.status.remedy}.",
-                ConvergenceWarning,
-            )
+        if stopped is None and (unfinished := convergence_warning(fit)):
+            warn(unfinished)
         plain = starts.dataset(starts.factors)
         bounds = np.array(variables.support, dtype=np.float64)
         dataset, conditionals = with_smooth_fit(plain, fit, bounds)
@@ -258,7 +259,7 @@ class Refinement:
             stopped = StopReason.INTERRUPTED
         return found, best, best.status if best.is_stopped else stopped
 
-    def _of_all(self, samples: FitSamples, candidate: Candidate) -> Candidate:
+    def of_all(self, samples: FitSamples, candidate: Candidate) -> Candidate:
         """The candidate after smoothed EM of all samples, from the fit of some; with posteriors of these."""
         began = time.perf_counter()
         options = self.decomposition
@@ -324,6 +325,15 @@ def _binned_callback(callback: Callback, samples: FitSamples) -> Callable[[np.nd
         return callback(CPTensor((factors.weights, list(factors.factors))), -value / total)
 
     return call
+
+
+def convergence_warning(fit: SmoothFit) -> ConvergenceWarning | None:
+    """The warning of a fit that has used all of its passes."""
+    if fit.status is not StopReason.MAX_SWEEPS:
+        return None
+    return ConvergenceWarning(
+        f"Smoothed EM stopped after {fit.n_passes} passes: {fit.status.explanation}; {fit.status.remedy}."
+    )
 
 
 def _marked(dataset: xr.Dataset, stopped: StopReason | None) -> xr.Dataset:
@@ -405,7 +415,7 @@ def refine_candidates(
         groups.setdefault(0 if each.origin in ("gevd", "random") else each.start, []).append(each)
     first = samples.assign_to_grid(cells)
 
-    def one_start(number: int, check: Callable[[], None]) -> _Run:
+    def one_start(number: int, check: Callable[[], None]) -> CandidateRun:
         is_stopped = False
 
         def call(_: Mixture, expected: Expectation, value: float) -> bool:
@@ -416,7 +426,7 @@ def refine_candidates(
             is_stopped = is_stopped or (callback is not None and bool(callback(expected.posterior, value)))
             return is_stopped
 
-        run = _Run(first, others, samples, dict(criterion=criterion, tol=tol, callback=call), n_iter_max)
+        run = CandidateRun(first, others, samples, dict(criterion=criterion, tol=tol, callback=call), n_iter_max)
         run.follow_all(groups[number][:MOST_SCREENED])
         bar.advance(criterion=run.best.criterion)
         return run
@@ -444,7 +454,7 @@ def refine_candidates(
     return candidates, best
 
 
-class _Run:
+class CandidateRun:
     """Smoothed EM of the candidates of one start: which are followed, how far, and on which cells.
 
     `warm_starts` has the penalties and the mixture that the next fit of a candidate begins near.
@@ -478,7 +488,7 @@ class _Run:
         """True if the keyboard has interrupted a fit."""
         return any(each.status is StopReason.INTERRUPTED for each in self.followed)
 
-    def follow_all(self, candidates: Sequence[Candidate]) -> None:
+    def follow_all(self, candidates: Sequence[Candidate], seeks_rivals: bool = True) -> None:
         """The best fit from these posteriors, and those near it."""
         best = candidates[0]
         waiting = candidates
@@ -494,8 +504,13 @@ class _Run:
         if not self.best.is_stopped:
             self._improve_by_sharper()
         # Skip the search for rivals if the user supplied the start.
-        if any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
+        if seeks_rivals and any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
             self._look_for_rivals()
+
+    def try_also(self, candidates: Sequence[Candidate]) -> None:
+        """The best fit, from these posteriors too."""
+        if self.n_iter_max and self._screen(candidates) and not self.best.is_finished:
+            self._finish([self.best])
 
     def _screen(self, candidates: Sequence[Candidate]) -> bool:
         """The first passes of candidates; False if one was stopped."""

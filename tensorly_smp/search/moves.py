@@ -225,6 +225,8 @@ def candidates(samples: CellSamples, mixture: Mixture, splits: Splits, merges: M
 MERGE_BELOW = 30.0
 #: Pairs that are merged, and models that are tried, at most.
 MOST_MERGED, MOST_TRIED = 3, 6
+#: Splits or merges of a fit from which those of another number of components start.
+MOST_NEIGHBORS = 4
 #: Samples by which most pairs are seen to be too far apart.
 FEW_SAMPLES = 1000
 #: A density has two peaks if it falls between them to this share of the lower one, and has this share on either side.
@@ -258,7 +260,7 @@ def rival_moves(samples: CellSamples, fit: SmoothFit, values: np.ndarray) -> lis
         return []
     saved = fit.n_parameters / rank
     tables = samples.log_tables(fit.mixture)
-    pairs = _mergeable(samples, fit, tables, saved)
+    pairs = _mergeable(samples, fit, tables, MERGE_BELOW + saved)[:MOST_MERGED]
     if not pairs:
         return []
     halves = [*_valleys(samples, fit, tables), *_splits(samples, fit, values, saved)]
@@ -271,10 +273,54 @@ def rival_moves(samples: CellSamples, fit: SmoothFit, values: np.ndarray) -> lis
     return sorted(moves, key=lambda move: -move.criterion)[:MOST_TRIED]
 
 
+def neighbors(samples: CellSamples, fit: SmoothFit, values: np.ndarray, rank: int) -> list[Candidate]:
+    """Models with more or fewer components next to a fit: its best splits, or its nearest pairs as one.
+
+    Parameters
+    ----------
+    samples, fit, values
+        As for :func:`rival_moves`.
+    rank : int
+        Number of components, at most twice that of the fit.
+
+    Returns
+    -------
+    list of Candidate
+        Posteriors to start from: of one component more or less, several; otherwise one with the best splits or merges.
+    """
+    posterior = fit.posterior
+    n_known = posterior.shape[1]
+    n_more = rank - n_known
+    if n_more > 0:
+        halves = sorted(_splits(samples, fit, values, 0.0), key=lambda half: -half[2])
+        found = []
+        for chosen in [[each] for each in halves[:MOST_NEIGHBORS]] if n_more == 1 else [halves[:n_more]]:
+            moved = np.pad(posterior, ((0, 0), (0, n_more)))
+            for freed, (split, half, _) in enumerate(chosen, n_known):
+                moved[:, freed] = moved[:, split] * (1.0 - half)
+                moved[:, split] *= half
+            found.append(Candidate(moved, "split"))
+        return found
+    pairs = [pair for pair, _ in _mergeable(samples, fit, samples.log_tables(fit.mixture), np.inf)]
+    found = []
+    for first in range(MOST_NEIGHBORS if n_more == -1 else 1):
+        group = np.arange(n_known)
+        for kept, freed in pairs[first:]:
+            if len(np.unique(group)) > rank:
+                group[group == group[freed]] = group[kept]
+        left = np.unique(group)
+        if len(left) == rank:
+            found.append(Candidate(np.stack([posterior[:, group == r].sum(axis=1) for r in left], axis=1), "merge"))
+    return found
+
+
 def _mergeable(
-    samples: CellSamples, fit: SmoothFit, tables: np.ndarray, saved: float
+    samples: CellSamples, fit: SmoothFit, tables: np.ndarray, most_lost: float
 ) -> list[tuple[tuple[int, int], float]]:
-    """Pairs of components, and the log-likelihood that is lost if each is one with the mean of their densities."""
+    """Pairs of components, and the log-likelihood that is lost if each is one with the mean of their densities.
+
+    Those that lose least are the first, and none loses more than `most_lost`.
+    """
     log_weights = fit.mixture.log_weights
     joint = log_joint(samples.membership, log_weights, tables)
     before = logsumexp(joint, axis=1)
@@ -293,11 +339,11 @@ def _mergeable(
         for rows, membership in parts:
             after = np.logaddexp(others[rows], membership @ (both - weight) + weight)
             loss = float(samples.sample_weight[rows] @ (before[rows] - after))
-            if loss > MERGE_BELOW + saved:
+            if loss > most_lost:
                 break
         else:
             found.append((pair, loss))
-    return sorted(found, key=lambda item: item[1])[:MOST_MERGED]
+    return sorted(found, key=lambda item: item[1])
 
 
 def _nearest(samples: CellSamples, fit: SmoothFit, tables: np.ndarray) -> list[tuple[int, int]]:

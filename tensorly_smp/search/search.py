@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -68,7 +67,7 @@ def search(
         What every search has found, the best first, with posteriors of all samples.
     """
     began = time.perf_counter()
-    n_searches = _n_searches(n_init)
+    n_searches = N_SEARCHES if n_init == "auto" else int(n_init)
 
     def one_search(rng: np.random.Generator, check: Callable[[], None]) -> list[Candidate]:
         found = split_and_merge(samples.some, samples.levels, rank, rng, check=check)
@@ -87,24 +86,6 @@ def search(
         *(len(results), len(samples.some.values), max(found[0].criterion for found in results)),
         *(sum(map(len, results)), time.perf_counter() - began),
     )
-    return _of_all_samples(samples, results)
-
-
-def search_each(
-    samples: SearchSamples, ranks: Sequence[int], n_init: int | str, random_state: RandomState
-) -> dict[int, list[list[Candidate]]]:
-    """Searches for several numbers of components, in increasing order, each helped by its neighbors; see `walk`."""
-    n_searches = _n_searches(n_init)
-    found = walk(samples.some, samples.levels, ranks, lambda: spawn_generators(random_state, n_searches))
-    return {rank: _of_all_samples(samples, [each]) for rank, each in found.items()}
-
-
-def _n_searches(n_init: int | str) -> int:
-    return N_SEARCHES if n_init == "auto" else int(n_init)
-
-
-def _of_all_samples(samples: SearchSamples, results: Sequence[Sequence[Candidate]]) -> list[list[Candidate]]:
-    """The candidates of every search with posteriors of all samples, in place of fits of some."""
     posteriors = iter(samples.posteriors([each.fit for found in results for each in found]))
     return [
         [replace(each, posterior=next(posteriors), start=start, fit=None) for each in found]
@@ -207,124 +188,6 @@ def split_and_merge(
     kept[0].trace = SweepTrace(-values / levels[-1].total_weight, np.full(len(values), np.nan), seconds)
     kept[0].status = status
     return kept
-
-
-def walk(
-    mid_ranks: MidRanks,
-    levels: Sequence[CellSamples],
-    ranks: Sequence[int],
-    make_streams: Callable[[], Sequence[np.random.Generator]],
-) -> dict[int, list[Candidate]]:
-    """Search for the best mixtures of several numbers of components, each helped by its neighbors.
-
-    Every number has searches of its own, one for every stream. Then, upwards, the components of the best optimum that
-    gain most by it are split, and downwards the pairs that lose least are merged; where this leads higher than the
-    search, it takes the first place, after a search for better moves from there.
-
-    Parameters
-    ----------
-    mid_ranks : MidRanks
-        The samples to search on, in canonical order.
-    levels : sequence of CellSamples
-        These samples in :func:`overlapping_bins`, from coarse to fine.
-    ranks : sequence of int
-        Numbers of components, increasing.
-    make_streams : callable
-        Generators in the same states at every call: every number begins with the same.
-
-    Returns
-    -------
-    dict of {rank: list of Candidate}
-        The first is the best one known; its origin is "search", "split" or "merge".
-
-    Raises
-    ------
-    KeyboardInterrupt
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import tensorly_smp as smp
-    >>> from tensorly_smp.search.coarse import MidRanks, overlapping_bins
-    >>> from tensorly_smp.search.search import walk
-    >>> X = smp.datasets.make_smooth_mixture("gaussian", 500, 4, 3, random_state=0).X
-    >>> mid_ranks = MidRanks.of(X, (), np.ones(500))
-    >>> levels = [overlapping_bins(mid_ranks, 12)]
-    >>> found = walk(mid_ranks, levels, [2, 3, 4], lambda: [np.random.default_rng(0)])
-    >>> bool(found[2][0].criterion < found[3][0].criterion < found[4][0].criterion)
-    True
-    """
-    found = {}
-    for rank in ranks:
-        results = [split_and_merge(mid_ranks, levels, rank, rng) for rng in make_streams()]
-        if any(result[0].is_stopped for result in results):
-            raise KeyboardInterrupt
-        found[rank] = max(results, key=lambda result: result[0].criterion)
-    samples = levels[-1]
-    for rank, following in pairwise(ranks):
-        if following <= 2 * rank:
-            start = _split(samples, mid_ranks, found[rank][0], following - rank, make_streams()[0])
-            _take_if_better(found[following], start, "split", mid_ranks, samples, make_streams()[0])
-    for following, rank in pairwise(reversed(ranks)):
-        if following <= 2 * rank:
-            start = _merged(samples, found[following][0], following - rank)
-            _take_if_better(found[rank], start, "merge", mid_ranks, samples, make_streams()[0])
-    return found
-
-
-def _take_if_better(
-    known: list[Candidate],
-    start: Candidate,
-    origin: str,
-    mid_ranks: MidRanks,
-    samples: CellSamples,
-    rng: np.random.Generator,
-) -> None:
-    """Put what moves from an optimum lead to in the first place, if it is higher than what is known."""
-    if start.criterion < known[0].criterion - FOLLOWED_BELOW:
-        return
-    better = split_and_merge(mid_ranks, [samples], start.posterior.shape[1], rng, start=start.posterior)[0]
-    if better.criterion > known[0].criterion + LEAST_GAIN:
-        known.insert(0, replace(better, origin=origin, trace=known[0].trace))
-
-
-def _split(
-    samples: CellSamples, mid_ranks: MidRanks, best: Candidate, n_more: int, rng: np.random.Generator
-) -> Candidate:
-    """The optimum next to the one where the components that gain most by it are split."""
-    mixture = best.fit.mixture
-    splits = split_components(samples, mid_ranks, mixture, best.posterior, rng)
-    chosen = np.argsort(-splits.gains, kind="stable")[:n_more]
-    kept = np.setdiff1d(np.arange(len(splits.gains)), chosen)
-    halves = [splits.tables[:, chosen, half] for half in (0, 1)]
-    shares = [mixture.log_weights[chosen] + splits.log_weights[chosen, half] for half in (0, 1)]
-    start = Mixture(
-        log_weights=np.concatenate([mixture.log_weights[kept], *shares]),
-        coefficients=np.empty((len(mixture.coefficients), 0, len(kept) + 2 * len(chosen))),
-        tables=np.hstack([mixture.tables[:, kept], *halves]),
-    )
-    return optimize(samples, [start])[0]
-
-
-def _merged(samples: CellSamples, best: Candidate, n_less: int) -> Candidate:
-    """The optimum next to the one where pairs of components that lose least by it are merged."""
-    merges = merge_components(samples, best.fit.mixture, best.posterior)
-    posterior = best.posterior.copy()
-    gone: set[int] = set()
-    used: set[int] = set()
-    for pair in merges.pairs[:, np.argsort(merges.losses, kind="stable")].T.tolist():
-        kept, freed = pair
-        if len(gone) < n_less and not {kept, freed} & used:
-            posterior[:, kept] += posterior[:, freed]
-            gone.add(freed)
-            used |= {kept, freed}
-    # Too few disjoint pairs among those that were computed: the smallest components join the others.
-    sizes = posterior.sum(axis=0)
-    smallest = [r for r in np.argsort(sizes, kind="stable").tolist() if r not in gone]
-    gone |= set(smallest[: n_less - len(gone)])
-    left = [r for r in range(posterior.shape[1]) if r not in gone]
-    shared = np.maximum(posterior[:, left], 1e-12)
-    return optimize(samples, [mixture_of(samples, shared / shared.sum(axis=1, keepdims=True))])[0]
 
 
 def _round(samples: CellSamples, mid_ranks: MidRanks, found: list[Candidate], rng: np.random.Generator) -> bool | None:

@@ -351,7 +351,7 @@ def test_refused_reconstructions(options, match):
         smp.reconstruct_density(factors, **{"method": "logspline", **options})
 
 
-@pytest.mark.parametrize("stage", ["choose_cells", "curved_cells", "Refinement._of_all"])
+@pytest.mark.parametrize("stage", ["choose_cells", "curved_cells", "Refinement.of_all"])
 def test_an_interrupt_between_the_stages_keeps_what_there_is(monkeypatch, stage):
     name = f"tensorly_smp.fitting.stages.{stage}"
     monkeypatch.setattr(

@@ -6,7 +6,7 @@ from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.likelihood.steps import Mixture
 from tensorly_smp.search.coarse import MidRanks, mixture_of, overlapping_bins
 from tensorly_smp.search.moves import candidates, merge_components, split_components
-from tensorly_smp.search.search import NEAR, split_and_merge, walk
+from tensorly_smp.search.search import NEAR, split_and_merge
 
 
 def problem(kind="gaussian", n_samples=600, n_variables=5, rank=4, seed=0):
@@ -107,50 +107,3 @@ def test_the_same_seed_gives_the_same_result_and_an_interrupt_keeps_what_was_rea
     found = split_and_merge(mid_ranks, levels, 4, np.random.default_rng(5), check=interrupt)
     assert (found[0].status, len(calls)) == (StopReason.INTERRUPTED, 1)
     assert np.isfinite(found[0].criterion)
-
-
-def levels_of(kind="gmm", n_samples=400, n_components=4):
-    X = smp.datasets.make_smooth_mixture(kind, n_samples, 5, n_components, random_state=0).X
-    mid_ranks = MidRanks.of(X, (), np.ones(n_samples))
-    return mid_ranks, [overlapping_bins(mid_ranks, size) for size in (8, 12)]
-
-
-def streams():
-    return [np.random.default_rng(0)]
-
-
-@pytest.mark.parametrize("ranks", [[1, 2, 3, 4, 5, 6], [2, 4, 8], [3, 7, 8], [2, 9]])
-def test_the_objective_rises_with_the_number_of_components(ranks):
-    mid_ranks, levels = levels_of()
-    found = walk(mid_ranks, levels, ranks, streams)
-    values = [found[rank][0].criterion for rank in ranks]
-    assert values == sorted(values)
-
-
-def test_no_number_ends_lower_than_by_its_own_search():
-    mid_ranks, levels = levels_of("laplace")
-    found = walk(mid_ranks, levels, [2, 3, 4, 5], streams)
-    for rank, each in found.items():
-        alone = split_and_merge(mid_ranks, levels, rank, streams()[0])[0].criterion
-        assert each[0].criterion >= alone
-        assert (each[0].origin == "search") == (each[0].criterion == alone)
-        assert each[0].posterior.shape == (len(mid_ranks.values), rank)
-        np.testing.assert_allclose(each[0].posterior.sum(axis=1), 1.0)
-
-
-def test_a_poor_search_is_mended_by_its_neighbor(monkeypatch):
-    mid_ranks, levels = levels_of("gaussian", 600, 4)
-    good = walk(mid_ranks, levels, [3, 4, 5], streams)[4][0].criterion
-
-    def poor(mid_ranks, levels, rank, rng, *, start=None, check=lambda: None):
-        if rank == 4 and start is None:  # all samples are shared: a saddle point
-            start = np.full((len(mid_ranks.values), 4), 0.25)
-            return split_and_merge(mid_ranks, levels[-1:], 4, rng, start=start)
-        return split_and_merge(mid_ranks, levels, rank, rng, start=start, check=check)
-
-    monkeypatch.setattr("tensorly_smp.search.search.MOST_FAILURES", 0)
-    monkeypatch.setattr("tensorly_smp.search.search.split_and_merge", poor)
-    monkeypatch.setattr("tensorly_smp.search.search.FOLLOWED_BELOW", np.inf)
-    found = walk(mid_ranks, levels, [3, 4, 5], streams)[4][0]
-    assert found.origin in ("split", "merge")
-    assert found.criterion > good - 1.0
