@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tensorly_smp._support.checks import collected_warnings, import_extra, warn
+from tensorly_smp._support.checks import import_extra
 from tensorly_smp._support.representations import number_range, number_text, text_table
 from tensorly_smp.cli.tables import STANDARD, Table, read_table
 from tensorly_smp.dependence.check import check_independence
@@ -53,7 +53,8 @@ def fit(options: argparse.Namespace) -> bool:
         words = f"--unmix with --refine {options.refine}; it needs the smooth densities of the default."
         raise InvalidInputError(words)
     table = _read(options)
-    model = _fitted(table, options)
+    number = _selected(table, options) if options.components is None else options.components
+    model = _estimator(options, number).fit(table.X)
     missing = table.X.isna().to_numpy().mean()
     lines = [*fit_summary(model.result_), ("missing", f"{missing:.1%} of the entries")]
     if table.labels is not None:
@@ -76,23 +77,6 @@ def fit(options: argparse.Namespace) -> bool:
     if concern := small_components(model.weights_, len(table.X)):
         say_aside(f"warning: {concern}")
     return bool(concern) or not model.converged_
-
-
-def _fitted(table: Table, options: argparse.Namespace) -> FittedMixture:
-    """The model, of a number of components that is chosen first if none is given; warnings of both are given once."""
-    if options.components is not None:
-        return _estimator(options, options.components).fit(table.X)
-    of_selection: list[Warning] = []
-    of_fit: list[Warning] = []
-    try:
-        with collected_warnings() as of_selection:
-            number = _selected(table, options)
-        with collected_warnings() as of_fit:
-            return _estimator(options, number).fit(table.X)
-    finally:
-        repeated = {type(warning) for warning in of_fit}
-        for warning in [*(each for each in of_selection if type(each) not in repeated), *of_fit]:
-            warn(warning)
 
 
 def _estimator(options: argparse.Namespace, n_components: int, **others: Any) -> FittedMixture:

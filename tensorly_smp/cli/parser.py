@@ -229,6 +229,9 @@ def _separator(text: str) -> str:
 
 #: Words of the library in Python, and those of the command line; other sentences with code are left out.
 _WORDS = {
+    r"^All fits: ": "",  # of a selection, whose last fit warns alike
+    r"\bhold str; ": "hold text; ",
+    r", with NaN or None for missing,": ",",
     r"\bUnmixedProductMixture\b": "fit --unmix",
     r"\bcheck_independence\(model, X\)": "tensorly-smp independence",
     r"\bset (it|them) to NaN\b": r"leave \1 empty",

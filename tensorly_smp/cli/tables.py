@@ -213,25 +213,17 @@ def read_frame(
     source: Any = path
     if path == STANDARD:
         source = io.BytesIO(sys.stdin.buffer.read())
+    elif path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; expected the file of a table.")
     else:
         require_regular(path, "a table")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; expected the file of a table.")
     is_utf8 = (encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8")
-    way: dict[str, Any] = dict(
-        comment=comment,
-        skiprows=skip_rows,
-        encoding="utf-8-sig" if is_utf8 else encoding,  # a byte order mark is not part of the first name
-    )
+    # A byte order mark is not part of the first name.
+    way = {"comment": comment, "skiprows": skip_rows, "encoding": "utf-8-sig" if is_utf8 else encoding}
     try:
-        if sep is None:
-            lines = pd.read_csv(source, sep="\x01", quoting=3, header=None, nrows=_LINES, dtype=str, **way)[0]
-            sep = next((s for s in _SEPARATORS if lines.str.contains(s, regex=False).all()), ",")
-            if path == STANDARD:
-                source.seek(0)
         frame = pd.read_csv(
             source,
-            sep=sep,
+            sep=sep or _separator(source, way),
             decimal=decimal or ".",
             thousands=thousands,
             na_values=list(missing),
@@ -253,6 +245,14 @@ def read_frame(
     if not len(frame):
         raise InvalidInputError(f"{path} has no rows below its header. {_FLAGS}")
     return frame
+
+
+def _separator(source: Any, way: dict[str, Any]) -> str:
+    """What stands in each of the first lines of a file, or of bytes, which are read from the start again."""
+    lines = pd.read_csv(source, sep="\x01", quoting=3, header=None, nrows=_LINES, dtype=str, **way)[0]
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+    return next((each for each in _SEPARATORS if lines.str.contains(each, regex=False).all()), ",")
 
 
 def _without_open_end(frame: pd.DataFrame, no_header: bool) -> pd.DataFrame:

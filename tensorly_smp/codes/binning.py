@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import entr
 
 from tensorly_smp._support.checks import (
     MOST_BINS,
@@ -20,7 +19,15 @@ from tensorly_smp._support.checks import (
     warn,
 )
 from tensorly_smp._support.representations import html_summary, joined, reason, shown
-from tensorly_smp.codes.values import drop_zero_weight, middles, quantiles
+from tensorly_smp.codes.values import (
+    MAX,
+    are_crowded,
+    drop_zero_weight,
+    middles,
+    observed_values,
+    quantiles,
+    stretched_range,
+)
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
@@ -31,7 +38,7 @@ from tensorly_smp.exceptions import (
     SizeLimitError,
     TensorlySmpWarning,
 )
-from tensorly_smp.samples.labels import aligned, default_names, list_names, plain_names, repeated_names
+from tensorly_smp.samples.labels import aligned, default_names, list_names, plain_names, refuse_repeated
 from tensorly_smp.samples.reading import read_samples
 
 _SHOWN = 12  # variables in the text representation
@@ -88,19 +95,17 @@ class Binning:
     def __post_init__(self) -> None:
         try:
             sets_of_edges = tuple(self.edges)
-            names = plain_names(self.variables)
+            names = plain_names(self.variables) or default_names(len(sets_of_edges))
             constant = frozenset(plain_names(self.constant))
             hash(names)
         except TypeError as error:
             raise InvalidTypeError(
                 f"Edges or names are of the wrong kind ({reason(error)}); expected a sequence each."
             ) from error
-        names = names or default_names(len(sets_of_edges))
-        n_sets = len(sets_of_edges)
-        if len(names) != n_sets or not names:
-            raise InvalidInputError(f"{n_sets} sets of edges for {len(names)} variables; expected one each.")
-        if repeated_names(names):
-            raise InvalidInputError(f"Variable name(s) {list_names(repeated_names(names))} occur more than once.")
+        if len(names) != len(sets_of_edges) or not names:
+            words = f"{len(sets_of_edges)} sets of edges for {len(names)} variables"
+            raise InvalidInputError(f"{words}; expected one each.")
+        refuse_repeated(names)
         checked_choice(self.strategy, "strategy", ("uniform", "quantile", "given"))
         for what, known in (("Constant", constant), ("values", self.values)):
             if unknown := set(known) - set(names):
@@ -336,9 +341,7 @@ def binning_of_values(
             edges.append(None)
             constant += [name] * (len(discrete[name]) == 1)
             continue
-        present = ~np.isnan(column)
-        observed = column[present]
-        own = None if weights is None else weights[present]
+        observed, own = observed_values(column, weights)
         low, high = bounds_of(observed, limits, share, count, name, own)
         spaced = np.linspace(low, high, count + 1)
         edges.append(spaced if strategy == "uniform" else quantile_edges(observed, low, high, count, own))
@@ -452,53 +455,12 @@ def _is_pair(value: Any) -> bool:
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
-_MAX = float(np.finfo(np.float64).max)
 # Up to here bins of width one have edges that are exact to a millionth.
 _LARGEST_WITH_UNIT_BINS = 1e-6 / _EPS
 # Shares of samples closer than this are equal but for rounding.
 _TIE = 1e-12
 #: Bins narrower than this share of the range of all of them leave the range of float64 when squared.
 LEAST_SHARE = 1e-280
-# A range this many times that of the central 98 % of the values is called stretched: a Laplace distribution has 2 to 3,
-# a log-normal one (sigma = 1) 3 to 4 with 5000 samples. With few samples such quantiles say nothing.
-STRETCH = 5.0
-FEWEST_FOR_OUTLIERS = 50
-#: Values whose histogram is as uneven as if only this share of the bins were in use, all evenly, are called crowded.
-#: The paper's cases use 29 % or more of 5 to 30 bins (Laplace, R = 5), a log-normal distribution (sigma = 1, 3000
-#: samples) 10 %.
-CROWDED = 0.25
-
-
-def stretched_range(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
-    """Ends of the central 98 % of the values (n_samples,), if a few far ones set the range; NaN = missing."""
-    present = ~np.isnan(values)
-    observed = values[present]
-    if weights is not None:
-        weights = weights[present]
-    if (len(observed) if weights is None else weights.sum()) < FEWEST_FOR_OUTLIERS:
-        return None
-    # Floats of Python: their difference overflows without a warning.
-    low, high = quantiles(observed, [0.01, 0.99], weights).tolist()
-    least = float(observed.min())
-    most = float(observed.max())
-    return (low, high) if 0 < (high - low) * STRETCH < most - least <= _MAX / 2 else None
-
-
-def are_crowded(values: np.ndarray, edges: np.ndarray, weights: np.ndarray | None = None) -> bool:
-    """Tell whether nearly all values (n_samples,) share a few bins, though they are many; NaN = missing.
-
-    By the exponential of the entropy of the histogram: the number of bins that are in use.
-    """
-    present = ~np.isnan(values)
-    n_bins = len(edges) - 1
-    observed = values[present]
-    weights = None if weights is None else weights[present]
-    counts = np.bincount(np.searchsorted(edges[1:-1], observed, side="right"), weights, n_bins)
-    if counts.sum() < FEWEST_FOR_OUTLIERS:
-        return False
-    if float(np.exp(entr(counts / counts.sum()).sum())) >= CROWDED * n_bins:
-        return False
-    return len(np.unique(observed)) > n_bins
 
 
 def is_constant(observed: np.ndarray, n_bins: int) -> bool:
@@ -547,13 +509,13 @@ def _around(low: float, high: float, n_bins: int) -> tuple[float, float]:
     if max(abs(low), abs(high)) < _LARGEST_WITH_UNIT_BINS:
         return low - below, low - below + n_bins
     half = max(n_bins / 2, abs(high) / 4)
-    return max(low - half, -_MAX), min(high + half, _MAX)
+    return max(low - half, -MAX), min(high + half, MAX)
 
 
 def _check_span(low: float, high: float, name: Hashable) -> None:
     # With room to spare, so that intermediate results (a width times the number of bins) do not overflow either.
     # Python floats overflow to infinity without a warning.
-    if high - low > _MAX / 2:
+    if high - low > MAX / 2:
         raise InvalidInputError(f"Variable {shown(name)} spans {low:g} to {high:g}, too wide for float64; rescale it.")
 
 
@@ -586,19 +548,12 @@ def quantile_edges(
 
 def checked_values(values: Any, name: Hashable) -> np.ndarray:
     """Read-only float64 copy of the values of a discrete variable."""
-    array = np.array(float_array(values, f"values of variable {shown(name)}"))
-    if array.ndim != 1 or not len(array) or not np.isfinite(array).all() or not (array[1:] > array[:-1]).all():
-        raise InvalidInputError(
-            f"Values of the discrete variable {shown(name)} are {shown(values)}; expected finite numbers in increasing "
-            "order."
-        )
+    array = _increasing(values, f"Values of the discrete variable {shown(name)}", name, 1)
     if len(array) > MOST_BINS:
         raise SizeLimitError(
             f"Variable {shown(name)} has {len(array)} values; expected at most {MOST_BINS} of a discrete variable. "
             "Leave it out of discrete: so many values are as good as continuous."
         )
-    _check_span(float(array[0]), float(array[-1]), name)
-    array.flags.writeable = False
     return array
 
 
@@ -617,30 +572,26 @@ def edges_between(values: np.ndarray) -> np.ndarray:
 
 def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
     """Read-only float64 copy of valid edges."""
-    what = f"Edges of variable {shown(name)}"
-    try:
-        array = np.array(edges)
-        if array.dtype.kind not in "iuf":
-            raise TypeError(f"dtype {array.dtype}")
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidTypeError(f"{what} are not real numbers: {reason(error)}.") from error
-    array = array.astype(np.float64)
-    if array.ndim != 1 or len(array) < 3:
-        raise InvalidInputError(f"{what} have shape {array.shape}; expected (n_bins + 1,) with at least 2 bins.")
-    if not np.isfinite(array).all():
-        raise InvalidInputError(f"{what} are not finite; clip the range of the outermost bins.")
-    if not (array[1:] > array[:-1]).all():
-        raise InvalidInputError(
-            f"{what} do not increase strictly; sort them and drop repeated ones. If they were chosen for you, the "
-            "range is too narrow for float64: use fewer bins, or subtract an offset and rescale."
-        )
-    _check_span(float(array[0]), float(array[-1]), name)
+    array = _increasing(edges, f"Edges of variable {shown(name)}", name, 3)
     least = max(_TINY, LEAST_SHARE * (array[-1] - array[0]))  # 1 / width, a density, would overflow
     if np.diff(array).min() < least:
         raise InvalidInputError(
             f"A bin of variable {shown(name)} is narrower than {least:.1e}; rescale the variable, clip the far values, "
             "or set them to NaN if they are errors."
         )
+    return array
+
+
+def _increasing(numbers: Any, what: str, name: Hashable, fewest: int) -> np.ndarray:
+    """Read-only float64 copy of finite numbers in increasing order, at least so many."""
+    array = float_array(numbers, what)
+    is_vector = array.ndim == 1 and len(array) >= fewest
+    if not is_vector or not np.isfinite(array).all() or not (array[1:] > array[:-1]).all():
+        advice = "If they were chosen for you, use fewer bins, or subtract an offset and rescale the variable."
+        raise InvalidInputError(
+            f"{what} are {shown(numbers)}; expected at least {fewest} finite numbers in increasing order. {advice}"
+        )
+    _check_span(float(array[0]), float(array[-1]), name)
     array.flags.writeable = False
     return array
 

@@ -34,7 +34,6 @@ from tensorly_smp.samples.labels import (
     labelled_moments,
     labelled_points,
     list_names,
-    repeated_names,
     variable_position,
     variable_positions,
 )
@@ -242,7 +241,7 @@ class MixtureDensity(SampleDensity):
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "conditionals", tuple(self.conditionals))
         object.__setattr__(self, "variables", tuple(self.variables))
-        if not self.conditionals or len(self.conditionals) != len(self.variables) or repeated_names(self.variables):
+        if not self.conditionals or not len(self.conditionals) == len(self.variables) == len(set(self.variables)):
             raise InvalidInputError(
                 f"{len(self.conditionals)} conditional densities for variables {list_names(self.variables)}; expected "
                 "one for each, at least one, and no name twice."

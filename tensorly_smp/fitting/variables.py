@@ -12,13 +12,11 @@ from tensorly_smp._support.checks import is_among, warn
 from tensorly_smp._support.representations import joined, shown
 from tensorly_smp.codes.binning import (
     Binning,
-    are_crowded,
     binning_of_values,
     checked_values,
     quantile_edges,
-    stretched_range,
 )
-from tensorly_smp.codes.values import drop_zero_weight
+from tensorly_smp.codes.values import are_crowded, drop_zero_weight, observed_values, stretched_range
 from tensorly_smp.exceptions import (
     InvalidInputError,
     InvalidTypeError,
@@ -215,7 +213,8 @@ def choose_bins(
     used, weights = drop_zero_weight(samples.values, sample_weight)
     ranges = None
     if is_start and binning == "uniform":
-        central = {name: stretched_range(used[:, n], weights) for n, name in enumerate(samples.variables)}
+        columns = zip(samples.variables, used.T, strict=True)
+        central = {name: stretched_range(*observed_values(column, weights)) for name, column in columns}
         ranges = {name: pair for name, pair in central.items() if pair is not None and name not in discrete}
     # Far values have cells of their own, and of how many bins starts are made is no concern of the user.
     settings = n_bins, binning, ranges, None, weights, discrete, not is_start
@@ -227,11 +226,9 @@ def choose_bins(
         return chosen
     edges = list(chosen.edges)
     for n, name in enumerate(samples.variables):
-        if name not in discrete and are_crowded(used[:, n], edges[n], weights):
-            present = ~np.isnan(used[:, n])
-            observed = used[present, n]
+        observed, own = observed_values(used[:, n], weights)
+        if name not in discrete and are_crowded(observed, edges[n], own):
             ends = float(observed.min()), float(observed.max())
-            own_weights = None if weights is None else weights[present]
-            edges[n] = quantile_edges(observed, *ends, len(edges[n]) - 1, own_weights)
+            edges[n] = quantile_edges(observed, *ends, len(edges[n]) - 1, own)
             chosen = replace(chosen, edges=tuple(edges), strategy="given")
     return chosen

@@ -207,14 +207,10 @@ def with_units(dataset: xr.Dataset, X: Any, names: Sequence[Hashable]) -> xr.Dat
     Their units and long names become the variables ``units`` and ``long_names`` (variable), their own attributes, such
     as a title or a source, attributes with ``samples_`` before the name: text and numbers only, which files can hold.
     """
-    units = units_of(X, names)
-    if any(units):
-        dataset = with_results(dataset, {"units": units})
-    long_names = _descriptions(X, names, "long_name", "long_names")
-    if any(long_names):
-        dataset = with_results(dataset, {"long_names": long_names})
-    attributes = _attributes(X)
-    return dataset.assign_attrs(attributes) if attributes else dataset
+    for stored, attribute in (("units", "units"), ("long_names", "long_name")):
+        if any(texts := _descriptions(X, names, attribute, stored)):
+            dataset = with_results(dataset, {stored: texts})
+    return dataset.assign_attrs(_attributes(X))
 
 
 def _descriptions(source: Any, names: Sequence[Hashable], attribute: str, stored: str) -> tuple[str, ...]:

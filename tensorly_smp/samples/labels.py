@@ -6,6 +6,7 @@ The numerical code knows bare arrays only. :func:`~tensorly_smp.samples.reading.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -350,10 +351,10 @@ def list_names(names: Iterable[Hashable], limit: int = 10) -> str:
     return listed(names, limit)
 
 
-def repeated_names(names: Sequence[Hashable]) -> list[Hashable]:
-    """Names that occur more than once."""
-    seen: set[Hashable] = set()
-    return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+def refuse_repeated(names: Sequence[Hashable]) -> None:
+    """Refuse names of variables that occur more than once."""
+    if repeated := [name for name, n_times in Counter(names).items() if n_times > 1]:
+        raise InvalidInputError(f"Variable name(s) {list_names(repeated)} occur more than once; rename the columns.")
 
 
 def variable_positions(variables: Any, names: Sequence[Hashable]) -> list[int]:

@@ -29,7 +29,7 @@ from tensorly_smp.samples.labels import (
     empty_copy,
     list_names,
     plain_names,
-    repeated_names,
+    refuse_repeated,
 )
 
 # In order of preference, compared in lower case: of the dimensions "time" and "sample" the second holds the samples.
@@ -245,7 +245,7 @@ def _polars_column(column: Any, polars: Any) -> Any:
 def _read_frame(X: pd.DataFrame, kind: str, is_indexed: bool, takes_text: bool) -> _Labelled:
     names = plain_names(X.columns)
     check_shape(X.shape)
-    _refuse_repeated(names)
+    refuse_repeated(names)
     values, own = _columns(lambda n: _frame_column(X.iloc[:, n], names[n]), len(X), names, takes_text)
     return values, own, names, {"kind": kind, "columns": X.columns, "index": X.index if is_indexed else None}
 
@@ -309,7 +309,7 @@ def _read_xarray(
         names = None
         if (variable_dim := matrix.dims[-1]) in X.coords:
             names = plain_names(X[variable_dim].to_index().tolist())
-            _refuse_repeated(names)
+            refuse_repeated(names)
         values, own = _to_float(matrix.values.reshape(shape), names or default_names(shape[1]), takes_text)
         return values, own, names, form | {"sample_dims": dims}
     names = tuple(X.data_vars)
@@ -446,11 +446,6 @@ def check_shape(shape: tuple[int, ...]) -> None:
     for size, what in zip(shape, ("sample", "feature"), strict=True):
         if size == 0:
             raise InvalidInputError(f"X has 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
-
-
-def _refuse_repeated(names: Sequence[Hashable]) -> None:
-    if repeated := repeated_names(names):
-        raise InvalidInputError(f"Variable name(s) {list_names(repeated)} occur more than once; rename the columns.")
 
 
 def refuse_infinite(infinite: np.ndarray, names: Sequence[Hashable]) -> None:
