@@ -316,8 +316,8 @@ def select_n_components(
         Fits at a time, in processes; the result, seconds apart, does not depend on it.
     random_state : None, int, Generator or RandomState
         The seed of every fit is an int, this one or one drawn from it; it is ``attrs["random_state"]`` of the result.
-    sample_dim : hashable, optional
-        Dimension of the samples in xarray input.
+    sample_dim : hashable or tuple of hashable, optional
+        Dimension of the samples in xarray input; by default that of the estimator.
     verbose : int, default 0
         1 shows a bar (extra ``progress``) of the fits, which are silent themselves.
     **parameters
@@ -491,6 +491,7 @@ def _read_job(
 ) -> Job:
     binning = getattr(estimator, "binning", None)
     names = binning.variables if isinstance(binning, Binning) else None
+    sample_dim = getattr(estimator, "sample_dim", None) if sample_dim is None else sample_dim
     samples = read_samples(X, names, sample_dim, None)
     weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
     is_counted = ~np.isnan(samples.values).all(axis=1) & (True if weights is None else weights > 0)

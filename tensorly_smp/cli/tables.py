@@ -248,7 +248,7 @@ def read_frame(
 
 
 def _separator(source: Any, way: dict[str, Any]) -> str:
-    """What stands in each of the first lines of a file, or of bytes, which are read from the start again."""
+    """Find the separator that stands in each of the first lines of a file, or of bytes, which are rewound."""
     lines = pd.read_csv(source, sep="\x01", quoting=3, header=None, nrows=_LINES, dtype=str, **way)[0]
     if isinstance(source, io.BytesIO):
         source.seek(0)

@@ -245,7 +245,7 @@ def choose_binning(
     coverage : float in (0, 1], optional
         Bounds that come from the data are the ends of this central quantile range instead of the smallest and largest
         value: 0.99 spans from the 0.5 % to the 99.5 % quantile.
-    sample_dim : hashable, optional
+    sample_dim : hashable or tuple of hashable, optional
         Dimension of the samples in xarray input; inferred from its name by default.
     sample_weight : array_like (n_samples,), optional
         Non-negative; a sample of weight 2 counts twice in quantile bins and `coverage`, one of weight 0 not at all,

@@ -172,7 +172,7 @@ def encode_samples(
     binning : Binning
     out_of_range : {"clip", "missing"}
         Values beyond the first or last edge belong to the outermost bins, or count as missing.
-    sample_dim : hashable, optional
+    sample_dim : hashable or tuple of hashable, optional
         Dimension of the samples in xarray input; inferred from its name by default.
 
     Returns

@@ -86,7 +86,7 @@ class Subject:
     factors : MixtureFactors or None
         None of a density alone.
     own_density : MixtureDensity or None
-    sample_dim : hashable, optional
+    sample_dim : hashable or tuple of hashable, optional
         Of the samples in xarray objects, as the model has it.
     """
 

@@ -358,3 +358,5 @@ def test_samples_along_two_dimensions(kind, dims, tmp_path):
     assert not filled.isnull().to_array().any() if kind == "dataset" else not filled.isnull().any()
     assert model.score(X) == flat.score(values.reshape(200, 3))
     as_given(model.predict(X.isel(station=2)), model.predict(X).isel(station=2))  # of one station, over the time
+    table = smp.select_n_components(X, [2], estimator=model, random_state=0)
+    np.testing.assert_allclose(table.bic, flat.bic(values.reshape(200, 3)))

@@ -81,7 +81,7 @@ def test_units_of_a_fit_are_kept_in_its_dataset():
     sizes = smp.Binning.from_n_bins(3, NAMES)
     fitted = factors_to_dataset(smp.MixtureFactors(np.ones(1), (np.full((3, 1), 1 / 3),) * 3, sizes))
     frame = pd.DataFrame(np.ones((2, 3)), columns=list(NAMES))
-    assert with_units(fitted, frame, NAMES) is fitted
+    assert with_units(fitted, frame, NAMES).identical(fitted)
     frame.attrs["units"] = {"b": "mm"}
     known = with_units(fitted, frame, NAMES)
     assert known["units"].dims == ("variable",)
