@@ -163,7 +163,6 @@ PARAMETERS = {
         ],
         "support",
     ),
-    "shape": (["concave", 5, True], "shape"),
     "verbose": ([-1, 1.5, "yes", None], "verbose"),
     "discrete": ([["x9"], "x0", 5, [["x0"]], {"x0": True}, [0]], "discrete"),
     "max_iter": ([-1, 2.0, "2", None, True, np.inf], "max_iter"),

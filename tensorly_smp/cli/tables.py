@@ -219,7 +219,7 @@ def read_frame(
         require_regular(path, "a table")
     is_utf8 = (encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8")
     # A byte order mark is not part of the first name.
-    way = {"comment": comment, "skiprows": skip_rows, "encoding": "utf-8-sig" if is_utf8 else encoding}
+    way: dict[str, Any] = {"comment": comment, "skiprows": skip_rows, "encoding": "utf-8-sig" if is_utf8 else encoding}
     try:
         frame = pd.read_csv(
             source,
