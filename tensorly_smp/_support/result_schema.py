@@ -172,14 +172,14 @@ def with_results(
     >>> dataset.weights.dims, dataset.weights.long_name
     (('component',), 'probability of the component')
     """
-    data = {name: each.variable for name, each in dataset.data_vars.items()}
+    data = {name: dataset.variables[name] for name in dataset.data_vars}
     sizes = dict(dataset.sizes)
     for name, values in contents.items():
         entry = SCHEMA[name]
         notes = {"long_name": entry.long_name} | ({"units": entry.units} if entry.units else {})
         data[name] = xr.Variable(entry.dims, np.asarray(values), notes)
         sizes |= data[name].sizes
-    known = {name: each.variable for name, each in dataset.coords.items()} | dict(coords or {})
+    known = {name: dataset.variables[name] for name in dataset.coords} | dict(coords or {})
     plain = {dim: np.arange(size) for dim, size in sizes.items() if dim not in known and dim not in _UNNUMBERED}
     # Made anew: to assign the variables, then their coordinates, would take three times as long.
     return xr.Dataset(data, known | plain, dataset.attrs)

@@ -238,6 +238,7 @@ def with_smooth_fit(
         dataset,
         {
             "weights": weights / weights.sum(),
+            "factors": factors,  # those of smooth variables are filled in below
             "spline": spline,
             "penalty": penalty,
             "spline_center": line[0],
@@ -255,7 +256,7 @@ def with_smooth_fit(
         edges = dataset["edges"].values[n, 1 : int(dataset["n_bins"].values[n])]
         below = conditionals[n].cdf(edges)
         factors[n, : len(edges) + 1] = np.diff(below, axis=0, prepend=0.0, append=1.0)
-    dataset = with_results(dataset, {"factors": factors}).assign_attrs(
+    dataset = dataset.assign_attrs(
         status=fit.status.name.lower(),
         status_explanation=fit.status.explanation,
         n_passes=fit.n_passes,

@@ -335,9 +335,9 @@ def _mergeable(
     for pair in _nearest(samples, fit, tables):
         both = np.logaddexp(*(tables[:, r] + log_weights[r] for r in pair))  # with the weight of the two
         weight = np.logaddexp(*(log_weights[r] for r in pair))
-        others = np.log(np.maximum(total - mass[:, pair].sum(axis=1), _LEAST)) + peak
         for rows, membership in parts:
-            after = np.logaddexp(others[rows], membership @ (both - weight) + weight)
+            others = np.maximum(total[rows] - mass[rows, pair[0]] - mass[rows, pair[1]], _LEAST)
+            after = np.logaddexp(np.log(others) + peak[rows], membership @ (both - weight) + weight)
             loss = float(samples.sample_weight[rows] @ (before[rows] - after))
             if loss > most_lost:
                 break
