@@ -422,8 +422,9 @@ def refine_candidates(
             nonlocal is_stopped
             check()
             passes.advance(log_likelihood=value)
-            # Who stops one candidate stops those that go with it.
-            is_stopped = is_stopped or (callback is not None and bool(callback(expected.posterior, value)))
+            if callback is not None and not is_stopped:
+                is_stopped = True  # who stops one candidate, or interrupts it, stops those that go with it
+                is_stopped = bool(callback(expected.posterior, value))
             return is_stopped
 
         run = CandidateRun(first, others, samples, dict(criterion=criterion, tol=tol, callback=call), n_iter_max)

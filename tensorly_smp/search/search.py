@@ -147,6 +147,7 @@ def split_and_merge(
     True
     """
     every: list[list[Candidate]] = []
+    passed: list[Candidate] = []
     trace: list[tuple[float, float]] = []
     status = StopReason.CONVERGED
     began = time.perf_counter()
@@ -155,6 +156,7 @@ def split_and_merge(
         is_close = True
         for samples in levels:
             found = optimize(samples, [mixture_of(samples, posterior)])
+            first = found[0]
             every.append(found)
             trace = []
             # Where no move comes near on a level, none does on a finer one.
@@ -170,6 +172,8 @@ def split_and_merge(
                     break
                 failures = 0 if better else failures + 1
             posterior = found[0].posterior
+            # The best optimum of a level that leads to the best one of the next is no other result.
+            passed += [each[0] for each in every[-2:-1] if found[0] is first]
     except KeyboardInterrupt:
         if not every:
             raise
@@ -181,7 +185,7 @@ def split_and_merge(
         each
         for found in [*reversed(every), *dissolved]
         for each in found
-        if each.criterion >= found[0].criterion - NEAR
+        if each.criterion >= found[0].criterion - NEAR and each not in passed
     ]
     kept = distinct_candidates(near, levels[-1].sample_weight)
     values, seconds = np.array(trace).T
