@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -23,18 +24,17 @@ from tensorly_smp.marginals.block_tensor import (
 )
 
 Criterion = Literal["gevd", "generic", "kruskal", "paper-gevd", "paper-generic", "joint"]
-#: Criteria for histograms of triples; "joint" is the one for whole samples.
-TRIPLE_CRITERIA: tuple[Criterion, ...] = ("gevd", "generic", "kruskal", "paper-gevd", "paper-generic")
+# "joint" is the one for whole samples, the others are for histograms of triples.
 
 #: Of the rank, and of all bins together: beyond, bounds overflow.
 MAX_SIZE = 2**31
 _MAX_BINS = 2**30
-# For "joint": third groups that are tried.
-_SMALL_GROUPS = 500
-# Entries of a table of groups.
+# For "joint": entries of a table of groups. Fourteen variables of unequal sizes have as many, and allow a million
+# components.
 _TABLE = 2**14
-# Groups of next to as many states that are compared: rounding of logarithms does not tell them apart.
-_NEIGHBORS = 4
+# Groups of next to as many states that are compared: the best may be on either side, and rounding of logarithms does
+# not tell equal ones apart.
+_NEIGHBORS = 16
 
 
 def max_identifiable_rank(
@@ -95,8 +95,8 @@ def max_identifiable_rank(
 
     The best partition is exact for equal numbers of bins and wherever a subset-sum table fits (for "gevd", N times the
     sum of I_n up to 2e8; else, N times its square). Beyond, variables are shared out greedily, largest first, and the
-    figure is a lower bound. For "joint" it is exact for equal numbers of bins, and while all groups of half of the
-    numbers of bins fit a table (of up to 24 variables they do); beyond, pairs of equal variables are shared out first.
+    figure is a lower bound. For "joint" it is exact for equal numbers of bins, and while all groups of variables, equal
+    ones counted, fit a table (of up to 14 variables they do).
 
     Examples
     --------
@@ -218,11 +218,8 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
                 f"{shown(criterion)} guarantees no rank {rank} for {n_variables} variables, however many bins."
             )
         high *= 2
-    low = high // 2  # not enough, or below the smallest number of bins
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    low = max(high // 2, 2)
+    return low + bisect_left(range(low, high), True, key=enough)
 
 
 # Each rule maps effective sizes (n_partitions, 3) to ranks (n_partitions,).
@@ -266,83 +263,47 @@ def _best_grouping(sizes: list[int]) -> Partition:
     Groups of a, b and c states, c the most, allow the rank min(a + b - 2, (a + b + c - 2) // 2), where the product P of
     the three is given. For every a, the first number grows with b and the second falls: the best b is next to the one
     where they meet, b (a + b - 2) = P / a. As b is at most sqrt(P / a), only an a with a + sqrt(P / a) - 2 above the
-    best rank so far can be better: one that is small, or about the cubic root of P.
+    best rank so far can be better.
     """
     total = prod(sizes)
-    counts = Counter(sizes)
-    lengths = [log(size) for size in sizes]
     order = sorted(range(len(sizes)), key=lambda n: (sizes[n], n))
-    dealt = [[*deal(order[1:], lengths, 2), order[:1]], deal(order, lengths, 3)]
+    counts = Counter(sizes[n] for n in order)
 
-    def n_states(group: Counter[int]) -> int:
-        return prod(size**count for size, count in group.items())
+    def n_states(numbers: Sequence[int]) -> int:
+        return prod(size ** int(number) for size, number in zip(counts, numbers, strict=True))
 
-    def rank(groups: Sequence[Counter[int]]) -> int:
+    def rank(groups: Sequence[Sequence[int]]) -> int:
         return int(_kruskal_rule(np.array([list(map(n_states, groups))], dtype=object))[0])
 
-    def may_be_better(states: int) -> bool:
-        return states + isqrt(total // states) - 2 > rank(best)
-
-    best = max(([Counter(sizes[n] for n in group) for group in groups] for groups in dealt), key=rank)
-    most = 1 << total.bit_length() // 3 + 1
-    while most > 2 and not may_be_better(most):
-        most //= 2
-    # Groups of at most 2 `most` states, by their sizes in increasing order; of very many those with the fewest states.
-    thirds: dict[tuple[int, ...], int] = {(): 1}
-    for size in sorted(size for size in sizes if size <= 2 * most):
-        thirds |= {(*group, size): states * size for group, states in thirds.items() if states * size <= 2 * most}
-        thirds = dict(sorted(thirds.items(), key=lambda item: item[1])[:_SMALL_GROUPS])
-    for group, states in list(thirds.items())[1:]:
-        if not may_be_better(states):
-            continue
-        third = Counter(group)
-        # The positive root b of b^2 + (a - 2) b = P / a, in logarithms: numbers of states exceed all floats.
-        half = log(total // states) / 2
-        slope = exp(log(states - 2) - half) / 2 if states > 2 else 0.0
-        seconds = _groups_next_to(half - asinh(slope), counts - third)
-        tried = [[counts - third - second, second, third] for second in seconds]
-        best = max([best, *(groups for groups in tried if all(groups))], key=rank)
+    lengths = [log(size) for size in sizes]
+    dealt = [[*deal(order[1:], lengths, 2), order[:1]], deal(order, lengths, 3)]
+    numbered = [[[sum(sizes[n] == size for n in group) for size in counts] for group in sets] for sets in dealt]
+    best = max(numbered, key=rank)
+    if prod(count + 1 for count in counts.values()) <= _TABLE:
+        table = np.zeros(1)  # logarithms of the states of all groups; numbers of states exceed all floats
+        for size, count in counts.items():
+            table = table[..., None] + log(size) * np.arange(count + 1)
+        table = table[0]
+        thirds = np.argwhere((table > 0) & (table <= log(total) / 3 + 1e-9))
+        for third in thirds[np.argsort(table[tuple(thirds.T)])]:
+            states = n_states(third)
+            if states + isqrt(total // states) - 2 <= rank(best):
+                continue
+            left = np.array(list(counts.values())) - third
+            rest = table[tuple(slice(number + 1) for number in left)]
+            # The positive root b of b^2 + (a - 2) b = P / a, in logarithms.
+            half = log(total // states) / 2
+            target = half - asinh(exp(log(states - 2) - half) / 2 if states > 2 else 0.0)
+            nearest = np.argsort(np.abs(rest - target), axis=None)[:_NEIGHBORS]
+            for second in np.column_stack(np.unravel_index(nearest, rest.shape)):
+                if second.any() and (left - second).any():
+                    best = max(best, [left - second, second, third], key=rank)
     members = {size: [n for n in order if sizes[n] == size] for size in counts}
-    sets = (sorted(members[size].pop(0) for size in group.elements()) for group in reversed(best))
-    return Partition(*reversed([tuple(some) for some in sets]))
-
-
-def _groups_next_to(target: float, counts: Counter[int]) -> Iterator[Counter[int]]:
-    """Groups with as many states as exp(target) or next to it, below and above.
-
-    A table holds all groups of half of the sizes, and another one those of the others. Pairs of equal variables are
-    dealt out to both sides before, and then the largest variables, until there is room for the tables.
-    """
-    left = Counter(counts)
-    dealt: Counter[int] = Counter()
-    balance = 0.0  # of the variables dealt out, in logarithms
-    while True:
-        halves = [sorted(left)[side::2] for side in (0, 1)]
-        if max(prod(left[size] + 1 for size in half) for half in halves) <= _TABLE:
-            break
-        size = max(left, key=lambda size: (min(left[size], 3), left[size], size))
-        if left[size] > 1:
-            left -= Counter({size: 2})
-            dealt[size] += 1
-        else:
-            left -= Counter({size: 1})
-            dealt[size] += balance <= 0
-            balance += log(size) if balance <= 0 else -log(size)
-    tables = [np.zeros(1), np.zeros(1)]
-    for s, half in enumerate(halves):
-        for size in half:
-            tables[s] = np.add.outer(tables[s], log(size) * np.arange(left[size] + 1)).ravel()
-    wanted = target - sum(log(size) * count for size, count in dealt.items())
-    order = np.argsort(tables[1], kind="stable")
-    places = np.searchsorted(tables[1], wanted - tables[0], sorter=order)
-    for side in (places - 1, places):
-        second = order[side.clip(0, len(order) - 1)]
-        for first in np.argsort(np.abs(tables[0] + tables[1][second] - wanted), kind="stable")[:_NEIGHBORS]:
-            group = Counter(dealt)
-            for half, i in zip(halves, (first, second[first]), strict=True):
-                numbers = np.unravel_index(i, [left[size] + 1 for size in half]) if half else ()
-                group.update(dict(zip(half, map(int, numbers), strict=True)))
-            yield +group
+    sets = []
+    for numbers in reversed(best):
+        taken = [members[size].pop(0) for size, number in zip(counts, numbers, strict=True) for _ in range(number)]
+        sets.append(tuple(sorted(taken)))
+    return Partition(*reversed(sets))
 
 
 def all_partitions(n_variables: int) -> Iterator[Partition]:

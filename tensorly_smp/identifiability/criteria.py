@@ -19,15 +19,15 @@ import numpy as np
 from tensorly_smp._support.representations import counted, joined, number_text
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
-from tensorly_smp.identifiability.bounds import TRIPLE_CRITERIA, Criterion, max_identifiable_rank
+from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_identifiability
 from tensorly_smp.identifiability.known import KnownMarginals, n_parameters
 from tensorly_smp.identifiability.likeness import (
     TOLERANCE,
     ComponentPair,
     clip_names,
-    describe_pair,
     nearly_parallel_pairs,
+    pair_notes,
 )
 from tensorly_smp.identifiability.ranks import FactorSets, StackedModel
 from tensorly_smp.marginals.block_tensor import Partition
@@ -86,7 +86,6 @@ _SPECIAL_COMBINATIONS = 5000
 # Fitted factors are never asked for independence to more digits than this, however many samples there are.
 _FITTED_TOLERANCE = 1e-3
 _NAME_WIDTH = 36
-_SHOWN_PAIRS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,13 +242,6 @@ def overall(lines: Sequence[ReportLine]) -> str:
     return next((verdict for verdict in (UNIQUE, GENERIC) if verdict in found), OPEN)
 
 
-def without_contradictions(lines: Sequence[ReportLine]) -> list[ReportLine]:
-    """The lines, those that say "free" without a verdict if another one proves uniqueness."""
-    if not any(line.strength == Strength.PROVED for line in lines):
-        return list(lines)
-    return [replace(line, verdict="", n_free=0, strength=Strength.INFORMS) if line.n_free else line for line in lines]
-
-
 def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
     """Look at the model, or at the sizes, by every criterion.
 
@@ -281,23 +273,22 @@ def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
     local, reasons = _jacobian(problem)
     lines.append(_jacobian_line(problem, local))
     verdict = overall(lines)
-    shown = without_contradictions(lines)
+    shown = lines
+    if any(line.strength == Strength.PROVED for line in lines):
+        outranked: dict[str, Any] = {"verdict": "", "n_free": 0, "strength": Strength.INFORMS}
+        shown = [replace(line, **outranked) if line.n_free else line for line in lines]
     if local is not None and local.is_decided and not local.n_free_directions:
         # A full rank proves nothing beyond the neighborhood: its verdict is that of all lines together.
         shown = [replace(line, verdict=verdict) if line.key == "jacobian" else line for line in shown]
     proved = max(line.n_free for line in shown)
     is_settled = proved or verdict == UNIQUE or (local is not None and local.is_decided)
     grouped = looked_at[1][1] if problem.known.is_joint else None
+    notes = [*reasons, *_coverage_notes(problem, stacked, grouped)]
+    notes += _verdict_notes(problem, local, lines, shown, verdict, special)
+    notes += [*pair_notes(pairs, problem.alike, problem.names, verdict == UNIQUE), *problem.rivals]
     return {
         "lines": tuple(shown),
-        "notes": (
-            *reasons,
-            *_coverage_notes(problem, stacked, grouped),
-            *_verdict_notes(problem, local, lines, shown, verdict, special),
-            *_pair_notes(problem, pairs, verdict),
-            *problem.rivals,
-            *([] if problem.is_generic else [_SCOPE]),
-        ),
+        "notes": tuple(notes if problem.is_generic else [*notes, _SCOPE]),
         "verdict": verdict,
         "partition": stacked.partition,
         "stacked": stacked.stacked,
@@ -321,11 +312,11 @@ def _pairs(problem: IdentifiabilityProblem, tolerance: float = TOLERANCE) -> tup
 
 def _set_lines(problem: IdentifiabilityProblem, model: StackedModel, kind: str) -> list[ReportLine]:
     lines = []
-    for s, stack in enumerate(model.stacked):
+    for s, stack in enumerate(model.stacked, 1):
         condition = f", condition {stack.condition:.3g}" if np.isfinite(stack.condition) else ""
-        value = f"rank {stack.rank}, k-rank {stack.k_rank!r}{condition}"
         names = clip_names([problem.names[n] for n in stack.variables], _NAME_WIDTH - 9)
-        lines.append(ReportLine(f"{kind}-{s + 1}", f"{kind.capitalize()} {s + 1}: {names}", value))
+        value = f"rank {stack.rank}, k-rank {stack.k_rank!r}{condition}"
+        lines.append(ReportLine(f"{kind}-{s}", f"{kind.capitalize()} {s}: {names}", value))
     return lines
 
 
@@ -377,68 +368,62 @@ def _bound_lines(
 ) -> tuple[list[ReportLine], dict[str, int]]:
     """Bounds by sizes, and the highest rank by criterion: proofs if sizes are the problem, else of almost every model.
 
-    They are withdrawn if the model at hand is a special one, or if the partition does not speak for all variables.
+    They are withdrawn if the model at hand is a special one, or if the partition does not speak for all variables. The
+    paper's figures are there to compare with, and prove nothing.
     """
-    sizes = list(problem.n_bins)
-    given = problem.partition
-    bounds: dict[Criterion, tuple[int, bool]] = {}
-    for criterion in TRIPLE_CRITERIA:
-        if given is not None or problem.known.triples is None or criterion.startswith("paper"):
-            bound = max_identifiable_rank(len(sizes), sizes, criterion, given)
-            bounds[criterion] = bound, given is None or stacks.model(given).is_complete
-            continue
-        ranks = [(max_identifiable_rank(len(sizes), sizes, criterion, p), p) for p in stacks.complete_partitions]
-        ranks.sort(key=lambda pair: -pair[0])
-        covered = ((r, True) for r, p in ranks if not stacks.undetermined(sum(p, ())))
-        bounds[criterion] = next(covered, (ranks[0][0], False))
-    if problem.known.is_joint:
-        products = FactorSets(sizes, problem.rank, None, problem.known, are_products=True, is_generic=True)
-        best = 0, False
-        if given is not None:
-            best = max_identifiable_rank(len(sizes), sizes, "joint", given), products.model(given).is_complete
-        # Of patterns the highest bound, one that speaks for all variables first.
-        for pattern in problem.known.patterns if given is None else ():
-            if len(pattern) >= 3:
-                bound = max_identifiable_rank(len(pattern), [sizes[n] for n in pattern], "joint")
-                best = max(best, (bound, not products.undetermined(pattern)), key=lambda pair: (pair[1], pair[0]))
-        bounds["joint"] = best
+    products = FactorSets(problem.n_bins, problem.rank, None, problem.known, are_products=True, is_generic=True)
     lines = []
+    max_ranks: dict[str, int] = {}
     for criterion, (key, name) in _BOUNDS.items():
-        if criterion not in bounds:
+        is_joint = criterion == "joint"
+        if is_joint and not problem.known.is_joint:
             continue
-        bound, is_covered = bounds[criterion]
-        # the paper's figures are there to compare with, and prove nothing
-        verdict = ""
-        if not criterion.startswith("paper"):
-            is_special = ("joint" if criterion == "joint" else "triples") in special
-            verdict = GENERIC if problem.rank <= bound else OPEN
-            if problem.rank == 1:
-                verdict = UNIQUE
-            elif verdict == GENERIC and is_special:
-                verdict = f"{WITHDRAWN}: special factors"
-            elif verdict == GENERIC and not is_covered:
-                verdict = f"{WITHDRAWN}: not for all variables"
+        bound, is_covered = _bound(problem, criterion, products if is_joint else stacks)
+        max_ranks[criterion] = bound
+        verdict = GENERIC if problem.rank <= bound else OPEN
+        if criterion.startswith("paper"):
+            verdict = ""
+        elif problem.rank == 1:
+            verdict = UNIQUE
+        elif verdict == GENERIC and ("joint" if is_joint else "triples") in special:
+            verdict = f"{WITHDRAWN}: special factors"
+        elif verdict == GENERIC and not is_covered:
+            verdict = f"{WITHDRAWN}: not for all variables"
         strength = Strength.INFORMS
         if verdict in (UNIQUE, GENERIC):
             strength = Strength.PROVED if problem.is_generic or problem.rank == 1 else Strength.GENERIC
-        value = f"rank {problem.rank}"
-        lines.append(ReportLine(key, name, value, f"<= {number_text(bound)}", verdict, strength=strength))
-    return lines, {criterion: bound for criterion, (bound, _) in bounds.items()}
+        required = f"<= {number_text(bound)}"
+        lines.append(ReportLine(key, name, f"rank {problem.rank}", required, verdict, strength=strength))
+    return lines, max_ranks
+
+
+def _bound(problem: IdentifiabilityProblem, criterion: Criterion, sets: FactorSets) -> tuple[int, bool]:
+    """The highest rank by one criterion, and True if it speaks for all variables; one that does comes first."""
+    sizes = problem.n_bins
+    partition = problem.partition
+    is_joint = criterion == "joint"
+    all_known = problem.known.triples is None and not is_joint
+    if partition is not None or all_known or criterion.startswith("paper"):
+        bound = max_identifiable_rank(len(sizes), sizes, criterion, partition)
+        return bound, partition is None or sets.model(partition).is_complete
+    if is_joint:
+        patterns = [pattern for pattern in problem.known.patterns if len(pattern) >= 3]
+        bounds = [(max_identifiable_rank(len(p), [sizes[n] for n in p], criterion), p) for p in patterns]
+    else:
+        partitions = sets.complete_partitions
+        bounds = [(max_identifiable_rank(len(sizes), sizes, criterion, p), sum(p, ())) for p in partitions]
+    bounds.sort(key=lambda pair: -pair[0])
+    return next(((bound, True) for bound, inside in bounds if not sets.undetermined(inside)), (bounds[0][0], False))
 
 
 def _special(problem: IdentifiabilityProblem, looked_at: Sequence[tuple[FactorSets, StackedModel]]) -> dict[str, str]:
     """A set of variables, for "triples" and for "joint", whose ranks are lower than those of almost every model."""
     found: dict[str, str] = {}
-    n_variables = len(problem.n_bins)
-
-    def sets(model: StackedModel) -> Iterator[tuple[int, ...]]:
-        yield from ((n,) for n in range(n_variables))
-        if n_variables <= _PAIRED_VARIABLES:
-            yield from combinations(range(n_variables), 2)
-        yield from model.partition
-
+    small = list(combinations(range(len(problem.n_bins)), 1))
+    if len(small) <= _PAIRED_VARIABLES:
+        small += combinations(range(len(problem.n_bins)), 2)
     for factors, model in looked_at:
-        for variables in sets(model):
+        for variables in (*small, *model.partition):
             usual = factors.usual_rank(variables)
             described = factors.describe(variables, _SPECIAL_COMBINATIONS)
             if described.rank < usual or (described.k_rank.is_exact and described.k_rank < usual):
@@ -528,16 +513,14 @@ def _jacobian_line(problem: IdentifiabilityProblem, local: LocalIdentifiability 
 
 def _coverage_notes(problem: IdentifiabilityProblem, stacked: StackedModel, grouped: StackedModel | None) -> list[str]:
     """Reasons why sets of variables do not speak for the whole model."""
-    notes: list[str] = []
     if problem.rank == 1:
-        return notes
-    if stacked.missing_blocks and grouped is None:
-        notes.append(
-            f"{stacked.missing_blocks} blocks of the partition are no known triples: its stacked factors prove nothing."
-        )
+        return []
+    notes = []
     model = stacked if grouped is None else grouped
-    if grouped is not None and grouped.missing_blocks:
-        notes.append("The variables of the three groups are never observed together: their products prove nothing.")
+    if model.missing_blocks:
+        of_stacks = f"{stacked.missing_blocks} blocks of the partition are no known triples: its stacked factors"
+        of_products = "The variables of the three groups are never observed together: their products"
+        notes.append(f"{of_stacks if grouped is None else of_products} prove nothing.")
     if model.undetermined:
         names = clip_names([problem.names[n] for n in model.undetermined], 2 * _NAME_WIDTH)
         notes.append(f"Variables outside the partition that do not follow from those inside: {names}.")
@@ -551,96 +534,65 @@ def _verdict_notes(
     shown: Sequence[ReportLine],
     verdict: str,
     special: dict[str, str],
-) -> list[str]:
+) -> Iterator[str]:
     """Notes on the verdict; `lines` are those before contradictions were settled."""
-    notes = []
     if not problem.is_generic and verdict == GENERIC:
-        notes.append(
+        yield (
             "Models of these sizes without this property have measure zero. That proves nothing of the model at hand; "
             "none of its factors, alone or in the sets above, shows that it is an exception."
         )
     elif verdict == OPEN:
-        notes += list(dict.fromkeys(special.values()))[-1:]
+        yield from list(dict.fromkeys(special.values()))[-1:]
     free = {line.key: line.n_free for line in shown if line.n_free}
     outranked = [line.n_free for line in lines if line.n_free and line.key not in free]
     if outranked:
-        notes.append(
+        yield (
             f"{counted(max(outranked), 'singular value')} of the Jacobian cannot be told from zero, which is "
             "rounding: a proof outranks it. No histogram of samples is that precise."
         )
     elif free:
-        notes += _free_notes(problem, local, free)
+        yield from _free_notes(problem, local, free)
     elif verdict == OPEN and local is not None:
         if not local.is_decided:
-            note = f"{counted(local.n_free_directions, 'singular value')} of the Jacobian cannot be told from zero."
+            yield f"{counted(local.n_free_directions, 'singular value')} of the Jacobian cannot be told from zero."
         elif local.n_free_directions:
-            note = (
+            yield (
                 f"The bins of the report leave {counted(local.n_free_directions, 'direction')} free; the densities "
                 "were fitted to finer cells, which determine more."
             )
         else:
             known = "distribution" if problem.known.is_joint else "histograms"
-            note = f"No other model nearby has the same {known}; one further away is not excluded."
-        notes.append(note)
+            yield f"No other model nearby has the same {known}; one further away is not excluded."
     if problem.n_samples is not None:
-        notes.append(
+        yield (
             f"Columns of a fit count as dependent within the uncertainty of its {problem.n_samples:.0f} samples: "
             f"scaled to unit length, up to a singular value of {problem.tolerance:.2g}."
         )
-    return notes
 
 
-def _free_notes(problem: IdentifiabilityProblem, local: LocalIdentifiability | None, free: dict[str, int]) -> list[str]:
+def _free_notes(
+    problem: IdentifiabilityProblem, local: LocalIdentifiability | None, free: dict[str, int]
+) -> Iterator[str]:
     """Notes on free directions, by key of the line that shows them: what they come from, and what signs do."""
-    notes = []
     if "counting" in free:
-        notes.append("There are more parameters than probabilities: use fewer components, more bins or more variables.")
+        yield "There are more parameters than probabilities: use fewer components, more bins or more variables."
     if "weights" in free:
         empty = joined([str(r) for r in problem.empty])
-        notes.append(f"Components without weight ({empty}) may have any columns: use fewer components.")
+        yield f"Components without weight ({empty}) may have any columns: use fewer components."
     if local is None or not local.is_decided:
-        notes.append("Without the Jacobian, the number of free directions is a lower bound.")
+        yield "Without the Jacobian, the number of free directions is a lower bound."
     elif local.n_free_directions and not problem.is_generic and problem.drawn is not None:
         usual = local_identifiability(*problem.drawn, known=problem.known).n_free_directions
-        if usual == local.n_free_directions:
-            if "counting" not in free:
-                notes.append(
-                    "Almost every model of these sizes has as many: use fewer components, more bins or more variables."
-                )
-        elif usual:
-            notes.append(
-                f"Almost every model of these sizes has {counted(usual, 'free direction')}; this one is special and "
-                "has more."
-            )
-        else:
+        almost = "Almost every model of these sizes"
+        if not usual:
             known = "" if {"distinct", "weights"} & set(free) else " to first order; a small change of it may be unique"
-            notes.append(f"Almost every model of these sizes is locally unique; this one is a special point{known}.")
+            yield f"{almost} is locally unique; this one is a special point{known}."
+        elif usual != local.n_free_directions:
+            yield f"{almost} has {counted(usual, 'free direction')}; this one is special and has more."
+        elif "counting" not in free:
+            yield f"{almost} has as many: use fewer components, more bins or more variables."
     if problem.factors is not None and any((factor == 0).any() for factor in problem.factors):
-        notes.append(
+        yield (
             "Directions are counted for factors of any sign, so that the verdict holds up to signs: zeros of this "
             "model may block some of them."
         )
-    return notes
-
-
-def _pair_notes(problem: IdentifiabilityProblem, pairs: Sequence[ComponentPair], verdict: str) -> list[str]:
-    """Pairs that are alike in most variables or that samples do not tell apart, by name; the rest are counted."""
-    shown = [pair for pair in pairs if pair.is_near_degenerate or 2 * len(pair.near) >= pair.n_variables]
-    shown = shown[:_SHOWN_PAIRS]
-    notes = [
-        describe_pair(pair, problem.names, range(problem.rank), not (verdict == UNIQUE and pair.is_degenerate))
-        for pair in shown
-    ]
-    if more := len(pairs) - len(shown):
-        others = "more " if shown else ""
-        are = "pairs of components are" if more > 1 else "pair of components is"
-        notes.append(f"{more} {others}{are} nearly parallel in some variable.")
-    known = {pair.components for pair in pairs if pair.is_near_degenerate}
-    alike = [pair for pair in problem.alike if pair.components not in known]
-    for pair in alike[:_SHOWN_PAIRS]:
-        r, s = pair.components
-        but = " but " * bool(pair.apart) + " and ".join(clip_names([problem.names[n]]) for n in pair.apart)
-        notes.append(f"Samples do not tell components {r} and {s} apart in any variable{but}: see rivals.")
-    if len(alike) > _SHOWN_PAIRS:
-        notes.append(f"{len(alike) - _SHOWN_PAIRS} more pairs of components are hardly told apart likewise.")
-    return notes

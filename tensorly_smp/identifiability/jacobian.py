@@ -173,7 +173,7 @@ class ScaledJacobian:
         if known.margins is None and comb(len(factors), 3) <= _LISTED_TRIPLES:
             self.margins = tuple(combinations(range(len(factors)), 3))
         self.rank = len(weights)
-        self.bases = [zero_sum_basis(len(factor)) for factor in factors]
+        self.bases = [orthogonal_basis(np.ones(len(factor))) for factor in factors]  # of vectors that sum to zero
         norms = [np.linalg.norm(factor, axis=0) for factor in factors]
         self._sums: TripleSums | MarginSums
         if known.margins is None:
@@ -328,14 +328,6 @@ class MarginSums:
         zeros = self.margin_zeros[chosen] - self.zeros[list(left_out)].sum(axis=0)
         summed: np.ndarray = np.where(zeros == 0, np.exp(logs), 0.0).sum(axis=0)
         return summed
-
-
-def zero_sum_basis(size: int) -> np.ndarray:
-    """Orthonormal basis (size, size - 1) of the vectors that sum to zero (Helmert)."""
-    basis = np.triu(np.ones((size, size - 1)))
-    steps = np.arange(1, size)
-    basis[steps, steps - 1] = -steps
-    return basis / np.sqrt(steps * (steps + 1.0))
 
 
 def orthogonal_basis(vector: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ probabilities goes by the few cells where a skewed density is highest.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,8 @@ TOLERANCE = float(np.finfo(np.float64).eps ** (2 / 3))
 PARALLEL_COSINE = 0.99
 #: Overlap of two components up to which posteriors separate them: at most 5 % of their samples are nearer to the other.
 _SEPARATED = 0.1
-# Pairs, groups and patterns of a warning.
-_WARNED = 3
+# Pairs, groups and patterns of a warning; pairs of a report.
+_WARNED, _NOTED = 3, 5
 # Variables by which a lower bound of the rank is tried first: the best grouping of a thousand takes .2 seconds.
 _SOME_VARIABLES = 20
 
@@ -223,9 +223,7 @@ def alike_pairs(separation: np.ndarray, weights: np.ndarray, allowed: float) -> 
     return sorted(costs, key=costs.__getitem__)
 
 
-def describe_pair(
-    pair: ComponentPair, names: Sequence[Hashable], numbers: Sequence[int] | np.ndarray, advise: bool = True
-) -> str:
+def describe_pair(pair: ComponentPair, names: Sequence[Hashable], advise: bool = True) -> str:
     """Sentence about two components, with or without what to do about them.
 
     Parameters
@@ -233,12 +231,10 @@ def describe_pair(
     pair : ComponentPair
     names : sequence of hashable
         Those of the variables.
-    numbers : sequence of int
-        Those of the components.
     advise : bool
         There is nothing to advise against components that posteriors separate.
     """
-    r, s = (int(numbers[c]) for c in pair.components)
+    r, s = pair.components
     alike = "equal" if len(pair.equal) == len(pair.near) else "nearly equal"
     if not pair.apart:
         where = f"all {pair.n_variables} variables"
@@ -253,6 +249,39 @@ def describe_pair(
     elif advise and pair.is_near_degenerate:
         advice = ": from samples they are hardly told apart. Use fewer components"
     return f"Components {r} and {s} are {alike} in {where}{advice}."
+
+
+def pair_notes(
+    pairs: Sequence[ComponentPair], alike: Sequence[ComponentPair], names: Sequence[Hashable], is_unique: bool
+) -> Iterator[str]:
+    """Sentences about pairs of components: most alike ones by name, the others counted, those that samples mix up.
+
+    Parameters
+    ----------
+    pairs : sequence of ComponentPair
+        Alike in some variable, those alike in most variables first.
+    alike : sequence of ComponentPair
+        Hardly told apart by samples.
+    names : sequence of hashable
+        Those of the variables.
+    is_unique : bool
+        True if the model is proved to be unique: degenerate pairs are a matter of rounding then.
+    """
+    shown = [pair for pair in pairs if pair.is_near_degenerate or 2 * len(pair.near) >= pair.n_variables][:_NOTED]
+    for pair in shown:
+        yield describe_pair(pair, names, not (is_unique and pair.is_degenerate))
+    if more := len(pairs) - len(shown):
+        others = "more " if shown else ""
+        are = "pairs of components are" if more > 1 else "pair of components is"
+        yield f"{more} {others}{are} nearly parallel in some variable."
+    known = {pair.components for pair in pairs if pair.is_near_degenerate}
+    alike = [pair for pair in alike if pair.components not in known]
+    for pair in alike[:_NOTED]:
+        r, s = pair.components
+        but = " but " * bool(pair.apart) + " and ".join(clip_names([names[n]]) for n in pair.apart)
+        yield f"Samples do not tell components {r} and {s} apart in any variable{but}: see rivals."
+    if len(alike) > _NOTED:
+        yield f"{len(alike) - _NOTED} more pairs of components are hardly told apart likewise."
 
 
 def clip_names(names: Iterable[Hashable], width: int = 40) -> str:
@@ -345,10 +374,9 @@ def identifiability_issues(
         data = KnownMarginals.of_samples(model.n_variables, patterns)
     sizes = [len(cells) for cells in tables] if is_joint else model.n_bins
     issues = [*_size_issues(sizes, model.rank, data), *_link_issues(names, data.margins or ())]
-    numbers = np.flatnonzero(model.weights >= EMPTY_WEIGHT)
-    alike = nearly_parallel_pairs([a[:, numbers] for a in tables])
+    alike = [p for p in nearly_parallel_pairs(tables) if model.weights[list(p.components)].min() >= EMPTY_WEIGHT]
     pairs = [pair for pair in alike if pair.is_near_degenerate and not pair.is_separated]
-    issues += [describe_pair(pair, names, numbers) for pair in pairs[:_WARNED]]
+    issues += [describe_pair(pair, names) for pair in pairs[:_WARNED]]
     if len(pairs) > _WARNED:
         issues.append(f"{len(pairs) - _WARNED} more pairs of components are nearly equal likewise.")
     return issues

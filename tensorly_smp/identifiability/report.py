@@ -33,10 +33,7 @@ from tensorly_smp.identifiability.criteria import (
     apply_criteria,
 )
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
-from tensorly_smp.identifiability.known import (
-    KNOWN,
-    KnownMarginals,
-)
+from tensorly_smp.identifiability.known import KNOWN, KnownMarginals
 from tensorly_smp.identifiability.likeness import (
     PARALLEL_COSINE,
     ComponentPair,

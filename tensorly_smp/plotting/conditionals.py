@@ -13,21 +13,7 @@ from tensorly_smp._support.checks import checked_real
 from tensorly_smp.codes.values import nearest
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.fitting.results import n_rivals, rival_dataset, telling_variables, why_none
-from tensorly_smp.plotting.style import (
-    DATA_COLOR,
-    OTHERS,
-    PER_PAGE,
-    checked_axes,
-    component_legend,
-    component_style,
-    named_panels,
-    page_of,
-    page_title,
-    plain_frame,
-    some_ticks,
-    weight_text,
-    wrapped,
-)
+from tensorly_smp.plotting import style
 from tensorly_smp.plotting.subject import (
     N_POINTS,
     Levels,
@@ -142,12 +128,12 @@ def plot_conditionals(
     units = subject.units(X)
     subject.density  # noqa: B018  # errors before there is a figure
     bands = None if bootstrap is None else read_bands(subject, bootstrap, level)
-    per_page = PER_PAGE if axes is None else len(checked_axes(axes))
-    shown, n_pages = page_of(positions, page, per_page)
+    per_page = style.PER_PAGE if axes is None else len(style.checked_axes(axes))
+    shown, n_pages = style.page_of(positions, page, per_page)
     titles = subject.titles(X)
-    components = [f"{r} ({weight_text(weight)})" for r, weight in enumerate(subject.weights)]
-    places, names = named_panels(
-        axes, [titles[n] for n in shown], len(shown), PANEL, None, NAME_WIDTH, figsize, [*components, *OTHERS]
+    components = [f"{r} ({style.weight_text(weight)})" for r, weight in enumerate(subject.weights)]
+    places, names = style.named_panels(
+        axes, [titles[n] for n in shown], len(shown), PANEL, None, NAME_WIDTH, figsize, [*components, *style.OTHERS]
     )
     for ax, n, name in zip(places, shown, names, strict=True):
         draw_variable(ax, subject, n, values)
@@ -157,10 +143,10 @@ def plot_conditionals(
     name_densities(
         places, subject, shown, units, places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
     )
-    plain_frame(places)
-    component_legend(places, components, "component (weight)", axes is None)
+    style.plain_frame(places)
+    style.component_legend(places, components, "component (weight)", axes is None)
     if axes is None:
-        page_title(places[0].figure, page * per_page, len(shown), len(positions), page, n_pages)
+        style.page_title(places[0].figure, page * per_page, len(shown), len(positions), page, n_pages)
     return places
 
 
@@ -196,7 +182,7 @@ def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, axis: Var
     low = _between(fine, points, low, axis)
     high = _between(fine, points, high, axis)
     for r in range(low.shape[1]):
-        color = component_style(r)["color"]
+        color = style.component_style(r)["color"]
         ax.fill_between(fine, low[:, r], high[:, r], color=color, alpha=0.22, linewidth=0.0, zorder=1.5)
     ax.set_xlim(start, end)
     ax.set_ylim(bottom, min(max(top, 1.03 * float(high.max(initial=0.0))), 1.5 * top))
@@ -223,7 +209,7 @@ def draw_variable(ax: Axes, subject: Subject, n: int, values: np.ndarray | None,
     else:
         _draw_levels(ax, levels, column, subject.weights, with_mixture)
         axis.apply(ax, "x", 5)
-    some_ticks(ax.yaxis, 4, at_least=3)
+    style.some_ticks(ax.yaxis, 4, at_least=3)
     low, high = ax.get_xlim()
     texts = []
     observed = np.empty(0) if column is None else column[~np.isnan(column)]
@@ -256,7 +242,7 @@ def name_densities(
         elif subject.discrete[n]:
             titles.append("probability")
         else:
-            titles.append(wrapped(f"density (per {units[n]})", DENSITY_WIDTH) if units[n] else "density")
+            titles.append(style.wrapped(f"density (per {units[n]})", DENSITY_WIDTH) if units[n] else "density")
     for place, (ax, title) in enumerate(zip(places, titles, strict=True)):
         if place % n_columns == 0 or len(set(titles)) > 1:
             ax.set_ylabel(title, parse_math=False)
@@ -268,7 +254,7 @@ def _draw_curves(
     x = curve_points(subject.density.conditionals[n], axis)
     densities = np.asarray(subject.density.pdf_1d(x, subject.names[n], "all")) * axis.slope(x)[:, None]
     for r in range(subject.rank):
-        ax.plot(x, densities[:, r], linewidth=1.6, zorder=3, label=f"component {r}", **component_style(r))
+        ax.plot(x, densities[:, r], linewidth=1.6, zorder=3, label=f"component {r}", **style.component_style(r))
     if with_mixture:
         mixture = densities @ subject.weights
         ax.plot(x, mixture, color="0.35", linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=4, label="mixture")
@@ -278,7 +264,7 @@ def _draw_curves(
         # The histogram of the observed values, as a density of all of them.
         edges = data_edges(observed, axis)
         shares = np.histogram(observed, edges)[0] / (len(observed) * np.diff(axis.place(edges)))
-        ax.stairs(shares, edges, fill=True, color=DATA_COLOR, linewidth=0, zorder=1, label="data")
+        ax.stairs(shares, edges, fill=True, color=style.DATA_COLOR, linewidth=0, zorder=1, label="data")
         top = max(top, float(shares.max()))
     ax.set_ylim(min(0.0, 1.05 * float(densities.min())), 1.05 * top)
     axis.apply(ax, "x", 4)
@@ -312,23 +298,22 @@ def _draw_levels(ax: Axes, levels: Levels, column: np.ndarray | None, weights: n
     rank = len(weights)
     width = 0.8 * levels.gap / rank
     for r in range(rank):
-        style = component_style(r)
+        look = style.component_style(r)
         label = f"component {r}"
         if len(levels.centers) * rank <= MOST_BARS:
             ax.bar(
                 levels.centers + width * (r - 0.5 * (rank - 1)), levels.probabilities[:, r], width, zorder=3,
-                color=style["color"], hatch="" if style["linestyle"] == "-" else "////", edgecolor="white",
+                color=look["color"], hatch="" if look["linestyle"] == "-" else "////", edgecolor="white",
                 linewidth=0.0, label=label,
             )  # fmt: skip
         else:
             steps = (levels.probabilities[:, r], levels.edges)
-            ax.stairs(*steps, baseline=None, linewidth=1.4, zorder=3, label=label, **style)
+            ax.stairs(*steps, baseline=None, linewidth=1.4, zorder=3, label=label, **look)
     if column is not None:
         observed = column[~np.isnan(column)]
         counts = np.bincount(nearest(levels.centers, observed), minlength=len(levels.centers))
-        ax.bar(
-            levels.centers, counts / max(len(observed), 1), 0.95 * levels.gap, color=DATA_COLOR, zorder=1, label="data"
-        )
+        shares = counts / max(len(observed), 1)
+        ax.bar(levels.centers, shares, 0.95 * levels.gap, color=style.DATA_COLOR, zorder=1, label="data")
     if with_mixture:
         half = 0.475 * levels.gap
         ax.hlines(
@@ -413,7 +398,7 @@ def plot_rivals(
     subject.density, other.density  # noqa: B018  # errors before there is a figure
     n_shown = len(positions)
     titles = subject.titles(X)
-    places, names = named_panels(
+    places, names = style.named_panels(
         axes, [titles[n] for n in positions], 2 * n_shown, (2.6, 2.2), n_shown, RIVAL_WIDTH, figsize
     )
     places = places.reshape(2, n_shown)
@@ -430,8 +415,8 @@ def plot_rivals(
             limits = np.array([upper.get_xlim(), lower.get_xlim()])
             for ax in (upper, lower):
                 ax.set_xlim(limits[:, 0].min(), limits[:, 1].max())
-    plain_frame(places.ravel())
-    pairs = zip(subject.weights, other.weights, strict=True)
-    labels = [f"{r} ({weight_text(first)}, {weight_text(second)})" for r, (first, second) in enumerate(pairs)]
-    component_legend(places, labels, "component (weight here, weight in the rival)", axes is None)
+    style.plain_frame(places.ravel())
+    pairs = zip(*(map(style.weight_text, each.weights) for each in (subject, other)), strict=True)
+    labels = [f"{r} ({first}, {second})" for r, (first, second) in enumerate(pairs)]
+    style.component_legend(places, labels, "component (weight here, weight in the rival)", axes is None)
     return places

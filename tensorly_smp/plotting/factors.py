@@ -10,19 +10,7 @@ import numpy as np
 
 from tensorly_smp.dependence.check import IndependenceReport
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.plotting.style import (
-    LINE,
-    component_style,
-    page_of,
-    page_title,
-    panels,
-    require_dataset,
-    root_figure,
-    single_axes,
-    some_ticks,
-    weight_text,
-    wrapped,
-)
+from tensorly_smp.plotting import style
 from tensorly_smp.plotting.subject import read_subject
 
 if TYPE_CHECKING:
@@ -94,25 +82,25 @@ def plot_factors(
     if subject.factors is None:
         raise InvalidInputError("A MixtureDensity has no factors; expected a fitted model, its Dataset or a solution.")
     positions = subject.positions(variables)
-    shown, n_pages = page_of(positions, page, ROWS)
+    shown, n_pages = style.page_of(positions, page, ROWS)
     factors = [np.asarray(factor) for factor in subject.factors.to_numpy().factors]
     # NaN beyond the last bin of variables with fewer.
     table = np.full((len(shown), max(len(factors[n]) for n in shown), subject.rank), np.nan)
     for probabilities, n in zip(table, shown, strict=True):
         probabilities[: len(factors[n])] = factors[n]
     n_columns = ceil(subject.rank / ceil(subject.rank / MOST_COLUMNS))  # rows of about equally many
-    names = [wrapped(subject.names[n], NAME_WIDTH) for n in shown]
-    height = 0.02 + LINE * max(name.count("\n") + 1 for name in names)
+    names = [style.wrapped(subject.names[n], NAME_WIDTH) for n in shown]
+    height = 0.02 + style.LINE * max(name.count("\n") + 1 for name in names)
     # Names and the scale beside them take about two inches of a row.
     size = (2.0 + 2.2 / n_columns, 0.9 + max(height * len(shown), 1.14))
-    places = panels(axes, subject.rank, size, n_columns, figsize)
+    places = style.panels(axes, subject.rank, size, n_columns, figsize)
     for r, ax in enumerate(places):
         image = ax.imshow(table[:, :, r], aspect="auto", interpolation="nearest", vmin=0.0, vmax=np.nanmax(table))
         ax.set_facecolor("white")
-        color = component_style(r)["color"]
-        ax.set_title(f"component {r} ({weight_text(subject.weights[r])})", fontsize="medium", color=color)
+        color = style.component_style(r)["color"]
+        ax.set_title(f"component {r} ({style.weight_text(subject.weights[r])})", fontsize="medium", color=color)
         ax.set_xlabel("bin")
-        some_ticks(ax.xaxis, 5, integer=True)
+        style.some_ticks(ax.xaxis, 5, integer=True)
         is_first = axes is not None or r % n_columns == 0
         ax.set_yticks(range(len(shown)), names if is_first else [""] * len(names), fontsize="small", parse_math=False)
         if is_first:
@@ -126,7 +114,7 @@ def plot_factors(
     shrink = min(0.9, LONGEST_BAR / figure.get_figheight())
     figure.colorbar(image, ax=places.tolist(), label="probability", shrink=shrink, aspect=30)
     if axes is None:
-        page_title(figure, page * ROWS, len(shown), len(positions), page, n_pages)
+        style.page_title(figure, page * ROWS, len(shown), len(positions), page, n_pages)
     return places
 
 
@@ -171,7 +159,8 @@ def plot_independence(report: Any, ax: Axes | None = None, figsize: tuple[float,
     from matplotlib.patches import Rectangle
 
     dataset = report.to_dataset() if isinstance(report, IndependenceReport) else report
-    require_dataset(dataset, ("rank_correlation", "strength", "is_dependent"), ("level",), "an IndependenceReport")
+    contents = ("rank_correlation", "strength", "is_dependent")
+    style.require_dataset(dataset, contents, ("level",), "an IndependenceReport")
     strength = np.nan_to_num(dataset["strength"].values)
     worst = strength.argmax(axis=2)[:, :, None]
     correlation = np.take_along_axis(np.nan_to_num(dataset["rank_correlation"].values), worst, axis=2)[:, :, 0]
@@ -251,20 +240,20 @@ def _map_of_variables(
 
     Cells where `is_pale` (n_variables, n_variables) is true have a weaker color.
     """
-    names = [wrapped(name, MAP_WIDTH) for name in variables]
+    names = [style.wrapped(name, MAP_WIDTH) for name in variables]
     if figsize is None:
         # Names of several lines need more room, which those of one line get up to some number only.
         lines = max(name.count("\n") + 1 for name in names)
         side = float(np.clip(0.55 * len(names), 2.0, 9.0))
         side = max(side, min(0.25 * lines * len(names), 20.0)) if lines > 1 else side
         figsize = (side + 2.4, side + 1.4)
-    ax = single_axes(ax, figsize)
+    ax = style.single_axes(ax, figsize)
     pale = np.zeros(values.shape, dtype=bool) if is_pale is None else is_pale
     image = ax.imshow(values, cmap="RdBu_r", vmin=-1.0, vmax=1.0, aspect="auto", alpha=np.where(pale, PALE, 1.0))
     at = np.arange(len(names))
     ax.set_xticks(at, names, rotation=90, parse_math=False)
     ax.set_yticks(at, names, parse_math=False)
-    root_figure(ax).colorbar(image, ax=ax, label=label)
+    style.root_figure(ax).colorbar(image, ax=ax, label=label)
     if len(names) <= MOST_WRITTEN:
         for (row, column), value in np.ndenumerate(values):
             if np.isfinite(value):

@@ -11,15 +11,7 @@ import xarray as xr
 from tensorly_smp.exceptions import InvalidTypeError
 from tensorly_smp.identifiability.criteria import GENERIC, UNIQUE
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
-from tensorly_smp.plotting.style import (
-    BLUE,
-    ORANGE,
-    log_ticks,
-    panels,
-    plain_frame,
-    require_dataset,
-    some_ticks,
-)
+from tensorly_smp.plotting import style
 from tensorly_smp.plotting.subject import MIXTURES, read_subject
 
 if TYPE_CHECKING:
@@ -83,7 +75,7 @@ def plot_identifiability(report: Any, axes: Any = None, figsize: tuple[float, fl
     >>> report = smp.check_identifiability(n_variables=10, n_bins=15, rank=5)
     >>> axes = smp.plotting.plot_identifiability(report)
     >>> [label.get_text() for label in axes[0].get_yticklabels()]
-    ['algebra (GEVD)', 'generic', 'Kruskal', 'paper: algebra', 'paper: generic']
+    ['algebra (GEVD)', 'Kruskal', 'generic', 'paper: algebra', 'paper: generic']
     """
     dataset = _read_report(report)
     drawers: list[Callable[[Axes, xr.Dataset], None]] = [_draw_bounds, _draw_stacks]
@@ -91,10 +83,10 @@ def plot_identifiability(report: Any, axes: Any = None, figsize: tuple[float, fl
         drawers.append(_draw_jacobian)
     if "n_nearly_parallel" in dataset and dataset.sizes["component"] > 1:
         drawers.append(_draw_parallel)
-    places = panels(axes, len(drawers), (4.2, 3.0), figsize=figsize)
+    places = style.panels(axes, len(drawers), (4.2, 3.0), figsize=figsize)
     for draw, ax in zip(drawers, places, strict=True):
         draw(ax, dataset)
-    plain_frame(places)
+    style.plain_frame(places)
     if axes is None:
         components = "1 component" if dataset.attrs["rank"] == 1 else f"{dataset.attrs['rank']} components"
         places[0].figure.suptitle(f"{components}: {dataset.attrs['verdict']}", fontsize="medium")
@@ -105,9 +97,8 @@ def _read_report(report: Any) -> xr.Dataset:
     if isinstance(report, IdentifiabilityReport):
         return report.to_dataset()
     if isinstance(report, xr.Dataset) and "max_rank" in report:
-        require_dataset(
-            report, ("stacked_rank", "k_rank", "condition"), ("rank", "verdict"), "an IdentifiabilityReport"
-        )
+        contents = ("stacked_rank", "k_rank", "condition")
+        style.require_dataset(report, contents, ("rank", "verdict"), "an IdentifiabilityReport")
         return report
     known = getattr(report, "identifiability_", None)
     if isinstance(known, IdentifiabilityReport):
@@ -127,8 +118,8 @@ def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
     highest = dataset["max_rank"].values[order].astype(float)
     at = np.arange(len(names))[::-1]
     for place, name, most in zip(at, names, highest, strict=True):
-        short = LIGHT_BLUE if is_proved else ORANGE
-        color = "0.75" if name.startswith("paper") else (BLUE if most >= rank else short)
+        short = LIGHT_BLUE if is_proved else style.ORANGE
+        color = "0.75" if name.startswith("paper") else (style.BLUE if most >= rank else short)
         ax.barh(place, most, 0.65, color=color, zorder=2)
         ax.annotate(f"{most:.0f}" if most < 1e5 else f"{most:.0e}", (max(most, 1.0), place), (3, 0),
                     textcoords="offset points", va="center", fontsize="small", zorder=4,
@@ -144,7 +135,7 @@ def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
         fontsize="small",
     )
     right = 2.5 * max(float(highest.max()), rank)
-    log_ticks(ax.xaxis, np.array([1.0, right]))
+    style.log_ticks(ax.xaxis, np.array([1.0, right]))
     ax.set_xlim(0.85, right)
     ax.set_yticks(at, [CRITERIA.get(name, name) for name in names])
     is_short = not all(most >= rank for name, most in zip(names, highest, strict=True) if not name.startswith("paper"))
@@ -164,14 +155,14 @@ def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
         else ("stacked_rank", "k_rank", "condition", "partition")
     )
     ax.bar(at - 0.2, dataset[ranks].values, 0.38, color=LIGHT_BLUE, zorder=2, label="rank")
-    ax.bar(at + 0.2, dataset[k_ranks].values, 0.38, color=BLUE, zorder=2, label="k-rank")
+    ax.bar(at + 0.2, dataset[k_ranks].values, 0.38, color=style.BLUE, zorder=2, label="k-rank")
     for place, condition in zip(at, dataset[conditions].values, strict=True):
         if np.isinf(condition):
             known = "dependent\ncolumns"
         else:
             digits = f"{condition:.3g}" if condition < 1000 else f"{condition:.0e}"
             known = "" if np.isnan(condition) else f"condition\n{digits}"
-        color = ORANGE if condition > POOR_CONDITION and not is_proved else "black"
+        color = style.ORANGE if condition > POOR_CONDITION and not is_proved else "black"
         ax.annotate(known, (place, 1.0), (0, 2), xycoords=ax.get_xaxis_transform(), textcoords="offset points",
                     ha="center", fontsize="small", color=color)  # fmt: skip
     ax.axhline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3)
@@ -190,7 +181,7 @@ def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
     ax.set_xlabel("\n".join(concerns), fontsize="small")
     ax.set_ylabel(f"of the {'multiplied' if is_joint else 'stacked'} factors")
     ax.set_ylim(0, 1.25 * rank)
-    some_ticks(ax.yaxis, 5, integer=True)
+    style.some_ticks(ax.yaxis, 5, integer=True)
     ax.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
 
 
@@ -200,17 +191,17 @@ def _draw_jacobian(ax: Axes, dataset: xr.Dataset) -> None:
     free = max(int(dataset.attrs.get("n_free_directions", 0)), 0)
     kept = len(values) - free
     positive = values > 0
-    ax.plot(order[:kept], values[:kept], color=BLUE, linewidth=1.8, label=f"{kept} determined directions")
+    ax.plot(order[:kept], values[:kept], color=style.BLUE, linewidth=1.8, label=f"{kept} determined directions")
     if free:
         floor = values[positive].min() if positive.any() else 1.0
         shown = np.maximum(values[kept:], floor)
-        ax.plot(order[kept:], shown, color=ORANGE, marker="x", linestyle="none", label=f"{free} free directions")
+        ax.plot(order[kept:], shown, color=style.ORANGE, marker="x", linestyle="none", label=f"{free} free directions")
     if positive.any():
-        log_ticks(ax.yaxis, values)
+        style.log_ticks(ax.yaxis, values)
     ax.set_xlabel("parameter direction")
     ax.set_ylabel("singular value\nof the Jacobian")
     ax.legend(frameon=False, fontsize="small", loc="center left" if free else "lower left")
-    some_ticks(ax.xaxis, 6, integer=True)
+    style.some_ticks(ax.xaxis, 6, integer=True)
 
 
 def _draw_parallel(ax: Axes, dataset: xr.Dataset) -> None:
@@ -225,9 +216,9 @@ def _draw_parallel(ax: Axes, dataset: xr.Dataset) -> None:
             color = "black" if counts[r, s] > 0.5 * n_variables else "white"
             ax.text(s, r, f"{counts[r, s]:.0f}", ha="center", va="center", color=color, fontsize=size)
     colorbar = ax.figure.colorbar(image, ax=ax, shrink=0.9)
-    some_ticks(colorbar.ax.yaxis, 5, integer=True)
+    style.some_ticks(colorbar.ax.yaxis, 5, integer=True)
     colorbar.set_label(f"variables of {n_variables} nearly parallel", fontsize="small")
     for axis in (ax.xaxis, ax.yaxis):
-        some_ticks(axis, 10, integer=True)
+        style.some_ticks(axis, 10, integer=True)
     ax.set_xlabel("component")
     ax.set_ylabel("component")

@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.plotting import style
 from tensorly_smp.plotting.conditionals import draw_variable
-from tensorly_smp.plotting.style import (
-    COLORS,
-    component_legend,
-    component_marker,
-    component_style,
-    named_panels,
-    plain_frame,
-    weight_text,
-    wrapped,
-)
 from tensorly_smp.plotting.subject import Subject, VariableAxis, axis_of, read_subject, span
 
 if TYPE_CHECKING:
@@ -104,7 +95,7 @@ def plot_pairs(
     values = subject.values(X)
     side = len(positions)
     titles = subject.titles(X)
-    places, names = named_panels(
+    places, names = style.named_panels(
         axes, [titles[n] for n in positions], side * side, (2.3, 2.1), side, NAME_WIDTH, figsize
     )
     places = places.reshape(side, side)
@@ -128,13 +119,13 @@ def plot_pairs(
                 ax.set_xlabel(names[column], parse_math=False)
             if column == 0 and row > 0:
                 ax.set_ylabel(names[row], parse_math=False)
-    plain_frame(places.ravel())
+    style.plain_frame(places.ravel())
     is_choice = variables is None and side < len(subject.names)
     _draw_note(places, subject, is_choice, 0 if values is None else len(values))
-    entries = [f"{r} ({weight_text(weight)})" for r, weight in enumerate(subject.weights)]
+    entries = [f"{r} ({style.weight_text(weight)})" for r, weight in enumerate(subject.weights)]
     # Nothing is drawn there but the note, at the top.
     beside: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (1.02, 0.0), "ncols": 1 + (subject.rank > 5)}
-    component_legend(places, entries, "component (weight)", axes is None, **beside)
+    style.component_legend(places, entries, "component (weight)", axes is None, **beside)
     return places
 
 
@@ -153,7 +144,7 @@ def _draw_note(places: np.ndarray, subject: Subject, is_choice: bool, n_samples:
     if n_samples > MOST_SAMPLES:
         lines.append(f"{MOST_SAMPLES} of {n_samples} samples are drawn")
     # A panel and its neighbor above the diagonal are free from three variables on.
-    text = "\n".join(wrapped(line, 26 if side == 2 else 44) for line in lines)
+    text = "\n".join(style.wrapped(line, 26 if side == 2 else 44) for line in lines)
     note = places[0, 0].text(
         1.0, 1.0, text, transform=places[0, -1].transAxes, ha="right", va="top", fontsize="small", color="0.3",
         clip_on=False,
@@ -203,16 +194,17 @@ def _draw_pair(
             places.append(column)
         for r in range(subject.rank):
             mine = labels[chosen] == r
-            style: dict[str, Any] = {"s": 7.0, "alpha": 0.35, "linewidths": 0.0, "zorder": 1} | component_marker(r)
-            ax.scatter(places[0][mine], places[1][mine], rasterized=True, **style)
+            look: dict[str, Any] = {"s": 7.0, "alpha": 0.35, "linewidths": 0.0, "zorder": 1} | style.component_marker(r)
+            ax.scatter(places[0][mine], places[1][mine], rasterized=True, **look)
     shares = SHARES if subject.rank <= MANY_COMPONENTS else SHARES[:1]
     for r in np.flatnonzero(subject.weights > 0).tolist():
         (x, f, width), (y, g, height) = (_profile(subject, n, r, axis) for n, axis in pair.items())
         surface = g[:, None] * f
         heights = region_heights(surface, height[:, None] * width, shares)
         if heights:
-            drawn = ax.contour(x, y, surface, levels=heights, colors=[component_style(r)["color"]], linewidths=1.3)
-            drawn.set_linestyle(component_style(r)["linestyle"])
+            look = style.component_style(r)
+            drawn = ax.contour(x, y, surface, levels=heights, colors=[look["color"]], linewidths=1.3)
+            drawn.set_linestyle(look["linestyle"])
             drawn.set_zorder(3)
 
 
@@ -221,7 +213,7 @@ def _profile(subject: Subject, n: int, component: int, axis: VariableAxis) -> tu
     levels = axis.levels
     if levels is not None:
         # Steps of components stand beside each other, not on each other.
-        tiny = (0.02 + 0.03 * (component % len(COLORS))) * levels.gap
+        tiny = (0.02 + 0.03 * (component % len(style.COLORS))) * levels.gap
         x = np.stack([levels.edges[:-1] + tiny, levels.edges[1:] - tiny], axis=1).ravel()
         density = np.repeat(levels.probabilities[:, component] / np.diff(levels.edges), 2)
         # Contours close at the ends.

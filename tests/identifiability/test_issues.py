@@ -135,7 +135,7 @@ def test_groups_that_two_variables_separate_get_no_advice(n_variables):
     for others in ((near, near), (far, same), (near, same)):  # of (far, same), one component of two peaks is as good
         (issue,) = issues(*others)
         assert "Use fewer components" in issue
-    note = describe_pair(*nearly_parallel_pairs([far, far, same]), "abc", range(2))
+    note = describe_pair(*nearly_parallel_pairs([far, far, same]), "abc")
     assert note == "Components 0 and 1 are equal in all variables but a and b."
 
 

@@ -8,12 +8,7 @@ from oracles import plain_free_directions, plain_jacobian
 
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.identifiability import jacobian
-from tensorly_smp.identifiability.jacobian import (
-    ScaledJacobian,
-    local_identifiability,
-    orthogonal_basis,
-    zero_sum_basis,
-)
+from tensorly_smp.identifiability.jacobian import ScaledJacobian, local_identifiability, orthogonal_basis
 from tensorly_smp.identifiability.known import KnownMarginals
 
 of_triples = KnownMarginals.of_triples
@@ -213,10 +208,7 @@ def test_one_component_of_constants_has_no_parameters():
 
 
 def test_bases_are_orthonormal():
-    basis = zero_sum_basis(5)
-    np.testing.assert_allclose(basis.T @ basis, np.eye(4), atol=1e-15)
-    np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-15)
-    for vector in ([1.0, 2.0, -3.0], [0.0, 0.0, -1.0], [1e-300, 0.0, 1.0], [2.0]):
+    for vector in ([1.0] * 5, [1.0, 2.0, -3.0], [0.0, 0.0, -1.0], [1e-300, 0.0, 1.0], [2.0]):
         basis = orthogonal_basis(np.array(vector))
         np.testing.assert_allclose(basis.T @ basis, np.eye(len(vector) - 1), atol=1e-15)
         np.testing.assert_allclose(vector @ basis, 0, atol=1e-14)

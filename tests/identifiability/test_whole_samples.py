@@ -20,7 +20,6 @@ from tensorly_smp.identifiability.criteria import (
     Strength,
     not_identifiable,
     overall,
-    without_contradictions,
 )
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
 from tensorly_smp.identifiability.known import KnownMarginals
@@ -241,8 +240,6 @@ def test_the_strongest_line_decides():
     assert overall([bound, refuted]) == not_identifiable(2)
     assert overall([rounding, refuted]) == not_identifiable(3)
     assert overall([bound, rounding, refuted, proof]) == UNIQUE
-    assert [each.verdict for each in without_contradictions([rounding, refuted, proof])] == ["", "", UNIQUE]
-    assert without_contradictions([rounding, refuted, bound]) == [rounding, refuted, bound]
     assert list(Strength) == sorted(Strength)
 
 
