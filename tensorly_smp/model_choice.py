@@ -114,9 +114,9 @@ def compare_models(
             bar.advance()
         tasks = [(k, fold) for k, whole in enumerate(wholes) if whole.fit.error is None for fold in range(len(folds))]
         heldout: list[list[CandidateFit]] = [[] for _ in jobs]
-        without = run(delayed(fit_without)(jobs[k], wholes[k].fit, folds[fold], fold) for k, fold in tasks)
-        for (k, _), fit in zip(tasks, without, strict=True):
-            heldout[k].append(fit)
+        without = run(delayed(fit_without)(jobs[k], [wholes[k].fit], folds[fold], fold) for k, fold in tasks)
+        for (k, _), fits in zip(tasks, without, strict=True):
+            heldout[k] += fits
             bar.advance()
     errors = [whole.fit.error for whole in wholes if whole.fit.error is not None]
     if len(errors) == len(wholes):
