@@ -96,57 +96,68 @@ def newton_log_splines(  # type: ignore[no-untyped-def]
         Whether a Hessian was found that is not positive definite to rounding, where the density is left as it is.
     """
     n_densities, n_basis = coefficients.shape
-    most_halvings, share, rounding = line_search
     is_left = np.zeros(n_densities, np.bool_)
     products = _products(functions)
     by_band = penalty_bands.T.copy()
     gradient = np.empty(n_basis)
-    moved = np.empty(n_basis)
     third_differences = np.zeros(n_basis + 3)
     mass = np.zeros((4, n_basis + 3))
     found = np.zeros((4, n_basis + 3))
-    scratch = np.empty(n_basis)
+    scratch = np.empty((2, n_basis))
     step = np.zeros(n_basis + 3)
     bands = np.zeros((4, n_basis + 3))
     system = np.zeros((4, n_basis + 3))
     work = np.zeros((5, n_basis + 2))
     for s in range(n_densities):
-        nu = data[s]
-        rho = penalty[s]
-        beta = coefficients[s]
-        value = likelihood[s] - 0.5 * rho * _roughness(unit, beta)
+        nu, rho, beta = data[s], penalty[s], coefficients[s]
         _by_place(expected[s], mass)
         for _ in range(n_steps):
             _derive(functions, products, unit, by_band, nu, rho, beta, mass, third_differences, gradient, bands)
-            predicted_gain, length = 0.0, 1.0
             if is_concave:
-                is_left[s], predicted_gain = _held_step(beta, gradient, bands, holding, step, system, work)
+                is_left[s] = not _held_step(beta, gradient, bands, holding, step, system, work)
             else:
                 is_left[s] = not _solve(bands, gradient, step)
-                for k in range(n_basis):
-                    predicted_gain += gradient[k] * step[k]
             if is_left[s]:
                 break
-            for _ in range(most_halvings):
-                for k in range(n_basis):
-                    moved[k] = beta[k] + length * step[k]
-                if is_concave:
-                    _turn_down(moved, scratch)
-                reached = _likelihood(functions, nu, moved, found, scratch)
-                risen = reached - 0.5 * rho * _roughness(unit, moved)
-                if risen >= value + share * length * predicted_gain - rounding:
-                    likelihood[s], value = reached, risen
-                    for k in range(n_basis):
-                        beta[k] = moved[k]
-                    mass, found = found, mass
-                    break
-                length *= 0.5
+            predicted_gain = 0.0
+            for k in range(n_basis):
+                predicted_gain += gradient[k] * step[k]
+            value = likelihood[s] - 0.5 * rho * _roughness(unit, beta)
+            reached = _search(
+                functions, unit, nu, rho, beta, value, step, predicted_gain, line_search, is_concave, found, scratch
+            )
+            if reached > -np.inf:
+                likelihood[s] = reached
+                mass, found = found, mass
             if predicted_gain <= tol[s]:
                 break
         for i in range(n_basis - 3):
             for j in range(4):
                 expected[s, 4 * i + j] = mass[j, 3 + i]
     return is_left
+
+
+@_compiled
+def _search(functions, unit, data, rho, beta, value, step, predicted_gain, line_search, is_concave, mass, scratch):  # type: ignore[no-untyped-def]
+    """Add Newton's step to `beta`, halved until F rises from `value` as it should.
+
+    Returns F without its penalty, whose exp(eta) is in `mass`; minus infinity, and `beta` stays, if F never rises.
+    """
+    most_halvings, share, rounding = line_search
+    moved = scratch[0]
+    length = 1.0
+    for _ in range(most_halvings):
+        for k in range(len(beta)):
+            moved[k] = beta[k] + length * step[k]
+        if is_concave:
+            _turn_down(moved, scratch[1])
+        reached = _likelihood(functions, data, moved, mass, scratch[1])
+        risen = reached - 0.5 * rho * _roughness(unit, moved)
+        if risen >= value + share * length * predicted_gain - rounding:
+            beta[:] = moved
+            return reached
+        length *= 0.5
+    return -np.inf
 
 
 @_compiled
@@ -379,7 +390,7 @@ def _add_hold(weights, bands):  # type: ignore[no-untyped-def]
 def _held_step(beta, gradient, bands, holding, step, system, work):  # type: ignore[no-untyped-def]
     """Newton's step of a log-concave density, :meth:`tensorly_smp.splines.log_spline.LogSplineFit.newton_step`.
 
-    Returns whether a matrix is not positive definite to rounding, and the rise that the step promises.
+    Returns whether all matrices are positive definite to rounding.
 
     Parameters
     ----------
@@ -427,7 +438,7 @@ def _held_step(beta, gradient, bands, holding, step, system, work):  # type: ign
         system[:] = bands
         _add_hold(weights, system)
         if not _solve(system, right[:n_basis], step):
-            return True, 0.0
+            return False
         n_changed = 0
         for k in range(last):
             change = step[k] - 2.0 * step[k + 1] + step[k + 2]
@@ -437,10 +448,7 @@ def _held_step(beta, gradient, bands, holding, step, system, work):  # type: ign
             n_changed += is_held != was_held
         if n_changed == 0:
             break
-    promised = 0.0
-    for k in range(n_basis):
-        promised += gradient[k] * step[k]
-    return False, promised
+    return True
 
 
 @_compiled

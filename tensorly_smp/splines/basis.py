@@ -124,7 +124,7 @@ class SplineBasis:
 
     @cached_property
     def bends_transposed(self) -> csr_array:
-        """The same (n_basis, n_basis - 2), to be multiplied from the left."""
+        """Transpose (n_basis, n_basis - 2) of the second differences."""
         return csr_array(self.bends.T)
 
     @cached_property
