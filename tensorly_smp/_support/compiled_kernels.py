@@ -119,31 +119,30 @@ def newton_log_splines(  # type: ignore[no-untyped-def]
                 is_left[s] = not _solve(bands, gradient, step)
             if is_left[s]:
                 break
-            predicted_gain = 0.0
-            for k in range(n_basis):
-                predicted_gain += gradient[k] * step[k]
             value = likelihood[s] - 0.5 * rho * _roughness(unit, beta)
-            reached = _search(
-                functions, unit, nu, rho, beta, value, step, predicted_gain, line_search, is_concave, found, scratch
+            reached, predicted_gain = _search(
+                functions, unit, nu, rho, beta, value, gradient, step, line_search, is_concave, found, scratch
             )
             if reached > -np.inf:
                 likelihood[s] = reached
                 mass, found = found, mass
             if predicted_gain <= tol[s]:
                 break
-        for i in range(n_basis - 3):
-            for j in range(4):
-                expected[s, 4 * i + j] = mass[j, 3 + i]
+        expected[s] = mass[:, 3:n_basis].T.copy().ravel()
     return is_left
 
 
 @_compiled
-def _search(functions, unit, data, rho, beta, value, step, predicted_gain, line_search, is_concave, mass, scratch):  # type: ignore[no-untyped-def]
+def _search(functions, unit, data, rho, beta, value, gradient, step, line_search, is_concave, mass, scratch):  # type: ignore[no-untyped-def]
     """Add Newton's step to `beta`, halved until F rises from `value` as it should.
 
-    Returns F without its penalty, whose exp(eta) is in `mass`; minus infinity, and `beta` stays, if F never rises.
+    Returns F without its penalty, whose exp(eta) is in `mass`, and the rise that the whole step promised. If F never
+    rises, it returns minus infinity, and `beta` stays.
     """
     most_halvings, share, rounding = line_search
+    predicted_gain = 0.0
+    for k in range(len(beta)):
+        predicted_gain += gradient[k] * step[k]
     moved = scratch[0]
     length = 1.0
     for _ in range(most_halvings):
@@ -155,9 +154,9 @@ def _search(functions, unit, data, rho, beta, value, step, predicted_gain, line_
         risen = reached - 0.5 * rho * _roughness(unit, moved)
         if risen >= value + share * length * predicted_gain - rounding:
             beta[:] = moved
-            return reached
+            return reached, predicted_gain
         length *= 0.5
-    return -np.inf
+    return -np.inf, predicted_gain
 
 
 @_compiled
