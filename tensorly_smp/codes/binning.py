@@ -106,6 +106,8 @@ class Binning:
             words = f"{len(sets_of_edges)} sets of edges for {len(names)} variables"
             raise InvalidInputError(f"{words}; expected one each.")
         refuse_repeated(names)
+        if not isinstance(self.values, Mapping):
+            raise InvalidTypeError(f"values is {shown(self.values)}; expected a mapping from names to values.")
         checked_choice(self.strategy, "strategy", ("uniform", "quantile", "given"))
         for what, known in (("Constant", constant), ("values", self.values)):
             if unknown := set(known) - set(names):

@@ -86,13 +86,6 @@ def test_a_closed_standard_output(csv, folder, capsys, monkeypatch):
     assert main(["check", "none.nc"]) == 2
 
 
-def test_version(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"tensorly-smp {smp.__version__}\n"
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
