@@ -60,11 +60,11 @@ format: $(STAMP)-dev  ## put the code into its format, apply the safe fixes
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-bench: $(STAMP)-bench  ## one table of times and peak memory beside scikit-learn and a copy of memory: four minutes
-	@OMP_NUM_THREADS=1 $(PY) benchmarks/bench_table.py $(BENCH_ARGS)
+bench: $(STAMP)-bench  ## one table of the jobs that users wait for, beside other packages: ten minutes
+	@OMP_NUM_THREADS=1 $(PY) benchmarks/bench_jobs.py $(BENCH_ARGS)
 
-bench-all: $(STAMP)-bench  ## every other benchmarks/bench_*.py, and the time to import the package
-	@set -e; for script in benchmarks/import_time.py $(filter-out %/bench_table.py,$(wildcard benchmarks/bench_*.py)); do \
+bench-all: $(STAMP)-bench  ## every other benchmarks/bench_*.py
+	@set -e; for script in $(filter-out %/bench_jobs.py,$(wildcard benchmarks/bench_*.py)); do \
 	    echo "== $$script"; $(PY) "$$script"; \
 	done
 

@@ -1,9 +1,8 @@
-"""Coverage and cost of bootstrap intervals, and when they say that they are too small.
+"""Coverage of bootstrap intervals, and when they say that they are too small.
 
     python benchmarks/bench_bootstrap.py items [--sets 100] [--samples 1000]
     python benchmarks/bench_bootstrap.py densities [--sets 10]
     python benchmarks/bench_bootstrap.py flatness [--sets 25]
-    python benchmarks/bench_bootstrap.py cost
 
 `items` and `densities` count how often 95 % percentile intervals hold the truth: of five 0/1 items in two and three
 classes, weights and probabilities; of R = 3 components, M = 1000 samples of N = 10 variables of each of the four
@@ -14,7 +13,6 @@ cases that samples determine and of cases that they do not.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections import defaultdict
 from typing import Any
@@ -158,30 +156,12 @@ def flatness(n_sets: int) -> None:
         print(f"{name}: standard error {min(found):.2f} to {max(found):.2f}; {warned} of {n_sets} warn", flush=True)
 
 
-def cost(n_replicates: int) -> None:
-    """Seconds of the replicates over those of a default fit."""
-    for rank, n_samples in ((3, 1000), (5, 5000), (10, 5000)):
-        for kind in KINDS:
-            X = smp.datasets.make_smooth_mixture(kind, n_samples, n_components=rank, random_state=0).X
-            taken = []
-            for _ in range(3):
-                began = time.perf_counter()
-                model = fit(X, rank)
-                taken.append(time.perf_counter() - began)
-            began = time.perf_counter()
-            replicates(model, X, n_replicates, 0)
-            seconds = time.perf_counter() - began
-            print(f"{kind}, R = {rank}, M = {n_samples}: {seconds:.2f} s, {seconds / min(taken):.1f} fits", flush=True)
-
-
 if __name__ == "__main__":
-    PARTS = {"items": items, "densities": densities, "flatness": flatness, "cost": cost}
+    PARTS = {"items": items, "densities": densities, "flatness": flatness}
     options = options_of(__doc__, words=PARTS, sets=25, replicates=100, samples=1000)
     if options.part == "items":
         items(options.sets, options.replicates, options.samples)
     elif options.part == "densities":
         densities(options.sets, options.replicates)
-    elif options.part == "flatness":
-        flatness(options.sets)
     else:
-        cost(options.replicates)
+        flatness(options.sets)

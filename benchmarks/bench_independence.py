@@ -1,8 +1,7 @@
-"""Figures of check_independence: false alarms, power, and the time of the quick check inside a fit.
+"""Figures of check_independence and of the quick check inside a fit: false alarms, and power.
 
     python benchmarks/bench_independence.py alarms [--truths 10] [--samples 1000 5000]
     python benchmarks/bench_independence.py power [--truths 20]
-    python benchmarks/bench_independence.py quick
 
 Six variables, false discovery rate 1 %. Fits whose accuracy is a point or more below that of the true model are counted
 apart: merged groups are dependent, and a report that says so is right.
@@ -10,7 +9,6 @@ apart: merged groups are dependent, and a report that says so is right.
 
 from __future__ import annotations
 
-import time
 import warnings
 from typing import Any
 
@@ -119,33 +117,10 @@ def power(n_truths: int) -> None:
     print(f"circle without correlation: seen in {seen} of {n_truths}; warning of the fit in {warned}")
 
 
-def seconds() -> None:
-    """Milliseconds of the quick check beside the fit."""
-    for n_samples, n_variables, rank in ((300, 3, 2), (1000, 6, 3), (5000, 10, 5), (100_000, 10, 5), (2000, 100, 10)):
-        X = smp.datasets.make_smooth_mixture("gaussian", n_samples, n_variables, rank, random_state=0).X
-        fitted(X, rank)  # compiled kernels are there
-        began = time.perf_counter()
-        model = fitted(X, rank)
-        of_fit = time.perf_counter() - began
-        posterior = model.predict_proba(X)
-        times = []
-        for _ in range(5):
-            began = time.perf_counter()
-            dependence_warning(X, posterior, None, (), model.binning_.variables)
-            times.append(time.perf_counter() - began)
-        print(
-            f"{n_samples:7d} x {n_variables:3d}, {rank:2d} components: {1e3 * np.median(times):5.1f} ms, "
-            f"{100 * np.median(times) / of_fit:4.1f} % of a fit of {of_fit:.2f} s",
-            flush=True,
-        )
-
-
 if __name__ == "__main__":
-    options = options_of(__doc__, words=("alarms", "power", "quick"), truths=3, samples=(1000, 5000))
+    options = options_of(__doc__, words=("alarms", "power"), truths=3, samples=(1000, 5000))
     warnings.simplefilter("ignore")
     if options.part == "alarms":
         alarms(options.truths, options.samples)
-    elif options.part == "power":
-        power(options.truths)
     else:
-        seconds()
+        power(options.truths)

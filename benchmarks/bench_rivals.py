@@ -4,7 +4,6 @@
     python benchmarks/bench_rivals.py clear [--truths 10]  # the four densities, R = 5, M = 3000: none should warn
     python benchmarks/bench_rivals.py hard [--truths 10]   # the same, R = 10, M = 1000
     python benchmarks/bench_rivals.py pairs [--truths 6]   # the same, two groups alike in all but one variable
-    python benchmarks/bench_rivals.py cost                 # seconds of a fit with and without the search for rivals
 
 `pairs` keeps solutions up to three standard deviations of the difference (Vuong 1989) and shows, for limits in nats and
 in standard deviations, how often a fit would warn and how often the right answer is the fit or among its rivals. The
@@ -25,7 +24,6 @@ from sklearn.metrics import adjusted_rand_score
 import tensorly_smp as smp
 from tensorly_smp.datasets import TrueMixture
 from tensorly_smp.exceptions import RivalSolutionsWarning
-from tensorly_smp.fitting import stages
 from tensorly_smp.likelihood import comparison
 
 RIGHT = 0.85
@@ -125,26 +123,8 @@ def pairs(n_truths: int) -> None:
             print(f"{limit:5} {name:10s}: warned {warned:.2f}, right among them {among:.2f}, rivals {number:.1f}")
 
 
-def cost() -> None:
-    """Seconds of default fits, in turn with the search for rivals and without it."""
-    search = stages._Run._look_for_rivals
-    for rank, n_samples in ((3, 1000), (5, 3000), (10, 1000), (10, 5000)):
-        for kind in KINDS:
-            X = smp.datasets.make_smooth_mixture(kind, n_samples, n_components=rank, random_state=0).X
-            taken: dict[bool, list[float]] = {True: [], False: []}
-            for _ in range(4):
-                for with_search in (True, False):
-                    stages._Run._look_for_rivals = search if with_search else (lambda _: None)  # type: ignore
-                    taken[with_search].append(fitted(X, rank)[2])
-            stages._Run._look_for_rivals = search  # type: ignore[method-assign]
-            print(
-                f"{kind:9s} R = {rank}, M = {n_samples}: {min(taken[True]):.3f} s, without {min(taken[False]):.3f} s",
-                flush=True,
-            )
-
-
 if __name__ == "__main__":
-    options = options_of(__doc__, words=("case", "clear", "hard", "pairs", "cost"), truths=0)
+    options = options_of(__doc__, words=("case", "clear", "hard", "pairs"), truths=0)
     if options.part == "clear":
         shares(5, 3000, options.truths or 10)
     elif options.part == "hard":
@@ -152,4 +132,4 @@ if __name__ == "__main__":
     elif options.part == "pairs":
         pairs(options.truths or 6)
     else:
-        {"case": case, "cost": cost}[options.part]()
+        case()

@@ -252,10 +252,11 @@ def with_smooth_fit(
         {"end": ["low", "high"]},
     )
     conditionals = _spline_conditionals(dataset, smooth)
+    all_edges = dataset["edges"].values
+    n_bins = dataset["n_bins"].values.tolist()
     for n in smooth:
-        edges = dataset["edges"].values[n, 1 : int(dataset["n_bins"].values[n])]
-        below = conditionals[n].cdf(edges)
-        factors[n, : len(edges) + 1] = np.diff(below, axis=0, prepend=0.0, append=1.0)
+        below = conditionals[n].cdf(all_edges[n, 1 : n_bins[n]])
+        factors[n, : n_bins[n]] = np.diff(below, axis=0, prepend=0.0, append=1.0)
     dataset = dataset.assign_attrs(
         status=fit.status.name.lower(),
         status_explanation=fit.status.explanation,
