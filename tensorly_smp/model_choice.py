@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from joblib import Parallel, delayed
-from scipy.special import entr
 
 from tensorly_smp._support.checks import RandomState, checked_integer, checked_n_jobs, collected_warnings
 from tensorly_smp._support.iteration import checked_verbose, progress_bar
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.selection import CandidateFit, Job, _fitted, _folds, _frame, _gaps, _read_job, fit_without
+from tensorly_smp.selection import CandidateFit, Job, _folds, _frame, _read_job, figures, fit_without, judged
 from tensorly_smp.unmixed import UnmixedProductMixture
 
 #: The models, simple ones first, and what is said of them.
@@ -24,6 +23,11 @@ MODELS: dict[str, tuple[Any, str]] = {
     "log-concave": (SmoothProductMixture(shape="log-concave"), "whose densities have one peak in every component"),
     "unmixed": (UnmixedProductMixture(), "in which linear combinations of the variables are independent"),
 }
+#: Figures of the comparison, in the order of the table.
+COMPARED = (
+    *("heldout_mean", "heldout_error", "heldout_gap", "heldout_gap_error"),
+    *("bic", "entropy", "n_dependent", "seconds", "failure"),
+)
 
 
 def compare_models(
@@ -68,10 +72,11 @@ def compare_models(
     Dataset
         Over the dimension ``model``: ``heldout_mean`` (log-density per sample, each when held out, nats) and its
         standard error ``heldout_error``; ``heldout_gap``, by which that is below the best, and ``heldout_gap_error``
-        (from the same samples under both models); ``bic``; ``entropy`` (of the posteriors, per sample, nats: 0 where
-        clusters are apart); ``n_dependent`` (pairs of variables, or sources, that :func:`check_independence` calls
-        dependent within components); ``seconds`` (of all fits of the model); ``failure`` (why a model has no figures,
-        which are NaN then: the unmixed model takes complete rows only, and two continuous variables at least).
+        (from the same samples under both models); ``bic``; ``entropy`` (of the posteriors, summed over samples, nats:
+        0 where clusters are apart); ``n_dependent`` (pairs of variables, or sources, that
+        :func:`check_independence` calls dependent within components); ``seconds`` (of all fits of the model);
+        ``failure`` (why a model has no figures, which are NaN then: the unmixed model takes complete rows only, and two
+        continuous variables at least).
         Attributes: ``for_densities`` and ``for_groups`` (names of models), ``advice`` (one sentence that says why),
         ``random_state``, ``n_samples``, ``n_components`` and ``n_folds``. As a table: ``.to_dataframe()``.
 
@@ -121,7 +126,11 @@ def compare_models(
     errors = [whole.fit.error for whole in wholes if whole.fit.error is not None]
     if len(errors) == len(wholes):
         raise errors[0]
-    return _with_advice(_table(job, folds, wholes, heldout), wholes).assign_attrs(
+    models = xr.Variable("model", list(MODELS), {"long_name": "model of all samples"})
+    dataset = figures(job, "cv", folds, [whole.fit for whole in wholes], heldout, models)
+    note = {"long_name": "pairs that are dependent within components"}
+    dataset = dataset.assign(n_dependent=("model", [float(whole.n_dependent) for whole in wholes], note))
+    return _with_advice(dataset[list(COMPARED)], wholes).assign_attrs(
         random_state=job.seed, n_samples=job.n_counted, n_components=rank, n_folds=len(folds)
     )
 
@@ -135,66 +144,14 @@ class _Whole(NamedTuple):
 
 
 def _fit_of_all(job: Job, rank: int) -> _Whole:
-    fit, model = _fitted(job, rank, job.values, job.sample_weight, None)
+    fit, model = judged(job, rank)
     if model is None:
         return _Whole(fit)
-    X = _frame(job, job.values)
-    fit.log_densities = np.asarray(model.score_samples(X))
-    fit.entropy = float(job.weights @ entr(np.asarray(model.predict_proba(X))).sum(axis=1))
-    fit.n_parameters = float(model.n_parameters_)
-    fit.binning = model.binning_
     with collected_warnings():
+        X = _frame(job, job.values)
         report = check_independence(model, X, sample_weight=job.sample_weight, random_state=job.seed)
     is_free = "shape" not in model.result_.attrs
     return _Whole(fit, report.n_dependent, is_free and getattr(model, "is_product_", True))
-
-
-def _table(
-    job: Job,
-    folds: np.ndarray,
-    wholes: Sequence[_Whole],
-    heldout: Sequence[Sequence[CandidateFit]],
-) -> xr.Dataset:
-    """The figures of all models; a fold that fails leaves a model without those of held-out samples."""
-    weights = folds[folds > 0]
-    fold_of, _ = np.nonzero(folds)
-    held = np.full((len(wholes), len(weights)), np.nan)
-    failure = [whole.fit.failure for whole in wholes]
-    seconds = np.array([whole.fit.seconds for whole in wholes])
-    for k, fit in ((k, fit) for k, fits in enumerate(heldout) for fit in fits):
-        seconds[k] += fit.seconds
-        if fit.error is None:
-            held[k, fold_of == fit.fold] = fit.log_densities
-        else:
-            failure[k] = failure[k] or f"Without fold {fit.fold}: {fit.failure}"
-    total = weights.sum()
-    mean = held @ weights / total
-    likelihood = np.array([np.nan if fit.error else job.weights @ fit.log_densities for fit, *_ in wholes])
-    n_parameters = np.array([whole.fit.n_parameters for whole in wholes])
-    entropy = np.array([whole.fit.entropy for whole in wholes]) / job.total_weight
-    gap, gap_error = _gaps(held, weights)
-    figures = {
-        "heldout_mean": (mean, "log-density per sample, each when held out", "nats"),
-        "heldout_error": (np.sqrt((held - mean[:, None]) ** 2 @ weights) / total, "standard error of that", "nats"),
-        "heldout_gap": (gap, "heldout_mean below that of the best model", "nats"),
-        "heldout_gap_error": (gap_error, "standard error of heldout_gap, by differences of the same samples", "nats"),
-        "bic": (-2.0 * likelihood + n_parameters * np.log(job.total_weight), "lower is better", ""),
-        "entropy": (entropy, "of the posteriors, per sample", "nats"),
-        "n_dependent": (
-            np.array([whole.n_dependent for whole in wholes]),
-            "pairs that are dependent within components",
-            "",
-        ),
-        "seconds": (seconds, "time of the fits, added up", "s"),
-        "failure": (np.array(failure), "why there are no figures", ""),
-    }
-    return xr.Dataset(
-        {
-            name: ("model", values, {"long_name": text} | ({"units": unit} if unit else {}))
-            for name, (values, text, unit) in figures.items()
-        },
-        {"model": ("model", list(MODELS), {"long_name": "model of all samples"})},
-    )
 
 
 def _with_advice(dataset: xr.Dataset, wholes: Sequence[_Whole]) -> xr.Dataset:

@@ -147,13 +147,14 @@ def fit_whole(job: Job, ranks: Sequence[int], near: Candidate | None = None) -> 
     """Fits of all samples: of several numbers each helped by its neighbors, of one to its end, from `near` too."""
     if len(ranks) > 1 and (walked := _walked(job, ranks, job.values, job.sample_weight, job.values)):
         return walked
-    frame = _frame(job, job.values)
-    fits = []
-    for rank in ranks:
-        fit, model = _fitted(job, rank, job.values, job.sample_weight, near)
-        fits.append(fit)
-        if model is None:
-            continue
+    return [judged(job, rank, near)[0] for rank in ranks]
+
+
+def judged(job: Job, rank: int, near: Candidate | None = None) -> tuple[CandidateFit, Any]:
+    """The fit of all samples, from `near` too, with its figures, and the model; None if the fit failed."""
+    fit, model = _fitted(job, rank, job.values, job.sample_weight, near)
+    if model is not None:
+        frame = _frame(job, job.values)
         fit.log_densities = np.asarray(model.score_samples(frame))
         fit.entropy = float(job.weights @ entr(np.asarray(model.predict_proba(frame))).sum(axis=1))
         if "n_parameters" in model.result_.attrs:
@@ -164,7 +165,7 @@ def fit_whole(job: Job, ranks: Sequence[int], near: Candidate | None = None) -> 
         fit.binning = model.binning_
         if "candidate_origin" in model.result_:
             fit.origin = str(model.result_["candidate_origin"].values[model.result_.attrs["best_candidate"]])
-    return fits
+    return fit, model
 
 
 def fit_without(job: Job, wholes: Sequence[CandidateFit], held_out: np.ndarray, fold: int) -> list[CandidateFit]:
@@ -334,8 +335,9 @@ def select_n_components(
         unless ``refine="smooth"``), ``failure`` (why there is no fit; figures are NaN then) and ``warnings`` (names of
         the classes).
         For "cv" also ``heldout_log_likelihood`` (n_components, fold), per sample, with ``heldout_mean`` over all
-        samples, ``heldout_spread`` (standard deviation over folds), ``heldout_gap`` (to the best mean) and
-        ``heldout_gap_error`` (standard error of that gap, from the same samples under both fits).
+        samples, ``heldout_spread`` (standard deviation over folds), ``heldout_error`` (standard error of the mean),
+        ``heldout_gap`` (to the best mean) and ``heldout_gap_error`` (standard error of that gap, from the same samples
+        under both fits).
 
         Over the dimension ``order``: ``singular_values`` of the pair block, and ``shuffled_singular_values``, the
         largest of samples whose variables were shuffled against each other; see Notes.
@@ -429,7 +431,9 @@ def select_n_components(
             tasks = [(some, held_out, k) for some in wholes if some for k, held_out in enumerate(folds)]
             heldout = _in_order(run(delayed(fit_without)(job, *task) for task in tasks), bar)
         while True:
-            dataset = _decided(_figures(job, criterion, folds, fits, heldout), [*fits, *heldout])
+            of_ranks = [[fit for fit in heldout if fit.rank == whole.rank] for whole in fits]
+            numbers = xr.Variable("n_components", [fit.rank for fit in fits], {"long_name": "number of components"})
+            dataset = _decided(figures(job, criterion, folds, fits, of_ranks, numbers), [*fits, *heldout])
             best = next(fit for fit in fits if fit.rank == dataset.attrs["best"])
             if best.candidate is None:
                 break
@@ -607,19 +611,24 @@ FIGURES = {
     "heldout_log_likelihood": ("log-likelihood per sample of the fold that was held out", "nats"),
     "heldout_mean": ("log-likelihood per sample, each when held out", "nats"),
     "heldout_spread": ("standard deviation over folds of the log-likelihood per sample", "nats"),
-    "heldout_gap": ("heldout_mean below that of the best number", "nats"),
+    "heldout_error": ("standard error of heldout_mean", "nats"),
+    "heldout_gap": ("heldout_mean below that of the best", "nats"),
     "heldout_gap_error": ("standard error of heldout_gap, from differences of the same samples", "nats"),
 }
 
 
-def _figures(
+def figures(
     job: Job,
     criterion: str,
     folds: np.ndarray | None,
     fits: Sequence[CandidateFit],
-    heldout: Sequence[CandidateFit],
+    heldout: Sequence[Sequence[CandidateFit]],
+    coordinate: xr.Variable,
 ) -> xr.Dataset:
-    """Table of the figures of all fits; one fold that fails leaves a number of components without a criterion."""
+    """Table of all fits, each with those of the folds; one fold that fails leaves a fit without a criterion.
+
+    `coordinate` tells the fits apart.
+    """
     likelihood = np.array([np.nan if fit.error else job.weights @ fit.log_densities for fit in fits])
     parameters, entropy, seconds = (
         np.array([getattr(fit, name) for fit in fits]) for name in ("n_parameters", "entropy", "seconds")
@@ -641,9 +650,7 @@ def _figures(
         weights = folds[folds > 0]
         fold_of, _ = np.nonzero(folds)
         log_densities = np.full((len(fits), len(weights)), np.nan)
-        numbers = [fit.rank for fit in fits]
-        for fit in heldout:
-            row = numbers.index(fit.rank)
+        for row, fit in ((row, fit) for row, some in enumerate(heldout) for fit in some):
             seconds[row] += fit.seconds
             if fit.error is None:
                 log_densities[row, fold_of == fit.fold] = fit.log_densities
@@ -652,12 +659,14 @@ def _figures(
         parts = [fold_of == fold for fold in range(len(folds))]
         by_fold = np.stack([log_densities[:, part] @ weights[part] / weights[part].sum() for part in parts], axis=1)
         sums = log_densities @ weights
+        mean = sums / job.total_weight
         gap, error = _gaps(log_densities, weights)
         found |= {
             "cv": -2.0 * sums,
             "heldout_log_likelihood": by_fold,
-            "heldout_mean": sums / job.total_weight,
+            "heldout_mean": mean,
             "heldout_spread": by_fold.std(axis=1, ddof=1),
+            "heldout_error": np.sqrt((log_densities - mean[:, None]) ** 2 @ weights) / job.total_weight,
             "heldout_gap": gap,
             "heldout_gap_error": error,
         }
@@ -666,13 +675,9 @@ def _figures(
     for name, (text, unit) in FIGURES.items():
         if name in found:
             note = {"long_name": text, **({"units": unit} if unit else {})}
-            contents[name] = (("n_components", "fold")[: found[name].ndim], found[name], note)
-    coords: dict[str, Any] = {
-        "n_components": ("n_components", [fit.rank for fit in fits], {"long_name": "number of components"})
-    }
-    if folds is not None:
-        coords["fold"] = np.arange(len(folds))
-    return xr.Dataset(contents, coords)
+            contents[name] = ((*coordinate.dims, "fold")[: found[name].ndim], found[name], note)
+    coords = {coordinate.dims[0]: coordinate}
+    return xr.Dataset(contents, coords if folds is None else coords | {"fold": np.arange(len(folds))})
 
 
 def _gaps(log_densities: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
