@@ -99,6 +99,8 @@ def test_a_guess_would_be_a_wrong_model(dims):
     with pytest.raises(InvalidInputError, match="pass sample_dim"):
         read_samples(X)
     assert read_samples(X, sample_dim=dims[1]).values.shape == (3, 4)
+    with pytest.raises(InvalidInputError, match="'patient'"):
+        read_samples(X, sample_dim="patient")
 
 
 def test_dataset():
@@ -137,54 +139,46 @@ def test_a_saved_index_is_recognized(index):
         read_samples(read, variables=variables)
 
 
-@pytest.mark.parametrize(
-    ("X", "match"),
-    [
-        ([["1", "2"]], "x0"),
-        (np.array([["2020-01-01"]], dtype="datetime64[D]"), "datetime64"),
-        (np.array([[1, {}]], dtype=object), r"'x1' hold objects \(dict; the first is \{\} in row 0\)"),
-        (pd.DataFrame({"a": [1.0], "b": ["x"]}), "'b'"),
-        (pd.DataFrame({"a": [1.0], "b": np.array(["x"], dtype=object)}), "'b'"),
-        (pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020-01-01"])}), "'b'"),
-        (pd.DataFrame({"a": [1.0], "b": pd.Categorical(["x"])}), "'b'.*category; the first is 'x'.*pandas.factorize"),
-        (xr.DataArray([["x", "y"]], {"variable": ["a", "b"]}, ("sample", "variable")), "'a', 'b'"),
-        (xr.Dataset({"a": ("t", [1.0]), "b": ("t", ["x"])}), "'b'"),
-    ],
-)
-def test_wrong_types(X, match):
-    with pytest.raises(InvalidTypeError, match=match) as caught:
-        read_samples(X)
-    assert isinstance(caught.value, TypeError)
+WRONG_TYPES = [
+    ([["1", "2"]], "x0"),
+    (np.array([["2020-01-01"]], dtype="datetime64[D]"), "datetime64"),
+    (np.array([[1, {}]], dtype=object), r"'x1' hold objects \(dict; the first is \{\} in row 0\)"),
+    (pd.DataFrame({"a": [1.0], "b": ["x"]}), "'b'"),
+    (pd.DataFrame({"a": [1.0], "b": np.array(["x"], dtype=object)}), "'b'"),
+    (pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020-01-01"])}), "'b'"),
+    (pd.DataFrame({"a": [1.0], "b": pd.Categorical(["x"])}), "'b'.*category; the first is 'x'.*pandas.factorize"),
+    (xr.DataArray([["x", "y"]], {"variable": ["a", "b"]}, ("sample", "variable")), "'a', 'b'"),
+    (xr.Dataset({"a": ("t", [1.0]), "b": ("t", ["x"])}), "'b'"),
+]
+WRONG_VALUES = [
+    (np.array([[1 + 1j, 2]]), "Complex data not supported: variable.s. 'x0', 'x1' hold complex128"),
+    (pd.DataFrame({"a": [1.0], "b": [1j]}), "'b' hold complex128"),
+    (xr.Dataset({"a": ("t", [1.0]), "b": ("t", [1j])}), "'b' hold complex128"),
+    (np.empty((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\)"),
+    (np.empty((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\)"),
+    (xr.DataArray(np.zeros((2, 2)), dims=("component", "variable")), "rename"),
+    (xr.Dataset({"a": ("t", [1.0]), "b": ("u", [1.0])}), "'b'"),
+    (xr.Dataset({"a": 1.0}), "0 dimension"),
+    (xr.Dataset({"a": ("t", [])}), "0 sample"),
+    ([[1, np.inf]], "'x1'"),
+    (np.array([[10**400]], dtype=object), "'x0'"),
+    (pd.DataFrame({"a": [1.0], "b": [-np.inf]}), "'b'"),
+    (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' occur more than once"),
+    (xr.DataArray(np.zeros((1, 2)), {"variable": ["a", "a"]}, ("sample", "variable")), "'a' occur"),
+]
 
 
 @pytest.mark.parametrize(
-    ("X", "match"),
+    ("X", "match", "error", "kind"),
     [
-        (np.array([[1 + 1j, 2]]), "Complex data not supported: variable.s. 'x0', 'x1' hold complex128"),
-        (pd.DataFrame({"a": [1.0], "b": [1j]}), "'b' hold complex128"),
-        (xr.Dataset({"a": ("t", [1.0]), "b": ("t", [1j])}), "'b' hold complex128"),
-        (np.empty((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\)"),
-        (np.empty((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\)"),
-        (xr.DataArray(np.zeros((2, 2)), dims=("component", "variable")), "rename"),
-        (xr.Dataset({"a": ("t", [1.0]), "b": ("u", [1.0])}), "'b'"),
-        (xr.Dataset({"a": 1.0}), "0 dimension"),
-        (xr.Dataset({"a": ("t", [])}), "0 sample"),
-        ([[1, np.inf]], "'x1'"),
-        (np.array([[10**400]], dtype=object), "'x0'"),
-        (pd.DataFrame({"a": [1.0], "b": [-np.inf]}), "'b'"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' occur more than once"),
-        (xr.DataArray(np.zeros((1, 2)), {"variable": ["a", "a"]}, ("sample", "variable")), "'a' occur"),
+        *((*row, InvalidTypeError, TypeError) for row in WRONG_TYPES),
+        *((*row, InvalidInputError, ValueError) for row in WRONG_VALUES),
     ],
 )
-def test_wrong_values(X, match):
-    with pytest.raises(InvalidInputError, match=match) as caught:
+def test_what_is_no_table_of_numbers(X, match, error, kind):
+    with pytest.raises(error, match=match) as caught:
         read_samples(X)
-    assert isinstance(caught.value, ValueError)
-
-
-def test_unknown_sample_dim():
-    with pytest.raises(InvalidInputError, match="'patient'"):
-        read_samples(xr.DataArray(VALUES), sample_dim="patient")
+    assert isinstance(caught.value, kind)
 
 
 def test_callers_array_is_neither_modified_nor_locked():
