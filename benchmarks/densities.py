@@ -29,8 +29,9 @@ from scipy.stats import gamma, laplace, logistic, lognorm, norm, t
 import tensorly_smp as smp
 from tensorly_smp.datasets import make_smooth_mixture
 from tensorly_smp.densities import smooth
-from tensorly_smp.densities.conditionals import BACKGROUND_SHARE, histogram_conditionals
+from tensorly_smp.densities.conditionals import BACKGROUND_SHARE
 from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.densities.reconstruct import histogram_conditionals
 from tensorly_smp.densities.sinc import POLYGON_SHARE, sinc_conditionals, sinc_step_derivative
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 from tensorly_smp.likelihood.steps import CellSamples, on_best_cells

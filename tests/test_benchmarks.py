@@ -222,42 +222,6 @@ def test_paper_run_resumes(monkeypatch, tmp_path, capsys):
     assert {path.name for path in tmp_path.glob("*.png")} == {"fig06_kl_laplace.png", "fig10_accuracy_laplace.png"}
 
 
-def test_later_fits_replace_earlier_ones(tmp_path):
-    path = tmp_path / "deep" / "fits.csv"
-    row = dict(case="gmm", rank=5, samples=1000, missing=0, truth=0, new=1, method="npEM", status="not installed")
-    common.append_fits([row], path, paper.KEYS, paper.FIGURES)
-    common.append_fits([row | {"status": "ok", "kl": 0.3}], path, paper.KEYS, paper.FIGURES)
-    (fit,) = common.read_fits(path, paper.KEYS, paper.FIGURES).itertuples()
-    assert (fit.status, fit.kl, fit.warnings) == ("ok", 0.3, "")
-
-
-def fits_of(kl):
-    """Fits of two truths by method and divergence."""
-    same = dict(
-        case="gmm", rank=5, samples=5000, missing=0.0, new=2000, status="ok", warnings="", kl_se=0.01, below=2.0
-    )
-    same |= dict(accuracy=97.0, holed=np.nan, rmse=np.nan, seconds=1.0, mass_error=0.0)
-    return pd.DataFrame([same | dict(method=m, truth=t, kl=kl[m][t]) for m in kl for t in range(2)])
-
-
-@pytest.mark.parametrize(
-    ("ours", "verdict"),
-    [([0.0540, 0.0749], "beats 1/2"), ([0.0750, 0.0751], "LOSES 0/2"), ([0.0740, 0.0749], "ties 0/2")],
-)
-def test_verdicts(ours, verdict):
-    fits = fits_of({"ours": ours, "GMM diag": [0.0740, 0.0749]})
-    (line,) = paper.against(fits, "ours", "GMM diag")
-    assert line.endswith(verdict)
-    assert list(paper.against(fits, "ours", "npEM")) == []
-
-
-def test_summary_means_over_truths():
-    (row,) = paper.summarize(fits_of({"ours": [0.1, 0.3]})).itertuples()
-    assert (row.kl, row.below, row.truths) == pytest.approx((0.2, 2.0, 2))
-    # Two independent errors of 0.01, averaged.
-    assert row.kl_se == pytest.approx(0.01 / np.sqrt(2.0))
-
-
 # ---- real data ----
 
 
@@ -308,23 +272,3 @@ def test_missing_entries_are_means_of_the_fitted_samples():
     assert model.score_samples(pd.DataFrame({"a": [np.nan, 2.0], "b": [1.0, 1.0]})).tolist() == pytest.approx(
         [model.score_samples(pd.DataFrame({"a": [2.0], "b": [1.0]}))[0]] * 2
     )
-
-
-def test_real_run_reports_and_resumes(monkeypatch, tmp_path, capsys):
-    ours = next(name for name in real.OURS if "paper form" in name)
-    arguments = ["--data", "iris", "--repeats", "1", "--output", str(tmp_path)]
-    real.main([*arguments, "--methods", ours, "k-means"])
-    monkeypatch.setattr(common, "row_of", lambda *_: pytest.fail("what is there must not be fitted again"))
-    real.main([*arguments, "--methods", ours, "k-means"])
-    fits = common.read_fits(tmp_path / "fits.csv", real.KEYS, real.FIGURES).set_index("method")
-    assert (fits["status"] == "ok").all()
-    assert fits.loc[ours, "n_bins"] in real.PAPER_BINS
-    assert np.isnan(fits.loc["k-means", "loglik"])
-    assert f"{ours} - k-means" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"), [([1.0, 1.1], "WIN"), ([-1.0, -1.1], "LOSS"), ([-1.0, 1.1], "draw"), ([0.0], "draw")]
-)
-def test_words_for_differences(change, expected):
-    assert real.word(pd.Series(change)) == expected

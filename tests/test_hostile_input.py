@@ -60,8 +60,6 @@ def short_name(value):
 # What no fit and no prediction can use, and a part of what the error says.
 UNREADABLE = {
     "empty list": ([], "1 dimension"),
-    "no samples": (np.empty((0, 4)), "0 sample"),
-    "no variables": (np.empty((10, 0)), "0 feature|0 features"),
     "one dimension": (np.arange(10.0), "1 dimension"),
     "three dimensions": (np.zeros((5, 4, 3)), "3 dimension"),
     "a number": (5.0, "float"),
@@ -69,14 +67,8 @@ UNREADABLE = {
     "text": ("samples.csv", "str"),
     "ragged rows": ([[1, 2, 3, 4], [1, 2]], "equal length"),
     "infinite": (replaced(np.inf), "'x1' hold infinite"),
-    "minus infinite": (replaced(-np.inf), "'x1' hold infinite"),
     "strings": (X.astype(str), "pandas.to_numeric"),
-    "a string among numbers": (replaced("?", dtype=object), "'x1' hold objects .str"),
-    "complex": (X + 0j, "complex128"),
-    "dates": (np.zeros((5, 4), "datetime64[D]"), "datetime64"),
     "bytes": (np.zeros((5, 4), "S3"), "S3"),
-    "objects": (replaced(object(), dtype=object), "objects"),
-    "integers beyond float64": (replaced(10**400, dtype=object), "too large"),
     "sparse": (scipy.sparse.csr_array(np.eye(4)), "toarray"),
     "a dict": ({"a": [1, 2]}, "dict"),
     "a set": ({1, 2, 3}, "set"),
@@ -84,16 +76,12 @@ UNREADABLE = {
     "a Series": (pd.Series([1.0, 2.0]), "1 dimension"),
     "a frame without rows": (pd.DataFrame(columns=list("abcd"), dtype=float), "0 sample"),
     "a frame of text": (pd.DataFrame({name: ["u", "v", "w"] for name in "abcd"}), "'a' hold"),
-    "a frame of dates": (pd.DataFrame(dict.fromkeys("abcd", pd.date_range("2024", periods=3))), "datetime"),
-    "a frame of categories": (pd.DataFrame(dict.fromkeys("abcd", pd.Categorical(["u", "v"]))), "category"),
-    "names that repeat": (pd.DataFrame(X, columns=["a", "b", "a", "c"]), "more than once"),
     "a DataArray of one dimension": (xr.DataArray([1.0, 2.0]), "1 dimension"),
     "an empty Dataset": (xr.Dataset(), "without data variables"),
     "a Dataset of matrices": (
         xr.Dataset({"a": (("s", "t"), np.zeros((3, 3)))}),
         r"one-dimensional variables.*sample_dim=\('s', 't'\)",
     ),
-    "a Dataset of two dims": (xr.Dataset({"a": ("s", [1.0]), "b": ("t", [2.0])}), "shared dimension"),
 }
 
 
@@ -146,7 +134,6 @@ PARAMETERS = {
     "density": (["gaussian", "spline", "", "SINC", None, 5, ["sinc"], np.ones(2)], "density"),
     "refine": (["EM", "", "sinc", 5, True, ["em"], np.ones(2)], "refine"),
     "penalty": (["cv", "", None, 5, ["reml"]], "penalty"),
-    "shape": (["unimodal", "", "log_concave", 5, True, ["log-concave"], np.ones(2)], "shape"),
     "support": (
         [
             {"x9": (0, None)},
@@ -163,6 +150,7 @@ PARAMETERS = {
         ],
         "support",
     ),
+    "shape": (["unimodal", "", "log_concave", 5, True, ["log-concave"], np.ones(2)], "shape"),
     "verbose": ([-1, 1.5, "yes", None], "verbose"),
     "discrete": ([["x9"], "x0", 5, [["x0"]], {"x0": True}, [0]], "discrete"),
     "max_iter": ([-1, 2.0, "2", None, True, np.inf], "max_iter"),
@@ -336,7 +324,7 @@ BAD_TENSORS = {
     "all zero": ([GOOD[0], GOOD[1] * 0], MODES, "Tensor 1 is all zero"),
     "a sum beyond all numbers": ([GOOD[0], 0 * GOOD[1] + 1e308], MODES, "more than the largest number"),
     "masked": ([GOOD[0], np.ma.masked_less(GOOD[1], 0.5)], MODES, "masked"),
-    "ragged": ([GOOD[0], [[[1.0], [1.0, 2.0]]]], MODES, "not numeric"),
+    "ragged": ([GOOD[0], [[[1.0], [1.0, 2.0]]]], MODES, "cannot be read as an array of numbers"),
     "matrices": (tensors((3, 4), (3, 4)), MODES, "three non-empty modes"),
     "empty": (tensors((3, 4, 0), (3, 4, 2)), MODES, "three non-empty modes"),
     "text": ([GOOD[0], "tensor"], MODES, "Tensor 1 is str"),

@@ -160,15 +160,6 @@ def test_a_permutation_is_found_and_undone(seed, order):
     assert factor_error(shuffled, true) < EXACT
 
 
-@given(seed=st.integers(0, 10**6), order=st.permutations(range(4)))
-def test_factor_error_does_not_depend_on_the_order(seed, order):
-    rng = np.random.default_rng(seed)
-    true, estimated = random_factors(rng, 4), random_factors(rng, 4)
-    error = factor_error(estimated, true)
-    assert factor_error(reorder(estimated, order), true) == pytest.approx(error, rel=1e-12)
-    assert factor_error(estimated, reorder(true, order)) == pytest.approx(error, rel=1e-12)
-
-
 def test_weights_count():
     matrix = np.eye(2)
     a = MixtureFactors(np.array([0.4, 0.6]), (matrix,) * 3)

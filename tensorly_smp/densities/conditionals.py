@@ -1,4 +1,4 @@
-"""Conditional densities of one variable, by kind: piecewise linear on a grid, histograms, probabilities of values."""
+"""Conditional densities of one variable, by kind: piecewise linear on a grid, and probabilities of values."""
 
 from __future__ import annotations
 
@@ -298,7 +298,8 @@ class GridConditionals:
         if outside.any():
             values[outside] = np.log(self.share) + self.background.logpdf(t[outside])
         values -= np.log(self.unit)
-        values[self._beyond(x)] = np.log(_TINY)
+        low, high = self.bounds
+        values[(np.asarray(x) < low) | (np.asarray(x) > high)] = np.log(_TINY)
         return values
 
     def cdf(self, x: np.ndarray) -> np.ndarray:
@@ -387,11 +388,6 @@ class GridConditionals:
     def _outside(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds."""
         return _tails(self.background, self.share, t, _reach(self.origin, self.unit, self.bounds))
-
-    def _beyond(self, x: np.ndarray) -> np.ndarray:
-        """Tell which points lie beyond a bound."""
-        low, high = self.bounds
-        return np.asarray((np.asarray(x) < low) | (np.asarray(x) > high))
 
     def _locate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Position in t, cell of the grid, distance from the start of the cell, whether outside; each like x.
@@ -548,13 +544,6 @@ class DiscreteConditionals:
         return position, np.abs(x - self.values[position]) <= tolerance
 
 
-# Bins narrower than this share of the mean width are measured in a smaller unit.
-_NARROW = 1e-100
-_FEWEST_UNITS = 1e140
-# Bins narrower than this share of the range lose digits if they are measured from its end.
-_LOST = 1e-6
-
-
 def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances of piecewise constant densities.
 
@@ -574,51 +563,3 @@ def bin_moments(edges: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarra
     # (n_bins, ..., rank); about the mean, so that nothing cancels
     spread = (centers - mean) ** 2 + np.diff(edges, axis=0)[..., None] ** 2 / 12.0
     return mean, (spread * probabilities).sum(axis=0)
-
-
-def histogram_conditionals(edges: np.ndarray, probabilities: np.ndarray) -> GridConditionals:
-    """Piecewise constant densities of one variable, with the same small background as the smooth ones.
-
-    Parameters
-    ----------
-    edges : ndarray (n_bins + 1,)
-        Strictly increasing; widths may differ.
-    probabilities : ndarray (n_bins, rank)
-        Probability of every bin; columns sum to one.
-
-    Returns
-    -------
-    GridConditionals
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensorly_smp.densities.conditionals import histogram_conditionals
-    >>> conditionals = histogram_conditionals(np.array([0.0, 1.0, 4.0]), np.array([[0.7], [0.3]]))
-    >>> conditionals.pdf(np.array([0.5, 2.0])).round(2).tolist()
-    [[0.7], [0.1]]
-    """
-    origin, unit = _grid(edges)
-    knots = (edges - origin) / unit
-    background = StudentBackground.matching(*bin_moments(knots, probabilities))
-    return GridConditionals.from_cells(origin, unit, knots, probabilities, background)
-
-
-def _grid(edges: np.ndarray) -> tuple[float, float]:
-    """Origin and unit in which no two edges coincide, however far apart the bins lie.
-
-    Between 0, 1 and -1e17 the edges 0.5 and 1.5 are the same number of steps of 1e17 away from the first one. So the
-    origin is at the narrowest bin, next to which subtraction is exact, and the unit, a power of two, divides exactly.
-    """
-    widths = np.diff(edges)
-    n_bins = len(widths)
-    narrowest = int(np.argmin(widths))
-    mean = edges[-1] / n_bins - edges[0] / n_bins
-    # Densities are per unit, and squares of the range are taken: neither must overflow.
-    if widths[narrowest] < mean * _NARROW:
-        mean = max(np.sqrt(mean) * np.sqrt(widths[narrowest]), mean / _FEWEST_UNITS)
-    unit = float(2.0 ** np.floor(np.log2(mean)))
-    origin = float(edges[0] if widths[narrowest] > _LOST * (edges[-1] - edges[0]) else edges[narrowest])
-    if not (np.diff((edges - origin) / unit) > 0).all():
-        origin = 0.0  # subtracts nothing: numbers that differ keep differing, at the cost of digits inside the bins
-    return origin, unit

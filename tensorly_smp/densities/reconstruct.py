@@ -10,7 +10,13 @@ from tensorly_smp._support.checks import checked_choice, checked_real, float_arr
 from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
-from tensorly_smp.densities.conditionals import ConditionalDensities, DiscreteConditionals, histogram_conditionals
+from tensorly_smp.densities.conditionals import (
+    ConditionalDensities,
+    DiscreteConditionals,
+    GridConditionals,
+    StudentBackground,
+    bin_moments,
+)
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.sinc import sinc_conditionals
 from tensorly_smp.densities.smooth import background_share, log_spline_conditionals, smooth_conditionals
@@ -31,6 +37,12 @@ EXACT_SAMPLES = 10_000.0
 
 # Variables named in a warning.
 _SHOWN = 5
+
+# Bins narrower than this share of the mean width are measured in a smaller unit.
+_NARROW = 1e-100
+_FEWEST_UNITS = 1e140
+# Bins narrower than this share of the range lose digits if they are measured from its end.
+_LOST = 1e-6
 
 
 def reconstruct_density(
@@ -134,6 +146,54 @@ def reconstruct_density(
     clipped.setflags(write=False)
     _warn_of_clipping(clipped, binning, clip_warning)
     return MixtureDensity(factors.weights, tuple(conditionals), binning.variables, clipped)
+
+
+def histogram_conditionals(edges: np.ndarray, probabilities: np.ndarray) -> GridConditionals:
+    """Piecewise constant densities of one variable, with the same small background as the smooth ones.
+
+    Parameters
+    ----------
+    edges : ndarray (n_bins + 1,)
+        Strictly increasing; widths may differ.
+    probabilities : ndarray (n_bins, rank)
+        Probability of every bin; columns sum to one.
+
+    Returns
+    -------
+    GridConditionals
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorly_smp.densities.reconstruct import histogram_conditionals
+    >>> conditionals = histogram_conditionals(np.array([0.0, 1.0, 4.0]), np.array([[0.7], [0.3]]))
+    >>> conditionals.pdf(np.array([0.5, 2.0])).round(2).tolist()
+    [[0.7], [0.1]]
+    """
+    origin, unit = _grid(edges)
+    knots = (edges - origin) / unit
+    background = StudentBackground.matching(*bin_moments(knots, probabilities))
+    return GridConditionals.from_cells(origin, unit, knots, probabilities, background)
+
+
+def _grid(edges: np.ndarray) -> tuple[float, float]:
+    """Origin and unit in which no two edges coincide, however far apart the bins lie.
+
+    Between 0, 1 and -1e17 the edges 0.5 and 1.5 are the same number of steps of 1e17 away from the first one. So the
+    origin is at the narrowest bin, next to which subtraction is exact, and the unit, a power of two, divides exactly.
+    """
+    widths = np.diff(edges)
+    n_bins = len(widths)
+    narrowest = int(np.argmin(widths))
+    mean = edges[-1] / n_bins - edges[0] / n_bins
+    # Densities are per unit, and squares of the range are taken: neither must overflow.
+    if widths[narrowest] < mean * _NARROW:
+        mean = max(np.sqrt(mean) * np.sqrt(widths[narrowest]), mean / _FEWEST_UNITS)
+    unit = float(2.0 ** np.floor(np.log2(mean)))
+    origin = float(edges[0] if widths[narrowest] > _LOST * (edges[-1] - edges[0]) else edges[narrowest])
+    if not (np.diff((edges - origin) / unit) > 0).all():
+        origin = 0.0  # subtracts nothing: numbers that differ keep differing, at the cost of digits inside the bins
+    return origin, unit
 
 
 def _log_spline_density(

@@ -21,7 +21,7 @@ from tensorly_smp._support.iteration import (
     iterate,
     progress_bar,
 )
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MissingDependencyError
+from tensorly_smp.exceptions import MissingDependencyError
 from tensorly_smp.marginals.histograms import to_numpy
 
 PLAIN = Coordinates(lambda x: x, lambda vector, _: vector)
@@ -216,15 +216,6 @@ def test_without_tqdm(function, monkeypatch):
         calls[function]()
 
 
-@pytest.mark.parametrize(
-    ("verbose", "error"), [(-1, InvalidInputError), ("yes", InvalidTypeError), (1.5, InvalidTypeError)]
-)
-def test_no_verbosity(verbose, error):
-    for call in (checked_verbose, lambda verbose: estimator(verbose=verbose).fit(X)):
-        with pytest.raises(error, match="verbose"):
-            call(verbose)
-
-
 def test_truth_values_are_verbosities(bars):
     assert (checked_verbose(False), checked_verbose(True), checked_verbose(2)) == (0, 1, 2)
 
@@ -254,11 +245,6 @@ def test_bar_of_the_solver_counts_those_that_go_on_again(bars):
     on = 4 - sum(status is StopReason.SCREENED for status in solution.start_statuses)
     assert on == 2
     assert ends(bars) == [("coupled CPD", 4 + on, 4 + on)]
-
-
-def test_class_has_the_bars_of_the_function(bars):
-    smp.CoupledSimplexCP(2, n_init=2, init="random", random_state=0, verbose=1).fit(MARGINALS)
-    assert ends(bars) == [("coupled CPD", 2, 2)]
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])

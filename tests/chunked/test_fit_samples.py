@@ -96,9 +96,9 @@ def assert_same(found, expected, tolerance=1e-7):
 
 
 @pytest.mark.parametrize(("options", "kind"), [("em", "uneven"), *(("smooth", kind) for kind in CHUNKED)])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_fit_is_that_in_memory_whatever_the_chunks(options, kind, weighted, samples, in_memory):
+def test_fit_is_that_in_memory_whatever_the_chunks(options, kind, samples, in_memory):
     X, weights = samples
+    weighted = options == "em" or kind in ("uneven", "unknown", "dataarray")
     found = fitted(CHUNKED[kind](X), weights if weighted else None, **OPTIONS[options])
     expected = in_memory(options, weighted)
     assert_same(found, expected)
@@ -114,10 +114,9 @@ def test_coupled_decomposition_is_that_in_memory(options, samples, in_memory):
 
 
 @pytest.mark.parametrize("options", ["cpd", "em", "smooth"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_many_samples_are_thinned_alike(options, weighted, samples, monkeypatch):
+def test_many_samples_are_thinned_alike(options, samples, monkeypatch):
     monkeypatch.setattr("tensorly_smp.codes.values.MOST_ROWS", 150)
-    X, weights = samples[0], samples[1] if weighted else None
+    X, weights = samples
     expected = fitted(X, weights, **OPTIONS[options])
     assert_same(fitted(CHUNKED["uneven"](X), weights, **OPTIONS[options]), expected)
     assert expected.binning_ == fitted(X, weights, **OPTIONS["cpd"]).binning_
@@ -156,10 +155,9 @@ def test_histograms_that_are_too_large_name_the_number_of_triples(monkeypatch):
     assert fitted(chunks, refine="smooth").result_.attrs["n_passes"] > 0
 
 
-@pytest.mark.parametrize("rounded", [False, True])
-def test_long_tails(samples, rounded):
+def test_long_tails(samples):
     X = np.exp(samples[0])
-    X = np.floor(1e4 * X) if rounded else X
+    X[:, ::2] = np.floor(1e4 * X[:, ::2])
     expected = fitted(X)
     assert np.isfinite(expected.result_["spline_scale"]).all()
     assert_same(fitted(CHUNKED["uneven"](X)), expected)

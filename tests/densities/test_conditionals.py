@@ -15,9 +15,9 @@ from tensorly_smp.densities.conditionals import (
     GridConditionals,
     StudentBackground,
     bin_moments,
-    histogram_conditionals,
 )
 from tensorly_smp.densities.mixture_density import MixtureDensity, mixture_quantile
+from tensorly_smp.densities.reconstruct import histogram_conditionals
 from tensorly_smp.densities.sinc import sinc_conditionals
 from tensorly_smp.densities.smooth import background_share, log_spline_conditionals
 from tensorly_smp.splines.basis import spline_basis

@@ -84,9 +84,9 @@ def test_points_along_a_dimension_of_components_are_labelled_too(models):
 
 
 def test_unmixed_models_have_the_same_labels(samples):
-    frame = samples["dataframe"].assign(length=lambda x: x["length"] + x["mass"])
-    labelled = smp.UnmixedProductMixture(2, random_state=0).fit(frame).density_
-    plain = smp.UnmixedProductMixture(2, random_state=0).fit(frame.to_numpy()).density_
+    frame = samples["dataframe"].assign(length=lambda x: x["length"] + x["mass"]).iloc[:100]
+    labelled = smp.UnmixedProductMixture(1, random_state=0).fit(frame).density_
+    plain = smp.UnmixedProductMixture(1, random_state=0).fit(frame.to_numpy()).density_
     assert labelled.mean().index.tolist() == NAMES
     np.testing.assert_allclose(labelled.mean("all"), plain.mean("all"))
     np.testing.assert_allclose(labelled.cov(), plain.cov())

@@ -14,8 +14,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from tensorly_smp.densities import mixture_density
-from tensorly_smp.densities.conditionals import GridConditionals, StudentBackground, bin_moments, histogram_conditionals
+from tensorly_smp.densities.conditionals import GridConditionals, StudentBackground, bin_moments
 from tensorly_smp.densities.mixture_density import MixtureDensity
+from tensorly_smp.densities.reconstruct import histogram_conditionals
 from tensorly_smp.densities.sinc import sinc_conditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 

@@ -5,7 +5,6 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.splines.basis import spline_basis
 
 
@@ -61,9 +60,3 @@ def test_replicates_are_log_concave(fitted):
     falls = np.diff(logs, axis=2) < -1e-6
     has_fallen = np.maximum.accumulate(falls, axis=2)
     assert not (rises[:, :, 1:] & has_fallen[:, :, :-1] & middle[:, :, 2:]).any()
-
-
-@pytest.mark.parametrize("shape", ["unimodal", 1, True])
-def test_other_shapes_are_refused(shape):
-    with pytest.raises(InvalidInputError, match=r"shape is .*expected one of"):
-        smp.SmoothProductMixture(2, shape=shape).fit(samples()[0])

@@ -61,35 +61,11 @@ def test_coordinates_are_chosen_where_they_suit_better():
     assert not all(transform.is_linear for transform in chosen.fit.cells.transforms)
 
 
-def test_number_of_jobs_changes_nothing():
-    samples, labels, cells = problem(300)
-    candidates = [Candidate(blurred(labels, 0.5, seed), "search", seed) for seed in range(3)]
-    one, two = (refine_candidates(samples, candidates, cells, n_jobs=n_jobs) for n_jobs in (1, 2))
-    assert one[1].number == two[1].number
-    criteria = [[each.criterion for each in found] for found, _ in (one, two)]
-    assert np.array_equal(*criteria, equal_nan=True)
-    assert np.array_equal(one[1].posterior, two[1].posterior)
-
-
 def test_without_passes_nothing_is_learned_and_the_first_candidate_is_kept():
     samples, labels, cells = problem()
     candidates = [Candidate(blurred(labels, share), "search", 0) for share in (1.0, 0.5)]
     _, best = refine_candidates(samples, candidates[:1], cells, n_iter_max=0)
     assert best.fit.n_passes == best.number == 0
-
-
-def test_a_callback_stops_and_sees_posteriors():
-    samples, labels, cells = problem()
-    seen = []
-
-    def callback(posterior, value):
-        seen.append(value)
-        assert posterior.shape == (600, RANK)
-        return len(seen) == 3
-
-    _, best = refine_candidates(samples, [Candidate(blurred(labels, 0.4), "given", 0)], cells, callback=callback)
-    assert len(seen) == 3
-    assert best.status.name == best.fit.status.name == "CALLBACK"
 
 
 def test_binned_factors_are_weighted_histograms():

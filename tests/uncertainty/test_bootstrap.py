@@ -337,12 +337,6 @@ def test_what_cannot_be_is_refused(models):
         model.bootstrap(X, 10**6, n_points=10**6)
 
 
-def test_chunked_samples_are_refused(models):
-    dask = pytest.importorskip("dask.array")
-    with pytest.raises(InvalidInputError, match=r"in chunks.*compute"):
-        models["smooth"].bootstrap(dask.from_array(X, chunks=200))
-
-
 def test_bands(models, replicates):
     axes = models["smooth"].plot.conditionals(X, ["x1"], bootstrap=replicates, level=0.9)
     bands = axes[0].collections
