@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from importlib.util import find_spec
 
 import pytest
 import tensorly as tl
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 #: TensorLy backend: what it needs installed.
 BACKENDS = {"numpy": "numpy", "pytorch": "torch", "jax": "jax"}
+INSTALLED = [name for name, module in BACKENDS.items() if find_spec(module)]
 
 # No display is needed to draw.
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -46,7 +48,12 @@ def close_figures():
         pyplot.close("all")
 
 
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name == "jax" else []) for name in BACKENDS])
+def pytest_report_header():
+    """Say which backends the tests run on: there is no test, nor a skip, of one that is not installed."""
+    return f"backends: {', '.join(INSTALLED)}"
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name == "jax" else []) for name in INSTALLED])
 def backend(request):
     """Name of the active TensorLy backend; the one before is active again afterwards."""
     pytest.importorskip(BACKENDS[request.param], exc_type=ImportError)  # also where an installation was broken off

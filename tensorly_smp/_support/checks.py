@@ -264,7 +264,7 @@ def checked_triples(rows: Any, name: str) -> np.ndarray:
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidTypeError(f"{name} must be a list of three variable indices each: {reason(error)}.") from error
     if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0:
-        raise InvalidInputError(f"{name} has shape {array.shape}; expected (n, 3) with at least one triple.")
+        raise InvalidInputError(f"{name} has shape {array.shape}; expected (n, 3), such as [(0, 1, 2)].")
     if array.dtype.kind not in "iu":
         raise InvalidTypeError(f"{name} are of type {array.dtype}; expected integer variable indices.")
     for triple in array.tolist():

@@ -162,8 +162,8 @@ def _checked_tensor(tensor: Any, name: str) -> Any:
     else:
         kind = f"{type(tensor).__module__}.{type(tensor).__name__}".removeprefix("builtins.")
         raise InvalidTypeError(
-            f'{name} is {kind}; expected an array of NumPy or of the active TensorLy backend, "{tl.get_backend()}". '
-            'For PyTorch first tl.set_backend("pytorch"), for JAX "jax".'
+            f'{name} is {kind}; expected an array of NumPy, or of the active TensorLy backend "{tl.get_backend()}" '
+            '(of others after tl.set_backend("pytorch") or tl.set_backend("jax")).'
         )
     if array.ndim != 3 or 0 in array.shape:
         raise InvalidInputError(f"{name} has shape {tuple(array.shape)}; expected three non-empty modes.")
