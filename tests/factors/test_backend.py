@@ -112,16 +112,13 @@ def test_tensors_of_pytorch_are_read_outside_its_context():
     np.testing.assert_array_equal(factors.to_numpy().factors[2], inside.factors[2])
 
 
-def test_take_picks_rows():
-    matrix = np.arange(6.0).reshape(3, 2)
+def test_take_picks_rows_and_divide_leaves_its_numerator(backend, dtype):
+    matrix = tensor(np.arange(6.0).reshape(3, 2), dtype)
     index = index_tensor(np.array([2, 0, 2]), tl.context(matrix))
-    assert take(matrix, index).tolist() == [[4.0, 5.0], [0.0, 1.0], [4.0, 5.0]]
-
-
-def test_divide():
-    numerator = np.array([1.0, 4.0])
-    assert divide(numerator, np.array([2.0, 8.0])).tolist() == [0.5, 0.5]
-    assert numerator.tolist() == [1.0, 4.0]
+    assert to_numpy(take(matrix, index)).tolist() == [[4.0, 5.0], [0.0, 1.0], [4.0, 5.0]]
+    numerator = tensor([1.0, 4.0], dtype)
+    assert to_numpy(divide(numerator, tensor([2.0, 8.0], dtype))).tolist() == [0.5, 0.5]
+    assert to_numpy(numerator).tolist() == [1.0, 4.0]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -334,12 +331,9 @@ EVERY_SOLVER = pytest.mark.parametrize(
 )
 
 
-def assert_same_sweeps(solution, expected, dtype, may_branch=False):
-    """The same losses and factors but for rounding, without extrapolation, which enlarges it.
-
-    Where a line search may accept another step because of rounding, nearly the same.
-    """
-    eps = np.finfo(dtype).eps if not may_branch else 1e-4
+def assert_same_sweeps(solution, expected, dtype):
+    """The same losses and factors but for rounding, without extrapolation, which enlarges it."""
+    eps = np.finfo(dtype).eps
     # The KL loss is a difference of terms of size ten.
     np.testing.assert_allclose(solution.trace.loss, expected.trace.loss, rtol=1e3 * eps, atol=100 * eps)
     for a, b in zip(parts(solution.factors.to_numpy()), parts(expected.factors), strict=True):
@@ -353,31 +347,14 @@ def assert_of_backend(factors, dtype):
 
 
 @EVERY_SOLVER
-def test_a_few_sweeps_are_those_of_numpy_in_double_precision(backend, dtype, loss, solver):
-    options = {"loss": loss, "solver": solver, "n_iter_max": 3, "extrapolate": False}
-    solution = solve([tensor(a, dtype) for a in make_arrays()], **options)
-    with tl.backend_context("numpy"):
-        expected = solve(make_arrays(), **options)
-    assert_of_backend(solution.factors, dtype)
-    assert_same_sweeps(solution, expected, dtype, may_branch=solver == "mirror" and dtype == "float32")
-
-
-@EVERY_SOLVER
 def test_all_sweeps_end_at_the_same_loss(backend, dtype, loss, solver):
     options = {"loss": loss, "solver": solver, "n_iter_max": 12, "tol": 1e-4}
     solution = solve([tensor(a, dtype) for a in make_arrays()], **options)
     with tl.backend_context("numpy"):
         expected = solve(make_arrays(), **options)
-    assert_of_backend(solution.factors, dtype)
-    assert isinstance(solution.trace.loss, np.ndarray)
-    assert solution.trace.loss.dtype == np.float64
     np.testing.assert_allclose(solution.loss, expected.loss, rtol=2e-2)
-    eps = float(tl.finfo(solution.factors.weights.dtype).eps)
     scale = 10.0 if loss == "kl" else 1.0  # the loss is a difference of terms of this size
-    assert (np.diff(solution.trace.loss) <= 20 * eps * scale).all()
-    for a in parts(solution.factors):
-        sums = tl.to_numpy(tl.sum(a, axis=0))
-        np.testing.assert_allclose(sums, 1.0, rtol=20 * eps)
+    assert (np.diff(solution.trace.loss) <= 20 * np.finfo(dtype).eps * scale).all()
 
 
 def test_init_of_any_backend_is_taken_and_left_alone(backend, dtype):

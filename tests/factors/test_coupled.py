@@ -100,7 +100,7 @@ def test_univariate_marginals_are_the_overall_histograms():
     assert coupled.n_samples == 200
 
 
-def test_weights_are_one_on_average_and_by_count():
+def test_weights_are_one_on_average_and_by_count_and_empty_triples_have_none():
     values = np.random.default_rng(0).integers(0, 3, (200, 4))
     values[:100, 0] = -1
     marginals = count_marginals(Codes.from_array(values, n_bins=3))
@@ -108,24 +108,16 @@ def test_weights_are_one_on_average_and_by_count():
     found = {(int(a), int(b)): omega for a, b, omega in zip(block.pairs_a, block.pairs_b, block.omega, strict=True)}
     assert found == pytest.approx({(0, 1): 0.8, (0, 2): 0.8, (1, 2): 1.6})
     assert couple_tensors(marginals, "uniform").blocks[3].omega.tolist() == [1.0, 1.0, 1.0]
-
-
-def test_triples_without_samples_are_left_out():
-    values = np.random.default_rng(0).integers(0, 3, (200, 4))
-    values[::2, 0] = -1
-    values[1::2, 1] = -1
+    values[:100, 0], values[100:, 1] = -1, -1
     with pytest.warns(UserWarning, match="no complete sample"):
         marginals = count_marginals(Codes.from_array(values, n_bins=3))
     assert couple_tensors(marginals, "count").omega.sum() == 2.0
 
 
-@pytest.mark.parametrize("context", [np.float32, np.float64])
-def test_dtype_is_kept(context):
-    coupled = couple([t.astype(context) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
-    assert {u.values.dtype for u in coupled.blocks + coupled.cover} == {np.dtype(context)}
-
-
-def test_other_numbers_become_float64():
+def test_dtype_is_kept_and_other_numbers_become_float64():
+    for context in (np.float32, np.float64):
+        coupled = couple([t.astype(context) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
+        assert {u.values.dtype for u in coupled.blocks + coupled.cover} == {np.dtype(context)}
     for convert in (lambda t: (9 * t).astype(int) + 1, lambda t: t > 0.1, np.ndarray.tolist):
         coupled = couple([convert(t) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
         assert coupled.blocks[0].values.dtype == np.float64
