@@ -134,10 +134,11 @@ def couple_tensors(
     squares = 0.0
     for t, weight in enumerate(omega.tolist()):
         tensor = share(t)
-        # Where it is zero the logarithm is of a number so small that the product is.
-        positive = tensor[tensor > 0] if isinstance(tensor, np.ndarray) else tl.clip(tensor, tiny(tensor))
-        weighted = positive if isinstance(tensor, np.ndarray) else tensor
-        entropy += weight * float((weighted * tl.log(positive)).sum())
+        if isinstance(tensor, np.ndarray):  # histograms, on every backend
+            positive = tensor[tensor > 0]
+            entropy += weight * float((positive * np.log(positive)).sum())
+        else:  # where it is zero the logarithm is of a number so small that the product is
+            entropy += weight * float((tensor * tl.log(tl.clip(tensor, tiny(tensor)))).sum())
         squares += weight * float((tensor * tensor).sum())
     univariate = [to_numpy(tl.sum(block.values, axis=1)) for block in blocks]
     return CoupledTensors(
