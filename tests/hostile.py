@@ -102,54 +102,8 @@ def matrix(rng, n_variables=4):
     return X
 
 
-def _far(rng, X, n):
-    X[rng.integers(len(X)), n] = rng.choice(FAR)
-
-
-def _far_group(rng, X, n):
-    X[rng.random(len(X)) < 0.1, n] = rng.choice(FAR)
-
-
 def _missing(rng, X, n):
     X[rng.random(X.shape) < rng.choice([0.05, 0.4, 0.9])] = np.nan
-
-
-def _missing_column(rng, X, n):
-    X[:, n] = np.nan
-
-
-def _constant(rng, X, n):
-    X[:, n] = rng.choice([0.0, 3.0, -1e300, 1e15, 5e-324])
-
-
-def _integers(rng, X, n):
-    X[:, n] = np.round(X[:, n])
-
-
-def _two_values(rng, X, n):
-    X[:, n] = rng.choice([[0.0, 1.0], [0.0, 5e-324], [-1e300, 1e300], [1e15, 1e15 + 1], [0.0, 1e-310]])[
-        rng.integers(2, size=len(X))
-    ]
-
-
-def _codes(rng, X, n):
-    X[rng.random(len(X)) < 0.1, n] = rng.choice([998.0, 999.0, -9.0])
-
-
-def _scale(rng, X, n):
-    X[:, n] *= rng.choice([1e-300, 1e-12, 1e12, 1e300])
-
-
-def _offset(rng, X, n):
-    X[:, n] += rng.choice([1e6, 1e15, -1e300])
-
-
-def _infinite(rng, X, n):
-    X[rng.integers(len(X)), n] = rng.choice([np.inf, -np.inf])
-
-
-def _tail(rng, X, n):
-    X[:, n] = np.exp(5.0 * np.clip(X[:, n], -50, 50))
 
 
 def _same(rng, X, n):
@@ -160,9 +114,33 @@ def _copy(rng, X, n):
     X[:, n] = X[:, (n + 1) % X.shape[1]]
 
 
+def _column(made):
+    """Something odd about a single column, made of it."""
+
+    def odd(rng, X, n):
+        X[:, n] = made(rng, X[:, n])
+
+    return odd
+
+
+def _at_one(rng, x):
+    return np.arange(len(x)) == rng.integers(len(x))
+
+
+TWO_VALUES = [[0.0, 1.0], [0.0, 5e-324], [-1e300, 1e300], [1e15, 1e15 + 1], [0.0, 1e-310]]
 ODD = [
-    *(_far, _far_group, _missing, _missing_column, _constant, _integers, _two_values, _codes, _scale, _offset),
-    *(_infinite, _tail, _same, _copy),
+    *(_missing, _same, _copy),
+    _column(lambda rng, x: np.where(_at_one(rng, x), rng.choice(FAR), x)),
+    _column(lambda rng, x: np.where(_at_one(rng, x), rng.choice([np.inf, -np.inf]), x)),
+    _column(lambda rng, x: np.where(rng.random(len(x)) < 0.1, rng.choice(FAR), x)),
+    _column(lambda rng, x: np.where(rng.random(len(x)) < 0.1, rng.choice([998.0, 999.0, -9.0]), x)),
+    _column(lambda rng, x: np.full(len(x), np.nan)),
+    _column(lambda rng, x: np.full(len(x), rng.choice([0.0, 3.0, -1e300, 1e15, 5e-324]))),
+    _column(lambda rng, x: np.round(x)),
+    _column(lambda rng, x: rng.choice(TWO_VALUES)[rng.integers(2, size=len(x))]),
+    _column(lambda rng, x: x * rng.choice([1e-300, 1e-12, 1e12, 1e300])),
+    _column(lambda rng, x: x + rng.choice([1e6, 1e15, -1e300])),
+    _column(lambda rng, x: np.exp(5.0 * np.clip(x, -50, 50))),
 ]
 NAMES = [
     ["x0", "x1", "x2", "x3"],
@@ -301,13 +279,19 @@ def _points(rng, made):
     ]
 
 
+#: Arguments that are left at None, for all functions or for one.
+NONE = [
+    *("y", "mixture", "callback", "agree", "sample_dim", "modes", "device", "variables", "samples", "posterior"),
+    *("ax", "axes", ("from_n_bins", "variables"), ("Codes", "samples"), ("MixtureFactors", "binning")),
+    *(("coupled_simplex_parafac", "codes"), ("CoupledSimplexCP", "codes"), ("check_identifiability", "n_bins")),
+    *(("check_identifiability", "n_variables"), ("check_identifiability", "rank")),
+]
 VALID = {
+    **dict.fromkeys(NONE, one_of(None)),
+    **dict.fromkeys(["scale", "catch_tails", "extrapolate", "warn", "deep"], one_of(True, False)),
     "X": _samples,
-    "y": one_of(None),
     "data": lambda rng, made: [made.marginals, made.codes, [rng.random((3, 3, 3))] * 1][rng.integers(3)],
-    "codes": one_of(None, None) if False else (lambda rng, made: made.codes),
-    ("coupled_simplex_parafac", "codes"): one_of(None),
-    ("CoupledSimplexCP", "codes"): one_of(None),
+    "codes": lambda rng, made: made.codes,
     "marginals": lambda rng, made: made.marginals,
     "factors": lambda rng, made: made.factors,
     ("MixtureFactors", "factors"): lambda rng, made: [np.full((3, 2), 1 / 3)] * 3,
@@ -318,21 +302,18 @@ VALID = {
     "model": _subject,
     "density": lambda rng, made: made.densities[rng.integers(3)],
     "report": lambda rng, made: [made.report, made.independence][rng.integers(2)],
-    "mixture": one_of(None),
     "options": lambda rng, made: [None, smp.SolverOptions(n_jobs=1), smp.SolverOptions(warn=False)][rng.integers(3)],
     "known": one_of("triples", "samples"),
     "patterns": one_of(None, None, [[True, True, True, False], [False, True, True, True]]),
     "level": one_of(0.05, 0.5),
     "n_replicates": one_of(0, 5),
     "n_pairs": one_of(0, 1, 100),
-    "scale": one_of(True, False),
     "constant": one_of((), frozenset()),
     "position": one_of(0, 1),
     "estimated": lambda rng, made: made.factors,
     "probabilities": lambda rng, made: made.models[0].predict_proba(made.X),
     "model_or_dataset": lambda rng, made: [*made.models, made.unmixed, made.models[0].result_][rng.integers(5)],
     "parameters": one_of({}, {"n_bins": 5}),
-    "catch_tails": one_of(True, False),
     "later": lambda rng, made: made.solution.trace,
     "tensors": lambda rng, made: [rng.random((3, 3, 3))],
     "table": lambda rng, made: made.table,
@@ -342,7 +323,6 @@ VALID = {
     "matrix": lambda rng, made: rng.normal(size=(4, 4)),
     "binning": lambda rng, made: made.binning,
     ("SmoothProductMixture", "binning"): one_of("uniform", "quantile"),
-    ("MixtureFactors", "binning"): one_of(None),
     "partition": lambda rng, made: [None, made.partition, ((0,), (1,), (2, 3))][rng.integers(3)],
     "rank": one_of(1, 2, 3),
     "n_components": one_of(1, 2, 3),
@@ -350,9 +330,6 @@ VALID = {
     "n_variables": one_of(3, 4, 7),
     "n_bins": one_of(3, 5, 15, [4, 5, 6, 7]),
     ("max_identifiable_rank", "n_bins"): one_of(3, 15),
-    ("check_identifiability", "n_bins"): one_of(None),
-    ("check_identifiability", "n_variables"): one_of(None),
-    ("check_identifiability", "rank"): one_of(None),
     ("gevd_start", "n_bins"): one_of(None, 3),
     "n_samples": one_of(1, 20, 100),
     "n_init": one_of(1, 2, "auto"),
@@ -365,9 +342,6 @@ VALID = {
     ("compare_models", "n_jobs"): one_of(None, 1),
     "random_state": one_of(0, 1, None),
     "verbose": one_of(0),
-    "callback": one_of(None),
-    "agree": one_of(None),
-    "sample_dim": one_of(None),
     "sample_weight": _weights,
     "support": one_of(None, None, {"x0": (None, 1e6)}),
     "discrete": one_of(None, None, ["x1"]),
@@ -381,20 +355,14 @@ VALID = {
     "shape": one_of(None, "log-concave"),
     "solver": one_of("auto", "mirror"),
     "histograms": one_of("auto"),
-    "modes": one_of(None),
     "n_screen": one_of(20, None, 1),
     "n_inner": one_of(None, 1),
-    "extrapolate": one_of(True, False),
     "dtype": one_of(None, "float64"),
-    "device": one_of(None),
-    "warn": one_of(True, False),
     "strategy": one_of("uniform", "quantile"),
     ("Binning", "strategy"): one_of("given"),
     "range": one_of(None, (-5, 5)),
     "edges": one_of(([0, 1, 2], [0, 0.5, 10]), [[0.0, 1.0, 5.0]]),
-    "variables": one_of(None),
     ("Binning", "variables"): one_of((), ("a", "b")),
-    ("from_n_bins", "variables"): one_of(None),
     ("marginal", "variables"): lambda rng, made: [["x0"], "x1", ["x2", "x0"], "a"][rng.integers(4)],
     "variable": one_of("x0", "x3", "a", "b"),
     "out_of_range": one_of("clip", "missing"),
@@ -404,9 +372,6 @@ VALID = {
     "method": one_of("sinc", "histogram", "logspline"),
     ("impute", "method"): one_of("mean", "draw"),
     "clip_warning": one_of(0.2, np.inf),
-    "samples": one_of(None),
-    "posterior": one_of(None),
-    ("Codes", "samples"): one_of(None),
     "values": lambda rng, made: rng.integers(0, 3, size=(20, 3)),
     ("Codes", "values"): lambda rng, made: made.codes.values,
     ("Codes", "binning"): lambda rng, made: made.binning,
@@ -441,9 +406,6 @@ VALID = {
     "estimate": lambda rng, made: [made.factors, made.densities[0], made.models[0]][rng.integers(3)],
     "true": lambda rng, made: made.truth,
     "learned": lambda rng, made: made.densities[rng.integers(3)],
-    "deep": one_of(True, False),
-    "ax": one_of(None),
-    "axes": one_of(None),
     "page": one_of(0),
 }
 

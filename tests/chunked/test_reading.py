@@ -68,8 +68,10 @@ def test_samples_are_read_in_their_order(kind):
     assert kind == "one" or len(read.parts.keys) > 1
 
 
-@pytest.mark.parametrize("kind", CHUNKED)
-@pytest.mark.parametrize("of_weights", ["array", "list", "dask", "series"])
+@pytest.mark.parametrize(
+    ("kind", "of_weights"),
+    [*((kind, "dask") for kind in CHUNKED), *(("uneven", kind) for kind in ("array", "list", "series"))],
+)
 def test_weights_go_with_their_samples(kind, of_weights):
     values, weights = samples(), np.random.default_rng(1).integers(0, 4, 1000).astype(float)
     X = CHUNKED[kind](values)

