@@ -489,8 +489,8 @@ class CandidateRun:
         """True if the keyboard has interrupted a fit."""
         return any(each.status is StopReason.INTERRUPTED for each in self.followed)
 
-    def follow_all(self, candidates: Sequence[Candidate], seeks_rivals: bool = True) -> None:
-        """The best fit from these posteriors, and those near it."""
+    def follow_all(self, candidates: Sequence[Candidate], is_draft: bool = False) -> None:
+        """The best fit from these posteriors, and those near it; a draft is not tried again, and has no rivals."""
         best = candidates[0]
         waiting = candidates
         if len(candidates) > 1 or (self.choices and not self._is_clear(best)):  # else first passes decide nothing
@@ -500,12 +500,12 @@ class CandidateRun:
             waiting = [each for each in candidates if each in (best, candidates[0])]
         if self.choices and self.n_iter_max:
             self._choose_cells(best, _sharpened(best.posterior))
-        if not self._finish(waiting) or not self.n_iter_max:
+        if not self._finish(waiting) or not self.n_iter_max or is_draft:
             return
         if not self.best.is_stopped:
             self._improve_by_sharper()
         # Skip the search for rivals if the user supplied the start.
-        if seeks_rivals and any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
+        if any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
             self._look_for_rivals()
 
     def try_also(self, candidates: Sequence[Candidate]) -> None:

@@ -28,8 +28,9 @@ def walk(
     """Fit mixtures of several numbers of components, each helped by its neighbors.
 
     Upwards, the fit of a number starts from the best splits of the next smaller one; downwards, the merges of nearest
-    pairs of the next larger one are tried, and upwards splits once more. So a number costs about one refinement, and no
-    search. Only where a number is more than twice the next smaller one, and for the first, there is a search.
+    pairs of the next larger one are tried, and upwards the splits of what was better by them. So a number costs about
+    one refinement, and no search; only for two components, and where a number is more than twice the next smaller one,
+    there is a search.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def walk(
             is_narrow = values.shape[1] <= MOST_VARIABLES_FOR_STARTS
             others = curved_cells(cells, values, rank, *bounds) if is_narrow else ()
             runs[rank] = CandidateRun(subsample.assign_to_grid(cells), others, subsample, settings, options.max_iter)
-            runs[rank].follow_all(distinct_candidates(starts, weights), seeks_rivals=False)
+            runs[rank].follow_all(distinct_candidates(starts, weights), is_draft=True)
         if runs[rank].is_interrupted:
             raise KeyboardInterrupt
 
@@ -84,11 +85,12 @@ def walk(
                     some = SearchSamples(values, weights, variables.discrete, rank)
                     starts += search(some, rank, options.n_init, options.random_state, 1, 0)[0]
             follow(rank, starts)
+        split = {rank: run.best for rank, run in runs.items()}
         for rank, above in reversed(list(pairwise(ranks))):
             if rank > 1 and above <= 2 * rank:
                 follow(rank, near(above, rank))
         for below, rank in pairwise(ranks):
-            if rank <= 2 * below:
+            if rank <= 2 * below and runs[below].best is not split[below]:
                 follow(rank, near(below, rank))
         best = {rank: run.best for rank, run in runs.items()}
         return best if samples.is_complete else {rank: refinement.of_all(samples, each) for rank, each in best.items()}
