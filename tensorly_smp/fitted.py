@@ -225,16 +225,21 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         Samples without any entry do not count.
         """
         likelihood, _ = self._log_likelihood(X, sample_weight)
-        read = self._lazy(X).have_entries() if is_chunked(X) else ~np.isnan(self._read(X).values).all(axis=1)
-        counted = np.asarray(read)
-        weights = checked_sample_weight(aligned(sample_weight, X), len(counted))
+        if is_chunked(X):
+            counted = np.asarray(self._lazy(X).have_entries())
+            weights = checked_sample_weight(sample_weight, len(counted))
+        else:
+            samples = self._read(X)
+            counted = ~np.isnan(samples.values).all(axis=1)
+            weights = samples.aligned_weights(sample_weight)
         total = counted.sum() if weights is None else weights[counted].sum()
         return -2.0 * likelihood + float(np.log(total)) * self.n_parameters_
 
     def _log_likelihood(self, X: Any, sample_weight: Any) -> tuple[float, float]:
         """Log-likelihood of samples, and their number."""
-        log_densities = np.ravel(self.score_samples(X))  # of samples along several dimensions, too
-        weights = checked_sample_weight(aligned(sample_weight, X), len(log_densities))
+        scores = self.score_samples(X)
+        log_densities = np.ravel(scores)  # of samples along several dimensions, too
+        weights = checked_sample_weight(aligned(sample_weight, scores), len(log_densities))
         if weights is None:
             return float(log_densities.sum()), float(len(log_densities))
         return float(weights @ log_densities), float(weights.sum())
@@ -425,9 +430,9 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
                 "X is in chunks (dask); expected samples in memory, because every replicate goes over all of them many "
                 "times. Pass X.compute(), or fit and bootstrap some of the rows."
             )
-        values = self._read(X).values
-        weights = checked_sample_weight(aligned(sample_weight, X), len(values))
-        return self._replicates(values, weights, n_replicates, method, n_points, n_jobs, random_state)
+        samples = self._read(X)
+        weights = samples.aligned_weights(sample_weight)
+        return self._replicates(samples.values, weights, n_replicates, method, n_points, n_jobs, random_state)
 
     def to_dataset(self) -> xr.Dataset:
         """Everything that the model is, as a Dataset; :func:`tensorly_smp.load` makes the model again.

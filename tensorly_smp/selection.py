@@ -23,7 +23,6 @@ from tensorly_smp._support.checks import (
     checked_choice,
     checked_integer,
     checked_n_jobs,
-    checked_sample_weight,
     collected_warnings,
     is_integer,
     is_one_of,
@@ -50,7 +49,6 @@ from tensorly_smp.identifiability.known import n_parameters
 from tensorly_smp.initializers.coupled_gevd import n_above_noise, pair_singular_values
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.samples.codebook import ValueLabels, pandas_frame
-from tensorly_smp.samples.labels import aligned
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.unmixed import UnmixedProductMixture
 
@@ -497,7 +495,7 @@ def _read_job(
     names = binning.variables if isinstance(binning, Binning) else None
     sample_dim = getattr(estimator, "sample_dim", None) if sample_dim is None else sample_dim
     samples = read_samples(X, names, sample_dim, None)
-    weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+    weights = samples.aligned_weights(sample_weight)
     is_counted = ~np.isnan(samples.values).all(axis=1) & (True if weights is None else weights > 0)
     values, weights = merge_equal_rows(samples.values, weights)
     sequence = seed_sequence(random_state)  # refuses what is none

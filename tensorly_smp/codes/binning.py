@@ -13,7 +13,6 @@ from tensorly_smp._support.checks import (
     checked_choice,
     checked_integer,
     checked_real,
-    checked_sample_weight,
     float_array,
     is_real,
     warn,
@@ -38,7 +37,7 @@ from tensorly_smp.exceptions import (
     SizeLimitError,
     TensorlySmpWarning,
 )
-from tensorly_smp.samples.labels import aligned, default_names, list_names, plain_names, refuse_repeated
+from tensorly_smp.samples.labels import default_names, list_names, plain_names, refuse_repeated
 from tensorly_smp.samples.reading import read_samples
 
 _SHOWN = 12  # variables in the text representation
@@ -286,8 +285,7 @@ def choose_binning(
     (array([0., 2., 4., 6.]), array([1., 2., 3., 4., 5.]))
     """
     samples = read_samples(X, sample_dim=sample_dim)
-    weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
-    values, weights = drop_zero_weight(samples.values, weights)
+    values, weights = drop_zero_weight(samples.values, samples.aligned_weights(sample_weight))
     binning, found = binning_of_values(values, samples.variables, n_bins, strategy, range, coverage, weights)
     for each in found:
         warn(each)

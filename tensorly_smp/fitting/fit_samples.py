@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import RandomState, checked_sample_weight
+from tensorly_smp._support.checks import RandomState
 from tensorly_smp._support.parallel import OnePart, Parts, is_chunked
 from tensorly_smp.chunked.prediction import clusters_of_parts
 from tensorly_smp.chunked.reading import Chunk, layout_of, read_parts, survey_parts
@@ -44,7 +44,7 @@ from tensorly_smp.marginals.histograms import (
     fitting_triples,
 )
 from tensorly_smp.samples.codebook import ValueLabels
-from tensorly_smp.samples.labels import SampleLabels, aligned
+from tensorly_smp.samples.labels import SampleLabels
 from tensorly_smp.samples.reading import NO_LABELS, Samples, read_samples
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
@@ -132,7 +132,7 @@ class ReadSamples:
             container = layout.labels.container
         else:
             samples = read_samples(X, variables, sample_dim, value_labels)
-            weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+            weights = samples.aligned_weights(sample_weight)
             parts = OnePart(Chunk(samples.values, weights))
             sizes = (len(samples.values),)
             total = float(sizes[0] if weights is None else weights.sum())

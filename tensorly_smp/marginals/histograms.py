@@ -183,7 +183,10 @@ def _checked_modes(
 ) -> tuple[np.ndarray, Sequence[Hashable] | None]:
     """Numbers of the variables along the modes (n_tensors, 3), and their names, where they have any."""
     rows = modes
-    names = [name for mode in modes if np.iterable(mode) for name in mode] if np.iterable(modes) else []
+    try:
+        names = [name for mode in modes if np.iterable(mode) for name in mode]
+    except TypeError:  # no list of lists, which is refused below
+        names = []
     if any(isinstance(name, str) for name in names):
         try:
             variables = list(dict.fromkeys(names) if variables is None else variables)

@@ -408,18 +408,19 @@ def variable_position(variable: Any, names: Sequence[Hashable]) -> int:
 
 
 def aligned(values: Any, like: Any, what: str = "sample_weight", of: str = "X") -> Any:
-    """One value per sample in the order of the samples, where both have an index.
+    """One value per sample in the order of the samples, where both have an index or dimensions.
 
     Parameters
     ----------
-    values : Series or anything else
-    like : DataFrame, Series or anything else
+    values : Series, DataArray or anything else
+        A DataArray may lack some dimensions of `like`, along which its values are repeated.
+    like : DataFrame, Series, DataArray or anything else
     what, of : str
         What the two are called in a message.
 
     Returns
     -------
-    Series or anything else
+    Series, ndarray or anything else
         The values as they are where one of the two has no index, or where they are not as many, which is for others to
         refuse.
 
@@ -435,14 +436,17 @@ def aligned(values: Any, like: Any, what: str = "sample_weight", of: str = "X") 
     >>> aligned(pd.Series([1, 2], ["a", "b"]), pd.DataFrame({"x": [0.5, 0.7]}, ["b", "a"])).tolist()
     [2, 1]
     """
+    differs = f"{what} is a {type(values).__name__} whose index differs from that of {of}; expected the same samples."
+    if isinstance(values, xr.DataArray) and isinstance(like, xr.DataArray) and set(values.dims) <= set(like.dims):
+        try:
+            return xr.align(like, values, join="left")[1].broadcast_like(like).transpose(*like.dims).values.ravel()
+        except ValueError as error:
+            raise InvalidInputError(f"{differs} Pass an array to match by position.") from error
     if not isinstance(values, pd.Series) or not isinstance(like, pd.DataFrame | pd.Series):
         return values
     if values.index.equals(like.index) or len(values) != len(like):
         return values
     both_unique = values.index.is_unique and like.index.is_unique
     if not both_unique or set(values.index) != set(like.index):
-        raise InvalidInputError(
-            f"{what} is a Series whose index differs from that of {of}; expected the same samples. Pass an array to "
-            "match by position."
-        )
+        raise InvalidInputError(f"{differs} Pass an array to match by position.")
     return values.loc[like.index]

@@ -15,7 +15,7 @@ import pandas as pd
 import scipy.sparse
 import xarray as xr
 
-from tensorly_smp._support.checks import is_among, unmasked_rows
+from tensorly_smp._support.checks import checked_sample_weight, is_among, unmasked_rows
 from tensorly_smp._support.representations import reason, short_repr, shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.codebook import CATEGORY, ORDERED, TEXT, ValueLabels, missing_codes
@@ -25,6 +25,7 @@ from tensorly_smp.samples.labels import (
     POLARS,
     SAMPLE_DIM,
     SampleLabels,
+    aligned,
     default_names,
     empty_copy,
     list_names,
@@ -74,6 +75,13 @@ class Samples:
     value_labels: Mapping[Hashable, ValueLabels] = field(default_factory=dict)
 
     __repr__ = short_repr
+
+    def aligned_weights(self, sample_weight: Any) -> np.ndarray | None:
+        """Weights (n_samples,) in the order of the samples; see :func:`tensorly_smp.samples.labels.aligned`."""
+        if sample_weight is None:
+            return None
+        like = self.labels.wrap(np.zeros(len(self.values)))
+        return checked_sample_weight(aligned(sample_weight, like), len(self.values))
 
 
 def read_samples(

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import softmax
 from sklearn.base import clone
 
-from tensorly_smp._support.checks import checked_sample_weight, collected_warnings
+from tensorly_smp._support.checks import collected_warnings
 from tensorly_smp._support.iteration import progress_bar
 from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.result_schema import with_results
@@ -24,7 +24,7 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.observed import Observed
-from tensorly_smp.samples.labels import aligned, list_names
+from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples, read_samples
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_joint_of
 from tensorly_smp.unmixing.search import PASS_TOL, held_out_gain, search_unmixing
@@ -91,7 +91,7 @@ class SamplesToUnmix:
         samples = read_samples(X, None, sample_dim, None)
         if len(samples.variables) < 3:
             raise InvalidInputError(f"X has {len(samples.variables)} feature(s); expected at least three.")
-        weights = checked_sample_weight(aligned(sample_weight, X), len(samples.values))
+        weights = samples.aligned_weights(sample_weight)
         counted = samples.values if weights is None else samples.values[weights > 0]
         variables = Variables.of(samples, mixture.support, mixture.discrete, weights, binning=mixture.binning)
         mixed = tuple(n for n in range(len(samples.variables)) if n not in variables.values)

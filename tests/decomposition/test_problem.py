@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 import tensorly as tl
 import xarray as xr
 from backend_problems import tensor
@@ -191,6 +192,7 @@ def test_dimensions_and_names_are_variables(labelled):
         (["abb", "abd"], InvalidInputError, "names a variable twice"),
         ((0, 1, 2), InvalidInputError, r"modes has shape \(3,\); expected \(n, 3\), such as \[\(0, 1, 2\)\]"),
         (7, InvalidTypeError, "modes must be a list of three variable indices each"),
+        (scipy.sparse.dia_matrix(np.eye(3)), InvalidTypeError, "modes must be a list of three variable indices each"),
     ],
 )
 def test_bad_names_are_refused(modes, error, message):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from sklearn.base import clone
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -352,5 +353,13 @@ def test_samples_along_two_dimensions(kind, dims, tmp_path):
     assert not filled.isnull().to_array().any() if kind == "dataset" else not filled.isnull().any()
     assert model.score(X) == flat.score(values.reshape(200, 3))
     as_given(model.predict(X.isel(station=2)), model.predict(X).isel(station=2))  # of one station, over the time
+    area = xr.DataArray([1.0, 2.0, 3.0, 1.0, 0.0], {"station": list("tsrqp")}, ["station"])  # another order
+    repeated = np.tile(area.values[::-1], 40)
+    for weights in (area, area.broadcast_like(X.coords["time"])):
+        assert model.bic(X, weights) == flat.bic(values.reshape(200, 3), repeated)
+    weighted = clone(model).fit(X, sample_weight=area).weights_
+    np.testing.assert_array_equal(weighted, clone(flat).fit(values.reshape(200, 3), sample_weight=repeated).weights_)
+    with pytest.raises(InvalidInputError, match="sample_weight"):
+        clone(model).fit(X, sample_weight=area.isel(station=[0, 1]))
     table = smp.select_n_components(X, [2], estimator=model, random_state=0)
     np.testing.assert_allclose(table.bic, flat.bic(values.reshape(200, 3)))
