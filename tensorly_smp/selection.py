@@ -191,8 +191,8 @@ def _without(job: Job, held_out: np.ndarray, binning: Binning | None) -> tuple[J
     """
     estimator = clone(job.estimator)
     if binning is not None and isinstance(estimator, UnmixedProductMixture):
-        mixture = SmoothProductMixture() if estimator.mixture is None else clone(estimator.mixture)
-        values = {name: each.tolist() for name, each in binning.values.items()}
+        mixture = SmoothProductMixture(shape="auto") if estimator.mixture is None else clone(estimator.mixture)
+        values = {name: each.tolist() for name, each in binning.values.items() if len(each) > 1}
         estimator.set_params(mixture=mixture.set_params(discrete=values))
     elif binning is not None:
         estimator.set_params(binning=binning)

@@ -18,7 +18,13 @@ from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.densities.conditionals import ConditionalDensities
 from tensorly_smp.dependence.pairs import dependence_warning
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.exceptions import ConvergenceWarning, DependenceWarning, InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
+    ConvergenceWarning,
+    DependenceWarning,
+    InvalidInputError,
+    InvalidTypeError,
+)
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.results import with_value_labels
 from tensorly_smp.samples.codebook import with_units
@@ -48,8 +54,8 @@ class UnmixedProductMixture(FittedMixture):
         Unfitted; how the product mixture of the sources is fitted. It is cloned, and gets `n_components`. Only
         ``refine="smooth"``; bins, factors to start from and supports are refused where they are of variables that are
         mixed. Parameters of one that is given can be set as ``mixture__penalty`` and so on. Its `shape` is that of the
-        densities of the sources: None for free ones, "log-concave" for one peak each. By default the data decide, see
-        the notes.
+        densities of the sources: None for free ones, "log-concave" for one peak each, "auto" (the default without a
+        `mixture`) for those that the data prefer, see the notes.
     max_iter : int, default 500
         Passes of EM with one choice of penalties.
     tol : float, default 1e-3
@@ -65,9 +71,9 @@ class UnmixedProductMixture(FittedMixture):
     Attributes
     ----------
     unmixing_ : xarray.DataArray (source, variable)
-        W, of the variables that are mixed: neither constant nor discrete. Every source has unit standard deviation in
-        the samples of the fit, is named after the variable that it is nearest to (by their correlation within
-        components, no name twice) and grows with it.
+        W, of the variables that are mixed: neither constant nor discrete, nor determined by others. Every source has
+        unit standard deviation in the samples of the fit, is named after the variable that it is nearest to (by their
+        correlation within components, no name twice) and grows with it.
     mixing_ : xarray.DataArray (variable, source)
         The inverse of `unmixing_`.
     mixture_ : SmoothProductMixture
@@ -97,13 +103,20 @@ class UnmixedProductMixture(FittedMixture):
     EM is an E-step, a quasi-Newton step of W and a Newton step of the densities; grids and penalties are chosen anew
     between rounds of passes. For few samples W is shrunk towards a diagonal matrix.
 
-    Without a `mixture`, densities of the sources are log-concave, one peak each, unless free ones are clearly better:
+    With ``shape="auto"``, densities of the sources are log-concave, one peak each, unless free ones are clearly better:
     unless their log-likelihood less effective parameters is higher by more than two standard deviations of the
     difference (Vuong 1989). For a source with two peaks describes two groups as well as two components do, which are
     then free to follow something else. A product mixture of the variables themselves has free densities.
 
     With Gaussian sources, W is determined only by how the variances of the sources differ between components; where
-    they do not, any W that decorrelates them is as good, and so are its clusters. Every row must be complete.
+    they do not, any W that decorrelates them is as good, and so are its clusters. Every row must be complete in the
+    variables that are mixed.
+
+    Numbers with more than five values that a product mixture takes for discrete, such as scores and ages, are mixed if
+    they are multiples of a step and complete. They are spread evenly over the step in the fit; their values have the
+    probabilities of the intervals of this width, so that likelihoods compare with those of a product mixture, where
+    they are discrete. Variables that others determine, such as sums and percentages that add to 100, are left out of W
+    with a warning; samples have them, and they can be imputed.
 
     References
     ----------
@@ -186,6 +199,8 @@ class UnmixedProductMixture(FittedMixture):
 
         Warns
         -----
+        ConstantVariableWarning
+            A variable is constant, or others determine it.
         ConvergenceWarning
             `max_iter` was reached first.
         DependenceWarning
@@ -202,12 +217,12 @@ class UnmixedProductMixture(FittedMixture):
         data = SamplesToUnmix.read(X, sample_weight, self.sample_dim, mixture, spread_rng)
         if mixture.random_state is None:
             mixture.set_params(random_state=int(mixture_rng.integers(2**31)))
-        values = {data.samples.variables[n]: each.tolist() for n, each in data.discrete.items()}
-        mixture.set_params(discrete=values or None)
-        shapes = (None, "log-concave") if self.mixture is None else (mixture.shape,)
+        shapes = (None, "log-concave") if mixture.shape == "auto" else (mixture.shape,)
         found = fit_unmixing(data, mixture, shapes, max_iter, tol, search_rng, verbose)
+        determined = {data.samples.variables[n] for n in data.determined}
         for each in found.caught:
-            if not isinstance(each, DependenceWarning):  # whose remedy is this estimator
+            is_known = isinstance(each, ConstantVariableWarning) and determined.issuperset(each.variables)
+            if not is_known and not isinstance(each, DependenceWarning):  # whose remedy is this estimator
                 warn(each)
         candidate = found.candidate
         if not candidate.status.is_converged:
@@ -216,7 +231,7 @@ class UnmixedProductMixture(FittedMixture):
                 "raise max_iter.",
                 ConvergenceWarning,
             )
-        dataset = with_unmixing(found.model.result_, found, data.mixed)
+        dataset = with_unmixing(found.model.result_, found)
         dataset = dataset.assign_attrs(container=data.samples.labels.container)
         dataset = with_value_labels(with_units(dataset, X, data.samples.variables), data.samples)
         self._set_fitted(dataset, data.samples.variables)
@@ -227,12 +242,13 @@ class UnmixedProductMixture(FittedMixture):
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
         density = self._unmixed_density
         sources = density.to_sources(data.rows)
-        of_sources = density.sources, data.weights, list(data.discrete), density.variables
+        discrete = [*found.data.discrete, *data.determined]
+        of_sources = density.sources, data.weights, discrete, density.variables
         if dependent := dependence_warning(sources, *of_sources, are_sources=True):
             warn(dependent)
         logger.info(
             "Unmixing: %d of %d variables, start %r, %d passes; %.2f s",
-            *(len(data.mixed), len(data.samples.variables), candidate.origin, candidate.trace.n_sweeps),
+            *(len(density.mixed), len(data.samples.variables), candidate.origin, candidate.trace.n_sweeps),
             time.perf_counter() - began,
         )
         return self
@@ -241,16 +257,6 @@ class UnmixedProductMixture(FittedMixture):
         """Sources of samples, and the variables that are not mixed, as an object like X (n_samples, n_variables)."""
         samples = self._read(X)
         return samples.labels.wrap_variables(self._unmixed_density.to_sources(samples.values))
-
-    def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
-        """Raise an error that says what to do instead: every source depends on all variables.
-
-        Raises
-        ------
-        InvalidInputError
-        """
-        check_is_fitted(self)
-        return self.density_.impute(X, method, random_state)
 
     @property
     def plot(self) -> UnmixedPlots:
@@ -281,7 +287,7 @@ class UnmixedProductMixture(FittedMixture):
         self.is_product_ = bool(dataset.attrs["is_product"])
         # In the place of that of the sources, with the same methods.
         self.density_ = UnmixedDensity(  # type: ignore[assignment]
-            self.density_, matrix, mixed, self.density_.container
+            self.density_, matrix, mixed, result_values(dataset, "rounding"), self.density_.container
         )
         self.n_iter_ = int(dataset.attrs["unmixing_steps"])
         self.converged_ = bool(dataset.attrs["unmixing_converged"])
@@ -308,7 +314,7 @@ class UnmixedProductMixture(FittedMixture):
                 f"mixture is {type(self.mixture).__name__}; expected an unfitted SmoothProductMixture, or None."
             )
         rank = checked_integer(self.n_components, "n_components", 1)
-        mixture = SmoothProductMixture() if self.mixture is None else clone(self.mixture)
+        mixture = SmoothProductMixture(shape="auto") if self.mixture is None else clone(self.mixture)
         mixture.set_params(n_components=rank, sample_dim=None)
         if mixture.refine != "smooth":
             raise InvalidInputError(

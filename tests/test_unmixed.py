@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import (
+    ConstantVariableWarning,
     ConvergenceWarning,
     DependenceWarning,
     FileFormatError,
@@ -199,6 +200,9 @@ def test_discrete_and_constant_variables_stay_out(frame, data):
     hidden = wide.copy()
     hidden.loc[:9, "smoker"] = np.nan
     assert np.isfinite(model.score_samples(hidden)).all()
+    filled = model.impute(hidden, "draw", random_state=0)
+    assert set(filled["smoker"]) == {0.0, 1.0}
+    pd.testing.assert_frame_equal(filled.drop(columns="smoker"), wide.drop(columns="smoker"))
 
 
 def test_rounded_values_do_not_make_a_lattice(data):
@@ -245,16 +249,12 @@ def test_mixtures_that_cannot_be_used(data, mixture, error, words):
         smp.UnmixedProductMixture(2, mixture=mixture).fit(data.X)
 
 
-def test_impute_says_what_to_do(model, frame):
-    with pytest.raises(InvalidInputError, match="SmoothProductMixture"):
-        model.impute(frame)
-
-
 def test_missing_rows_at_prediction(model, frame):
     hidden = frame.copy()
     hidden.iloc[0, 0] = np.nan
-    with pytest.raises(InvalidInputError, match="lack a variable that is mixed"):
-        model.predict(hidden)
+    for call in (model.predict, model.impute):
+        with pytest.raises(InvalidInputError, match=r"lack a variable that is mixed.*SmoothProductMixture"):
+            call(hidden)
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
@@ -400,12 +400,54 @@ def test_dependence_that_is_not_linear_is_said():
     assert not any("UnmixedProductMixture" in each.message.advice for each in caught)
 
 
-@pytest.mark.parametrize("made", ["a copy", "a sum"])
-def test_variables_that_determine_each_other_are_refused(made):
-    X = np.random.default_rng(0).normal(size=(100, 4))
-    X[:, 3] = X[:, 2] if made == "a copy" else X[:, 0] + 2.0 * X[:, 2]
-    with pytest.raises(InvalidInputError, match=r"'x2'.*'x3' determine each other"):
+def test_variables_that_others_determine_come_back(frame):
+    part = frame.iloc[:300]
+    wide = part.assign(rest=100.0 - part["a"] - part["c"], copy=part["b"] * 1.8 + 32.0)
+    with pytest.warns(ConstantVariableWarning) as caught:
+        model = smp.UnmixedProductMixture(2, random_state=0, tol=0.1).fit(wide)
+    assert [each.message.variables for each in caught] == [("rest", "copy")]
+    assert model.unmixing_.source.values.tolist() == ["a", "b", "c", "d"]
+    plain = fit(part, tol=0.1)
+    np.testing.assert_allclose(model.score_samples(wide), plain.score_samples(part))
+    assert model.n_parameters_ == pytest.approx(plain.n_parameters_)
+    X, _ = model.sample(100, random_state=0)
+    np.testing.assert_allclose(X["rest"], 100.0 - X["a"] - X["c"])
+    np.testing.assert_allclose(X["copy"], X["b"] * 1.8 + 32.0)
+    hidden = wide.assign(rest=np.nan, copy=np.nan)
+    pd.testing.assert_frame_equal(model.impute(hidden), wide)
+    np.testing.assert_array_equal(model.predict(hidden), model.labels_)
+
+
+def test_variables_that_are_all_one_are_refused():
+    X = np.random.default_rng(0).normal(size=(100, 1)) * [1.0, 2.0, 3.0]
+    with pytest.raises(InvalidInputError, match=r"'x0'.*'x2' determine each other"):
         fit(X, 2)
+
+
+def test_scores_are_mixed_as_rounded_numbers(data):
+    """Integers are discrete in a product mixture; likelihoods of both are of probabilities."""
+    X = np.round(data.X[:500] @ MIXING.T / 2.5)
+    assert all(5 < len(np.unique(column)) <= 20 for column in X.T)
+    model = fit(X)
+    assert not model.is_product_
+    assert model.unmixing_.shape == (4, 4)
+    assert smp.metrics.clustering_accuracy(data.labels[:500], model.labels_) > 0.9
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DependenceWarning)
+        product = smp.SmoothProductMixture(2, random_state=0).fit(X)
+    assert len(product.binning_.discrete) == 4
+    assert product.score(X) < model.score(X) < 0.0
+    drawn, _ = model.sample(1000, random_state=0)
+    np.testing.assert_array_equal(drawn, np.round(drawn))
+    assert model.score(drawn) == pytest.approx(model.score(X), abs=0.3)
+    again = smp.load(model.to_dataset())
+    np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
+    # Where no map is needed, they are discrete as in a product mixture.
+    independent = np.random.default_rng(0).binomial(10, np.where(np.arange(500) % 2, 0.2, 0.7)[:, None], (500, 4))
+    chosen = fit(independent)
+    assert chosen.is_product_
+    product = smp.SmoothProductMixture(2, random_state=0).fit(independent)
+    assert chosen.score(independent) == pytest.approx(product.score(independent), abs=1e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])

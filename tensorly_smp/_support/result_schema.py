@@ -107,6 +107,7 @@ _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
         "unmixing": ("source variable", "float64", "sources are these linear combinations of the variables"),
         "mixing": ("variable source", "float64", "variables are these linear combinations of the sources"),
         "mixed": ("variable", "int8", "whether the variable is mixed"),
+        "rounding": ("variable", "float64", "step of a mixed variable whose values have probabilities; 0 for others"),
         "unmixing_log_likelihood": (
             *("alternation", "float64"),
             "penalized log-likelihood per sample after every pass, in nats",

@@ -9,14 +9,21 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats.qmc import Sobol
 
 from tensorly_smp._support.checks import RandomState
 from tensorly_smp._support.representations import html_weights, shown
-from tensorly_smp.densities.conditionals import ConditionalDensities, GridConditionals, StudentBackground
+from tensorly_smp.densities.conditionals import (
+    ConditionalDensities,
+    DiscreteConditionals,
+    GridConditionals,
+    StudentBackground,
+)
 from tensorly_smp.densities.mixture_density import Component, MixtureDensity, SampleDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.samples.codebook import ValueLabels
 from tensorly_smp.samples.labels import labelled_matrix, labelled_moments, list_names
+from tensorly_smp.samples.reading import read_samples
 
 _REFUSED = (
     "{} is not available of a density with an unmixing matrix: given a component, the variables depend on each other, "
@@ -29,8 +36,12 @@ class UnmixedDensity(SampleDensity):
     """Density of x where z = W x has a mixture of product densities: f(x) = abs(det W) sum_r w_r prod_n f_n((W x)_n).
 
     Joint density, posterior, samples, means and covariances are exact. `pdf_1d`, `cdf_1d` and `quantile_1d` are
-    numeric: the densities of the sources are convolved on a grid of 4096 cells. `marginal`, `conditional` and `impute`
-    are refused with an error that says what to do instead.
+    numeric: the densities of the sources are convolved on a grid of 4096 cells. `marginal` and `conditional` are
+    refused with an error that says what to do instead, and `impute` for a variable that is mixed.
+
+    Of a rounded variable, the joint density has the probability of the interval that is rounded to its value, as a
+    discrete variable has the probability of its value. The integral is a mean over 32 points of the intervals. Samples
+    are rounded; means and covariances are those before rounding.
 
     Attributes
     ----------
@@ -39,7 +50,10 @@ class UnmixedDensity(SampleDensity):
     unmixing : ndarray (n_variables, n_variables)
         W; rows and columns of variables that are not mixed are those of the identity matrix.
     mixed : tuple of int
-        Positions of the variables that are mixed.
+        Positions of the variables that are mixed. Of the others, a row of W that has entries beside the diagonal is of
+        a variable that those determine: its source has a single value.
+    rounding : ndarray (n_variables,)
+        Step that a mixed variable is rounded to, of which its values are multiples; zero for the others.
     container : {"array", "dataframe", "dataarray", "polars", "pyarrow"}
         What moments are labelled as, see :class:`tensorly_smp.MixtureDensity`.
     """
@@ -47,6 +61,7 @@ class UnmixedDensity(SampleDensity):
     sources: MixtureDensity
     unmixing: np.ndarray
     mixed: tuple[int, ...]
+    rounding: np.ndarray
     container: str = "array"
     _projected: dict[int, ConditionalDensities] = field(default_factory=dict, init=False)
 
@@ -87,6 +102,12 @@ class UnmixedDensity(SampleDensity):
         """Logarithm of abs(det W), which turns a density of sources into one of variables."""
         return float(np.linalg.slogdet(self.unmixing)[1])
 
+    @cached_property
+    def determined(self) -> tuple[int, ...]:
+        """Positions of the variables that mixed ones determine."""
+        others = np.setdiff1d(np.arange(self.n_variables), self.mixed)
+        return tuple(others[(self.unmixing[others][:, self.mixed] != 0).any(axis=1)].tolist())
+
     def to_sources(self, values: np.ndarray) -> np.ndarray:
         """Sources (n_samples, n_variables) of samples; missing entries of variables that are not mixed stay missing.
 
@@ -105,14 +126,29 @@ class UnmixedDensity(SampleDensity):
             )
         sources = np.array(values)
         sources[:, mixed] = values[:, mixed] @ self.unmixing[np.ix_(mixed, mixed)].T
+        for n in self.determined:
+            constant = float(self.sources.conditionals[n].mean()[0])
+            terms = np.concatenate([values[:, [n]], values[:, mixed] * self.unmixing[n, mixed]], axis=1)
+            sources[:, n] = terms.sum(axis=1)
+            is_equal = np.abs(sources[:, n] - constant) <= EQUAL * np.abs(terms).sum(axis=1)
+            sources[is_equal, n] = constant
         return sources
+
+    def _to_variables(self, sources: np.ndarray) -> np.ndarray:
+        """Variables (n_samples, n_variables) of sources, rounded."""
+        mixed = list(self.mixed)
+        values = np.array(sources)
+        values[:, mixed] = sources[:, mixed] @ self.mixing[np.ix_(mixed, mixed)].T
+        rounded = np.flatnonzero(self.rounding)
+        values[:, rounded] = np.round(values[:, rounded] / self.rounding[rounded]) * self.rounding[rounded] + 0.0
+        determined = list(self.determined)
+        values[:, determined] -= values[:, mixed] @ self.unmixing[np.ix_(determined, mixed)].T
+        return values
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw samples (n_samples, n_variables) and the components (n_samples,) they came from."""
         drawn, labels = self.sources.sample(n_samples, random_state)
-        mixed = list(self.mixed)
-        drawn[:, mixed] = drawn[:, mixed] @ self.mixing[np.ix_(mixed, mixed)].T
-        return drawn, labels
+        return self._to_variables(drawn), labels
 
     def mean(self, component: Component = None) -> Any:
         """Expectation of every variable, (n_variables,) or (n_variables, rank) for "all"; labelled as the samples."""
@@ -159,12 +195,34 @@ class UnmixedDensity(SampleDensity):
         """Raise an error that says what to do instead; see the class."""
         raise InvalidInputError(_REFUSED.format("conditional", "Use a product model, or weight samples of this one."))
 
-    def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> NoReturn:
-        """Raise an error that says what to do instead; see the class."""
-        raise InvalidInputError(_REFUSED.format("impute", "Use SmoothProductMixture(...).fit(X).impute(X)."))
+    def impute(self, X: Any, method: str = "mean", random_state: RandomState = None) -> Any:
+        """Fill missing entries of variables that are not mixed in; arguments as of ``MixtureDensity.impute``.
+
+        Raises
+        ------
+        InvalidInputError
+            A mixed variable is missing in some sample.
+        """
+        samples = read_samples(X, self.variables, value_labels=self.value_labels)
+        filled = np.array(samples.values)
+        imputed = self._to_variables(np.asarray(self.sources.impute(self.to_sources(filled), method, random_state)))
+        return samples.labels.wrap_variables(np.where(np.isnan(filled), imputed, filled))
 
     def _log_joint(self, values: np.ndarray) -> np.ndarray:
-        return np.asarray(self.sources.log_joint(self.to_sources(values)) + self.log_det)
+        sources = self.to_sources(values)
+        rounded = np.flatnonzero(self.rounding)
+        if not len(rounded):
+            return np.asarray(self.sources.log_joint(sources) + self.log_det)
+        # Every variable has one point in each of equal parts of its interval, all pairs of variables nearly so.
+        points = Sobol(len(rounded), scramble=False).random(N_POINTS) + 0.5 / N_POINTS - 0.5
+        mixed = list(self.mixed)
+        shifts = (points * self.rounding[rounded]) @ self.unmixing[mixed][:, rounded].T
+        total = np.full((len(values), self.rank), -np.inf)
+        moved = np.array(sources)
+        for shift in shifts:
+            moved[:, mixed] = sources[:, mixed] + shift
+            total = np.logaddexp(total, self.sources.log_joint(moved))
+        return total + (np.log(self.rounding[rounded]).sum() + self.log_det - np.log(N_POINTS))
 
     def _one(self, variable: Hashable) -> MixtureDensity:
         """Mixture of one variable."""
@@ -173,10 +231,11 @@ class UnmixedDensity(SampleDensity):
                 f"Variable {shown(variable)} is unknown; expected one of {list_names(self.variables)}."
             )
         n = self.variables.index(variable)
-        if n not in self.mixed:
+        if n not in self.mixed + self.determined:
             return self.sources.marginal([variable])
         if n not in self._projected:
-            self._projected[n] = project(self.sources.conditionals, self.mixing[n])
+            projected = project(self.sources.conditionals, self.mixing[n])
+            self._projected[n] = rounded_conditionals(projected, self.rounding[n]) if self.rounding[n] else projected
         return MixtureDensity(self.weights, (self._projected[n],), (variable,))
 
     @property
@@ -185,6 +244,10 @@ class UnmixedDensity(SampleDensity):
         return self.sources.value_labels
 
 
+#: Points of the intervals of rounded variables, by which the density is integrated.
+N_POINTS = 32
+#: A variable that others determine differs from what it should be by no more than this, relative to the largest terms.
+EQUAL = 1e-5
 #: Cells of the grid, and how many standard deviations it reaches beyond the means of the components.
 N_CELLS, REACH = 4096, 9.0
 #: Share of the Student background, for what lies beyond the grid.
@@ -244,3 +307,13 @@ def project(sources: Sequence[ConditionalDensities], coefficients: np.ndarray) -
     knots = np.arange(N_CELLS) + 0.5
     background = StudentBackground.matching((means - low) / width, 9.0 * variances / width**2)
     return GridConditionals.from_knots(low, width, knots, masses + 1e-300, background, SHARE)
+
+
+def rounded_conditionals(conditionals: ConditionalDensities, step: float) -> DiscreteConditionals:
+    """Probabilities of the multiples of a step, of a variable with these densities that is rounded to them."""
+    reach = REACH * np.sqrt(conditionals.variance()).max()
+    first = np.floor((conditionals.mean().min() - reach) / step)
+    last = np.ceil((conditionals.mean().max() + reach) / step)
+    multiples = np.arange(first, last + 1.0)
+    below = conditionals.cdf((np.append(multiples, last + 1.0) - 0.5) * step)
+    return DiscreteConditionals(multiples * step, np.diff(below, axis=0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,17 +13,17 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import softmax
 from sklearn.base import clone
 
-from tensorly_smp._support.checks import collected_warnings
+from tensorly_smp._support.checks import collected_warnings, warn
 from tensorly_smp._support.iteration import progress_bar
 from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.result_schema import with_results
 from tensorly_smp.codes.values import MOST_ROWS as MOST_REPEATED
 from tensorly_smp.codes.values import at_most, evenly_spaced, merge_equal_rows
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.exceptions import ConstantVariableWarning, InvalidInputError
 from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.likelihood.comparison import Candidate
-from tensorly_smp.likelihood.observed import Observed
+from tensorly_smp.likelihood.observed import Observed, discrete_variables
 from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples, read_samples
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_joint_of
@@ -34,6 +34,8 @@ from tensorly_smp.unmixing.starts import copies, within_covariance
 SEARCH_ROWS, MOST_ROWS = 4_000, 20_000
 #: With fewer samples than this for every parameter, held-out samples have the last word on the matrix.
 SAMPLES_PER_PARAMETER = 2.0
+#: Numbers with more values than this are mixed, though a product mixture takes them for discrete.
+FEW_CATEGORIES = 5
 #: Values of this size have squares, and sums of squares, that are floats.
 LARGEST = 1e100
 #: Attributes that it has beside those of the mixture of the sources.
@@ -58,7 +60,11 @@ class SamplesToUnmix:
     discrete : dict from int to ndarray (n_values,)
         Values of the discrete variables, by their positions.
     mixed : tuple of int
-        Positions of the others.
+        Positions of those that are mixed.
+    rounding : dict from int to float
+        Steps of mixed variables whose values have probabilities: a product mixture takes them for discrete.
+    determined : dict from int to ndarray (n_mixed,)
+        Of all other variables, by their positions, the coefficients of the mixed ones that determine them.
     """
 
     samples: Samples
@@ -67,6 +73,8 @@ class SamplesToUnmix:
     weights: np.ndarray | None
     discrete: dict[int, np.ndarray]
     mixed: tuple[int, ...]
+    rounding: dict[int, float]
+    determined: dict[int, np.ndarray]
 
     @classmethod
     def read(
@@ -94,9 +102,12 @@ class SamplesToUnmix:
         weights = samples.aligned_weights(sample_weight)
         counted = samples.values if weights is None else samples.values[weights > 0]
         variables = Variables.of(samples, mixture.support, mixture.discrete, weights, binning=mixture.binning)
-        mixed = tuple(n for n in range(len(samples.variables)) if n not in variables.values)
+        rounding = _rounding(samples, counted, weights, None if mixture.discrete is None else variables.values)
+        discrete = {n: each for n, each in variables.values.items() if n not in rounding}
+        mixed = tuple(n for n in range(len(samples.variables)) if n not in discrete)
         _check_mixed(samples, mixed)
         _check_values(samples, counted, mixed)
+        mixed, determined = _determined(samples, counted, mixed)
         if bounded := [samples.variables[n] for n in mixed if variables.support[n] != (None, None)]:
             raise InvalidInputError(
                 f"mixture has a support of {list_names(bounded)}; expected none of variables that are mixed, since "
@@ -109,7 +120,16 @@ class SamplesToUnmix:
         values = np.array(rows)
         for n, step in steps.items():
             values[:, n] += step * rng.uniform(-0.5, 0.5, len(values))
-        return cls(samples, rows, values, counts, variables.values, mixed)
+        rounding = {n: step for n, step in rounding.items() if n in mixed}
+        return cls(samples, rows, values, counts, discrete, mixed, rounding, determined)
+
+    def without_rounding(self) -> SamplesToUnmix:
+        """The same with rounded variables among the discrete ones, unless others depend on them."""
+        needed = {self.mixed[i] for each in self.determined.values() for i in np.flatnonzero(each)}
+        rounding = {n: step for n, step in self.rounding.items() if n in needed}
+        values = {n: np.unique(self.rows[self.every_weight > 0, n]) for n in self.rounding.keys() - rounding.keys()}
+        mixed = tuple(n for n in self.mixed if n not in values)
+        return replace(self, discrete=self.discrete | values, mixed=mixed, rounding=rounding)
 
     @property
     def every_weight(self) -> np.ndarray:
@@ -166,10 +186,57 @@ def _check_values(samples: Samples, counted: np.ndarray, mixed: tuple[int, ...])
             f"{len(counted)} sample(s) with a weight, of {len(mixed)} variables to unmix; expected more samples than "
             "variables, since fewer determine no matrix. Leave variables out, or use SmoothProductMixture."
         )
-    if involved := [names[mixed[i]] for i in copies(counted[:, mixed])]:
-        raise InvalidInputError(
-            f"Variable(s) {list_names(involved)} determine each other, but for rounding; leave one of them out."
+
+
+def _rounding(
+    samples: Samples, counted: np.ndarray, weights: np.ndarray | None, declared: Collection[int] | None
+) -> dict[int, float]:
+    """Steps, by position, of complete variables of numbers that look discrete and may be mixed all the same.
+
+    Scores, grades, ages: multiples of a step. They have more than `FEW_CATEGORIES` values, or are none of the variables
+    that the user has `declared` discrete.
+    """
+    found = {}
+    fewest = FEW_CATEGORIES if declared is None else 1
+    for n in discrete_variables(samples.values, weights):
+        column = counted[:, n]
+        values = np.unique(column)
+        if n in (declared or ()) or samples.variables[n] in samples.value_labels or len(values) <= fewest:
+            continue
+        step = float(np.diff(values).min())
+        if np.isfinite(column).all() and np.allclose(values / step, np.round(values / step), rtol=0.0, atol=1e-6):
+            found[n] = step
+    return found
+
+
+def _determined(
+    samples: Samples, counted: np.ndarray, mixed: tuple[int, ...]
+) -> tuple[tuple[int, ...], dict[int, np.ndarray]]:
+    """The variables that are mixed without those that others before them determine; and how they do."""
+    names = samples.variables
+    kept = list(mixed)
+    while involved := copies(counted[:, kept]):
+        if len(kept) == 2:
+            listed = list_names([names[n] for n in mixed])
+            raise InvalidInputError(f"Variable(s) {listed} determine each other, but for rounding; leave them out.")
+        kept.pop(involved[-1])
+    centered = counted - counted.mean(axis=0)
+    scale = centered[:, kept].std(axis=0)
+    found = {}
+    for n in sorted(set(mixed).difference(kept)):
+        coefficients = np.linalg.lstsq(centered[:, kept] / scale, centered[:, n])[0]
+        negligible = np.abs(coefficients) < 1e-6 * np.abs(coefficients).max()
+        found[n] = np.where(negligible, 0.0, coefficients / scale)
+    if found:
+        left_out = [names[n] for n in found]
+        warn(
+            ConstantVariableWarning(
+                f"Other variables determine variable(s) {list_names(left_out)}, but for rounding: they are no part of "
+                "the matrix and tell no components apart; samples and imputed entries have them.",
+                variables=left_out,
+            )
         )
+    return tuple(kept), found
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +257,8 @@ class UnmixingResult:
         Log-likelihood less effective parameters of every start, per sample.
     is_product : bool
         True if a product mixture of the variables is preferred.
+    data : SamplesToUnmix
+        What is mixed; not rounded variables, if a product mixture is preferred.
     """
 
     model: SmoothProductMixture
@@ -198,6 +267,7 @@ class UnmixingResult:
     candidate: UnmixingCandidate
     criteria: dict[str, float]
     is_product: bool
+    data: SamplesToUnmix
 
 
 def fit_unmixing(
@@ -240,22 +310,35 @@ def fit_unmixing(
         best = follow(replace(samples, shape=best.shape), begun, max_iter, PASS_TOL)
     posterior = softmax(log_joint_of(every, best), axis=1)
     best = _arranged(samples, best)
+    best.trace = replace(best.trace, loss=best.trace.loss + np.log(scale).sum())
     matrix = np.eye(len(data.samples.variables))
     matrix[np.ix_(mixed, mixed)] = best.unmixing / scale
     # Densities of the variables themselves know what to do about values that are rounded.
+    if is_product:
+        data = data.without_rounding()
+        matrix[list(data.discrete)] = np.eye(len(matrix))[list(data.discrete)]
     sources = np.array(data.rows if is_product else data.values)
     sources[:, mixed] = sources[:, mixed] @ matrix[np.ix_(mixed, mixed)].T
-    best.trace = replace(best.trace, loss=best.trace.loss + np.log(scale).sum())
+    discrete = dict(data.discrete)
+    for n, coefficients in data.determined.items():
+        discrete[n] = np.average(data.rows[rows, n] - data.rows[rows][:, mixed] @ coefficients, weights=weights[rows])[
+            None
+        ]
+        sources[:, n] = discrete[n]
+        matrix[n, mixed] = -coefficients
     searched = None
     # The fit of the sources merges equal rows, and chooses cells by some of very many.
     if not is_product and len(merge_equal_rows(sources, weights)[0]) == len(evenly_spaced(*sources.shape)):
         searched = [[Candidate(posterior, "search", criterion=best.criterion, trace=best.trace)]]
-    model = clone(mixture).set_params(shape=best.shape)
+    names = data.samples.variables
+    model = clone(mixture).set_params(
+        shape=best.shape, discrete={names[n]: each.tolist() for n, each in discrete.items()}
+    )
     with collected_warnings() as caught:
-        model._fit(source_frame(sources, data.samples.variables), data.weights, searched)
+        model._fit(source_frame(sources, names), data.weights, searched)
     log_scale = float(np.log(scale).sum())
     criteria = {each.origin: each.criterion / some.total_weight - log_scale for each in (product, *starts)}
-    return UnmixingResult(model, caught, matrix, best, criteria, is_product)
+    return UnmixingResult(model, caught, matrix, best, criteria, is_product, data)
 
 
 def _standardized(data: SamplesToUnmix, rows: np.ndarray, criterion: str) -> tuple[MixedSamples, np.ndarray]:
@@ -317,16 +400,18 @@ def source_frame(values: np.ndarray, names: Sequence[Hashable]) -> pd.DataFrame:
     return pd.DataFrame(values, columns=pd.Index(list(names), dtype=object, tupleize_cols=False))
 
 
-def with_unmixing(dataset: xr.Dataset, found: UnmixingResult, mixed: Sequence[int]) -> xr.Dataset:
+def with_unmixing(dataset: xr.Dataset, found: UnmixingResult) -> xr.Dataset:
     """The Dataset of the sources with the record of the search."""
-    n_variables = dataset.sizes["variable"]
+    positions = np.arange(dataset.sizes["variable"])
+    mixed = found.data.mixed
     candidate = found.candidate
     dataset = with_results(
         dataset,
         {
             "unmixing": found.matrix,
             "mixing": np.linalg.inv(found.matrix),
-            "mixed": np.isin(np.arange(n_variables), mixed).astype(np.int8),
+            "mixed": np.isin(positions, mixed).astype(np.int8),
+            "rounding": np.array([found.data.rounding.get(n, 0.0) for n in positions.tolist()]),
             "unmixing_log_likelihood": -candidate.trace.loss,
             "unmixing_start_criterion": np.array(list(found.criteria.values())),
         },
@@ -345,7 +430,7 @@ def without_unmixing(dataset: xr.Dataset) -> xr.Dataset:
     """The Dataset of the sources alone."""
     n_mixed = int(dataset["mixed"].sum())
     kept = _with_parameters(dataset, 0 if dataset.attrs["is_product"] else -n_mixed * (n_mixed - 1))
-    kept = kept.drop_dims(("source", "unmixing_start", "alternation")).drop_vars("mixed")
+    kept = kept.drop_dims(("source", "unmixing_start", "alternation")).drop_vars(["mixed", "rounding"])
     kept.attrs = {name: value for name, value in kept.attrs.items() if name not in EXTRA_ATTRIBUTES}
     return kept
 

@@ -1,9 +1,12 @@
 """The density of mixed variables: exact where it says so, numeric elsewhere, and an error where it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tensorly_smp as smp
+from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.unmixing.density import UnmixedDensity, project
 
@@ -18,7 +21,7 @@ def sources():
 
 @pytest.fixture(scope="module")
 def density(sources):
-    return UnmixedDensity(sources, UNMIXING, (0, 1))
+    return UnmixedDensity(sources, UNMIXING, (0, 1), np.zeros(3))
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +78,7 @@ def test_projection_has_the_moments_of_the_sum(sources, coefficients):
         np.testing.assert_allclose(found.cdf(x), scaled if a[0] > 0 else 1.0 - scaled, atol=5e-3)
 
 
-@pytest.mark.parametrize(
-    ("name", "argument"), [("marginal", ["x0"]), ("conditional", {"x0": 1.0}), ("impute", [[1.0, 2.0, 3.0]])]
-)
+@pytest.mark.parametrize(("name", "argument"), [("marginal", ["x0"]), ("conditional", {"x0": 1.0})])
 def test_refused_with_what_to_do_instead(density, name, argument):
     with pytest.raises(InvalidInputError, match=rf"{name} is not available .* Use "):
         getattr(density, name)(argument)
@@ -86,7 +87,59 @@ def test_refused_with_what_to_do_instead(density, name, argument):
 def test_rows_must_be_complete_but_for_what_is_not_mixed(density):
     with pytest.raises(InvalidInputError, match="1 of 2 samples lack a variable that is mixed"):
         density.logpdf([[1.0, np.nan, 0.0], [1.0, 1.0, 0.0]])
-    assert np.isfinite(density.logpdf([[1.0, 1.0, np.nan]])).all()
+    hidden = np.array([[1.0, 1.0, np.nan], [0.5, -1.0, 2.0]])
+    assert np.isfinite(density.logpdf(hidden)).all()
+    filled = density.impute(hidden)
+    np.testing.assert_array_equal(np.delete(filled, 2), np.delete(hidden, 2))
+    assert filled[0, 2] == pytest.approx(density.posterior(hidden)[0] @ density.sources.mean("all")[2])
+    with pytest.raises(InvalidInputError, match="1 of 1 samples lack a variable that is mixed"):
+        density.impute([[1.0, np.nan, 0.0]])
+
+
+def test_rounded_values_have_the_probabilities_of_their_intervals(density):
+    rounding = np.array([0.5, 0.0, 0.0])
+    rounded = replace(density, rounding=rounding)
+    x = np.array([[1.5, 0.3, 2.0], [0.5, -1.0, 0.4], [4.0, 2.0, np.nan]])
+    points = np.linspace(-0.25, 0.25, 2001)
+    moved = x[:, None] + points[:, None] * [1.0, 0.0, 0.0]
+    within = [np.trapezoid(density.pdf(each), points) for each in moved]
+    np.testing.assert_allclose(rounded.pdf(x), within, rtol=0.01)
+    # All of them add up to one, and are those of samples.
+    lattice = np.arange(-40, 80) * 0.5
+    name = density.variables[0]
+    masses = rounded.pdf_1d(lattice, name)
+    assert masses.sum() == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_allclose(np.cumsum(masses), density.cdf_1d(lattice + 0.25, name), atol=1e-6)
+    drawn, _ = rounded.sample(20_000, random_state=0)
+    np.testing.assert_array_equal(drawn[:, 0] % 0.5, 0.0)
+    shares = (drawn[:, 0, None] == lattice).mean(axis=0)
+    np.testing.assert_allclose(shares, masses, atol=0.02)
+
+
+def test_two_rounded_variables_are_integrated_together(density):
+    rounded = replace(density, rounding=np.array([1.0, 2.0, 0.0]))
+    lattice = np.stack(np.meshgrid(np.arange(-40.0, 60), np.arange(-80.0, 120, 2), indexing="ij"), axis=-1)
+    total = np.full((*lattice.shape[:2], 3), np.nan)
+    total[..., :2] = lattice
+    assert rounded.pdf(total.reshape(-1, 3)).sum() == pytest.approx(1.0, abs=0.01)
+
+
+def test_variables_that_others_determine_are_theirs(sources):
+    """x2 = 3 - x0 + 2 x1."""
+    unmixing = np.array([[1.0, 0.5, 0.0], [-0.4, 1.0, 0.0], [1.0, -2.0, 1.0]])
+    constant = DiscreteConditionals(np.array([3.0]), np.ones((1, 2)))
+    of_sources = replace(sources, conditionals=(*sources.conditionals[:2], constant))
+    density = UnmixedDensity(of_sources, unmixing, (0, 1), np.zeros(3))
+    assert density.determined == (2,)
+    X, _ = density.sample(500, random_state=0)
+    np.testing.assert_allclose(X[:, 2], 3.0 - X[:, 0] + 2.0 * X[:, 1])
+    hidden = X * [1.0, 1.0, np.nan]
+    np.testing.assert_allclose(density.impute(hidden), X)
+    np.testing.assert_allclose(density.logpdf(X), density.logpdf(hidden))
+    assert (density.logpdf(X + np.eye(3)[2]) < -600.0).all()
+    assert density.mean()[2] == pytest.approx(3.0 - density.mean()[0] + 2.0 * density.mean()[1])
+    middle = density.quantile_1d(0.5, density.variables[2])
+    assert (X[:, 2] < middle).mean() == pytest.approx(0.5, abs=0.08)
 
 
 def test_unknown_variable(density):
