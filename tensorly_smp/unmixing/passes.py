@@ -149,6 +149,7 @@ class UnmixingEM:
         self._pseudo_counts: np.ndarray | None = None
         self._was_off: np.ndarray | None = None
         self._last: tuple[np.ndarray, SourcesInCells] | None = None
+        self._first_share = 0
         n_columns = 2 * self.n + samples.categories.shape[1]
         self._columns = np.empty((len(samples.values), n_columns), dtype=np.int32)
         self._shares = np.empty(self._columns.shape)
@@ -237,13 +238,17 @@ class UnmixingEM:
         """M-step: a quasi-Newton step of W, shortened until the expected objective rises, then densities there."""
         step = np.zeros_like(point.unmixing) if self.is_fixed else self.relative_step(point, expected)
         value = self.expected_value(point, expected)
-        for share in STEP_SHARES if step.any() else (0.0,):
+        # A share beyond the one that was taken last is tried again, one at a time.
+        shares = STEP_SHARES[self._first_share :] if step.any() else (0.0,)
+        for share in shares:
             unmixing = point.unmixing + share * step @ point.unmixing if share else point.unmixing
             on_grid = self.at(unmixing).on_grid
             counted = on_grid.counts_from_posterior(expected.posterior)
             moved = Point(unmixing, on_grid.maximize(counted, point.mixture, self.penalty))
             if not share or self.expected_value(moved, counted) >= value:
                 break
+        if step.any():
+            self._first_share = max(STEP_SHARES.index(share) - 1, 0)
         return moved
 
     def relative_step(self, point: Point, expected: Expectation) -> np.ndarray:

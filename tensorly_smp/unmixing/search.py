@@ -28,8 +28,7 @@ LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 GAUSSIAN_PASSES, GAUSSIAN_TOL = 60, 1e-4
 #: Random seeds, and clusterings by k-means of variables and of whitened ones.
 N_SEEDS = 3
-#: Gaussian mixtures that go on with smooth densities; passes of the first round; how many go on from there, one less if
-#: there are two shapes.
+#: Gaussian mixtures that go on with smooth densities; passes of the first round; how many go on from there.
 N_GAUSSIAN, SCREENING_PASSES, N_FOLLOWED = 3, 25, 3
 #: Standard deviations of the difference of two criteria by which one is clearly better.
 CLEARLY = 2.0
@@ -152,8 +151,8 @@ def search_unmixing(
     samples : MixedSamples
     rank : int
     shapes : sequence of {None, "log-concave"}
-        Of the densities. Of both, None is first: Gaussian starts go on with log-concave densities, the others with free
-        ones, and so does the best of the former; see :func:`preferred`.
+        Of the densities. All starts go on with those of the first shape. If there is a second one, the Gaussian starts
+        go on with that before, and the best of it with the first; see :func:`preferred`.
     rng : Generator
     n_passes : int
         Passes of a round, at most.
@@ -178,17 +177,16 @@ def search_unmixing(
     unmixed, *others = other_starts(samples, rank, whitener, rng)
     tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, rng), weights)[:N_GAUSSIAN]
     product = follow(replace(samples, shape=shapes[0]), unmixed, n_passes, pass_tol, is_fixed=True)
-    begun = [others, tied] if len(shapes) > 1 else [[*others, *tied]]
     starts: list[UnmixingCandidate] = []
     bests: list[UnmixingCandidate] = []
-    for shape, own in zip(shapes[::-1], begun[::-1], strict=True):
+    for shape in shapes[::-1]:
         shaped = replace(samples, shape=shape)
         screened = []
-        for each in own:
+        for each in tied if shape != shapes[0] else [*others, *tied]:
             screened.append(follow(shaped, each, min(SCREENING_PASSES, n_passes), pass_tol, grids="plain"))
             callback(screened[-1])
         screened.sort(key=lambda each: -each.rounded)
-        followed = [*bests, *distinct_candidates(screened, weights)[: N_FOLLOWED - len(shapes) + 1]]
+        followed = [*bests, *distinct_candidates(screened, weights)[:N_FOLLOWED]]
         ends = [finished(shaped, each, n_passes, pass_tol, tol, FOLLOWED_ROUNDS) for each in followed]
         bests.append(finished(shaped, clearest(samples, ends), n_passes, pass_tol, tol, MOST_ROUNDS))
         starts += screened
