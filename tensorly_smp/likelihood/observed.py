@@ -247,8 +247,12 @@ class Observed:
 
         Of a Gaussian, half the mass lies within 1.35 standard deviations.
         """
-        above = np.concatenate([[0.0], self._cumulated[0]])
-        last = np.searchsorted(above, above[:-1] + self._half_a_component(rank) * (1.0 - 1e-9)) - 1
+        number = self._half_a_component(rank) * (1.0 - 1e-9)
+        if len(self.distinct) == self.total:  # one sample each
+            last = np.arange(len(self.distinct)) + int(np.ceil(number)) - 1
+        else:
+            above = np.concatenate([[0.0], self._cumulated[0]])
+            last = np.searchsorted(above, above[:-1] + number) - 1
         inside = np.flatnonzero(last < len(self.distinct))
         if not len(inside):
             return float(self.distinct[0]), float(self.distinct[-1])
@@ -266,7 +270,7 @@ class Observed:
     def without_atoms(self, rank: int) -> Observed:
         """Copy without values that half as many samples share as the average component has, unless nothing is left."""
         kept = self.counts < self._half_a_component(rank)
-        return Observed(self.distinct[kept], self.counts[kept]) if kept.sum() > 1 else self
+        return Observed(self.distinct[kept], self.counts[kept]) if 1 < kept.sum() < len(kept) else self
 
     def transformed(self, transform: ArcsinhTransform) -> Observed:
         """Copy with transformed values."""

@@ -66,10 +66,11 @@ class MidRanks:
         categories: list[np.ndarray | None] = []
         for n in range(values.shape[1]):
             present = ~np.isnan(values[:, n])
-            _, position = np.unique(values[present, n], return_inverse=True)
-            counts = np.bincount(position, weights[present])
+            order = np.flatnonzero(present)[np.argsort(values[present, n])]
+            is_new = np.diff(values[order, n], prepend=-np.inf) > 0
+            counts = np.add.reduceat(weights[order], np.flatnonzero(is_new)) if len(order) else np.empty(0)
             middle = (np.cumsum(counts) - 0.5 * counts) / max(counts.sum(), 1e-300)
-            found[present, n] = middle[position]
+            found[order, n] = middle[np.cumsum(is_new) - 1]
             categories.append(middle if n in discrete else None)
         return cls(found, tuple(categories), weights)
 

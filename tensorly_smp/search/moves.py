@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from tensorly_smp.identifiability.likeness import separations
 from tensorly_smp.likelihood.comparison import Candidate
@@ -322,27 +322,24 @@ def _mergeable(
     Those that lose least are the first, and none loses more than `most_lost`.
     """
     log_weights = fit.mixture.log_weights
-    joint = log_joint(samples.membership, log_weights, tables)
-    before = logsumexp(joint, axis=1)
-    # Of every sample, the mass of all components, the largest being one, so that those of a pair can be taken away.
-    peak = joint.max(axis=1)
-    mass = np.exp(joint - peak[:, None])
-    total = mass.sum(axis=1)
-    found = []
-    parts = [(slice(None), samples.membership)]
-    if (step := -(-len(joint) // FEW_SAMPLES)) > 1:  # where some of the samples lose too much, all lose more
-        parts.insert(0, (slice(None, None, step), samples.membership[::step]))
-    for pair in _nearest(samples, fit, tables):
-        both = np.logaddexp(*(tables[:, r] + log_weights[r] for r in pair))  # with the weight of the two
-        weight = np.logaddexp(*(log_weights[r] for r in pair))
-        for rows, membership in parts:
-            others = np.maximum(total[rows] - mass[rows, pair[0]] - mass[rows, pair[1]], _LEAST)
-            after = np.logaddexp(np.log(others) + peak[rows], membership @ (both - weight) + weight)
-            loss = float(samples.sample_weight[rows] @ (before[rows] - after))
-            if loss > most_lost:
-                break
-        else:
-            found.append((pair, loss))
+    found = [(pair, 0.0) for pair in _nearest(samples, fit, tables)]
+    # Where some of the samples lose too much, all lose more.
+    for step in sorted({1, -(-samples.membership.shape[0] // FEW_SAMPLES)}, reverse=True):
+        membership = samples.membership[::step]
+        joint = log_joint(membership, log_weights, tables)
+        # Of every sample, the mass of all components, the largest being one, so that those of a pair can be taken away.
+        peak = joint.max(axis=1)
+        mass = np.exp(joint - peak[:, None])
+        total = mass.sum(axis=1)
+        for number, (pair, _) in enumerate(found):
+            both = np.logaddexp(*(tables[:, r] + log_weights[r] for r in pair))  # with the weight of the two
+            weight = np.logaddexp(*(log_weights[r] for r in pair))
+            others = np.maximum(total - mass[:, pair[0]] - mass[:, pair[1]], _LEAST)
+            after = np.logaddexp(np.log(others), membership @ (both - weight) + weight - peak)
+            found[number] = pair, float(samples.sample_weight[::step] @ (np.log(total) - after))
+        found = [each for each in found if each[1] <= most_lost]
+        if not found:
+            break
     return sorted(found, key=lambda item: item[1])
 
 

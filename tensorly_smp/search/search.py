@@ -146,6 +146,7 @@ def split_and_merge(
     >>> bool(smp.metrics.clustering_accuracy(labels, found[0].posterior.argmax(axis=1)) > 0.97)
     True
     """
+    most_failures = min(MOST_FAILURES, max(rank - 2, 0))  # of three components, there are three moves
     every: list[list[Candidate]] = []
     passed: list[Candidate] = []
     trace: list[tuple[float, float]] = []
@@ -160,10 +161,10 @@ def split_and_merge(
             every.append(found)
             trace = []
             # Where no move comes near on a level, none does on a finer one.
-            failures = 0 if is_close else MOST_FAILURES
+            failures = 0 if is_close else most_failures
             while True:
                 trace.append((found[0].criterion, time.perf_counter() - began))
-                if failures >= MOST_FAILURES or rank < 3:
+                if failures >= most_failures:
                     break
                 check()
                 better = _round(samples, mid_ranks, found, rng)

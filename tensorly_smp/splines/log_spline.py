@@ -183,15 +183,18 @@ def compiled_for(basis: SplineBasis, n_densities: int) -> Kernels | None:
 
 
 def _maximize(fit: LogSplineFit, n_steps: int, tol: np.ndarray) -> LogSplineFit:
-    if n_steps == 0:
-        return fit
-    step, predicted_gain = fit.newton_step()
-    fit = _search(fit, step, predicted_gain)
-    active = np.flatnonzero(predicted_gain > tol)
-    if 2 * len(active) > len(tol):  # of so few that are done, a step more costs less than to leave them out
-        return _maximize(fit, n_steps - 1, tol)
-    if len(active):
-        fit.put(active, _maximize(fit.take(active), n_steps - 1, tol[active]))
+    active = np.arange(len(tol))
+    for _ in range(n_steps):
+        part = fit.take(active) if len(active) < len(tol) else fit
+        step, predicted_gain = part.newton_step()
+        part = _search(part, step, predicted_gain)
+        if len(active) < len(tol):
+            fit.put(active, part)
+        else:
+            fit = part
+        active = active[predicted_gain > tol[active]]
+        if not len(active):
+            break
     return fit
 
 
