@@ -276,7 +276,7 @@ class UnmixedProductMixture(FittedMixture):
         tabulated = dict(enumerate(self.density_.conditionals))
         matrix = result_values(dataset, "unmixing")
         mixed = tuple(np.flatnonzero(dataset["mixed"].values).tolist())
-        if matrix.shape != (len(variables),) * 2 or not np.isfinite(matrix).all() or not mixed:
+        if matrix.shape != (len(variables),) * 2 or not np.isfinite(matrix).all():
             raise InvalidInputError("The unmixing matrix of the Dataset is out of shape or range.")
         names = [variables[n] for n in mixed]
         block = np.ix_(mixed, mixed)
