@@ -109,18 +109,14 @@ def test_same_state_same_numbers(make):
     assert [draws(g) for g in spawn_generators(make(), 3)] == [draws(g) for g in spawn_generators(make(), 3)]
 
 
-def test_int_and_its_seed_sequence_are_the_same():
-    assert draws(as_generator(7)) == draws(as_generator(np.random.SeedSequence(7)))
-    assert draws(as_generator(7)) == draws(np.random.default_rng(7))
-
-
-def test_none_is_different_every_time():
-    assert draws(as_generator(None)) != draws(as_generator(None))
-
-
-def test_generator_is_passed_through():
+def test_seeds_that_are_the_same_and_those_that_differ():
+    assert draws(as_generator(7)) == draws(as_generator(np.random.SeedSequence(7))) == draws(np.random.default_rng(7))
     generator = np.random.default_rng(7)
     assert as_generator(generator) is generator
+    roots = [7, None, None, *np.random.SeedSequence(7).spawn(2)]
+    streams = [draws(each) for root in roots for each in (as_generator(root), *spawn_generators(root, 20))]
+    # A child that is spawned by its parent and one that is spawned here are the same.
+    assert len({tuple(stream) for stream in streams}) == 5 * 21 - 2
 
 
 @pytest.mark.parametrize("name", ["Generator", "RandomState"])
@@ -143,16 +139,6 @@ def test_a_stream_does_not_depend_on_how_many_are_asked_for(seed, few, more):
     start = spawn_generators(seed, few)
     longer = spawn_generators(seed, few + more)
     assert [draws(g) for g in start] == [draws(g) for g in longer[:few]]
-
-
-def test_streams_differ_from_each_other_and_from_their_root():
-    streams = [draws(as_generator(7)), *(draws(g) for g in spawn_generators(7, 20))]
-    assert len({tuple(stream) for stream in streams}) == 21
-
-
-def test_children_of_children_differ():
-    first, second = np.random.SeedSequence(7).spawn(2)
-    assert draws(spawn_generators(first, 1)[0]) != draws(spawn_generators(second, 1)[0])
 
 
 @pytest.mark.parametrize("read", [seed_sequence, as_generator, lambda state: spawn_generators(state, 2)])

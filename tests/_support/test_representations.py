@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tensorly_smp as smp
-from tensorly_smp._support.representations import html_summary, html_weights, listed, number_range, short_repr
+from tensorly_smp._support.representations import html_summary, html_weights, short_repr
 from tensorly_smp.samples.reading import read_samples
 
 NAMES = ["<script>alert(1)</script>", "a & b", '"quoted"', "age"]
@@ -166,17 +166,6 @@ def test_short_repr():
     assert repr(Record([1, "a"], Record(1, ()))).startswith("Record(loss=[1, 'a'], parts=Record(loss=1, parts=()")
     point = namedtuple("Point", "x y")(np.zeros(2), 1)
     assert short_repr(point) == "Point(x=<(2,) float64>, y=1)"
-
-
-def test_number_range():
-    assert number_range([3, 3, 3]) == "3"
-    assert number_range((4, 9, 2)) == "2 to 9"
-
-
-def test_listed():
-    assert listed(["a", 1]) == "'a', 1"
-    assert listed(range(11), 10).endswith("8, 9, 10")  # "and 1 more" would take as much room
-    assert listed(range(12), 10).endswith("9 and 2 more")
 
 
 def test_html_summary():

@@ -352,7 +352,7 @@ TABLE = np.array([[0.1, 0.0, 0.25], [0.2, 0.5, 0.25], [0.3, 0.0, 0.25], [0.4, 0.
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 ITEM = DiscreteConditionals(VALUES, TABLE)
 DENSITY = MixtureDensity(WEIGHTS, (ITEM,), ("x",))
-FAR = [float(np.iinfo(np.int64).min), -3.4e38, -1e17, 1e17]
+FAR = [float(np.iinfo(np.int64).min), 1e17]
 
 
 @pytest.mark.parametrize("x", [-9.0, -3.5, -1.0, 0.0, 0.4, 1.0, 9.9, 10.0, 11.0])

@@ -52,7 +52,7 @@ def fit_and_warnings(X, n_components, sample_weight=None):
 
 
 @pytest.mark.filterwarnings("ignore:The likelihood is next to flat")
-@pytest.mark.parametrize(("kind", "seed"), [("items", 0), ("missing items", 1), ("continuous", 2), ("items", 3)])
+@pytest.mark.parametrize(("kind", "seed"), [("missing items", 1), ("continuous", 2), ("items", 3)])
 def test_patterns_with_counts_are_the_repeated_rows(kind, seed):
     rng = np.random.default_rng(seed)
     n_components = 2 + seed % 3

@@ -123,9 +123,3 @@ def test_solution(solution):
     assert dataset.sizes["sweep"] == solution.trace.n_sweeps + 1
     assert dataset.attrs["n_sweeps"] == solution.trace.n_sweeps
     assert smp.StopReason[dataset.attrs["status"].upper()] is solution.status
-
-
-def test_attributes_of_a_fit_are_plain():
-    X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
-    result = smp.SmoothProductMixture(n_components=2, n_bins=8, n_init=2, random_state=0).fit(X).result_
-    assert all(type(value) in (int, float, str, np.ndarray) for value in result.attrs.values())

@@ -155,7 +155,6 @@ def test_a_column_without_a_name(name, tmp_path):
 
 INDEXES = {
     "text": pd.Index([f"patient {m}" for m in range(400)]),
-    "numbers": pd.Index(np.arange(400)[::-1] * 3.5, name="number"),
     "dates": pd.date_range("2020-01-01", periods=400, name="day"),
     "levels": pd.MultiIndex.from_product([list("uv"), range(200)]),
     "none": pd.RangeIndex(0, 800, 2),

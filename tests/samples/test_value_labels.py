@@ -257,12 +257,6 @@ def test_dask(by_codes):
     assert smp.check_independence(model, X, random_state=0).n_dependent == 0
 
 
-def test_numbers_of_components_of_text():
-    expected = smp.select_n_components(CODES, [1, 2], random_state=0)
-    found = smp.select_n_components(words(), [1, 2], random_state=0)
-    np.testing.assert_array_equal(found["bic"], expected["bic"])
-
-
 @pytest.mark.parametrize("refine", ["em", None])
 def test_other_fits_take_text(refine):
     model = smp.SmoothProductMixture(2, refine=refine, random_state=0).fit(words())
