@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import comb
 from typing import Any
 
@@ -25,7 +24,7 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.codes.values import subsample_evenly
-from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError, InvalidTypeError, SizeLimitError
+from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError, SizeLimitError
 from tensorly_smp.factors.backend import checked_context
 from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.coupled import CoupledTensors, couple_tensors
@@ -144,11 +143,6 @@ class Problem:
     sample_weight: np.ndarray | None = None
     form: str = ""
 
-    @cached_property
-    def algebraic_data(self) -> Marginals | Codes:
-        """Histograms or codes for the algebra; tensors come to the host here, and not before."""
-        return self.data.to_marginals() if isinstance(self.data, ReadTensors) else self.data
-
 
 def as_problem(
     data: Any,
@@ -178,7 +172,8 @@ def as_problem(
     sample_weight : array_like (n_samples,), optional
         Of codes, as `data` or as `samples`.
     samples : Codes, optional
-        Of Marginals: what the algebraic start decomposes in their place, where not all triples have been counted.
+        Of Marginals: what the algebraic start decomposes in their place, where not all triples have been counted; with
+        the same bins.
     form : {"auto", "counted", "implicit"}
         Of codes: histograms, or sums over samples without any; "auto" takes the faster one.
     options : SolverOptions, optional
@@ -211,15 +206,7 @@ def as_problem(
         )
     elif isinstance(data, Marginals):
         tensors = couple_tensors(data, weights, options.dtype, options.device)
-        kept = None
-        if samples is not None:
-            if not isinstance(samples, Codes):
-                raise InvalidTypeError(f"samples is {type(samples).__name__}; expected Codes, as of encode_samples.")
-            if samples.n_bins != tensors.n_bins:
-                raise InvalidInputError(
-                    f"samples have {samples.n_bins} bins; expected those of the histograms, {tensors.n_bins}."
-                )
-            kept = checked_sample_weight(sample_weight, samples.n_samples)
+        kept = None if samples is None else checked_sample_weight(sample_weight, samples.n_samples)
         problem = Problem(tensors, rank, loss, data.binning, samples or data, kept)
     else:
         read = read_tensors(data, modes, variables)
@@ -367,7 +354,10 @@ def make_starts(
             )
     elif init not in ("gevd", "random"):
         raise InvalidInputError(f'init is {shown(init)}; expected "gevd", "random", MixtureFactors or a CPTensor.')
-    data = problem.algebraic_data if given is None and init == "gevd" else None
+    data = None
+    if given is None and init == "gevd":
+        # Tensors come to the host here, and not before.
+        data = problem.data.to_marginals() if isinstance(problem.data, ReadTensors) else problem.data
     starts = []
     failures = []
     for position, rng in enumerate(spawn_generators(random_state, n_init)):

@@ -269,20 +269,14 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
 def _checked_device(device: Any) -> Any:
     """The device as the backend wants it."""
     backend = tl.get_backend()
-    classes: tuple[type, ...] = (str,)
-    if backend == "jax":
-        import jax
-
-        classes = (str, jax.Device)
-    elif backend == "pytorch":
-        import torch
-
-        classes = (str, torch.device)
-    if not isinstance(device, classes):
+    # Classes of PyTorch and JAX; the backend itself refuses one of the other.
+    if not isinstance(device, str) and type(device).__module__.partition(".")[0] not in ("torch", "jax", "jaxlib"):
         raise InvalidTypeError(
             f'device is {shown(device)}; expected a name, such as "cpu" or "cuda:0", or a device of {shown(backend)}.'
         )
     if backend == "jax" and isinstance(device, str):
+        import jax
+
         platform, _, number = device.partition(":")
         try:
             return jax.devices(platform)[int(number or 0)]

@@ -48,7 +48,15 @@ class Partition:
 
     def __post_init__(self) -> None:
         for name in ("first", "second", "third"):
-            object.__setattr__(self, name, _variable_indices(getattr(self, name), name))
+            group = getattr(self, name)
+            try:
+                members = tuple(group)
+            except TypeError:
+                raise InvalidTypeError(f"The {name} set is {shown(group)}; expected variable indices.") from None
+            if not members:
+                raise InvalidInputError(f"The {name} set of the partition is empty; expected at least one variable.")
+            indices = tuple(checked_integer(index, f"A variable index of the {name} set", 0) for index in members)
+            object.__setattr__(self, name, indices)
         every = self.first + self.second + self.third
         repeated = sorted(index for index, count in Counter(every).items() if count > 1)
         if repeated:
@@ -246,17 +254,6 @@ def as_partition(partition: Any, n_variables: int | None = None) -> Partition:
                 f"The partition names variable {highest}; expected indices from 0 to {n_variables - 1}."
             )
     return partition
-
-
-def _variable_indices(group: Any, name: str) -> tuple[int, ...]:
-    """One set as a tuple of Python integers."""
-    try:
-        members = tuple(group)
-    except TypeError:
-        raise InvalidTypeError(f"The {name} set is {shown(group)}; expected variable indices.") from None
-    if not members:
-        raise InvalidInputError(f"The {name} set of the partition is empty; expected at least one variable in each.")
-    return tuple(checked_integer(index, f"A variable index of the {name} set", 0) for index in members)
 
 
 #: Triples from which partitions are grown whose blocks have been counted.

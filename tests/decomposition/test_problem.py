@@ -573,19 +573,6 @@ def test_weights_are_those_of_the_samples_that_are_decomposed(options):
         np.testing.assert_allclose(x, y, atol=1e-10)
 
 
-@pytest.mark.parametrize("init", ["gevd", "random"])
-def test_codes_have_to_fit_the_histograms_and_weights_the_codes(init):
-    with pytest.raises(InvalidInputError, match=r"sample_weight has shape \(3,\)"):
-        solved(MARGINALS, RANK, init=init, samples=CODES, sample_weight=np.ones(3))
-    with pytest.raises(InvalidTypeError, match="samples is int"):
-        solved(MARGINALS, RANK, init=init, samples=3)
-    other = encode_samples(DATA.X, choose_binning(DATA.X, 8))
-    with pytest.raises(InvalidInputError, match=r"samples have \(8, .* expected those of the histograms, \(12, "):
-        solved(MARGINALS, RANK, init=init, samples=other)
-    with pytest.raises(InvalidInputError, match="expected those of the histograms"):
-        solved(MARGINALS, RANK, init=init, samples=Codes(CODES.values[:, :4], choose_binning(DATA.X[:, :4], 12)))
-
-
 def test_exact_histograms_and_tensors_give_the_truth_every_time():
     truth = make_truth()
     assert all(factor_error(start, truth) < 1e-8 for start in make_starts(truth.to_marginals(), 3)[0])

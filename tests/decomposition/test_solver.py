@@ -124,14 +124,7 @@ def test_sweeps_are_those_of_numpy_and_their_loss_that_of_the_loops(backend, dty
     modes, n_bins = (EVEN_MODES, EVEN_BINS) if backend == "jax" else (MODES, N_BINS)
     tensors = make_tensors(modes=modes, n_bins=n_bins)
     # Without extrapolation, which enlarges rounding.
-    options = {
-        "modes": modes,
-        "loss": loss,
-        "solver": solver,
-        "weights": weights,
-        "n_iter_max": 4,
-        "extrapolate": False,
-    }
+    options = {"modes": modes, "loss": loss, "solver": solver, "weights": weights, "extrapolate": False}
     solution = solve([tensor(t, dtype) for t in tensors], 3, n_iter_max=4, **options)
     with tl.backend_context("numpy"):
         plain = solve(tensors, 3, n_iter_max=4, **options)
