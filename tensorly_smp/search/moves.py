@@ -117,11 +117,11 @@ def split_components(
         weights = owned[rows, columns]
         share = half[rows, columns]
         for _ in range(SPLIT_PASSES):
-            shared = np.stack([weights * share, weights * (1.0 - share)], axis=2).reshape(len(share), -1)
+            shared = np.stack([weights * share, weights * (1.0 - share)], axis=2).reshape(len(share), 2 * share.shape[1])
             found = log_tables(samples, transposed @ shared)
             sums = shared.sum(axis=0).reshape(-1, 2) / totals[component[columns], None]
             logs = np.log(np.maximum(sums, _LEAST_WEIGHT))
-            joint = (membership @ found).reshape(len(share), -1, 2) + logs
+            joint = (membership @ found).reshape(*share.shape, 2) + logs
             gap = joint[:, :, 1] - joint[:, :, 0]
             share = 1.0 / (1.0 + np.exp(np.minimum(gap, _LARGEST_EXPONENT)))
         log_sums = np.maximum(joint[:, :, 0], joint[:, :, 1]) + np.log1p(np.exp(-np.abs(gap)))

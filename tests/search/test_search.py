@@ -43,6 +43,14 @@ def test_merges_and_splits_are_what_they_say():
     assert found.gains[0] > 5 * splits.gains.max()
 
 
+def test_a_component_without_members_can_be_split(monkeypatch):
+    monkeypatch.setattr("tensorly_smp.search.moves.LARGE", 0)
+    mid_ranks, (samples, _), labels = problem()
+    posterior = np.eye(5)[labels]
+    splits = split_components(samples, mid_ranks, mixture_of(samples, posterior), posterior, np.random.default_rng(0))
+    assert all(np.isfinite(each).all() for each in (splits.gains, splits.log_weights, splits.tables))
+
+
 def test_candidates_have_the_objective_that_they_report():
     mid_ranks, (samples, _), labels = problem()
     mixture = mixture_of(samples, merged_and_split(labels))
