@@ -95,6 +95,20 @@ def test_code_of_the_gallery_fits_into_its_column(path):
     assert [line for line in lines[start:] if len(line) > 88 and not line.startswith("#")] == []
 
 
+@pytest.mark.parametrize(
+    "words", ["stack time station", "poLCA loglik", "Kruskal criterion", "support rain", "missing header"]
+)
+def test_words_that_are_searched_for_are_on_a_page(words):
+    texts = [path.read_text(encoding="utf-8").lower() for path in (ROOT / "docs").glob("*.md")]
+    assert any(all(word.lower() in text for word in words.split()) for text in texts)
+
+
+def test_wide_tables_scroll_on_a_phone():
+    style = (ROOT / "docs" / "_static" / "custom.css").read_text(encoding="utf-8")
+    assert re.search(r"\.pst-scrollable-table-container \{[^}]*overflow-x: auto", style)
+    assert re.search(r"table td code[^{]*\{[^}]*overflow-wrap: anywhere", style)
+
+
 def pages_of(name):
     """Pages in the tables of contents of a page."""
     text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")

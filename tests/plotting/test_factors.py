@@ -54,7 +54,7 @@ def test_pages_of_thirty():
 
 def test_long_names_do_not_overlap(factors):
     axes = plot_factors(factors)
-    axes[0].figure.canvas.draw()
+    axes[0].figure.draw_without_rendering()
     labels = [label.get_window_extent() for label in axes[0].get_yticklabels()]
     assert not any(a.overlaps(b) for a, b in zip(labels[1:], labels[:-1], strict=True))
     assert axes[0].get_tightbbox().x0 >= 0

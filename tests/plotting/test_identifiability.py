@@ -86,7 +86,7 @@ def test_report_dataset_model_and_solution_are_drawn_alike(model, tmp_path):
     assert all(each == widths[0] for each in widths)
     figure = plot_identifiability(model)[0].figure
     assert figure.get_suptitle() == f"3 components: {model.identifiability_.verdict}"
-    figure.canvas.draw()
+    figure.draw_without_rendering()
 
 
 def test_one_component_and_a_report_without_jacobian():
@@ -100,7 +100,7 @@ def test_names_of_the_sets_do_not_overlap(n_variables, is_new):
     report = smp.check_identifiability(n_variables=n_variables, n_bins=6, rank=5, max_parameters=10)
     axes = None if is_new else plt.subplots(2, 2, figsize=(7, 6), layout="constrained")[1]
     ax = plot_identifiability(report, axes=axes)[1]
-    ax.figure.canvas.draw()
+    ax.figure.draw_without_rendering()
     labels = ax.get_xticklabels()
     sizes = [int(label.get_text().split("(")[1].split()[0]) for label in labels]
     assert sum(sizes) == n_variables

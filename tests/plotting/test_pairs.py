@@ -65,7 +65,7 @@ def test_names_and_what_is_visible(mixed, mixed_model):
     np.testing.assert_array_equal(
         [[ax.get_visible() for ax in row] for row in axes], np.tril(np.ones((4, 4), dtype=bool))
     )
-    axes[0, 0].figure.canvas.draw()
+    axes[0, 0].figure.draw_without_rendering()
     (legend,) = axes[0, 0].figure.legends
     assert [text.get_text()[:2].strip() for text in legend.get_texts()] == ["0", "1", "da"]
 
@@ -128,7 +128,7 @@ def test_legend_in_given_axes_lies_on_nothing(model, variables):
     side = len(variables)
     figure, axes = plt.subplots(side, side, figsize=(6, 6))
     plot_pairs(model, variables=variables, axes=axes)
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     box = axes[0, 0].get_legend().get_window_extent()
     (note,) = axes[0, 0].texts
     others = [ax.get_window_extent() for ax in axes.ravel() if ax.get_visible()] + [note.get_window_extent()]

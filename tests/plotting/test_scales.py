@@ -41,7 +41,7 @@ def test_long_tails_have_the_scale_of_the_fit(fitted, incomes):
     assert [ax.get_ylabel().split("\n")[-1] for ax in axes] == ["the logarithm", "the arsinh", "density"]
     # Where all values are positive, the axis has no others.
     assert axes[0].get_xlim()[0] > 0
-    axes[0].figure.canvas.draw()
+    axes[0].figure.draw_without_rendering()
     assert not any("outside" in ax.get_title(loc="right") for ax in axes)
 
 
@@ -64,13 +64,13 @@ def test_pairs_have_the_same_axes(fitted, incomes):
     assert [ax.get_xscale() for ax in places[2]] == ["log", "function", "linear"]
     assert places[1, 0].get_yscale() == "function"
     assert places[2, 0].get_xlim() == places[0, 0].get_xlim()
-    places[0, 0].figure.canvas.draw()
+    places[0, 0].figure.draw_without_rendering()
 
 
 def test_another_scale_afterwards_works(fitted, incomes):
     for ax in fitted.plot(incomes[0], ["income", "age"]):
         ax.set_xscale("log")
-        ax.figure.canvas.draw()
+        ax.figure.draw_without_rendering()
         assert ax.get_xlim()[0] > 0
 
 

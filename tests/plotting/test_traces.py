@@ -33,7 +33,7 @@ def test_panels_are_what_the_fit_has(kind, panels, data):
     assert lines(axes[1])["chosen"].get_ydata() == [model.result_["start_loss"][best]]
     if "log_likelihood" in model.result_:
         np.testing.assert_array_equal(lines(axes[-1])["log-likelihood"].get_ydata(), model.result_["log_likelihood"])
-    axes[0].figure.canvas.draw()
+    axes[0].figure.draw_without_rendering()
 
 
 def test_panels_of_searches_and_candidates(model):
