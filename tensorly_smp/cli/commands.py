@@ -142,11 +142,10 @@ def check(options: argparse.Namespace) -> bool:
             raise InvalidInputError(f"A model and {', '.join(named_sizes)} are given; the model has its own sizes.")
         report = _load(options.model, "").identifiability_
     else:
-        if options.bins is None:
-            raise InvalidInputError("Give a model, or --variables 10 --bins 15, and perhaps --components 5.")
+        if options.bins is None or (options.variables is None and len(options.bins) == 1):
+            sizes = "--variables 10 --bins 15, or --bins with one number for each variable"
+            raise InvalidInputError(f"Give a model, or sizes: {sizes}, and perhaps --components 5.")
         n_bins = options.bins[0] if len(options.bins) == 1 else options.bins
-        if options.variables is None and len(options.bins) == 1:
-            raise InvalidInputError("How many variables? Give --variables, or --bins with one number for each.")
         n_variables = len(options.bins) if options.variables is None else options.variables
         if options.components is None:
             bounds = {name: max_identifiable_rank(n_variables, n_bins, name) for name in BOUNDS}  # type: ignore[arg-type]

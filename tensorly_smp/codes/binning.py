@@ -174,7 +174,12 @@ class Binning:
     @property
     def is_uniform(self) -> tuple[bool, ...]:
         """Per variable, whether its bins are equally wide: to 1e-9 of the width, or to the rounding of the edges."""
-        return tuple(have_equal_widths(edges) for edges in self.edges)
+        found = []
+        for edges, widths in zip(self.edges, self.widths, strict=True):
+            mean = (edges[-1] - edges[0]) / len(widths)
+            tolerance = max(1e-9 * mean, 4 * _EPS * np.abs(edges).max())
+            found.append(bool(np.abs(widths - mean).max() <= tolerance))
+        return tuple(found)
 
     def require_uniform(self) -> None:
         """Raise NonUniformBinsError, naming the variables, unless every continuous variable has bins of equal width.
@@ -198,21 +203,20 @@ class Binning:
         return hash((self.variables, self.n_bins))
 
     def __repr__(self) -> str:
-        names = [repr(name) for name in self.variables[:_SHOWN]]
-        pad = max(map(len, names))
+        pad = max(len(repr(name)) for name in self.variables[:_SHOWN])
         lines = [f"Binning({self.n_variables} variable{'s'[: self.n_variables > 1]}, strategy={self.strategy!r})"]
-        for name, edges in zip(names, self.edges, strict=False):
-            lines.append(f"  {name:{pad}}  {len(edges) - 1} bins  {edges[0]:.6g} .. {edges[-1]:.6g}")
+        for name, n_bins, low, high in self._rows()[:_SHOWN]:
+            lines.append(f"  {name!r:{pad}}  {n_bins} bins  {low} .. {high}")
         if self.n_variables > _SHOWN:
             lines.append(f"  and {self.n_variables - _SHOWN} more")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = [
-            (name, len(edges) - 1, f"{edges[0]:.6g}", f"{edges[-1]:.6g}")
-            for name, edges in zip(self.variables, self.edges, strict=True)
-        ]
-        return html_summary(f"Binning, {self.strategy}", (), ("variable", "bins", "from", "to"), rows)
+        return html_summary(f"Binning, {self.strategy}", (), ("variable", "bins", "from", "to"), self._rows())
+
+    def _rows(self) -> list[tuple[Hashable, int, str, str]]:
+        pairs = zip(self.variables, self.edges, strict=True)
+        return [(name, len(edges) - 1, f"{edges[0]:.6g}", f"{edges[-1]:.6g}") for name, edges in pairs]
 
 
 def choose_binning(
@@ -594,11 +598,3 @@ def _increasing(numbers: Any, what: str, name: Hashable, fewest: int) -> np.ndar
     _check_span(float(array[0]), float(array[-1]), name)
     array.flags.writeable = False
     return array
-
-
-def have_equal_widths(edges: np.ndarray) -> bool:
-    """Tell whether the bins are equally wide, but for rounding."""
-    widths = np.diff(edges)
-    mean = (edges[-1] - edges[0]) / len(widths)
-    tolerance = max(1e-9 * mean, 4 * _EPS * np.abs(edges).max())
-    return bool(np.abs(widths - mean).max() <= tolerance)

@@ -429,8 +429,8 @@ UNUSABLE = {
     ),
     "a table without a model": (["independence", "data.csv"], "arguments are required: data"),
     "independence of a table": (["independence", "data.csv", "x.csv"], "data.csv was not written by.*MODEL DATA"),
-    "nothing to check": (["check"], "error: Give a model, or --variables 10"),
-    "no number of variables": (["check", "--bins", 5, "--components", 2], "error: How many variables"),
+    "nothing to check": (["check"], "error: Give a model, or sizes: --variables 10"),
+    "no number of variables": (["check", "--bins", 5, "--components", 2], "--bins with one number for each variable"),
     "too many to check": (["check", "data.csv", "--bins", 5], "error: A model and --bins are given"),
     "a model that is none": (
         ["check", "data.csv"],
