@@ -10,8 +10,7 @@ import oracles
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.fitting.fit_samples import ReadSamples
-from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.fitting.fit_samples import ReadSamples, Variables
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 latent_class = importlib.import_module("latent_class")

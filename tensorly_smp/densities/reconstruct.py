@@ -25,7 +25,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 from tensorly_smp.likelihood.steps import CellSamples, on_best_cells
 from tensorly_smp.samples.reading import read_samples
-from tensorly_smp.splines.penalties import CRITERIA, ungroup
+from tensorly_smp.splines.log_spline import CRITERIA, ungroup
 
 # Of the paper's four cases (benchmarks/densities.py sinc: 5 components, 15 bins, 200 to 50 000 samples) 0.2 % to 6 % of
 # the mass is clipped on average, and 95 % of the densities stay below 19 %. A component with four fifths of its mass in

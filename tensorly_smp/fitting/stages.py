@@ -26,7 +26,7 @@ from tensorly_smp.densities.smooth import with_smooth_fit
 from tensorly_smp.exceptions import ConvergenceWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
-from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, start_logarithms
+from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, Variables, start_logarithms
 from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace, with_rivals
 from tensorly_smp.fitting.starts import (
     MOST_VARIABLES_FOR_STARTS,
@@ -37,7 +37,6 @@ from tensorly_smp.fitting.starts import (
     searched_starts,
     start_from_factors,
 )
-from tensorly_smp.fitting.variables import Variables
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, exact_values
 from tensorly_smp.likelihood.comparison import (
     Candidate,

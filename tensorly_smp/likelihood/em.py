@@ -235,7 +235,7 @@ def smooth_em_together(
     starts, warm_starts
         Sequences of what `smooth_em` takes; numbers of components may differ.
     criterion : {"reml", "aic", "bic"}
-        How penalties are chosen, one per density; see :func:`tensorly_smp.splines.penalties.choose_penalties`.
+        How penalties are chosen, one per density; see :func:`tensorly_smp.splines.log_spline.choose_penalties`.
     n_rounds : int
         How often penalties are chosen, at most; not again where next to all stay, or densities are log-concave.
     n_iter_max : int

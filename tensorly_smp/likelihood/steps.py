@@ -23,8 +23,13 @@ from scipy.special import logsumexp
 from tensorly_smp._support.parallel import OnePart, Parts, add_up
 from tensorly_smp.codes.encoding import PackedIndicators
 from tensorly_smp.likelihood.cells import Cells, combined_cells
-from tensorly_smp.splines.log_spline import fit_log_splines
-from tensorly_smp.splines.penalties import FEW_PENALTIES, PENALTIES, choose_penalties, effective_parameters
+from tensorly_smp.splines.log_spline import (
+    FEW_PENALTIES,
+    PENALTIES,
+    choose_penalties,
+    effective_parameters,
+    fit_log_splines,
+)
 
 #: Samples at a time: intermediate arrays stay in the processor's cache, and small however many samples there are.
 _BLOCK = 16384

@@ -21,7 +21,7 @@ from tensorly_smp.codes.values import MOST_ROWS as MOST_REPEATED
 from tensorly_smp.codes.values import at_most, evenly_spaced, merge_equal_rows
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConstantVariableWarning, InvalidInputError
-from tensorly_smp.fitting.variables import Variables
+from tensorly_smp.fitting.fit_samples import Variables
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.observed import Observed, discrete_variables
 from tensorly_smp.samples.labels import list_names

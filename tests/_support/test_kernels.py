@@ -14,8 +14,16 @@ import tensorly_smp as smp
 from tensorly_smp._support import kernels
 from tensorly_smp.exceptions import CompiledKernelWarning
 from tensorly_smp.splines.basis import SHAPES, spline_basis
-from tensorly_smp.splines.log_spline import HOLDING, LINE_SEARCH, LogSplineFit, fit_log_splines, maximize
-from tensorly_smp.splines.penalties import CRITERIA, choose_penalties, effective_parameters
+from tensorly_smp.splines.log_spline import (
+    CRITERIA,
+    HOLDING,
+    LINE_SEARCH,
+    LogSplineFit,
+    choose_penalties,
+    effective_parameters,
+    fit_log_splines,
+    maximize,
+)
 
 SEEDS = st.integers(0, 2**31)
 

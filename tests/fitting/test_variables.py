@@ -6,7 +6,7 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import ConstantVariableWarning, InvalidInputError, InvalidTypeError, OutlierWarning
-from tensorly_smp.fitting.variables import Variables, choose_bins
+from tensorly_smp.fitting.fit_samples import Variables, choose_bins
 from tensorly_smp.likelihood.steps import CellSamples
 from tensorly_smp.samples.reading import read_samples
 

@@ -21,7 +21,7 @@ from tensorly_smp.likelihood.steps import (
     on_best_cells,
 )
 from tensorly_smp.splines.basis import LINEAR
-from tensorly_smp.splines.penalties import effective_parameters
+from tensorly_smp.splines.log_spline import effective_parameters
 
 RANK = 2
 

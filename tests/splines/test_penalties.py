@@ -7,13 +7,14 @@ from scipy import stats
 
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.splines.basis import spline_basis
-from tensorly_smp.splines.log_spline import LogSplineFit, fit_log_splines
-from tensorly_smp.splines.penalties import (
+from tensorly_smp.splines.log_spline import (
     CRITERIA,
     PENALTIES,
+    LogSplineFit,
     _overlap,
     choose_penalties,
     effective_parameters,
+    fit_log_splines,
     largest_penalties,
     ungroup,
 )
