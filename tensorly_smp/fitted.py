@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp._support.checks import RandomState, checked_sample_weight, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.parallel import is_chunked
-from tensorly_smp._support.representations import joined
+from tensorly_smp._support.representations import html_weights, joined
 from tensorly_smp._support.result_schema import check_result
 from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.decomposition.solution import factors_from_dataset
@@ -25,7 +25,7 @@ from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.smooth import spline_density
 from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.fitting.results import fit_html, n_rivals, rival_dataset
+from tensorly_smp.fitting.results import fit_summary, n_rivals, rival_dataset
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.samples.codebook import ATTRIBUTE, differing_units, from_json
 from tensorly_smp.samples.labels import (
@@ -514,7 +514,10 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
     def _repr_html_inner(self) -> str:
         """scikit-learn's diagram, and below it what came out of the fit."""
         diagram = super()._repr_html_inner()
-        return f"{diagram}{fit_html(self.result_)}" if self.__sklearn_is_fitted__() else diagram
+        if not self.__sklearn_is_fitted__():
+            return diagram
+        pairs = [(word, text) for word, text in fit_summary(self.result_) if word != "components"]
+        return f"{diagram}{html_weights('Fit', pairs, self.result_['weights'].values)}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**kwargs)

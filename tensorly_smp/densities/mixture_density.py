@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -485,9 +485,7 @@ class MixtureDensity(SampleDensity):
         for n, value in zip(positions, given.values(), strict=True):
             point = self._points(value, self.variables[n])
             if point.size != 1:
-                raise InvalidInputError(
-                    f"A given value has shape {point.shape}; expected a single number per variable."
-                )
+                raise InvalidInputError(f"A given value has shape {point.shape}; expected one number per variable.")
             row[0, n] = point.item()
         return self._reduced(joint_to_posterior(self._log_joint(row), self.weights)[0], rest)
 
@@ -526,13 +524,12 @@ class MixtureDensity(SampleDensity):
         return means - (means @ self.weights)[:, None]
 
     def _reduced(self, weights: np.ndarray, positions: Sequence[int]) -> MixtureDensity:
-        return MixtureDensity(
-            weights,
-            tuple(self.conditionals[n] for n in positions),
-            tuple(self.variables[n] for n in positions),
-            None if self.clipped_mass is None else self.clipped_mass[list(positions)],
-            self.container,
-            self.value_labels,
+        return replace(
+            self,
+            weights=weights,
+            conditionals=tuple(self.conditionals[n] for n in positions),
+            variables=tuple(self.variables[n] for n in positions),
+            clipped_mass=None if self.clipped_mass is None else self.clipped_mass[list(positions)],
         )
 
     def _select(self, values: np.ndarray, component: Component) -> np.ndarray:

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp._support.representations import html_weights, number_range
+from tensorly_smp._support.representations import number_range
 from tensorly_smp._support.result_schema import OWN_ATTRIBUTES, OWN_VARIABLES, result_values, with_results
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
 from tensorly_smp.identifiability.known import observed_patterns
@@ -157,12 +157,6 @@ def _unmixing(result: xr.Dataset) -> str:
     end = "converged" if attrs["unmixing_converged"] else "not converged"
     number = f"{int(mixed.sum())} of {len(mixed)} variables are combined"
     return f"{number}; start: {attrs['unmixing_start_name']}; {attrs['unmixing_steps']} passes, {end}"
-
-
-def fit_html(result: xr.Dataset) -> str:
-    """The summary of a fit as HTML, with a table of the weights."""
-    pairs = [(word, text) for word, text in fit_summary(result) if word != "components"]
-    return html_weights("Fit", pairs, result["weights"].values)
 
 
 def with_rivals(

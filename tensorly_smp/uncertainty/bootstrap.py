@@ -305,8 +305,7 @@ def run_bootstrap(
         if not is_parametric:
             return _replicate(refit, on_grid.reweighted(counts), values, of_fit, flattest, grid, rng)
         missing = np.repeat(np.isnan(values), counts.astype(np.int64), axis=0)
-        drawn, _ = density.sample(len(missing), rng)
-        drawn[missing] = np.nan
+        drawn = np.where(missing, np.nan, density.sample(len(missing), rng)[0])
         samples = refit.assign_to_grid(drawn)
         return _replicate(refit, samples, drawn, refit.posterior(samples), flattest, grid, rng)
 
@@ -318,8 +317,7 @@ def run_bootstrap(
         raise KeyboardInterrupt
     if len(complete) < n_replicates:
         warn(
-            f"The keyboard interrupted the bootstrap: the result holds {len(complete)} of {n_replicates} replicates, "
-            "those that were complete.",
+            f"The keyboard interrupted the bootstrap: the result holds {len(complete)} of {n_replicates} replicates.",
             ConvergenceWarning,
         )
     if flattest.is_flat:

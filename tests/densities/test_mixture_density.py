@@ -367,7 +367,7 @@ def test_drawn_entries_follow_the_conditional_distribution(gaussians):
         (lambda d: d.marginal("v9"), InvalidInputError, "unknown"),
         (lambda d: d.conditional({"v0": 1, "v1": 1, "v2": 1}), InvalidInputError, "at least one to remain"),
         (lambda d: d.conditional({"v0": NAN}), InvalidInputError, "NaN"),
-        (lambda d: d.conditional({"v0": [1.0, 2.0]}), InvalidInputError, "single number"),
+        (lambda d: d.conditional({"v0": [1.0, 2.0]}), InvalidInputError, "one number"),
         (lambda d: d.conditional("v0"), InvalidTypeError, "mapping"),
         (lambda d: d.impute([[NAN] * 3], "median"), InvalidInputError, "'mean', 'draw'"),
         (lambda d: d.sample(0), InvalidInputError, "at least 1"),
