@@ -117,7 +117,8 @@ def split_components(
         weights = owned[rows, columns]
         share = half[rows, columns]
         for _ in range(SPLIT_PASSES):
-            shared = np.stack([weights * share, weights * (1.0 - share)], axis=2).reshape(len(share), 2 * share.shape[1])
+            shares = np.stack([weights * share, weights * (1.0 - share)], axis=2)
+            shared = shares.reshape(len(shares), 2 * shares.shape[1])
             found = log_tables(samples, transposed @ shared)
             sums = shared.sum(axis=0).reshape(-1, 2) / totals[component[columns], None]
             logs = np.log(np.maximum(sums, _LEAST_WEIGHT))
