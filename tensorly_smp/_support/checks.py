@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
+import tensorly as tl
 
 from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.exceptions import (
@@ -197,6 +198,16 @@ def float_array(values: Any, name: str) -> np.ndarray:
 
 # What an array of objects may hold; None is a missing entry.
 _REAL = (Real, np.bool_, Decimal, type(None))
+
+
+def to_numpy(tensor: Any) -> np.ndarray:
+    """Float64 NumPy copy of a tensor of any backend, the active one or not."""
+    if hasattr(tensor, "detach"):  # PyTorch's, which NumPy alone cannot read from a GPU, nor without a warning
+        tensor = tensor.detach().cpu().numpy()
+    array = np.asarray(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor)
+    if array.dtype.kind == "c":
+        raise TypeError("complex numbers")
+    return np.array(array, dtype=np.float64)
 
 
 def real_numbers(x: Any, name: str) -> np.ndarray:

@@ -21,6 +21,7 @@ from tensorly_smp._support.checks import (
     checked_choice,
     checked_integer,
     checked_tolerance,
+    to_numpy,
     warn,
 )
 from tensorly_smp._support.iteration import Bar, StopReason, SweepTrace, checked_verbose, logger, progress_bar
@@ -34,7 +35,7 @@ from tensorly_smp.factors.coupled import CoupledTensors
 from tensorly_smp.factors.implicit import CoupledCodes, ImplicitLoss
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
 from tensorly_smp.factors.sweeps import Callback, State, Steps, coordinates_of, run_sweeps
-from tensorly_smp.marginals.histograms import Marginals, to_numpy
+from tensorly_smp.marginals.histograms import Marginals
 
 #: Starts that go on after the screening.
 N_KEPT = 2

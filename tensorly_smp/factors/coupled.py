@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import tensorly as tl
 
+from tensorly_smp._support.checks import to_numpy
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.factors.backend import Tensor, as_tensor, checked_context, index_tensor, tiny
-from tensorly_smp.marginals.histograms import Marginals, ReadTensors, to_numpy
+from tensorly_smp.marginals.histograms import Marginals, ReadTensors
 
 #: Lowest weight of a triple: far from what single precision rounds to zero.
 SMALLEST_OMEGA = 1e-30

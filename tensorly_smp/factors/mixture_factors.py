@@ -11,13 +11,13 @@ import tensorly as tl
 from scipy.special import softmax
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.checks import checked_real
+from tensorly_smp._support.checks import checked_real, to_numpy
 from tensorly_smp._support.representations import html_weights, listed, number_range, reason, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import EmptyComponentWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.backend import Tensor
-from tensorly_smp.marginals.histograms import Marginals, to_numpy
+from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.triples import resolve_triples
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from tensorly_smp._support.checks import (
     checked_triples,
     float_array,
     is_integer,
+    to_numpy,
     warn,
 )
 from tensorly_smp._support.representations import html_summary, listed, number_range
@@ -137,16 +138,6 @@ def read_tensors(
     n_bins = tuple(sizes[n] for n in range(len(sizes)))
     binning = None if variables is None else Binning.from_n_bins(n_bins, variables)
     return ReadTensors(arrays, mode_array, n_bins, totals, tensors[0], binning)
-
-
-def to_numpy(tensor: Any) -> np.ndarray:
-    """Float64 NumPy copy of a tensor of any backend, the active one or not."""
-    if hasattr(tensor, "detach"):  # PyTorch's, which NumPy alone cannot read from a GPU, nor without a warning
-        tensor = tensor.detach().cpu().numpy()
-    array = np.asarray(tl.to_numpy(tensor) if tl.is_tensor(tensor) else tensor)
-    if array.dtype.kind == "c":
-        raise TypeError("complex numbers")
-    return np.array(array, dtype=np.float64)
 
 
 def _checked_tensor(tensor: Any, name: str) -> Any:

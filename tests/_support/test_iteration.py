@@ -10,6 +10,7 @@ import pytest
 from backend_problems import tensor
 
 import tensorly_smp as smp
+from tensorly_smp._support.checks import to_numpy
 from tensorly_smp._support.iteration import (
     SILENT,
     Coordinates,
@@ -22,7 +23,6 @@ from tensorly_smp._support.iteration import (
     progress_bar,
 )
 from tensorly_smp.exceptions import MissingDependencyError
-from tensorly_smp.marginals.histograms import to_numpy
 
 PLAIN = Coordinates(lambda x: x, lambda vector, _: vector)
 RATES = np.array([0.99, 0.9, 0.5])

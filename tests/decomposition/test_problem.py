@@ -18,6 +18,7 @@ from tensorly.decomposition import constrained_parafac, non_negative_parafac_hal
 from tensorly.metrics.factors import congruence_coefficient
 
 import tensorly_smp as smp
+from tensorly_smp._support.checks import to_numpy
 from tensorly_smp.codes.binning import choose_binning
 from tensorly_smp.codes.encoding import Codes, encode_samples
 from tensorly_smp.datasets import make_smooth_mixture
@@ -41,7 +42,7 @@ from tensorly_smp.factors.coupled import CoupledTensors
 from tensorly_smp.factors.implicit import CoupledCodes
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.coupled_gevd import GevdStart
-from tensorly_smp.marginals.histograms import BYTES_PER_TRIPLE, bytes_of_histograms, count_marginals, to_numpy
+from tensorly_smp.marginals.histograms import BYTES_PER_TRIPLE, bytes_of_histograms, count_marginals
 from tensorly_smp.metrics import clustering_accuracy, factor_error
 
 MODES = [(0, 1, 2), (0, 1, 3)]

@@ -22,6 +22,7 @@ from tensorly.cp_tensor import CPTensor
 from tensorly.decomposition import non_negative_parafac
 from tensorly.testing import assert_class_wrapper_correctly_passes_arguments
 
+from tensorly_smp._support.checks import to_numpy
 from tensorly_smp._support.iteration import StopReason, SweepTrace
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.decomposition.problem import SolverOptions
@@ -35,7 +36,7 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.factors.blocks import KLLoss
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.marginals.histograms import count_marginals, to_numpy
+from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.metrics import factor_error
 
 MODES = [(0, 1, 2), (0, 1, 3), (1, 2, 3)]

@@ -28,6 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from tensorly_smp._support.checks import to_numpy
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.backend import (
@@ -45,7 +46,7 @@ from tensorly_smp.factors.backend import (
     while_loop,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.marginals.histograms import count_marginals, to_numpy
+from tensorly_smp.marginals.histograms import count_marginals
 
 # --- array operations
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import coupled_loss
 
+from tensorly_smp._support.checks import to_numpy
 from tensorly_smp.factors.blocks import LOSSES, Block, ExplicitLoss, QuadraticBlock
 from tensorly_smp.factors.coupled import couple_tensors
 from tensorly_smp.factors.sweeps import Steps
-from tensorly_smp.marginals.histograms import read_tensors, to_numpy
+from tensorly_smp.marginals.histograms import read_tensors
 
 RANK = 3
 SEEDS = st.integers(0, 2**31)

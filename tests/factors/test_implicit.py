@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from oracles import count_triple, coupled_loss, model_tensor, pair_sums, triple_sums
 from rooms import solved
 
+from tensorly_smp._support.checks import to_numpy
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import (
@@ -41,7 +42,7 @@ from tensorly_smp.factors.implicit import (
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Steps
-from tensorly_smp.marginals.histograms import count_marginals, to_numpy
+from tensorly_smp.marginals.histograms import count_marginals
 from tensorly_smp.marginals.triples import resolve_triples
 
 SEEDS = st.integers(0, 2**31)

@@ -5,10 +5,11 @@ import pytest
 from backend_problems import tensor
 
 import tensorly_smp as smp
+from tensorly_smp._support.checks import to_numpy
 from tensorly_smp.factors.blocks import KLLoss
 from tensorly_smp.factors.coupled import couple_tensors
 from tensorly_smp.factors.sweeps import SMALL, stuck_entries
-from tensorly_smp.marginals.histograms import read_tensors, to_numpy
+from tensorly_smp.marginals.histograms import read_tensors
 
 
 def weighted_case():
