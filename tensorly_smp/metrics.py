@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
@@ -61,6 +62,8 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
     0.75
     """
     labels_true = aligned(labels_true, labels_pred, "labels_true", "labels_pred")
+    if isinstance(labels_pred, xr.DataArray):  # of samples along several dimensions, too
+        labels_pred = labels_pred.values.ravel()
     true, true_labels = label_codes(labels_true, "labels_true")
     predicted, predicted_labels = label_codes(labels_pred, "labels_pred")
     n_true = len(true_labels)

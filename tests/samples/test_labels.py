@@ -359,6 +359,8 @@ def test_samples_along_two_dimensions(kind, dims, tmp_path):
         assert model.bic(X, weights) == flat.bic(values.reshape(200, 3), repeated)
     weighted = clone(model).fit(X, sample_weight=area).weights_
     np.testing.assert_array_equal(weighted, clone(flat).fit(values.reshape(200, 3), sample_weight=repeated).weights_)
+    found = model.predict(X)
+    assert smp.metrics.clustering_accuracy(found.transpose("station", "time")[::-1], found) == 1.0
     with pytest.raises(InvalidInputError, match="sample_weight"):
         clone(model).fit(X, sample_weight=area.isel(station=[0, 1]))
     table = smp.select_n_components(X, [2], estimator=model, random_state=0)
