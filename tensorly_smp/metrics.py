@@ -247,12 +247,10 @@ def kl_divergence_mc(
     >>> abs(estimate.value - 0.5) < 4 * estimate.standard_error
     True
     """
-    for name, density in (("true", true), ("learned", learned)):
-        _evaluation(density, name)
+    evaluations = [_evaluation(density, name) for name, density in (("true", true), ("learned", learned))]
     if X is None:
         X = _draw(true, n_samples, random_state)
-    log_true = _log_density(true, X, "true")
-    log_learned = _log_density(learned, X, "learned")
+    log_true, log_learned = (np.atleast_1d(np.asarray(evaluate(X), dtype=float)) for evaluate in evaluations)
     if log_true.shape != log_learned.shape or len(log_true) < 2:
         raise InvalidInputError(
             f"true and learned give log densities of shapes {log_true.shape} and {log_learned.shape}; expected one "
@@ -364,10 +362,6 @@ def _draw(density: Any, n_samples: Any, random_state: RandomState) -> Any:
         drawn = draw(n_samples)
     # Mixtures give the components too.
     return drawn[0] if isinstance(drawn, tuple) else drawn
-
-
-def _log_density(density: Any, X: Any, name: str) -> np.ndarray:
-    return np.atleast_1d(np.asarray(_evaluation(density, name)(X), dtype=float))
 
 
 def _evaluation(density: Any, name: str) -> Callable[[Any], Any]:

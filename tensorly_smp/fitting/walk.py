@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -26,10 +25,9 @@ def walk(
 ) -> dict[int, Candidate]:
     """Fit mixtures of several numbers of components, each helped by its neighbors.
 
-    Upwards, the fit of a number starts from the best splits of the next smaller one; downwards, the merges of nearest
-    pairs of the next larger one are tried, and upwards the splits of what was better by them. So a number costs about
-    one refinement, and no search; only for two components, and where a number is more than twice the next smaller one,
-    there is a search.
+    Upwards, a number starts from the best splits of the fit with one component less; downwards, the merges of nearest
+    pairs of the fit with one more are tried, and upwards the splits of what was better by them. So a number costs about
+    one refinement, and no search; only for two components, and where the number before is missing, there is a search.
 
     Parameters
     ----------
@@ -74,22 +72,21 @@ def walk(
         return neighbors(runs[known].samples, runs[known].best.fit, values, rank)
 
     with one_blas_thread():
-        for below, rank in pairwise([0, *ranks]):
+        for rank in ranks:
+            starts = near(rank - 1, rank) if rank - 1 in runs else []
             if rank == 1:
                 starts = [Candidate(np.ones((len(values), 1)), "search")]
-            else:
-                starts = near(below, rank) if rank <= 2 * below else []
+            elif rank == 2 or not starts:
                 # To search for two is quick, and no way leads from one component to all pairs of groups.
-                if rank == 2 or not starts:
-                    some = SearchSamples(values, weights, variables.discrete, rank)
-                    starts += search(some, rank, options.n_init, options.random_state, 1, 0)[0]
+                some = SearchSamples(values, weights, variables.discrete, rank)
+                starts += search(some, rank, options.n_init, options.random_state, 1, 0)[0]
             follow(rank, starts)
         split = {rank: run.best for rank, run in runs.items()}
-        for rank, above in reversed(list(pairwise(ranks))):
-            if rank > 1 and above <= 2 * rank:
-                follow(rank, near(above, rank))
-        for below, rank in pairwise(ranks):
-            if rank <= 2 * below and runs[below].best is not split[below]:
-                follow(rank, near(below, rank))
+        for rank in reversed(ranks):
+            if rank > 1 and rank + 1 in runs:
+                follow(rank, near(rank + 1, rank))
+        for rank in ranks:
+            if rank - 1 in runs and runs[rank - 1].best is not split[rank - 1]:
+                follow(rank, near(rank - 1, rank))
         best = {rank: run.best for rank, run in runs.items()}
         return best if samples.is_complete else {rank: refinement.of_all(samples, each) for rank, each in best.items()}

@@ -275,43 +275,32 @@ def rival_moves(samples: CellSamples, fit: SmoothFit, values: np.ndarray) -> lis
 
 
 def neighbors(samples: CellSamples, fit: SmoothFit, values: np.ndarray, rank: int) -> list[Candidate]:
-    """Models with more or fewer components next to a fit: its best splits, or its nearest pairs as one.
+    """Models with one component more or fewer next to a fit: its best splits, or its nearest pairs as one.
 
     Parameters
     ----------
     samples, fit, values
         As for :func:`rival_moves`.
     rank : int
-        Number of components, at most twice that of the fit.
+        Number of components: one more than the fit has, or one less.
 
     Returns
     -------
     list of Candidate
-        Posteriors to start from: of one component more or less, several; otherwise one with the best splits or merges.
+        Posteriors to start from.
     """
-    posterior = fit.posterior
-    n_known = posterior.shape[1]
-    n_more = rank - n_known
-    if n_more > 0:
+    found = []
+    if rank > fit.mixture.rank:
         halves = sorted(_splits(samples, fit, values, 0.0), key=lambda half: -half[2])
-        found = []
-        for chosen in [[each] for each in halves[:MOST_NEIGHBORS]] if n_more == 1 else [halves[:n_more]]:
-            moved = np.pad(posterior, ((0, 0), (0, n_more)))
-            for freed, (split, half, _) in enumerate(chosen, n_known):
-                moved[:, freed] = moved[:, split] * (1.0 - half)
-                moved[:, split] *= half
+        for split, half, _ in halves[:MOST_NEIGHBORS]:
+            moved = np.column_stack([fit.posterior, fit.posterior[:, split] * (1.0 - half)])
+            moved[:, split] *= half
             found.append(Candidate(moved, "split"))
         return found
-    pairs = [pair for pair, _ in _mergeable(samples, fit, samples.log_tables(fit.mixture), np.inf)]
-    found = []
-    for first in range(MOST_NEIGHBORS if n_more == -1 else 1):
-        group = np.arange(n_known)
-        for kept, freed in pairs[first:]:
-            if len(np.unique(group)) > rank:
-                group[group == group[freed]] = group[kept]
-        left = np.unique(group)
-        if len(left) == rank:
-            found.append(Candidate(np.stack([posterior[:, group == r].sum(axis=1) for r in left], axis=1), "merge"))
+    for (kept, freed), _ in _mergeable(samples, fit, samples.log_tables(fit.mixture), np.inf)[:MOST_NEIGHBORS]:
+        moved = fit.posterior.copy()
+        moved[:, kept] += moved[:, freed]
+        found.append(Candidate(np.delete(moved, freed, axis=1), "merge"))
     return found
 
 
