@@ -224,11 +224,12 @@ def _unfold(
         if tl.get_backend() == "jax":
             n_more = -n_columns % 2 ** max(0, n_columns.bit_length() - 4)
         part = matrix[:, :n_columns]
-        if n_more and is_numpy:
-            part = np.pad(part, ((0, 0), (0, n_more)))
-        elif n_more:
-            part = tl.concatenate([part, 0.0 * part[:, :1].repeat(n_more, 1)], axis=1)
-        row_a, row_b = (index_tensor(np.pad(row[:n_columns], (0, n_more)), context) for row in rows)
+        indices = [row[:n_columns] for row in rows]
+        if n_more:
+            indices = [np.pad(row, (0, n_more)) for row in indices]
+            more = np.zeros((len(part), n_more)) if is_numpy else 0.0 * part[:, :1].repeat(n_more, 1)
+            part = (np if is_numpy else tl).concatenate([part, more], axis=1)
+        row_a, row_b = (index_tensor(row, context) for row in indices)
         pair_a, pair_b = (index_tensor(side[:number], context) for side in sides)
         return Unfolding(
             n, as_tensor(part, context), row_a, row_b, pair_a, pair_b, as_tensor(weights[:number], context)
