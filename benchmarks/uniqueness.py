@@ -20,8 +20,8 @@ from common import options_of
 from scipy.optimize import least_squares
 
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.identifiability.bounds import KnownMarginals
 from tensorly_smp.identifiability.jacobian import local_identifiability
-from tensorly_smp.identifiability.known import KnownMarginals
 from tensorly_smp.identifiability.report import check_identifiability
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -47,7 +47,7 @@ from tensorly_smp.fitting.results import rivals_warning, with_patterns, with_val
 from tensorly_smp.fitting.stages import Refinement
 from tensorly_smp.fitting.starts import Decomposition
 from tensorly_smp.fitting.walk import walk
-from tensorly_smp.identifiability.known import KnownName
+from tensorly_smp.identifiability.bounds import KnownName
 from tensorly_smp.identifiability.likeness import identifiability_issues
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.steps import effective_weights

@@ -45,7 +45,7 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.factors.mixture_factors import empty_component_warning
 from tensorly_smp.fitting.stages import convergence_warning
-from tensorly_smp.identifiability.known import n_parameters
+from tensorly_smp.identifiability.bounds import n_parameters
 from tensorly_smp.initializers.coupled_gevd import n_above_noise, pair_singular_values
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.samples.codebook import ValueLabels, pandas_frame

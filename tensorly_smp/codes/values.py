@@ -1,4 +1,4 @@
-"""Values of samples and their weights: a part of the samples in place of all, counts, quantiles, nearest values.
+"""Values of samples and their weights: a part of the samples in place of all, quantiles, patterns of what is missing.
 
 Weights are numbers of copies: quantiles, counts and sizes are those of samples that are repeated as often.
 """
@@ -6,9 +6,12 @@ Weights are numbers of copies: quantiles, counts and sizes are those of samples 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import entr
+
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 #: Sums of weights closer than this, relatively, are equal but for rounding.
 ROUNDING = 1e-12
@@ -333,3 +336,73 @@ def middles(values: np.ndarray) -> np.ndarray:
     """Midpoints (n_values - 1,) of neighboring values, above the lower value of every pair."""
     halfway = 0.5 * values[:-1] + 0.5 * values[1:]  # halves, since the largest floats have no sum
     return np.maximum(halfway, np.nextafter(values[:-1], np.inf))  # of adjacent floats it may round to the lower one
+
+
+def maximal_patterns(observed: Any) -> np.ndarray:
+    """Patterns of observed variables that lie in no other one: these determine what all of them determine.
+
+    Parameters
+    ----------
+    observed : array_like of bool (n_patterns, n_variables)
+        Which variables are observed together; rows may repeat.
+
+    Returns
+    -------
+    ndarray of bool (n_maximal, n_variables)
+        Those with most variables first.
+
+    Raises
+    ------
+    InvalidInputError
+        If the array is not two-dimensional, or a variable is in no pattern.
+    InvalidTypeError
+        If it does not hold booleans.
+
+    Examples
+    --------
+    >>> maximal_patterns([[True, True, False], [True, False, False], [False, True, True]]).astype(int).tolist()
+    [[0, 1, 1], [1, 1, 0]]
+    """
+    array = np.asarray(observed)
+    if array.ndim != 2 or array.size == 0:
+        raise InvalidInputError(f"patterns has shape {array.shape}; expected (n_patterns, n_variables).")
+    if array.dtype != bool and not np.isin(array, (0, 1)).all():
+        raise InvalidTypeError(f"patterns is of type {array.dtype}; expected booleans, True where a variable is seen.")
+    array = np.unique(array.astype(bool), axis=0)
+    if not array.any(axis=0).all():
+        raise InvalidInputError(f"Variables {np.flatnonzero(~array.any(axis=0)).tolist()} are in no pattern.")
+    array = array[np.argsort(-array.sum(axis=1), kind="stable")]
+    kept = np.zeros((0, array.shape[1]), dtype=bool)
+    for pattern in array:
+        if not (kept | ~pattern).all(axis=1).any():
+            kept = np.vstack([kept, pattern])
+    return kept
+
+
+def observed_patterns(observed: np.ndarray, most: int = 200) -> np.ndarray | None:
+    """Patterns of observed variables that a report on samples with missing entries is about.
+
+    Parameters
+    ----------
+    observed : ndarray of bool (n_samples, n_variables)
+    most : int
+        No more patterns than this are taken, those with most variables first, and one more for every variable that is
+        in none of them. Fewer patterns prove less, and nothing that is not so.
+
+    Returns
+    -------
+    ndarray of bool (n_patterns, n_variables) or None
+        None if some sample is complete: whole samples are then known.
+
+    Examples
+    --------
+    >>> observed_patterns(np.array([[True, True, False], [False, True, True], [False, True, False]])).shape
+    (2, 3)
+    """
+    if observed.all(axis=1).any() or not observed.any(axis=0).all():
+        return None
+    patterns = np.unique(observed, axis=0)
+    patterns = patterns[np.argsort(-patterns.sum(axis=1), kind="stable")]
+    uncovered = np.flatnonzero(~patterns[:most].any(axis=0))
+    chosen = [*range(min(most, len(patterns))), *(int(np.argmax(patterns[:, n])) for n in uncovered)]
+    return maximal_patterns(patterns[chosen])

@@ -13,8 +13,8 @@ from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.representations import number_range
 from tensorly_smp._support.result_schema import OWN_ATTRIBUTES, OWN_VARIABLES, result_values, with_results
+from tensorly_smp.codes.values import observed_patterns
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
-from tensorly_smp.identifiability.known import observed_patterns
 from tensorly_smp.identifiability.likeness import affinity, clip_names
 from tensorly_smp.likelihood.comparison import Candidate, adjusted_rand, contingency
 from tensorly_smp.likelihood.em import LikelihoodTrace

@@ -19,9 +19,8 @@ import numpy as np
 from tensorly_smp._support.representations import counted, joined, number_text
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
-from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
+from tensorly_smp.identifiability.bounds import Criterion, KnownMarginals, max_identifiable_rank, n_parameters
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_identifiability
-from tensorly_smp.identifiability.known import KnownMarginals, n_parameters
 from tensorly_smp.identifiability.likeness import (
     TOLERANCE,
     ComponentPair,

@@ -19,8 +19,14 @@ from tensorly_smp._support.checks import is_integer
 from tensorly_smp._support.representations import counted
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
-from tensorly_smp.identifiability.bounds import Criterion, max_identifiable_rank
-from tensorly_smp.identifiability.known import KnownMarginals, KnownName, complete_partitions, n_parameters
+from tensorly_smp.identifiability.bounds import (
+    Criterion,
+    KnownMarginals,
+    KnownName,
+    complete_partitions,
+    max_identifiable_rank,
+    n_parameters,
+)
 from tensorly_smp.marginals.triples import resolve_triples
 
 # Unit columns count as dependent at a singular value of this; that of kruskal_rank in double precision.

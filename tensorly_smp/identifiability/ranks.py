@@ -19,9 +19,15 @@ import numpy as np
 
 from tensorly_smp._support.checks import checked_integer, checked_real, unmasked_array
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.identifiability.bounds import Criterion, all_partitions, best_partition, max_identifiable_rank
+from tensorly_smp.identifiability.bounds import (
+    Criterion,
+    KnownMarginals,
+    all_partitions,
+    best_partition,
+    complete_partitions,
+    max_identifiable_rank,
+)
 from tensorly_smp.identifiability.jacobian import compressed
-from tensorly_smp.identifiability.known import KnownMarginals, complete_partitions
 from tensorly_smp.identifiability.likeness import TOLERANCE
 from tensorly_smp.marginals.block_tensor import Partition
 

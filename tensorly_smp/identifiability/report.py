@@ -23,7 +23,7 @@ from tensorly_smp.exceptions import (
     TensorlySmpError,
 )
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.bounds import MAX_SIZE, checked_sizes
+from tensorly_smp.identifiability.bounds import KNOWN, MAX_SIZE, KnownMarginals, checked_sizes
 from tensorly_smp.identifiability.criteria import (
     GENERIC,
     OPEN,
@@ -33,7 +33,6 @@ from tensorly_smp.identifiability.criteria import (
     apply_criteria,
 )
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
-from tensorly_smp.identifiability.known import KNOWN, KnownMarginals
 from tensorly_smp.identifiability.likeness import (
     PARALLEL_COSINE,
     ComponentPair,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorly_smp.identifiability.known import KnownMarginals
+from tensorly_smp.identifiability.bounds import KnownMarginals
 from tensorly_smp.identifiability.ranks import FactorSets, kruskal_rank, product_core
 from tensorly_smp.marginals.block_tensor import Partition
 

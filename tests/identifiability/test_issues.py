@@ -8,7 +8,7 @@ from scipy import stats
 
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.known import KnownMarginals, n_parameters, symmetric_sums
+from tensorly_smp.identifiability.bounds import KnownMarginals, n_parameters, symmetric_sums
 from tensorly_smp.identifiability.likeness import (
     PARALLEL_COSINE,
     describe_pair,

@@ -8,8 +8,8 @@ from oracles import plain_free_directions, plain_jacobian
 
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.identifiability import jacobian
+from tensorly_smp.identifiability.bounds import KnownMarginals
 from tensorly_smp.identifiability.jacobian import ScaledJacobian, local_identifiability, orthogonal_basis
-from tensorly_smp.identifiability.known import KnownMarginals
 
 of_triples = KnownMarginals.of_triples
 of_samples = KnownMarginals.of_samples

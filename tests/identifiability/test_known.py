@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import plain_jacobian
 
-from tensorly_smp.identifiability.known import KnownMarginals, maximal_patterns, observed_patterns
+from tensorly_smp.codes.values import maximal_patterns, observed_patterns
+from tensorly_smp.identifiability.bounds import KnownMarginals
 
 of_triples = KnownMarginals.of_triples
 of_samples = KnownMarginals.of_samples

@@ -9,8 +9,8 @@ from tensorly_smp.decomposition.solution import factors_to_dataset, solution_to_
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.identifiability.bounds import KnownMarginals
 from tensorly_smp.identifiability.jacobian import local_identifiability
-from tensorly_smp.identifiability.known import KnownMarginals
 from tensorly_smp.identifiability.likeness import identifiability_issues
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.marginals.block_tensor import Partition

@@ -11,7 +11,7 @@ import pytest
 from oracles import joint_distribution, plain_free_directions
 
 import tensorly_smp as smp
-from tensorly_smp.identifiability.bounds import max_identifiable_rank
+from tensorly_smp.identifiability.bounds import KnownMarginals, max_identifiable_rank
 from tensorly_smp.identifiability.criteria import (
     GENERIC,
     OPEN,
@@ -22,7 +22,6 @@ from tensorly_smp.identifiability.criteria import (
     overall,
 )
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
-from tensorly_smp.identifiability.known import KnownMarginals
 from tensorly_smp.identifiability.likeness import identifiability_issues
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
