@@ -234,11 +234,6 @@ def test_split_has_every_sample_once(n_samples, repeat):
     assert not np.array_equal(parts[0], real.split(n_samples, repeat + 1)[0])
 
 
-def test_uniform_classes_cut_the_range_into_equal_intervals():
-    assert real_data.uniform_classes(np.array([2.0, 3.9, 4.1, 6.0, 8.0]), 3).tolist() == [0, 0, 1, 2, 2]
-    assert real_data.uniform_classes(np.array([0.0, 4.999, 5.0, 10.0]), 2).tolist() == [0, 0, 1, 1]
-
-
 @pytest.mark.parametrize("name", real_data.DATA)
 def test_real_data_are_usable(name):
     X, classes, _ = data = real_data.DATA[name]()
@@ -249,13 +244,6 @@ def test_real_data_are_usable(name):
     assert (X.isna().any(axis=1).any()) == name.startswith("penguins")
     # Continuous enough: no value is shared by half of the samples.
     assert max(column.value_counts(normalize=True).iloc[0] for _, column in X.items()) < 0.5
-
-
-def test_dequantized_values_round_to_where_they_were():
-    counts = pd.DataFrame(np.arange(12.0).reshape(4, 3) / 4)
-    moved = real_data.dequantized(counts, 0.25)
-    assert not moved.equals(counts)
-    pd.testing.assert_frame_equal((moved * 4).round() / 4, counts)
 
 
 def test_standardized_density_is_of_the_original_units():

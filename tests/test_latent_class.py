@@ -142,14 +142,6 @@ def test_a_mixed_density_integrates_and_sums_to_one(of_mixed):
     assert total == pytest.approx(1.0, abs=1e-5)
 
 
-def test_replicates_speak_of_values(of_mixed):
-    replicates = of_mixed.bootstrap(mixed_samples(), 2, random_state=0)
-    assert replicates.x.values[2, :3].tolist() == [0.0, 1.0, 10.0]
-    expected = of_mixed.density_.cdf_1d([0.0, 1.0, 10.0], "x2", "all")
-    np.testing.assert_allclose(replicates.fit_cdf.values[2, :3], expected, atol=1e-12)
-    assert (replicates.cdf.values[:, 2, 2] == 1.0).all()
-
-
 def test_standard_error_of_an_item_is_at_least_that_with_known_labels():
     rng = np.random.default_rng(0)
     z = rng.random(1000) < 0.4
@@ -183,21 +175,6 @@ def test_the_list_is_that_of_all_samples():
     X[:, 2] += np.where(np.arange(200_000) % 7_777 == 1, rng.random(200_000), 0.0)  # many values
     data = ReadSamples.of(X, None, None, None, None)
     assert Variables.of(data.subsample, distinct_values=data.distinct_values).values == {}
-
-
-def test_chunks_have_the_same_values():
-    da = pytest.importorskip("dask.array")
-    X = mixed_samples()
-    lazy = fit(da.from_array(X, chunks=(300, 3)), 2).density_
-    x = [0, 1, 5, 10]
-    np.testing.assert_allclose(lazy.pdf_1d(x, "x2", "all"), fit(X, 2).density_.pdf_1d(x, "x2", "all"), atol=1e-6)
-
-
-def test_values_beside_sources():
-    model = smp.UnmixedProductMixture(2, random_state=0).fit(mixed_samples())
-    found = model.density_.pdf_1d([0.0, 1.0, 5.0, 10.0], "x2")
-    np.testing.assert_allclose(found, [*(np.mean(mixed_samples()[:, 2] == v) for v in (0, 1, 5, 10))], atol=0.01)
-    assert model.density_.mean()[2] == pytest.approx(mixed_samples()[:, 2].mean(), abs=0.05)
 
 
 def test_rounding_noise_changes_no_score():

@@ -222,20 +222,3 @@ def test_status_after_an_interrupt_of_a_later_start(refine):
     assert "interrupted" in model.result_.start_status.values.tolist()
     assert model.result_.attrs["status"] == "interrupted"
     assert not model.converged_
-
-
-def test_an_interrupt_before_the_first_pass_keeps_the_sweeps(monkeypatch):
-    X = smp.datasets.make_smooth_mixture("gmm", 500, 4, 3, random_state=0).X
-
-    calls, choose = [], CellSamples.choose
-
-    def interrupting(self, *args, **options):
-        calls.append(1)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        return choose(self, *args, **options)
-
-    monkeypatch.setattr(CellSamples, "choose", interrupting)
-    model = smp.SmoothProductMixture(3, random_state=0).fit(X)
-    assert model.result_.attrs["status"] == "interrupted"
-    assert np.isfinite(model.score(X))
