@@ -34,7 +34,8 @@ from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import histogram_conditionals
 from tensorly_smp.densities.sinc import POLYGON_SHARE, sinc_conditionals, sinc_step_derivative
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
-from tensorly_smp.likelihood.steps import CellSamples, on_best_cells
+from tensorly_smp.likelihood.em import on_best_cells
+from tensorly_smp.likelihood.steps import CellSamples
 from tensorly_smp.splines.basis import SHAPES, spline_basis
 
 N_VARIABLES = 10

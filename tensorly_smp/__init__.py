@@ -20,7 +20,7 @@ from tensorly_smp.identifiability.ranks import kruskal_rank
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.initializers.coupled_gevd import GevdStart, gevd_start
 from tensorly_smp.initializers.gevd import gevd_parafac
-from tensorly_smp.likelihood.em import LikelihoodSolution, refine_em
+from tensorly_smp.likelihood.bins import LikelihoodSolution, refine_em
 from tensorly_smp.marginals.block_tensor import Partition, block_tensor, default_partition, paper_partition
 from tensorly_smp.marginals.histograms import Marginals, count_marginals
 from tensorly_smp.model_choice import compare_models

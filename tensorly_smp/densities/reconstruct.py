@@ -23,7 +23,8 @@ from tensorly_smp.densities.smooth import background_share, log_spline_condition
 from tensorly_smp.exceptions import ClippedMassWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
-from tensorly_smp.likelihood.steps import CellSamples, on_best_cells
+from tensorly_smp.likelihood.em import on_best_cells
+from tensorly_smp.likelihood.steps import CellSamples
 from tensorly_smp.samples.reading import read_samples
 from tensorly_smp.splines.log_spline import CRITERIA, ungroup
 

@@ -14,12 +14,7 @@ from tensorly_smp._support.parallel import OnePart, Parts, is_chunked
 from tensorly_smp._support.representations import joined, shown
 from tensorly_smp.chunked.prediction import clusters_of_parts
 from tensorly_smp.chunked.reading import Chunk, layout_of, read_parts, survey_parts
-from tensorly_smp.codes.binning import (
-    Binning,
-    binning_of_values,
-    checked_values,
-    quantile_edges,
-)
+from tensorly_smp.codes.binning import Binning, binning_of_values, checked_values, quantile_edges
 from tensorly_smp.codes.encoding import Codes, PackedIndicators, encode_samples, one_hot
 from tensorly_smp.codes.values import (
     are_crowded,
@@ -32,25 +27,13 @@ from tensorly_smp.codes.values import (
     subsample_evenly,
 )
 from tensorly_smp.densities.mixture_density import MixtureDensity
-from tensorly_smp.exceptions import (
-    InvalidInputError,
-    InvalidTypeError,
-    MergedBinsWarning,
-    RepeatedValueWarning,
-)
+from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MergedBinsWarning, RepeatedValueWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.likelihood.bins import LikelihoodSolution, parts_in_bins, refine_on_bins, samples_in_bins
 from tensorly_smp.likelihood.cells import Cells
-from tensorly_smp.likelihood.em import LikelihoodSolution, parts_in_bins, refine_on_bins, samples_in_bins
 from tensorly_smp.likelihood.observed import Support, are_few, atoms, discrete_variables, distinct_values
 from tensorly_smp.likelihood.observed import distinct_values as distinct
-from tensorly_smp.likelihood.steps import (
-    CellPart,
-    CellSamples,
-    Expectation,
-    expectation,
-    join_parts,
-    log_floored,
-)
+from tensorly_smp.likelihood.steps import CellPart, CellSamples, Expectation, expectation, join_parts, log_floored
 from tensorly_smp.marginals.histograms import (
     MAX_BYTES,
     Marginals,
@@ -348,7 +331,7 @@ class FitSamples:
         return expectation(one_hot(self.codes), *start_logarithms(factors), self.weights)
 
     def refine_em(self, factors: MixtureFactors, *, smoothing: float = 0.0, **options: Any) -> LikelihoodSolution:
-        """EM on the bins; options as of :func:`tensorly_smp.likelihood.em.refine_on_bins`."""
+        """EM on the bins; options as of :func:`tensorly_smp.likelihood.bins.refine_on_bins`."""
         if self.is_in_memory:
             samples = samples_in_bins(self.codes, self.weights, smoothing)
         else:

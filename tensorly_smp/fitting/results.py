@@ -16,8 +16,8 @@ from tensorly_smp._support.result_schema import OWN_ATTRIBUTES, OWN_VARIABLES, r
 from tensorly_smp.codes.values import observed_patterns
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
 from tensorly_smp.identifiability.likeness import affinity, clip_names
+from tensorly_smp.likelihood.bins import LikelihoodTrace
 from tensorly_smp.likelihood.comparison import Candidate, adjusted_rand, contingency
-from tensorly_smp.likelihood.em import LikelihoodTrace
 from tensorly_smp.samples.codebook import ATTRIBUTE, to_json
 from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples

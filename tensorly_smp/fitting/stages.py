@@ -43,9 +43,9 @@ from tensorly_smp.likelihood.comparison import (
     distinct_candidates,
     find_rivals,
 )
-from tensorly_smp.likelihood.em import N_ROUNDS, SmoothFit, smooth_em, smooth_em_together
+from tensorly_smp.likelihood.em import N_ROUNDS, SmoothFit, on_best_cells, smooth_em, smooth_em_together
 from tensorly_smp.likelihood.observed import Observed
-from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture, effective_weights, log_joint, on_best_cells
+from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture, effective_weights, log_joint
 from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.moves import rival_moves
 from tensorly_smp.search.search import search

@@ -1,4 +1,4 @@
-"""What is known of a distribution, and the highest rank that it, and the sizes, allow, before any data."""
+"""Known parts of a distribution, and the highest rank that they and the sizes allow, before any data."""
 
 from __future__ import annotations
 

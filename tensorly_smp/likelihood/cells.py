@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -24,6 +25,10 @@ FEWEST_SAMPLES = 50.0
 MANY_SAMPLES = 5000.0
 #: Scales of the transform to choose from, beside the variable itself, in lengths of the narrowest component.
 SCALES = (1.0, 4.0)
+
+#: Weight, in samples, of a pseudo-sample that every density gets from the overall distribution of its variable: a
+#: component of a few equal values stays a density, and an empty one has some.
+PRIOR_SAMPLES = 0.01
 
 #: Ends and transform of the cells of one variable, and the step to which its values are rounded, or 0.
 Line = tuple[float, float, ArcsinhTransform, float]
@@ -410,3 +415,18 @@ def _knots_needed(
     first, last = observed.transformed(transform).narrowest(rank)
     narrowest = max(last - first, observed.step if transform.is_linear else 0.0) / (end - start)
     return 0.67 / narrowest if narrowest > 0 else np.inf
+
+
+def prior_counts(cells: Cells, overall: np.ndarray) -> np.ndarray:
+    """Pseudo-samples (n_rows, 1) from the weight (n_rows,) of all samples in the cells.
+
+    A value of a discrete variable that no sample has, as in a fold or a replicate, counts as if one sample had it.
+    """
+    prior = np.empty((len(overall), 1))
+    for a, b in pairwise(cells.offsets.tolist()):
+        # Alike in all cells where only samples of no weight have the variable.
+        found = overall[a:b] if overall[a:b].any() else np.ones(b - a)
+        if a >= cells.first_value:
+            found = np.where(found > 0, found, 1.0)
+        prior[a:b, 0] = PRIOR_SAMPLES * found / found.sum()
+    return prior

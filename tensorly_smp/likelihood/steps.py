@@ -10,7 +10,7 @@ the bins of histograms, and between the knots of the coarse model of the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -22,14 +22,8 @@ from scipy.special import logsumexp
 
 from tensorly_smp._support.parallel import OnePart, Parts, add_up
 from tensorly_smp.codes.encoding import PackedIndicators
-from tensorly_smp.likelihood.cells import Cells, combined_cells
-from tensorly_smp.splines.log_spline import (
-    FEW_PENALTIES,
-    PENALTIES,
-    choose_penalties,
-    effective_parameters,
-    fit_log_splines,
-)
+from tensorly_smp.likelihood.cells import Cells, prior_counts
+from tensorly_smp.splines.log_spline import PENALTIES, choose_penalties, effective_parameters, fit_log_splines
 
 #: Samples at a time: intermediate arrays stay in the processor's cache, and small however many samples there are.
 _BLOCK = 16384
@@ -38,11 +32,6 @@ _BLOCK = 16384
 SMALLEST_PROBABILITY = 1e-60
 _LOWEST = float(np.log(SMALLEST_PROBABILITY))
 _TINY = 1e-300
-#: Weight, in samples, of a pseudo-sample that every density gets from the overall distribution of its variable: a
-#: component of a few equal values stays a density, and an empty one has some.
-PRIOR_SAMPLES = 0.01
-#: Where grids are compared, densities are followed until a Newton step promises less than this, in nats per sample.
-REFITTED_TO = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,7 +433,7 @@ class CellSamples:
         return csr_array(self.membership.T)
 
     def reweighted(self, sample_weight: np.ndarray) -> CellSamples:
-        """These samples with other weights (n_samples,) and their own pseudo-samples."""
+        """Copy with other weights (n_samples,) and the pseudo-samples of these."""
         weights = np.where(np.diff(self.membership.indptr) > 0, sample_weight, 0.0)
         log_volume = float(weights @ (self.membership @ self.cells.log_widths))
         parts = OnePart(CellPart(self.membership, weights))
@@ -585,89 +574,6 @@ class CellSamples:
         return Mixture(log_weights, coefficients, log_floored(tables), parts)
 
 
-def akaike_by_variable(
-    grids: Iterable[CellSamples], posterior: np.ndarray, criterion: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Akaike's criterion of the cells of every smooth variable on several grids, given posteriors.
-
-    It is the log-likelihood of the variable's entries less the effective number of parameters, in nats, with the best
-    of a few penalties; in the unit of the variable, so that it compares with that of other cells.
-
-    Parameters
-    ----------
-    grids : iterable of CellSamples
-        The samples on grids of the same basis, one of which is kept at a time.
-    posterior : ndarray (n_samples, rank)
-    criterion : {"reml", "aic", "bic"}
-        Of the penalties.
-
-    Returns
-    -------
-    values : ndarray (n_grids, n_smooth)
-    penalties : ndarray (n_grids, n_smooth * rank)
-        Not per sample.
-    coefficients : ndarray (n_grids, n_basis, n_smooth, rank)
-    """
-    found = []
-    for samples in grids:
-        counts = samples.counts_from_posterior(posterior).counts
-        shares, totals = samples.shares(counts)
-        log_widths = samples.cells.log_widths[: samples.cells.first_value].reshape(-1, len(shares)).T
-        found.append((shares, totals, samples.by_density(counts), log_widths))
-        basis = samples.cells.basis
-    shares, totals, counts, log_widths = (np.concatenate(arrays, axis=-1) for arrays in zip(*found, strict=True))
-    rho, columns = choose_penalties(basis, shares, totals, FEW_PENALTIES, criterion)
-    # The penalties lie between those compared: the densities must be theirs, or grids differ by chance.
-    columns = fit_log_splines(basis, shares, rho, columns, tol=REFITTED_TO)
-    shape = (len(found), -1, posterior.shape[1])
-    logs = basis.log_probabilities(columns) - np.repeat(log_widths, shape[2], axis=1)
-    values = (counts * logs).sum(axis=0) - effective_parameters(basis, columns, rho)
-    coefficients = columns.reshape(len(columns), *shape).transpose(1, 0, 2, 3)
-    return values.reshape(shape).sum(axis=2), (rho * totals).reshape(len(found), -1), coefficients
-
-
-def on_best_cells(
-    on_grid: CellSamples,
-    others: Sequence[Cells],
-    assign_to_grid: Callable[[Cells], CellSamples],
-    posterior: np.ndarray,
-    criterion: str,
-) -> tuple[CellSamples, tuple[np.ndarray, Mixture]]:
-    """The samples on the cells that suit every variable best, given posteriors.
-
-    Parameters
-    ----------
-    on_grid : CellSamples
-    others : sequence of Cells
-        To be compared with those of `on_grid`, see :func:`akaike_by_variable`.
-    assign_to_grid : callable
-        Of cells, returns the samples on them.
-    posterior : ndarray (n_samples, rank)
-    criterion : {"reml", "aic", "bic"}
-        Of the penalties.
-
-    Returns
-    -------
-    on_grid : CellSamples
-    warm_start : tuple
-        The penalties that were found there, not per sample, and the mixture with them.
-    """
-    expected = on_grid.counts_from_posterior(posterior)
-    if not on_grid.cells.smooth:
-        return on_grid, on_grid.choose(expected, criterion)
-    grids = (on_grid if number == 0 else assign_to_grid(others[number - 1]) for number in range(len(others) + 1))
-    values, penalties, coefficients = akaike_by_variable(grids, posterior, criterion)
-    best = np.argmax(values, axis=0)
-    own = (best, np.arange(len(best)))  # of every smooth variable, what was found on its cells
-    penalty = penalties.reshape(*values.shape, -1)[own].ravel()
-    columns = np.ascontiguousarray(coefficients.transpose(0, 2, 1, 3)[own].transpose(1, 0, 2))
-    mixture = on_grid.mixture_of(expected, columns.reshape(len(columns), -1))
-    if best.any():
-        chosen = dict(zip(on_grid.cells.smooth, best.tolist(), strict=True))
-        on_grid = assign_to_grid(combined_cells([on_grid.cells, *others], chosen))
-    return on_grid, (penalty, mixture)
-
-
 def first_columns(sizes: Sequence[int]) -> np.ndarray:
     """First column of every one of several mixtures that stand side by side."""
     return np.cumsum(sizes) - sizes
@@ -681,18 +587,3 @@ def sum_by_mixture(columns: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 def effective_weights(values: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
     """Weights (n_samples,), zero for samples (n_samples, n_variables) without entries."""
     return np.where(np.isnan(values).all(axis=1), 0.0, 1.0 if sample_weight is None else sample_weight)
-
-
-def prior_counts(cells: Cells, overall: np.ndarray) -> np.ndarray:
-    """Pseudo-samples (n_rows, 1) from the weight (n_rows,) of all samples in the cells.
-
-    A value of a discrete variable that no sample has, as in a fold or a replicate, counts as if one sample had it.
-    """
-    prior = np.empty((len(overall), 1))
-    for a, b in pairwise(cells.offsets.tolist()):
-        # Alike in all cells where only samples of no weight have the variable.
-        found = overall[a:b] if overall[a:b].any() else np.ones(b - a)
-        if a >= cells.first_value:
-            found = np.where(found > 0, found, 1.0)
-        prior[a:b, 0] = PRIOR_SAMPLES * found / found.sum()
-    return prior

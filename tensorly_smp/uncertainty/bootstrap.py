@@ -34,9 +34,10 @@ from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, in_memory
 from tensorly_smp.fitting.starts import Decomposition
+from tensorly_smp.likelihood.bins import samples_in_bins
 from tensorly_smp.likelihood.cells import cells_along
 from tensorly_smp.likelihood.comparison import adjusted_rand, contingency
-from tensorly_smp.likelihood.em import run_em, samples_in_bins
+from tensorly_smp.likelihood.em import run_em
 from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_floored
 from tensorly_smp.splines.basis import spline_basis
 

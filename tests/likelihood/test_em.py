@@ -13,7 +13,7 @@ from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
 from tensorly_smp.exceptions import ConvergenceWarning, EmptyComponentWarning, InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.likelihood.em import refine_em
+from tensorly_smp.likelihood.bins import refine_em
 from tensorly_smp.metrics import factor_error
 
 N_BINS = (4, 3, 5, 4, 3)

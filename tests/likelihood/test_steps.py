@@ -11,15 +11,8 @@ from tensorly_smp.codes.encoding import Codes, one_hot
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.likelihood import steps as module
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
-from tensorly_smp.likelihood.steps import (
-    SMALLEST_PROBABILITY,
-    CellSamples,
-    akaike_by_variable,
-    expectation,
-    log_floored,
-    log_joint,
-    on_best_cells,
-)
+from tensorly_smp.likelihood.em import akaike_by_variable, on_best_cells
+from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellSamples, expectation, log_floored, log_joint
 from tensorly_smp.splines.basis import LINEAR
 from tensorly_smp.splines.log_spline import effective_parameters
 
