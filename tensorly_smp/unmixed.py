@@ -19,9 +19,7 @@ from tensorly_smp.densities.conditionals import ConditionalDensities
 from tensorly_smp.dependence.pairs import dependence_warning
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import (
-    ConstantVariableWarning,
     ConvergenceWarning,
-    DependenceWarning,
     InvalidInputError,
     InvalidTypeError,
 )
@@ -31,7 +29,7 @@ from tensorly_smp.samples.codebook import with_units
 from tensorly_smp.samples.labels import labelled
 from tensorly_smp.storage import storable
 from tensorly_smp.unmixing.density import UnmixedDensity
-from tensorly_smp.unmixing.fit import SamplesToUnmix, fit_unmixing, with_unmixing, without_unmixing
+from tensorly_smp.unmixing.fit import SamplesToUnmix, fit_unmixing, without_unmixing
 
 if TYPE_CHECKING:
     from tensorly_smp.plotting.accessor import UnmixedPlots
@@ -217,38 +215,30 @@ class UnmixedProductMixture(FittedMixture):
         data = SamplesToUnmix.read(X, sample_weight, self.sample_dim, mixture, spread_rng)
         if mixture.random_state is None:
             mixture.set_params(random_state=int(mixture_rng.integers(2**31)))
-        shapes = (None, "log-concave") if mixture.shape == "auto" else (mixture.shape,)
-        found = fit_unmixing(data, mixture, shapes, max_iter, tol, search_rng, verbose)
-        determined = {data.samples.variables[n] for n in data.determined}
-        for each in found.caught:
-            is_known = isinstance(each, ConstantVariableWarning) and determined.issuperset(each.variables)
-            if not is_known and not isinstance(each, DependenceWarning):  # whose remedy is this estimator
-                warn(each)
-        candidate = found.candidate
-        if not candidate.status.is_converged:
+        model, dataset = fit_unmixing(data, mixture, max_iter, tol, search_rng, verbose)
+        if not dataset.attrs["unmixing_converged"]:
             warn(
                 f"The search for the unmixing matrix stopped after {max_iter} pass(es) with one choice of penalties; "
                 "raise max_iter.",
                 ConvergenceWarning,
             )
-        dataset = with_unmixing(found.model.result_, found)
         dataset = dataset.assign_attrs(container=data.samples.labels.container)
         dataset = with_value_labels(with_units(dataset, X, data.samples.variables), data.samples)
         self._set_fitted(dataset, data.samples.variables)
         # With the labels of values, which its samples did not have.
-        self.mixture_ = found.model
-        self.mixture_.result_ = with_value_labels(found.model.result_, data.samples)
-        self.mixture_.density_ = replace(found.model.density_, value_labels=data.samples.value_labels)
+        self.mixture_ = model
+        self.mixture_.result_ = with_value_labels(model.result_, data.samples)
+        self.mixture_.density_ = replace(model.density_, value_labels=data.samples.value_labels)
         self.labels_ = self.density_.posterior(data.samples.values).argmax(axis=1)
         density = self._unmixed_density
         sources = density.to_sources(data.rows)
-        discrete = [*found.data.discrete, *data.determined]
+        discrete = [density.variables.index(name) for name in model.binning_.values]
         of_sources = density.sources, data.weights, discrete, density.variables
         if dependent := dependence_warning(sources, *of_sources, are_sources=True):
             warn(dependent)
         logger.info(
             "Unmixing: %d of %d variables, start %r, %d passes; %.2f s",
-            *(len(density.mixed), len(data.samples.variables), candidate.origin, candidate.trace.n_sweeps),
+            *(len(density.mixed), len(density.variables), dataset.attrs["unmixing_start_name"], self.n_iter_ - 1),
             time.perf_counter() - began,
         )
         return self

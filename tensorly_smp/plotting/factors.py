@@ -199,6 +199,8 @@ def plot_unmixing(model: Any, ax: Axes | None = None, figsize: tuple[float, floa
 
     Raises
     ------
+    InvalidInputError
+        No variable is mixed.
     InvalidTypeError
         Another kind of object.
     MissingDependencyError
@@ -219,6 +221,8 @@ def plot_unmixing(model: Any, ax: Axes | None = None, figsize: tuple[float, floa
         raise InvalidTypeError(f"model is {type(model).__name__}; expected a fitted UnmixedProductMixture.")
     density = model.density_
     mixed = list(model.density_.mixed)
+    if not mixed:
+        raise InvalidInputError("No variable is mixed: a product mixture of discrete variables is preferred.")
     within = np.sqrt(np.asarray(density.var("all"))[mixed] @ density.weights)
     shown = unmixing.values * within
     shown = shown / np.abs(shown).max(axis=1, keepdims=True)

@@ -20,7 +20,7 @@ from tensorly_smp._support.result_schema import with_results
 from tensorly_smp.codes.values import MOST_ROWS as MOST_REPEATED
 from tensorly_smp.codes.values import at_most, evenly_spaced, merge_equal_rows
 from tensorly_smp.estimator import SmoothProductMixture
-from tensorly_smp.exceptions import ConstantVariableWarning, InvalidInputError
+from tensorly_smp.exceptions import ConstantVariableWarning, DependenceWarning, InvalidInputError
 from tensorly_smp.fitting.fit_samples import Variables
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.observed import Observed, discrete_variables
@@ -239,46 +239,14 @@ def _determined(
     return tuple(kept), found
 
 
-@dataclass(frozen=True, eq=False)
-class UnmixingResult:
-    """Result of a fit.
-
-    Attributes
-    ----------
-    model : SmoothProductMixture
-        Fitted to the sources of all samples.
-    caught : list of Warning
-        Given by this fit.
-    matrix : ndarray (n_variables, n_variables)
-        From variables to sources, in the units of the variables.
-    candidate : UnmixingCandidate
-        The best one of the search.
-    criteria : dict from str to float
-        Log-likelihood less effective parameters of every start, per sample.
-    is_product : bool
-        True if a product mixture of the variables is preferred.
-    data : SamplesToUnmix
-        What is mixed; not rounded variables, if a product mixture is preferred.
-    """
-
-    model: SmoothProductMixture
-    caught: list[Warning]
-    matrix: np.ndarray
-    candidate: UnmixingCandidate
-    criteria: dict[str, float]
-    is_product: bool
-    data: SamplesToUnmix
-
-
 def fit_unmixing(
     data: SamplesToUnmix,
     mixture: SmoothProductMixture,
-    shapes: Sequence[str | None],
     max_iter: int,
     tol: float,
     rng: np.random.Generator,
     verbose: int,
-) -> UnmixingResult:
+) -> tuple[SmoothProductMixture, xr.Dataset]:
     """Search for the matrix on evenly spaced rows of many, and fit the sources of all samples.
 
     Parameters
@@ -286,13 +254,18 @@ def fit_unmixing(
     data : SamplesToUnmix
     mixture : SmoothProductMixture
         Unfitted, of the sources.
-    shapes : sequence of {None, "log-concave"}
-        Of the densities, to choose from.
     max_iter, tol, verbose
         As of the estimator.
     rng : Generator
+
+    Returns
+    -------
+    model : SmoothProductMixture
+        Fitted to the sources.
+    dataset : Dataset
+        That of the sources with the matrix and the record of the search.
     """
-    mixed = list(data.mixed)
+    shapes = (None, "log-concave") if mixture.shape == "auto" else (mixture.shape,)
     weights = data.every_weight
     rows = np.flatnonzero(weights > 0)
     rows = rows[at_most(len(rows), MOST_ROWS)]
@@ -310,35 +283,54 @@ def fit_unmixing(
         best = follow(replace(samples, shape=best.shape), begun, max_iter, PASS_TOL)
     posterior = softmax(log_joint_of(every, best), axis=1)
     best = _arranged(samples, best)
-    best.trace = replace(best.trace, loss=best.trace.loss + np.log(scale).sum())
+    log_scale = float(np.log(scale).sum())
+    best.trace = replace(best.trace, loss=best.trace.loss + log_scale)
+    criteria = {each.origin: each.criterion / some.total_weight - log_scale for each in (product, *starts)}
     matrix = np.eye(len(data.samples.variables))
-    matrix[np.ix_(mixed, mixed)] = best.unmixing / scale
-    # Densities of the variables themselves know what to do about values that are rounded.
+    matrix[np.ix_(data.mixed, data.mixed)] = best.unmixing / scale
     if is_product:
         data = data.without_rounding()
         matrix[list(data.discrete)] = np.eye(len(matrix))[list(data.discrete)]
+    model = _fit_sources(data, clone(mixture).set_params(shape=best.shape), matrix, posterior, best, is_product)
+    return model, _with_unmixing(model.result_, data, matrix, best, criteria, is_product)
+
+
+def _fit_sources(
+    data: SamplesToUnmix,
+    model: SmoothProductMixture,
+    matrix: np.ndarray,
+    posterior: np.ndarray,
+    best: UnmixingCandidate,
+    is_product: bool,
+) -> SmoothProductMixture:
+    """Fit a mixture to the sources; rows of the matrix for the variables that others determine are filled in.
+
+    Warnings of this fit are given, but for those of dependence, whose remedy is the unmixing, and of the sources of
+    these variables, which are constants.
+    """
+    names = data.samples.variables
+    mixed = list(data.mixed)
+    # Densities of the variables themselves know what to do about values that are rounded.
     sources = np.array(data.rows if is_product else data.values)
     sources[:, mixed] = sources[:, mixed] @ matrix[np.ix_(mixed, mixed)].T
     discrete = dict(data.discrete)
     for n, coefficients in data.determined.items():
-        discrete[n] = np.average(data.rows[rows, n] - data.rows[rows][:, mixed] @ coefficients, weights=weights[rows])[
-            None
-        ]
-        sources[:, n] = discrete[n]
         matrix[n, mixed] = -coefficients
+        discrete[n] = np.average(data.rows @ matrix[n], weights=data.weights)[None]
+        sources[:, n] = discrete[n]
     searched = None
     # The fit of the sources merges equal rows, and chooses cells by some of very many.
-    if not is_product and len(merge_equal_rows(sources, weights)[0]) == len(evenly_spaced(*sources.shape)):
+    if not is_product and len(merge_equal_rows(sources, data.weights)[0]) == len(evenly_spaced(*sources.shape)):
         searched = [[Candidate(posterior, "search", criterion=best.criterion, trace=best.trace)]]
-    names = data.samples.variables
-    model = clone(mixture).set_params(
-        shape=best.shape, discrete={names[n]: each.tolist() for n, each in discrete.items()}
-    )
+    model.set_params(discrete={names[n]: each.tolist() for n, each in discrete.items()})
     with collected_warnings() as caught:
         model._fit(source_frame(sources, names), data.weights, searched)
-    log_scale = float(np.log(scale).sum())
-    criteria = {each.origin: each.criterion / some.total_weight - log_scale for each in (product, *starts)}
-    return UnmixingResult(model, caught, matrix, best, criteria, is_product, data)
+    determined = {names[n] for n in data.determined}
+    for each in caught:
+        is_known = isinstance(each, ConstantVariableWarning) and determined.issuperset(each.variables)
+        if not is_known and not isinstance(each, DependenceWarning):
+            warn(each)
+    return model
 
 
 def _standardized(data: SamplesToUnmix, rows: np.ndarray, criterion: str) -> tuple[MixedSamples, np.ndarray]:
@@ -400,26 +392,31 @@ def source_frame(values: np.ndarray, names: Sequence[Hashable]) -> pd.DataFrame:
     return pd.DataFrame(values, columns=pd.Index(list(names), dtype=object, tupleize_cols=False))
 
 
-def with_unmixing(dataset: xr.Dataset, found: UnmixingResult) -> xr.Dataset:
-    """The Dataset of the sources with the record of the search."""
+def _with_unmixing(
+    dataset: xr.Dataset,
+    data: SamplesToUnmix,
+    matrix: np.ndarray,
+    candidate: UnmixingCandidate,
+    criteria: dict[str, float],
+    is_product: bool,
+) -> xr.Dataset:
+    """The Dataset of the sources with the record of the search; `criteria` are those of the starts, by their names."""
     positions = np.arange(dataset.sizes["variable"])
-    mixed = found.data.mixed
-    candidate = found.candidate
     dataset = with_results(
         dataset,
         {
-            "unmixing": found.matrix,
-            "mixing": np.linalg.inv(found.matrix),
-            "mixed": np.isin(positions, mixed).astype(np.int8),
-            "rounding": np.array([found.data.rounding.get(n, 0.0) for n in positions.tolist()]),
+            "unmixing": matrix,
+            "mixing": np.linalg.inv(matrix),
+            "mixed": np.isin(positions, data.mixed).astype(np.int8),
+            "rounding": np.array([data.rounding.get(n, 0.0) for n in positions.tolist()]),
             "unmixing_log_likelihood": -candidate.trace.loss,
-            "unmixing_start_criterion": np.array(list(found.criteria.values())),
+            "unmixing_start_criterion": np.array(list(criteria.values())),
         },
-        {"source": dataset["variable"].values.copy(), "unmixing_start": list(found.criteria)},
+        {"source": dataset["variable"].values.copy(), "unmixing_start": list(criteria)},
     )
-    dataset = _with_parameters(dataset, 0 if found.is_product else len(mixed) * (len(mixed) - 1))
+    dataset = _with_parameters(dataset, 0 if is_product else len(data.mixed) * (len(data.mixed) - 1))
     return dataset.assign_attrs(
-        is_product=int(found.is_product),
+        is_product=int(is_product),
         unmixing_start_name=candidate.origin,
         unmixing_steps=candidate.trace.n_sweeps + 1,
         unmixing_converged=int(candidate.status.is_converged),

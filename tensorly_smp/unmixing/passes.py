@@ -279,6 +279,24 @@ class UnmixingEM:
             curvature = (curvature + own) / (1.0 + self.share)
         return relative_step(gradient, curvature)
 
+    def run(self, start: Point, rule: MeanGain) -> Iteration[Point, Expectation]:
+        """Passes until the rule says to stop, extrapolated where that pays."""
+        on_grid = self.at(start.unmixing).on_grid
+        size = start.unmixing.size
+        return iterate(
+            start,
+            self.evaluate,
+            self.advance,
+            rule=rule,
+            coordinates=Coordinates(
+                lambda point: np.concatenate([point.unmixing.ravel(), point.mixture.pack()]),
+                lambda vector, like: Point(
+                    like.unmixing if self.is_fixed else vector[:size].reshape(like.unmixing.shape),
+                    on_grid.feasible(vector[size:], like.mixture),
+                ),
+            ),
+        )
+
 
 def _em_on_cells(
     samples: MixedSamples, unmixing: np.ndarray, posterior: np.ndarray, has_best: bool
@@ -351,21 +369,7 @@ def follow(
     em.penalty, mixture = near
     em.set_prior(unmixing, posterior)
     em.is_fixed = is_fixed
-    on_grid = em.at(unmixing).on_grid
-    size = unmixing.size
-    run = iterate(
-        Point(unmixing, mixture),
-        em.evaluate,
-        em.advance,
-        rule=MeanGain(tol * samples.total_weight, n_passes),
-        coordinates=Coordinates(
-            lambda point: np.concatenate([point.unmixing.ravel(), point.mixture.pack()]),
-            lambda vector, like: Point(
-                like.unmixing if is_fixed else vector[:size].reshape(like.unmixing.shape),
-                on_grid.feasible(vector[size:], like.mixture),
-            ),
-        ),
-    )
+    run = em.run(Point(unmixing, mixture), MeanGain(tol * samples.total_weight, n_passes))
     unmixing = run.position.unmixing
     reached = Iteration(run.position.mixture, run.detail, run.values, run.seconds, run.status)
     (fit,) = fits_of(em.at(unmixing).on_grid, [[reached]], [em.penalty], [run.status])
