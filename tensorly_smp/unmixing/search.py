@@ -151,8 +151,7 @@ def search_unmixing(
     samples : MixedSamples
     rank : int
     shapes : sequence of {None, "log-concave"}
-        Of the densities. All starts go on with those of the first shape. If there is a second one, the Gaussian starts
-        go on with that before, and the best of it with the first; see :func:`preferred`.
+        Of the densities; with each, all starts are followed. Of two, the first is free; see :func:`preferred`.
     rng : Generator
     n_passes : int
         Passes of a round, at most.
@@ -167,7 +166,7 @@ def search_unmixing(
     product : UnmixingCandidate
         Without any mixing: the matrix is the identity.
     starts : list of UnmixingCandidate
-        Every other start after its first passes.
+        Every other start after its first passes, with densities of the shape of the best.
     """
     weights = samples.weights
     pass_tol = max(PASS_TOL, LEAST_GAIN / samples.total_weight)
@@ -177,33 +176,33 @@ def search_unmixing(
     unmixed, *others = other_starts(samples, rank, whitener, rng)
     tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, rng), weights)[:N_GAUSSIAN]
     product = follow(replace(samples, shape=shapes[0]), unmixed, n_passes, pass_tol, is_fixed=True)
-    starts: list[UnmixingCandidate] = []
-    bests: list[UnmixingCandidate] = []
-    for shape in shapes[::-1]:
+    starts: dict[str | None, list[UnmixingCandidate]] = {}
+    bests = []
+    for shape in shapes:
         shaped = replace(samples, shape=shape)
-        screened = []
-        for each in tied if shape != shapes[0] else [*others, *tied]:
+        screened = starts[shape] = []
+        for each in [*others, *tied]:
             screened.append(follow(shaped, each, min(SCREENING_PASSES, n_passes), pass_tol, grids="plain"))
             callback(screened[-1])
         screened.sort(key=lambda each: -each.rounded)
-        followed = [*bests, *distinct_candidates(screened, weights)[:N_FOLLOWED]]
+        followed = distinct_candidates(screened, weights)[:N_FOLLOWED]
         ends = [finished(shaped, each, n_passes, pass_tol, tol, FOLLOWED_ROUNDS) for each in followed]
         bests.append(finished(shaped, clearest(samples, ends), n_passes, pass_tol, tol, MOST_ROUNDS))
-        starts += screened
-    return preferred(samples, bests), product, starts
+    best = preferred(samples, bests)
+    return best, product, starts[best.shape]
 
 
 def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
-    """The last candidate if it is clearly the better one, else the first, whose densities have one peak.
+    """The first candidate if it is clearly the better one, else the last, whose densities have one peak.
 
     Clearly by two standard deviations of the difference of Akaike's criteria (Vuong 1989): two peaks of a source can be
     two groups, and a group is one heap of samples unless they say otherwise.
     """
     first = candidates[0]
     last = candidates[-1]
-    of_last = log_densities_of(samples, last)
-    deviation = deviation_of_difference(of_last, log_densities_of(samples, first), samples.weights)
-    return last if last.criterion - first.criterion > CLEARLY * deviation else first
+    of_first = log_densities_of(samples, first)
+    deviation = deviation_of_difference(of_first, log_densities_of(samples, last), samples.weights)
+    return first if first.criterion - last.criterion > CLEARLY * deviation else last
 
 
 def finished(
@@ -211,9 +210,9 @@ def finished(
 ) -> UnmixingCandidate:
     """The best of a candidate after several rounds, until one gains no more than `tol`, in nats per sample."""
     best = candidate
-    for number in range(n_rounds):
-        reached = follow(samples, candidate, n_passes, pass_tol)
-        gain = reached.criterion - (best.criterion if number else -np.inf)
+    for _ in range(n_rounds):
+        reached = replace(follow(samples, candidate, n_passes, pass_tol), is_finished=True)
+        gain = reached.criterion - (best.criterion if best.is_finished else -np.inf)
         best = reached if gain > 0.0 else replace(best, trace=reached.trace)
         candidate = reached
         if gain <= tol * samples.total_weight:
