@@ -44,8 +44,7 @@ from tensorly_smp.factors.sweeps import Callback
 from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.fit_samples import FitSamples, ReadSamples, Variables, choose_bins, repeated_value_warning
 from tensorly_smp.fitting.results import rivals_warning, with_patterns, with_value_labels
-from tensorly_smp.fitting.stages import Refinement
-from tensorly_smp.fitting.starts import Decomposition
+from tensorly_smp.fitting.stages import Decomposition, Refinement
 from tensorly_smp.fitting.walk import walk
 from tensorly_smp.identifiability.bounds import KnownName
 from tensorly_smp.identifiability.likeness import identifiability_issues

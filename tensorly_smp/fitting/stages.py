@@ -1,14 +1,15 @@
 """Last stage of a fit: from samples in bins to the result.
 
-Starts are found (:mod:`tensorly_smp.fitting.starts`) and refined: by smoothed EM, by the decomposition and EM on the
-bins, or by the decomposition alone.
+Starts are those of the search, of the coupled decomposition, or factors that the user hands in. They are refined by
+smoothed EM, by the decomposition and EM on the bins, or by the decomposition alone.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -16,39 +17,269 @@ import xarray as xr
 from scipy.special import logsumexp
 from tensorly.cp_tensor import CPTensor
 
-from tensorly_smp._support.checks import warn
-from tensorly_smp._support.iteration import StopReason, logger, progress_bar
-from tensorly_smp._support.parallel import allowed_threads, one_blas_thread, run_each
-from tensorly_smp.codes.encoding import one_hot
-from tensorly_smp.decomposition.solution import factors_to_dataset
+from tensorly_smp._support.checks import RandomState, warn
+from tensorly_smp._support.iteration import StopReason, SweepTrace, logger, progress_bar
+from tensorly_smp._support.parallel import one_blas_thread
+from tensorly_smp.codes.encoding import Codes, one_hot
+from tensorly_smp.decomposition.problem import SolverOptions, as_problem
+from tensorly_smp.decomposition.solution import CoupledSolution, factors_to_dataset, solution_to_dataset, with_starts
+from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.conditionals import ConditionalDensities
 from tensorly_smp.densities.smooth import with_smooth_fit
-from tensorly_smp.exceptions import ConvergenceWarning
+from tensorly_smp.exceptions import ConvergenceWarning, InvalidInputError, SizeLimitError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.factors.sweeps import Callback
+from tensorly_smp.fitting.candidates import NEAR_RIVAL, refine_candidates
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, FitSamples, Variables, start_logarithms
 from tensorly_smp.fitting.results import with_candidates, with_likelihood_trace, with_rivals
-from tensorly_smp.fitting.starts import (
-    MOST_VARIABLES_FOR_STARTS,
-    Decomposition,
-    Starts,
-    binned_factors,
-    decomposed_starts,
-    searched_starts,
-    start_from_factors,
-)
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, exact_values
-from tensorly_smp.likelihood.comparison import (
-    Candidate,
-    distinct_candidates,
-    find_rivals,
-)
-from tensorly_smp.likelihood.em import N_ROUNDS, SmoothFit, on_best_cells, smooth_em, smooth_em_together
+from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates, find_rivals
+from tensorly_smp.likelihood.em import SmoothFit, smooth_em
 from tensorly_smp.likelihood.observed import Observed
-from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture, effective_weights, log_joint
+from tensorly_smp.likelihood.steps import effective_weights, log_joint
+from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms, cells_of_all_triples
 from tensorly_smp.search.coarse import SearchSamples
-from tensorly_smp.search.moves import rival_moves
 from tensorly_smp.search.search import search
+
+#: Pseudo-counts per bin of the histograms that a search hands over.
+PSEUDO_COUNT = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Candidates for a refinement, and the record of how they were found.
+
+    Attributes
+    ----------
+    candidates : list of Candidate
+        The best by what the starts themselves went by is the first; of a search they have different clusters.
+    factors : MixtureFactors
+        Of the best start.
+    traces : tuple of SweepTrace
+        Record of every start. Of searches the loss is minus their objective per unit of sample weight, on their last
+        level, and a sweep is a round; of given factors it is minus the log-likelihood per sample of the bins.
+    statuses : tuple of StopReason
+        Of every start.
+    best : int
+        Number of the best start.
+    loss_name : {"kl", "frobenius", "search", "given"}
+    solution : CoupledSolution, optional
+        Of a decomposition.
+    """
+
+    candidates: list[Candidate]
+    factors: MixtureFactors
+    traces: tuple[SweepTrace, ...]
+    statuses: tuple[StopReason, ...]
+    best: int
+    loss_name: str
+    solution: CoupledSolution | None = None
+
+    @property
+    def stopped(self) -> StopReason | None:
+        """INTERRUPTED or CALLBACK if any start ended so."""
+        return next((each for each in (StopReason.INTERRUPTED, StopReason.CALLBACK) if each in self.statuses), None)
+
+    @property
+    def best_candidate(self) -> Candidate:
+        """The candidate of the best start; the first one if it was no different from an earlier one."""
+        return next((each for each in self.candidates if each.start == self.best), self.candidates[0])
+
+    def dataset(self, factors: MixtureFactors) -> xr.Dataset:
+        """Factors, by decreasing weight, and the record of the starts."""
+        factors = factors.to_numpy().sort()
+        if self.solution is not None:
+            return solution_to_dataset(replace(self.solution, factors=factors))
+        return with_starts(factors_to_dataset(factors), self.loss_name, self.traces, self.statuses, self.best)
+
+
+def searched_starts(samples: FitSamples, searches: Sequence[Sequence[Candidate]]) -> Starts:
+    """Candidates from searches of the same samples, as of :func:`tensorly_smp.search.search.search`."""
+    firsts = [found[0] for found in searches]
+    best = int(np.argmax([each.criterion for each in firsts]))
+    candidates = distinct_candidates([each for found in searches for each in found], samples.weights)
+    for number, each in enumerate(candidates):
+        each.number = number
+    return Starts(
+        candidates=candidates,
+        factors=binned_factors(samples.codes, firsts[best].posterior, samples.weights),
+        traces=tuple(each.trace for each in firsts),
+        statuses=tuple(each.status for each in firsts),
+        best=best,
+        loss_name="search",
+    )
+
+
+def decomposed_starts(samples: FitSamples, solution: CoupledSolution, origin: str) -> Starts:
+    """Candidates from the ends of all starts of a coupled decomposition.
+
+    Parameters
+    ----------
+    samples : FitSamples
+        Of many, some in place of all.
+    solution : CoupledSolution
+    origin : {"gevd", "random", "given"}
+    """
+    best = solution.best_start
+    candidates = [
+        Candidate(
+            samples.expect(factors).posterior, origin, i, factors.to_numpy(), status=status, trace=trace, number=i
+        )
+        for i, (factors, status, trace) in enumerate(
+            zip(solution.start_factors, solution.start_statuses, solution.start_traces, strict=True)
+        )
+    ]
+    candidates.insert(0, candidates.pop(best))
+    return Starts(
+        candidates=candidates,
+        factors=solution.factors,
+        traces=solution.start_traces,
+        statuses=solution.start_statuses,
+        best=best,
+        loss_name=solution.loss_name,
+        solution=solution,
+    )
+
+
+def start_from_factors(samples: FitSamples, factors: MixtureFactors, rank: int) -> Starts:
+    """The candidate of factors that are given."""
+    if factors.rank != rank or factors.n_bins != samples.codes.n_bins:
+        raise InvalidInputError(
+            f"init has {factors.rank} components and {factors.n_bins} bins; expected {rank} components and "
+            f"{samples.codes.n_bins} bins."
+        )
+    expected = samples.expect(factors)
+    total = len(samples.values) if samples.weights is None else float(samples.weights.sum())
+    trace = SweepTrace(np.array([-expected.log_likelihood / total]), np.array([np.nan]), np.zeros(1))
+    return Starts(
+        candidates=[Candidate(expected.posterior, "given")],
+        factors=replace(factors.to_numpy(), binning=samples.binning),
+        traces=(trace,),
+        statuses=(StopReason.MAX_SWEEPS,),
+        best=0,
+        loss_name="given",
+    )
+
+
+def binned_factors(
+    codes: Codes, posterior: np.ndarray, weights: np.ndarray | None, pseudo_count: float = PSEUDO_COUNT
+) -> MixtureFactors:
+    """Histograms of the components under posteriors (n_samples, rank), with a part of a sample more in every bin."""
+    owned = posterior if weights is None else posterior * weights[:, None]
+    counts = one_hot(codes).T @ owned + pseudo_count
+    columns = np.split(counts, np.cumsum(codes.n_bins)[:-1])
+    totals = np.add.reduceat(counts, np.cumsum([0, *codes.n_bins[:-1]]), axis=0)
+    shares = np.maximum(owned.sum(axis=0), 1e-12)
+    return MixtureFactors(
+        shares / shares.sum(), tuple(c / t for c, t in zip(columns, totals, strict=True)), codes.binning
+    )
+
+
+# ---- the coupled decomposition as the estimator asks for it: which loss, how many starts, how far ----
+
+#: Cells of all histograms up to which loss="auto" takes the KL loss.
+MOST_CELLS_FOR_KL = 2_000_000
+#: Variables up to which n_init="auto" may take several starts.
+MOST_VARIABLES_FOR_STARTS = 100
+#: Sweeps after which the likelihood takes over with refine="smooth", if starts come from the coupled decomposition;
+#: fewer where they are over all triples of many variables, which are within a percent of their end then.
+START_SWEEPS, START_SWEEPS_OF_MANY = 10, 5
+#: Starts of n_init="auto".
+N_STARTS = 5
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Parameters of the estimator, and whether the solution is a start of a refinement only."""
+
+    rank: int
+    triples: str | int | Iterable[Sequence[int]]
+    loss: str
+    init: str | MixtureFactors
+    n_init: int | str
+    is_start: bool
+    max_iter: int
+    tol: float
+    n_jobs: int | None
+    random_state: RandomState
+    callback: Callback | None
+    verbose: int
+    warns: bool = True
+
+    @property
+    def is_of_all_triples(self) -> bool:
+        """True if no triple is left out."""
+        return isinstance(self.triples, str) and self.triples == "all"
+
+    def is_large(self, n_bins: Sequence[int]) -> bool:
+        """True if the histograms of all triples are too large for the KL loss."""
+        return cells_of_all_triples(n_bins) > MOST_CELLS_FOR_KL
+
+    def settings(self, n_bins: Sequence[int]) -> dict[str, Any]:
+        """Options of the solver for variables of so many bins."""
+        is_large = self.is_large(n_bins)
+        n_init: Any = self.n_init
+        if isinstance(n_init, str) and n_init == "auto":
+            is_one = isinstance(self.init, MixtureFactors) or len(n_bins) > MOST_VARIABLES_FOR_STARTS
+            n_init = 1 if is_one else N_STARTS
+        sweeps = START_SWEEPS_OF_MANY if is_large else START_SWEEPS
+        return dict(
+            loss=self.loss if self.loss != "auto" else ("frobenius" if is_large else "kl"),
+            init=self.init if not isinstance(self.init, str) or self.init != "auto" else "gevd",
+            n_init=n_init,
+            n_iter_max=min(self.max_iter, sweeps) if self.is_start else self.max_iter,
+            tol=self.tol,
+            random_state=self.random_state,
+            callback=self.callback,
+            verbose=self.verbose,
+            # A start is cut short on purpose.
+            options=SolverOptions(n_jobs=self.n_jobs, warn=self.warns and not self.is_start),
+        )
+
+    def solution(self, samples: FitSamples) -> CoupledSolution:
+        """The coupled CPD: to its end, or as far as a refinement needs it.
+
+        Raises
+        ------
+        SizeLimitError
+            The histograms of all triples would be too large. Samples in memory need none with the Frobenius loss.
+        """
+        n_bins = samples.binning.n_bins
+        settings = self.settings(n_bins)
+        is_large = self.is_of_all_triples and self.is_large(n_bins)
+        if is_large and (self.is_start or samples.is_in_memory):
+            # For a start, a part of many samples is as good.
+            codes, weights = samples.thinned() if self.is_start else (samples.codes, samples.weights)
+            return coupled_simplex_parafac(codes, self.rank, sample_weight=weights, **settings)
+        if is_large and (size := bytes_of_histograms(n_bins)) > MAX_BYTES:
+            n_variables = len(n_bins)
+            raise SizeLimitError(
+                f"The histograms of all {comb(n_variables, 3)} triples of {n_variables} variables would take "
+                f"{size / 1e9:.3g} GB, over the limit of {MAX_BYTES / 1e9:.3g} GB, and of samples in chunks they have "
+                f"to be counted. Expected a number of triples, as triples={10 * n_variables}, which uses all variables "
+                'evenly; fewer bins; refine="smooth", which needs no histograms of many variables; or samples in '
+                "memory."
+            )
+        marginals = samples.count(self.triples, self.random_state)
+        if self.is_of_all_triples and not is_large:
+            return coupled_simplex_parafac(marginals, self.rank, **settings)
+        # The algebraic start is of the samples: some triples make no block tensor, and that of all is large.
+        codes, weights = samples.thinned()
+        problem = as_problem(
+            marginals, self.rank, settings["loss"], samples=codes, sample_weight=weights, options=settings["options"]
+        )
+        solution = coupled_simplex_parafac(problem, self.rank, **settings)
+        if not is_large:
+            return solution
+        is_complete = solution.triples is not None and len(solution.triples) == comb(len(n_bins), 3)
+        return replace(
+            solution,
+            start_info={**solution.start_info, "histograms": "counted"},
+            triples=None if is_complete else solution.triples,
+        )
+
+
+# ---- refinement of the starts ----
 
 #: Starts beside the best one that are followed to their end on the bins, at most.
 MOST_FINISHED = 2
@@ -339,285 +570,3 @@ def _marked(dataset: xr.Dataset, stopped: StopReason | None) -> xr.Dataset:
     if stopped is None:
         return dataset
     return dataset.assign_attrs(status=stopped.name.lower(), status_explanation=stopped.explanation)
-
-
-# ---- several candidates, each refined by smoothed EM, the best one kept ----
-
-#: Passes of EM after which candidates are compared, and how many of a start take part: its first ones.
-SCREENING_PASSES, MOST_SCREENED = 6, 8
-#: Coordinates are chosen by posteriors raised to this power, and the best fit is tried again from such posteriors, with
-#: coordinates chosen anew, unless the largest posterior of a sample is above this on average.
-SHARPER, CLEAR = 5, 0.9
-#: Most times that rivals are looked for; again only if one of them turned out better than the best fit.
-MOST_AGAIN = 2
-#: Nats that a candidate with other clusters may still gain on the best after the first passes: those that would then be
-#: rivals are followed to their end, at most so many at a time.
-NEAR_RIVAL, MOST_FOLLOWED = 8.0, 4
-
-#: Called before every pass with the posteriors and the penalized log-likelihood; returning True stops.
-PassCallback = Callable[[np.ndarray, float], bool | None]
-
-
-def refine_candidates(
-    samples: FitSamples,
-    candidates: Sequence[Candidate],
-    cells: Cells,
-    others: Sequence[Cells] = (),
-    *,
-    criterion: str = "reml",
-    n_iter_max: int = 1000,
-    tol: float = 1e-6,
-    n_jobs: int | None = None,
-    callback: PassCallback | None = None,
-    verbose: int = 0,
-) -> tuple[list[Candidate], Candidate]:
-    """Smoothed EM from several candidates, of which the one with the highest `SmoothFit.akaike` wins.
-
-    The first candidates of a start are followed for a few passes; the very first of them, and the best by then, are
-    followed to their end. The better of the two is tried again from sharper posteriors. Then its rivals are looked for:
-    other candidates near it whose clusters differ, and models in which a pair of components is one, for which another
-    component is two; not beside a start that is given. Every start goes its own way, so that with more of them the
-    criterion never ends lower.
-
-    The likelihood alone would prefer solutions with a component of a few samples; the effective number of parameters
-    makes up for that.
-
-    Parameters
-    ----------
-    samples : FitSamples
-    candidates : sequence of Candidate
-    cells : Cells
-        Of the smooth densities.
-    others : sequence of Cells
-        Alternatives to `cells`: every variable gets the ones that suit it best by Akaike's criterion, given the
-        posteriors of the best candidate after a few passes, and once more at the end, given sharper ones.
-    criterion, n_iter_max, tol
-        As for :func:`tensorly_smp.likelihood.em.smooth_em`.
-    n_jobs : int, optional
-        Candidates at a time; the result does not depend on it.
-    callback : callable, optional
-        Called before every pass of every candidate; returning True stops the candidate.
-    verbose : int
-        1 shows bars of the candidates, 2 also of their passes.
-
-    Returns
-    -------
-    candidates : list of Candidate
-        With their fits, as far as they were followed, and those that were tried beside the best of a start.
-    best : Candidate
-        After a keyboard interrupt, the best that was reached until then.
-    """
-    began = time.perf_counter()
-    candidates = [replace(each, fit=None, criterion=np.nan, status=StopReason.CONVERGED) for each in candidates]
-    groups: dict[int, list[Candidate]] = {}
-    for each in candidates:  # all starts of a decomposition are compared with each other
-        groups.setdefault(0 if each.origin in ("gevd", "random") else each.start, []).append(each)
-    first = samples.assign_to_grid(cells)
-
-    def one_start(number: int, check: Callable[[], None]) -> CandidateRun:
-        is_stopped = False
-
-        def call(_: Mixture, expected: Expectation, value: float) -> bool:
-            nonlocal is_stopped
-            check()
-            passes.advance(log_likelihood=value)
-            if callback is not None and not is_stopped:
-                is_stopped = True  # who stops one candidate, or interrupts it, stops those that go with it
-                is_stopped = bool(callback(expected.posterior, value))
-            return is_stopped
-
-        run = CandidateRun(first, others, samples, dict(criterion=criterion, tol=tol, callback=call), n_iter_max)
-        run.follow_all(groups[number][:MOST_SCREENED])
-        bar.advance(criterion=run.best.criterion)
-        return run
-
-    with (
-        one_blas_thread(),
-        progress_bar(verbose, "smoothed EM", len(groups), unit="start") as bar,
-        progress_bar(verbose, "passes", unit="pass", level=2) as passes,
-    ):
-        runs, is_interrupted = run_each(
-            one_start, sorted(groups), allowed_threads(n_jobs), lambda run: run.is_interrupted
-        )
-    candidates += [each for run in runs for each in run.followed if each.origin == "move"]
-    best = max((each for each in candidates if each.fit is not None), key=lambda each: each.rounded)
-    for number, each in enumerate(candidates):
-        each.number = number
-    if is_interrupted:
-        best.status = StopReason.INTERRUPTED
-        best.fit = replace(best.fit, status=best.status)
-    logger.info(
-        "Smoothed EM: %d candidates, number %d best: log-likelihood %.6g after %d passes, %s; %.2f s",
-        *(len(candidates), candidates.index(best), best.fit.log_likelihood, best.fit.n_passes),
-        *(best.fit.status.name.lower(), time.perf_counter() - began),
-    )
-    return candidates, best
-
-
-class CandidateRun:
-    """Smoothed EM of the candidates of one start: which are followed, how far, and on which cells.
-
-    `warm_starts` has the penalties and the mixture that the next fit of a candidate begins near.
-    """
-
-    def __init__(
-        self,
-        first: CellSamples,
-        others: Sequence[Cells],
-        samples: FitSamples,
-        options: dict[str, Any],
-        n_iter_max: int,
-    ) -> None:
-        self.samples = first
-        self.values = samples.values
-        self.weights = samples.weights
-        self.choices = [*others, first.cells] if others else []
-        self.assign_to_grid = samples.assign_to_grid
-        self.options = options
-        self.n_iter_max = n_iter_max
-        self.followed: list[Candidate] = []
-        self.warm_starts: dict[Candidate, tuple[np.ndarray, Mixture]] = {}
-
-    @property
-    def best(self) -> Candidate:
-        """The best of the candidates that were followed."""
-        return max(self.followed, key=lambda each: each.rounded)
-
-    @property
-    def is_interrupted(self) -> bool:
-        """True if the keyboard has interrupted a fit."""
-        return any(each.status is StopReason.INTERRUPTED for each in self.followed)
-
-    def follow_all(self, candidates: Sequence[Candidate], is_draft: bool = False) -> None:
-        """The best fit from these posteriors, and those near it; a draft is not tried again, and has no rivals."""
-        best = candidates[0]
-        waiting = candidates
-        if len(candidates) > 1 or (self.choices and not self._is_clear(best)):  # else first passes decide nothing
-            if not self._screen(candidates):
-                return
-            best = self.best
-            waiting = [each for each in candidates if each in (best, candidates[0])]
-        if self.choices and self.n_iter_max:
-            self._choose_cells(best, _sharpened(best.posterior))
-        if not self._finish(waiting) or not self.n_iter_max or is_draft:
-            return
-        if not self.best.is_stopped:
-            self._improve_by_sharper()
-        # Skip the search for rivals if the user supplied the start.
-        if any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
-            self._look_for_rivals()
-
-    def try_also(self, candidates: Sequence[Candidate]) -> None:
-        """The best fit, from these posteriors too."""
-        if self.n_iter_max and self._screen(candidates) and not self.best.is_finished:
-            self._finish([self.best])
-
-    def _screen(self, candidates: Sequence[Candidate]) -> bool:
-        """The first passes of candidates; False if one was stopped."""
-        return self._follow(candidates, min(SCREENING_PASSES, self.n_iter_max), 1)
-
-    def _finish(self, waiting: Sequence[Candidate]) -> bool:
-        """Follow candidates to their end, and the one that is the best then; False if one was stopped."""
-        while waiting:
-            if not self._follow(waiting, self.n_iter_max, N_ROUNDS):
-                return False
-            for each in waiting:
-                each.is_finished = True
-            # Penalties that are chosen anew may lower the criterion: then another one is the best, and goes on too.
-            waiting = [self.best] if not self.best.is_finished else []
-        return True
-
-    def _look_for_rivals(self) -> None:
-        """Follow what may be a rival of the best: other candidates near it, and models with other components as one.
-
-        Where one of these is better than the best, its own rivals are looked for too.
-        """
-        if not self._finish(self._near_best()):
-            return
-        for _ in range(MOST_AGAIN):
-            best = self.best
-            moves = rival_moves(self.samples, best.fit, self.values)
-            # Most of their components are those of the best.
-            self.warm_starts |= dict.fromkeys(moves, self.warm_starts[best])
-            if not self._screen(moves):
-                return
-            if not self._finish(self._near_best()) or self.best is best:
-                return
-
-    def _near_best(self) -> list[Candidate]:
-        """Candidates that are not at their end: the best if it is one, and those near it with other clusters."""
-        best = self.best
-        chosen = [] if best.is_finished else [best]
-        waiting = [each for each in self.followed if not each.is_finished]
-        most = MOST_FOLLOWED - len(chosen)
-        return chosen + find_rivals(
-            best, waiting, self._log_densities, self.samples.sample_weight, most=most, gain=NEAR_RIVAL
-        )
-
-    def _log_densities(self, candidate: Candidate) -> np.ndarray:
-        cells = candidate.fit.cells
-        samples = self.samples if cells is self.samples.cells else self.assign_to_grid(cells)
-        return samples.log_densities(candidate.fit.mixture)
-
-    def _follow(self, candidates: Sequence[Candidate], n_passes: int, n_rounds: int) -> bool:
-        """Smoothed EM of candidates from their posteriors, all of them together; False if one was stopped."""
-        if not candidates:
-            return True
-        fits = smooth_em_together(
-            self.samples,
-            [each.posterior for each in candidates],
-            warm_starts=[self.warm_starts.get(each) for each in candidates],
-            n_rounds=n_rounds,
-            n_iter_max=n_passes,
-            **self.options,
-        )
-        for each, fit in zip(candidates, fits, strict=True):
-            if each not in self.followed:
-                self.followed.append(each)
-            each.fit = fit
-            each.posterior = fit.posterior
-            each.criterion = fit.akaike
-            each.status = fit.status
-            self.warm_starts[each] = (fit.total_penalty, fit.mixture)
-        return not any(each.is_stopped for each in candidates)
-
-    def _improve_by_sharper(self) -> None:
-        """Refit from sharper posteriors, with coordinates and penalties chosen anew by these; kept if that is better.
-
-        Posteriors adapt to the coordinates, which therefore seem to suit them better than they do.
-        """
-        best = self.best
-        before = replace(best)
-        if self._is_clear(best):
-            return
-        sharper = _sharpened(before.posterior)
-        samples = self.samples
-        warm_starts = self.warm_starts
-        self.warm_starts = {}
-        if self.choices:
-            self._choose_cells(best, sharper)
-        best.posterior = sharper
-        self._follow([best], self.n_iter_max, N_ROUNDS)
-        if best.is_stopped or best.criterion <= before.criterion:
-            best.status = best.status if best.is_stopped else before.status
-            best.fit = replace(before.fit, status=best.status)
-            best.posterior = before.posterior
-            best.criterion = before.criterion
-            self.samples = samples
-            self.warm_starts = warm_starts
-
-    def _is_clear(self, candidate: Candidate) -> bool:
-        return bool(np.average(candidate.posterior.max(axis=1), weights=self.weights) > CLEAR)
-
-    def _choose_cells(self, candidate: Candidate, posterior: np.ndarray) -> None:
-        """Put the samples on the cells that suit every variable best, given posteriors near those of a candidate."""
-        others = [cells for cells in self.choices if cells is not self.samples.cells]
-        self.samples, warm_start = on_best_cells(
-            self.samples, others, self.assign_to_grid, posterior, self.options["criterion"]
-        )
-        self.warm_starts = {candidate: warm_start}
-
-
-def _sharpened(posterior: np.ndarray) -> np.ndarray:
-    sharper = posterior**SHARPER
-    return np.asarray(sharper / sharper.sum(axis=1, keepdims=True))

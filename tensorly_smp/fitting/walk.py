@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensorly_smp._support.parallel import one_blas_thread
+from tensorly_smp.fitting.candidates import CandidateRun
 from tensorly_smp.fitting.fit_samples import FitSamples, Variables
-from tensorly_smp.fitting.stages import CandidateRun, Refinement
-from tensorly_smp.fitting.starts import MOST_VARIABLES_FOR_STARTS
+from tensorly_smp.fitting.stages import MOST_VARIABLES_FOR_STARTS, Refinement
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells, exact_values
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
 from tensorly_smp.search.coarse import SearchSamples

@@ -33,7 +33,7 @@ from tensorly_smp.exceptions import ConvergenceWarning, IdentifiabilityWarning, 
 from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.fitting.fit_samples import EM_SMOOTHING, in_memory
-from tensorly_smp.fitting.starts import Decomposition
+from tensorly_smp.fitting.stages import Decomposition
 from tensorly_smp.likelihood.bins import samples_in_bins
 from tensorly_smp.likelihood.cells import cells_along
 from tensorly_smp.likelihood.comparison import adjusted_rand, contingency

@@ -131,7 +131,7 @@ def test_few_samples_are_fitted_in_memory(samples, monkeypatch):
 
 @pytest.mark.parametrize(("options", "n_variables"), [("smooth", 8), ("cpd", 5)])
 def test_many_variables_are_fitted_as_in_memory(options, n_variables, monkeypatch):
-    monkeypatch.setattr("tensorly_smp.fitting.starts.MOST_CELLS_FOR_KL", 10)
+    monkeypatch.setattr("tensorly_smp.fitting.stages.MOST_CELLS_FOR_KL", 10)
     monkeypatch.setattr("tensorly_smp.codes.values.MOST_ROWS", 400)
     monkeypatch.setattr("tensorly_smp.chunked.reading.PART_ENTRIES", 4000)
     X = smp.datasets.make_smooth_mixture("gaussian", 1200, n_variables, 3, random_state=0).X
@@ -143,8 +143,8 @@ def test_many_variables_are_fitted_as_in_memory(options, n_variables, monkeypatc
 
 
 def test_histograms_that_are_too_large_name_the_number_of_triples(monkeypatch):
-    monkeypatch.setattr("tensorly_smp.fitting.starts.MAX_BYTES", 1000.0)
-    monkeypatch.setattr("tensorly_smp.fitting.starts.MOST_CELLS_FOR_KL", 10)
+    monkeypatch.setattr("tensorly_smp.fitting.stages.MAX_BYTES", 1000.0)
+    monkeypatch.setattr("tensorly_smp.fitting.stages.MOST_CELLS_FOR_KL", 10)
     X = smp.datasets.make_smooth_mixture("gaussian", 1200, 5, 3, random_state=0).X
     chunks = da.from_array(X, chunks=(500, 5))
     with pytest.raises(

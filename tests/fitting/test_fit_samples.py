@@ -6,7 +6,7 @@ import pytest
 import tensorly_smp as smp
 from tensorly_smp.codes import values as thinning
 from tensorly_smp.fitting.fit_samples import in_memory
-from tensorly_smp.fitting.starts import Decomposition
+from tensorly_smp.fitting.stages import Decomposition
 
 
 def test_bins_and_cells_of_many_samples_come_from_some_of_them_and_the_extremes(monkeypatch):
@@ -24,7 +24,7 @@ def test_bins_and_cells_of_many_samples_come_from_some_of_them_and_the_extremes(
 @pytest.mark.parametrize("weighted", [False, True])
 def test_start_of_many_samples_of_many_variables_is_that_of_some_of_them(weighted, monkeypatch):
     monkeypatch.setattr(thinning, "MOST_ROWS", 300)
-    monkeypatch.setattr("tensorly_smp.fitting.starts.MOST_CELLS_FOR_KL", 10)
+    monkeypatch.setattr("tensorly_smp.fitting.stages.MOST_CELLS_FOR_KL", 10)
     X = smp.datasets.make_smooth_mixture("gaussian", 1500, n_variables=5, n_components=2, random_state=0).X
     weights = np.random.default_rng(0).integers(0, 3, 1500).astype(float) if weighted else None
     samples = in_memory(X, smp.choose_binning(X, 6), weights)

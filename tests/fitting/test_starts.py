@@ -5,9 +5,9 @@ import pytest
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.fitting.candidates import refine_candidates
 from tensorly_smp.fitting.fit_samples import in_memory
-from tensorly_smp.fitting.stages import refine_candidates
-from tensorly_smp.fitting.starts import binned_factors, searched_starts
+from tensorly_smp.fitting.stages import binned_factors, searched_starts
 from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.search.coarse import SearchSamples

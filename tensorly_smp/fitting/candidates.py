@@ -1,0 +1,298 @@
+"""Several candidates for the result of a fit, followed by smoothed EM; the best one wins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tensorly_smp._support.iteration import StopReason, logger, progress_bar
+from tensorly_smp._support.parallel import allowed_threads, one_blas_thread, run_each
+from tensorly_smp.fitting.fit_samples import FitSamples
+from tensorly_smp.likelihood.cells import Cells
+from tensorly_smp.likelihood.comparison import Candidate, find_rivals
+from tensorly_smp.likelihood.em import N_ROUNDS, on_best_cells, smooth_em_together
+from tensorly_smp.likelihood.steps import CellSamples, Expectation, Mixture
+from tensorly_smp.search.moves import rival_moves
+
+#: Passes of EM after which candidates are compared, and how many of a start take part: its first ones.
+SCREENING_PASSES, MOST_SCREENED = 6, 8
+#: Coordinates are chosen by posteriors raised to this power, and the best fit is tried again from such posteriors, with
+#: coordinates chosen anew, unless the largest posterior of a sample is above this on average.
+SHARPER, CLEAR = 5, 0.9
+#: Nats that a candidate with other clusters may still gain on the best after the first passes: those that would then be
+#: rivals are followed to their end, at most so many at a time.
+NEAR_RIVAL, MOST_FOLLOWED = 8.0, 4
+#: Most times that rivals are looked for; again only if one of them turned out better than the best fit.
+MOST_AGAIN = 2
+
+#: Called before every pass with the posteriors and the penalized log-likelihood; returning True stops.
+PassCallback = Callable[[np.ndarray, float], bool | None]
+
+
+def refine_candidates(
+    samples: FitSamples,
+    candidates: Sequence[Candidate],
+    cells: Cells,
+    others: Sequence[Cells] = (),
+    *,
+    criterion: str = "reml",
+    n_iter_max: int = 1000,
+    tol: float = 1e-6,
+    n_jobs: int | None = None,
+    callback: PassCallback | None = None,
+    verbose: int = 0,
+) -> tuple[list[Candidate], Candidate]:
+    """Smoothed EM from several candidates, of which the one with the highest `SmoothFit.akaike` wins.
+
+    The first candidates of a start are followed for a few passes; the very first of them, and the best by then, are
+    followed to their end. The better of the two is tried again from sharper posteriors. Then its rivals are looked for:
+    other candidates near it whose clusters differ, and models in which a pair of components is one, for which another
+    component is two; not beside a start that is given. Every start goes its own way, so that with more of them the
+    criterion never ends lower.
+
+    The likelihood alone would prefer solutions with a component of a few samples; the effective number of parameters
+    makes up for that.
+
+    Parameters
+    ----------
+    samples : FitSamples
+    candidates : sequence of Candidate
+    cells : Cells
+        Of the smooth densities.
+    others : sequence of Cells
+        Alternatives to `cells`: every variable gets the ones that suit it best by Akaike's criterion, given the
+        posteriors of the best candidate after a few passes, and once more at the end, given sharper ones.
+    criterion, n_iter_max, tol
+        As for :func:`tensorly_smp.likelihood.em.smooth_em`.
+    n_jobs : int, optional
+        Candidates at a time; the result does not depend on it.
+    callback : callable, optional
+        Called before every pass of every candidate; returning True stops the candidate.
+    verbose : int
+        1 shows bars of the candidates, 2 also of their passes.
+
+    Returns
+    -------
+    candidates : list of Candidate
+        With their fits, as far as they were followed, and those that were tried beside the best of a start.
+    best : Candidate
+        After a keyboard interrupt, the best that was reached until then.
+    """
+    began = time.perf_counter()
+    candidates = [replace(each, fit=None, criterion=np.nan, status=StopReason.CONVERGED) for each in candidates]
+    groups: dict[int, list[Candidate]] = {}
+    for each in candidates:  # all starts of a decomposition are compared with each other
+        groups.setdefault(0 if each.origin in ("gevd", "random") else each.start, []).append(each)
+    first = samples.assign_to_grid(cells)
+
+    def one_start(number: int, check: Callable[[], None]) -> CandidateRun:
+        is_stopped = False
+
+        def call(_: Mixture, expected: Expectation, value: float) -> bool:
+            nonlocal is_stopped
+            check()
+            passes.advance(log_likelihood=value)
+            if callback is not None and not is_stopped:
+                is_stopped = True  # who stops one candidate, or interrupts it, stops those that go with it
+                is_stopped = bool(callback(expected.posterior, value))
+            return is_stopped
+
+        run = CandidateRun(first, others, samples, dict(criterion=criterion, tol=tol, callback=call), n_iter_max)
+        run.follow_all(groups[number][:MOST_SCREENED])
+        bar.advance(criterion=run.best.criterion)
+        return run
+
+    with (
+        one_blas_thread(),
+        progress_bar(verbose, "smoothed EM", len(groups), unit="start") as bar,
+        progress_bar(verbose, "passes", unit="pass", level=2) as passes,
+    ):
+        runs, is_interrupted = run_each(
+            one_start, sorted(groups), allowed_threads(n_jobs), lambda run: run.is_interrupted
+        )
+    candidates += [each for run in runs for each in run.followed if each.origin == "move"]
+    best = max((each for each in candidates if each.fit is not None), key=lambda each: each.rounded)
+    for number, each in enumerate(candidates):
+        each.number = number
+    if is_interrupted:
+        best.status = StopReason.INTERRUPTED
+        best.fit = replace(best.fit, status=best.status)
+    logger.info(
+        "Smoothed EM: %d candidates, number %d best: log-likelihood %.6g after %d passes, %s; %.2f s",
+        *(len(candidates), candidates.index(best), best.fit.log_likelihood, best.fit.n_passes),
+        *(best.fit.status.name.lower(), time.perf_counter() - began),
+    )
+    return candidates, best
+
+
+class CandidateRun:
+    """Smoothed EM of the candidates of one start: which are followed, how far, and on which cells.
+
+    `warm_starts` has the penalties and the mixture that the next fit of a candidate begins near.
+    """
+
+    def __init__(
+        self,
+        first: CellSamples,
+        others: Sequence[Cells],
+        samples: FitSamples,
+        options: dict[str, Any],
+        n_iter_max: int,
+    ) -> None:
+        self.samples = first
+        self.values = samples.values
+        self.weights = samples.weights
+        self.choices = [*others, first.cells] if others else []
+        self.assign_to_grid = samples.assign_to_grid
+        self.options = options
+        self.n_iter_max = n_iter_max
+        self.followed: list[Candidate] = []
+        self.warm_starts: dict[Candidate, tuple[np.ndarray, Mixture]] = {}
+
+    @property
+    def best(self) -> Candidate:
+        """The best of the candidates that were followed."""
+        return max(self.followed, key=lambda each: each.rounded)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """True if the keyboard has interrupted a fit."""
+        return any(each.status is StopReason.INTERRUPTED for each in self.followed)
+
+    def follow_all(self, candidates: Sequence[Candidate], is_draft: bool = False) -> None:
+        """The best fit from these posteriors, and those near it; a draft is not tried again, and has no rivals."""
+        best = candidates[0]
+        waiting = candidates
+        if len(candidates) > 1 or (self.choices and not self._is_clear(best)):  # else first passes decide nothing
+            if not self._screen(candidates):
+                return
+            best = self.best
+            waiting = [each for each in candidates if each in (best, candidates[0])]
+        if self.choices and self.n_iter_max:
+            self._choose_cells(best, _sharpened(best.posterior))
+        if not self._finish(waiting) or not self.n_iter_max or is_draft:
+            return
+        if not self.best.is_stopped:
+            self._improve_by_sharper()
+        # Skip the search for rivals if the user supplied the start.
+        if any(each.origin != "given" for each in candidates) and not self.best.is_stopped:
+            self._look_for_rivals()
+
+    def try_also(self, candidates: Sequence[Candidate]) -> None:
+        """The best fit, from these posteriors too."""
+        if self.n_iter_max and self._screen(candidates) and not self.best.is_finished:
+            self._finish([self.best])
+
+    def _screen(self, candidates: Sequence[Candidate]) -> bool:
+        """The first passes of candidates; False if one was stopped."""
+        return self._follow(candidates, min(SCREENING_PASSES, self.n_iter_max), 1)
+
+    def _finish(self, waiting: Sequence[Candidate]) -> bool:
+        """Follow candidates to their end, and the one that is the best then; False if one was stopped."""
+        while waiting:
+            if not self._follow(waiting, self.n_iter_max, N_ROUNDS):
+                return False
+            for each in waiting:
+                each.is_finished = True
+            # Penalties that are chosen anew may lower the criterion: then another one is the best, and goes on too.
+            waiting = [self.best] if not self.best.is_finished else []
+        return True
+
+    def _look_for_rivals(self) -> None:
+        """Follow what may be a rival of the best: other candidates near it, and models with other components as one.
+
+        Where one of these is better than the best, its own rivals are looked for too.
+        """
+        if not self._finish(self._near_best()):
+            return
+        for _ in range(MOST_AGAIN):
+            best = self.best
+            moves = rival_moves(self.samples, best.fit, self.values)
+            # Most of their components are those of the best.
+            self.warm_starts |= dict.fromkeys(moves, self.warm_starts[best])
+            if not self._screen(moves):
+                return
+            if not self._finish(self._near_best()) or self.best is best:
+                return
+
+    def _near_best(self) -> list[Candidate]:
+        """Candidates that are not at their end: the best if it is one, and those near it with other clusters."""
+        best = self.best
+        chosen = [] if best.is_finished else [best]
+        waiting = [each for each in self.followed if not each.is_finished]
+        most = MOST_FOLLOWED - len(chosen)
+        return chosen + find_rivals(
+            best, waiting, self._log_densities, self.samples.sample_weight, most=most, gain=NEAR_RIVAL
+        )
+
+    def _log_densities(self, candidate: Candidate) -> np.ndarray:
+        cells = candidate.fit.cells
+        samples = self.samples if cells is self.samples.cells else self.assign_to_grid(cells)
+        return samples.log_densities(candidate.fit.mixture)
+
+    def _follow(self, candidates: Sequence[Candidate], n_passes: int, n_rounds: int) -> bool:
+        """Smoothed EM of candidates from their posteriors, all of them together; False if one was stopped."""
+        if not candidates:
+            return True
+        fits = smooth_em_together(
+            self.samples,
+            [each.posterior for each in candidates],
+            warm_starts=[self.warm_starts.get(each) for each in candidates],
+            n_rounds=n_rounds,
+            n_iter_max=n_passes,
+            **self.options,
+        )
+        for each, fit in zip(candidates, fits, strict=True):
+            if each not in self.followed:
+                self.followed.append(each)
+            each.fit = fit
+            each.posterior = fit.posterior
+            each.criterion = fit.akaike
+            each.status = fit.status
+            self.warm_starts[each] = (fit.total_penalty, fit.mixture)
+        return not any(each.is_stopped for each in candidates)
+
+    def _improve_by_sharper(self) -> None:
+        """Refit from sharper posteriors, with coordinates and penalties chosen anew by these; kept if that is better.
+
+        Posteriors adapt to the coordinates, which therefore seem to suit them better than they do.
+        """
+        best = self.best
+        before = replace(best)
+        if self._is_clear(best):
+            return
+        sharper = _sharpened(before.posterior)
+        samples = self.samples
+        warm_starts = self.warm_starts
+        self.warm_starts = {}
+        if self.choices:
+            self._choose_cells(best, sharper)
+        best.posterior = sharper
+        self._follow([best], self.n_iter_max, N_ROUNDS)
+        if best.is_stopped or best.criterion <= before.criterion:
+            best.status = best.status if best.is_stopped else before.status
+            best.fit = replace(before.fit, status=best.status)
+            best.posterior = before.posterior
+            best.criterion = before.criterion
+            self.samples = samples
+            self.warm_starts = warm_starts
+
+    def _is_clear(self, candidate: Candidate) -> bool:
+        return bool(np.average(candidate.posterior.max(axis=1), weights=self.weights) > CLEAR)
+
+    def _choose_cells(self, candidate: Candidate, posterior: np.ndarray) -> None:
+        """Put the samples on the cells that suit every variable best, given posteriors near those of a candidate."""
+        others = [cells for cells in self.choices if cells is not self.samples.cells]
+        self.samples, warm_start = on_best_cells(
+            self.samples, others, self.assign_to_grid, posterior, self.options["criterion"]
+        )
+        self.warm_starts = {candidate: warm_start}
+
+
+def _sharpened(posterior: np.ndarray) -> np.ndarray:
+    sharper = posterior**SHARPER
+    return np.asarray(sharper / sharper.sum(axis=1, keepdims=True))
