@@ -294,6 +294,8 @@ class GridConditionals:
         values = self.right[cell] - left
         values *= (step / (self.knots[cell + 1] - self.knots[cell]))[..., None]
         values += left
+        if (lost := values <= 0.0).any():  # at the low end of a cliff, by rounding
+            values[lost] = np.minimum(left, self.right[cell])[lost]
         np.log(values, out=values)
         if outside.any():
             values[outside] = np.log(self.share) + self.background.logpdf(t[outside])

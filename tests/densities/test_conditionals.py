@@ -291,6 +291,17 @@ def test_one_share_or_one_per_component():
     np.testing.assert_array_equal(one.quantile(SHARES, 1), each.quantile(SHARES, 1))
 
 
+@pytest.mark.parametrize("drop", [1e-14, 1e-17, 1e-200])
+def test_the_low_end_of_a_cliff_is_no_zero(drop):
+    knots = 3.0 + np.cumsum(np.random.default_rng(0).random(400))
+    high = np.ones((399, 1))
+    steep = GridConditionals(0.3, 0.7, knots, high, drop * high, StudentBackground.matching(np.zeros(1), np.ones(1)))
+    ends = 0.3 + 0.7 * knots[1:]
+    with np.errstate(all="raise"):
+        found = steep.logpdf(np.concatenate([np.nextafter(ends, 0), ends, np.nextafter(ends, np.inf)]))
+    assert (found >= np.log(drop) - 0.1).all()
+
+
 # ---- background ----
 
 
