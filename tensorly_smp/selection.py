@@ -382,8 +382,8 @@ def select_n_components(
     Measured by ``benchmarks/bench_selection.py``; five components, ten variables, 5000 samples, ten truths a case,
     candidates 3 to 7: five was chosen in all forty by "bic", in 39 by "icl" (four, once, of Laplace), and
     ``n_above_noise`` was five in 39. By "cv", two truths and candidates 4 to 6, in all eight; the largest mean alone
-    would have been wrong once. With 1000 samples, five truths: in 19 of twenty by "bic" and 18 by "icl", which take
-    three for components of Laplace that overlap; ``n_above_noise`` is five in 11 then, and four in the others.
+    would have been wrong once. With 1000 samples, five truths: in 19 of twenty by "bic" and by "icl", which take
+    four or three for components of Laplace that overlap; ``n_above_noise`` is five in 11 then, and four in the others.
 
     References
     ----------
