@@ -3,7 +3,8 @@
     python benchmarks/bench_unmixed.py truths [--truths 10]     x = A z, the paper's four cases
     python benchmarks/bench_unmixed.py rotation [--truths 2]    the same samples rotated, and rescaled
     python benchmarks/bench_unmixed.py product [--truths 5]     no map at all: what the unmixed model loses held out
-    python benchmarks/bench_unmixed.py real [--splits 10]       real labelled data beside other mixtures
+    python benchmarks/bench_unmixed.py real [--splits 10]       real labelled data: the three models beside others
+                                                    [--folds 5] and the one that compare_models advises for groups
 
 Real data: half of the samples are fitted, the other half judges, by log-density (variables in units of their standard
 deviation) and adjusted Rand index of clusters and classes.
@@ -19,11 +20,13 @@ from collections.abc import Iterator
 import numpy as np
 from common import KINDS, options_of, processor_time
 from real_data import DATA
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 import tensorly_smp as smp
+from tensorly_smp.model_choice import MODELS
 
 # ---- drawn samples ----
 
@@ -108,34 +111,42 @@ def halves(options: argparse.Namespace) -> Iterator[tuple]:
         X = X / X.std(axis=0)
         orders = [np.random.default_rng(split).permutation(len(X)) for split in range(options.splits)]
         parts = [(X[order[:half]], X[order[half:]], classes[order[half:]]) for order in orders]
-        yield f"{name:16s}{f'{half} x {X.shape[1]}, {data.n_classes}':>14s} | ", data.n_classes, parts
-
-
-def shown(rows: list) -> str:
-    """Means over the splits of pairs of a log-density and an index."""
-    return " ".join(f"{density:9.3f} / {index:.3f} " for density, index in np.mean(rows, axis=0))
+        yield f"{name}, {half} × {X.shape[1]}, {data.n_classes}", data.n_classes, parts
 
 
 def real(options: argparse.Namespace) -> None:
-    print(f"{'data, M x N, R':30s} | product, unmixed, full and diagonal Gaussian, k-means; product chosen, seconds")
+    """Log-density and adjusted Rand index of all models, and which models are chosen; then the means of the indices."""
+    names = [*MODELS, "full", "diagonal", "k-means"] + (["for groups"] if options.folds else [])
+    print(
+        "data, samples x variables, components | " + " | ".join(names) + " | unmixed: product, log-concave; for groups"
+    )
+    means = []
     for name, rank, parts in halves(options):
-        rows, chosen, seconds = [], 0, 0.0
+        rows, chosen, advised = [], np.zeros(2, dtype=int), []
         for train, test, kinds in parts:
-            model, taken = processor_time(
-                lambda train=train, rank=rank: smp.UnmixedProductMixture(rank, random_state=0).fit(train)
-            )
-            gaussian = dict(n_init=5, random_state=0, reg_covar=1e-3)
-            models = [smp.SmoothProductMixture(rank, random_state=0).fit(train), model]
-            models += [GaussianMixture(rank, covariance_type=kind, **gaussian).fit(train) for kind in ("full", "diag")]
-            pairs = [(one.score(test), adjusted_rand_score(kinds, one.predict(test))) for one in models]
-            means = KMeans(rank, n_init=5, random_state=0).fit(train).predict(test)
-            rows.append([*pairs, (np.nan, adjusted_rand_score(kinds, means))])
-            seconds, chosen = seconds + taken / len(parts), chosen + model.is_product_
-        print(f"{name}{shown(rows)}| {chosen} of {len(parts)}, {seconds:.1f}", flush=True)
+            models = {each: clone(model).set_params(n_components=rank, random_state=0).fit(train)
+                      for each, (model, _) in MODELS.items()}  # fmt: skip
+            unmixed = models["unmixed"]
+            chosen += unmixed.is_product_, unmixed.mixture_.shape is not None
+            for kind in ("full", "diag"):
+                gaussian = GaussianMixture(rank, covariance_type=kind, n_init=5, random_state=0, reg_covar=1e-3)
+                models[kind] = gaussian.fit(train)
+            models["k-means"] = KMeans(rank, n_init=5, random_state=0).fit(train)
+            if options.folds:
+                table = smp.compare_models(train, rank, n_folds=options.folds, random_state=0)
+                advised.append(table.attrs["for_groups"])
+                models["for groups"] = models[advised[-1]]
+            rows.append([(np.nan if isinstance(each, KMeans) else each.score(test),
+                          adjusted_rand_score(kinds, each.predict(test))) for each in models.values()])  # fmt: skip
+        means.append(np.mean(rows, axis=0))
+        cells = [f"{density:.2f}, {index:.2f}".removeprefix("nan, ") for density, index in means[-1]]
+        counts = ", ".join(f"{each} {advised.count(each)}" for each in MODELS if each in advised)
+        print(f"| {name} | {' | '.join(cells)} | {chosen[0]}, {chosen[1]} of {len(parts)}; {counts}", flush=True)
+    print("mean index | " + " | ".join(f"{index:.3f}" for index in np.mean(means, axis=0)[:, 1]))
 
 
 if __name__ == "__main__":
     PARTS = {"truths": truths, "rotation": rotation, "product": product, "real": real}
-    options = options_of(__doc__, words=PARTS, truths=2, samples=(1000, 5000), splits=3, data=tuple(DATA))
+    options = options_of(__doc__, words=PARTS, truths=2, samples=(1000, 5000), splits=3, folds=0, data=tuple(DATA))
     warnings.simplefilter("ignore")
     PARTS[options.part](options)

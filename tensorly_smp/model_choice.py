@@ -170,7 +170,7 @@ def _with_advice(dataset: xr.Dataset, wholes: Sequence[_Whole]) -> xr.Dataset:
 
     density = chosen(*names)
     group = chosen("log-concave", "product" if wholes[-1].is_free_product else "unmixed")
-    below = [f"{name!r} is {gap[k]:.2g}" for k, name in enumerate(names) if name != density and np.isfinite(gap[k])]
+    below = [f"{name!r} is {gap[k]:.2g}" for k, name in enumerate(names) if name != density and gap[k] >= 0.001]
     sentence = f"For densities take {density!r}, {MODELS[density][1]}" if density else "No model has figures"
     if below:
         sentence += f" (held out, {' and '.join(below)} nats a sample below the best)"

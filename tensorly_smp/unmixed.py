@@ -78,8 +78,7 @@ class UnmixedProductMixture(FittedMixture):
         Fitted to the sources; variables that are not mixed are among these. Its `shape` says which one was chosen.
     is_product_ : bool
         True if a product mixture of the variables themselves is preferred; W is diagonal then. By Akaike's criterion
-        for small samples with N (N - 1) more parameters for W; with fewer than two samples for every parameter, by more
-        than a standard error of samples held out.
+        for small samples with N (N - 1) more parameters for W; with fewer than two samples for every parameter, by BIC.
     density_ : UnmixedDensity
         Density of the variables: joint density, posterior and samples are exact, densities of one variable numeric.
     result_ : xarray.Dataset

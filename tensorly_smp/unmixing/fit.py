@@ -27,12 +27,12 @@ from tensorly_smp.likelihood.observed import Observed, discrete_variables
 from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples, read_samples
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_joint_of
-from tensorly_smp.unmixing.search import PASS_TOL, held_out_gain, search_unmixing
+from tensorly_smp.unmixing.search import PASS_TOL, search_unmixing
 from tensorly_smp.unmixing.starts import copies, within_covariance
 
 #: Evenly spaced rows, if there are more, that the matrix is searched on, and that the best one goes on with.
 SEARCH_ROWS, MOST_ROWS = 4_000, 20_000
-#: With fewer samples than this for every parameter, held-out samples have the last word on the matrix.
+#: With fewer samples than this for every parameter, Schwarz's criterion decides for or against the matrix.
 SAMPLES_PER_PARAMETER = 2.0
 #: Numbers with more values than this are mixed, though a product mixture takes them for discrete.
 FEW_CATEGORIES = 5
@@ -353,20 +353,19 @@ def prefers_product(samples: MixedSamples, product: UnmixingCandidate, best: Unm
     """True if a product mixture of the variables is preferred to the best matrix.
 
     By Akaike's criterion for small samples (Hurvich and Tsai 1989), with the free entries of the matrix among the
-    parameters; where samples are too few for that, by more than a standard error of samples held out: a matrix may gain
-    in most parts and lose far more in another.
+    parameters; where samples are too few for that, by Schwarz's.
     """
     n_samples = samples.total_weight
     n_free = len(best.unmixing) * (len(best.unmixing) - 1)
     numbers = product.fit.n_parameters, best.fit.n_parameters + n_free
-    if n_samples > SAMPLES_PER_PARAMETER * max(numbers):
-        corrected = [
-            candidate.criterion + candidate.fit.n_parameters - number * n_samples / (n_samples - number - 1.0)
-            for candidate, number in zip((product, best), numbers, strict=True)
-        ]
-        return bool(corrected[0] >= corrected[1])
-    gain, error = held_out_gain(samples, product, best)
-    return gain <= error
+    is_enough = n_samples > SAMPLES_PER_PARAMETER * max(numbers)
+    values = [
+        candidate.criterion
+        + candidate.fit.n_parameters
+        - number * (n_samples / (n_samples - number - 1.0) if is_enough else 0.5 * np.log(n_samples))
+        for candidate, number in zip((product, best), numbers, strict=True)
+    ]
+    return bool(values[0] >= values[1])
 
 
 def _arranged(samples: MixedSamples, candidate: UnmixingCandidate) -> UnmixingCandidate:

@@ -331,7 +331,7 @@ def follow(
     n_passes: int,
     tol: float,
     *,
-    grids: str = "best",
+    has_best: bool = True,
     is_fixed: bool = False,
 ) -> UnmixingCandidate:
     """A candidate after passes of EM with one choice of grids and penalties, from its posteriors and matrix on.
@@ -343,9 +343,8 @@ def follow(
     n_passes : int
     tol : float
         Gain of a pass, in nats per sample, below which EM ends.
-    grids : {"best", "plain", "kept"}
-        The coordinates that suit every source best; the sources themselves; or those of the candidate's own fit, with
-        penalties near its own.
+    has_best : bool
+        Whether every source gets the coordinate that suits it best, or none.
     is_fixed : bool
         Whether the matrix stays.
 
@@ -353,19 +352,13 @@ def follow(
     -------
     UnmixingCandidate
     """
-    near: tuple[np.ndarray, Mixture] | None
-    if grids == "kept":
-        unmixing = candidate.unmixing
-        em = UnmixingEM(samples, candidate.fit.cells)
-        near = (candidate.fit.total_penalty, candidate.fit.mixture)
-    else:
-        scale = np.sqrt(samples.weights @ (samples.values @ candidate.unmixing.T) ** 2 / samples.total_weight)
-        unmixing = candidate.unmixing / scale[:, None]
-        em, near = _em_on_cells(samples, unmixing, candidate.posterior, grids == "best")
+    scale = np.sqrt(samples.weights @ (samples.values @ candidate.unmixing.T) ** 2 / samples.total_weight)
+    unmixing = candidate.unmixing / scale[:, None]
     posterior = candidate.posterior
-    if near is None or grids == "kept":
+    em, near = _em_on_cells(samples, unmixing, posterior, has_best)
+    if near is None:
         on_grid = em.at(unmixing).on_grid
-        near = on_grid.choose(on_grid.counts_from_posterior(posterior), samples.criterion, near)
+        near = on_grid.choose(on_grid.counts_from_posterior(posterior), samples.criterion)
     em.penalty, mixture = near
     em.set_prior(unmixing, posterior)
     em.is_fixed = is_fixed

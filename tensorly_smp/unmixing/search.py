@@ -13,7 +13,6 @@ from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_densities_of
 from tensorly_smp.unmixing.starts import (
-    copies,
     gaussian_mixture,
     independent_components,
     inverse_root,
@@ -36,8 +35,6 @@ CLEARLY = 2.0
 PASS_TOL, LEAST_GAIN = 1e-5, 0.002
 #: Rounds with new grids and penalties at most, for the candidates that are followed and for the best.
 FOLLOWED_ROUNDS, MOST_ROUNDS = 2, 6
-#: Parts of the samples that are held out in turn, and passes without each.
-N_FOLDS, FOLD_PASSES = 3, 30
 
 
 def clearest(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
@@ -182,7 +179,7 @@ def search_unmixing(
         shaped = replace(samples, shape=shape)
         screened = starts[shape] = []
         for each in [*others, *tied]:
-            screened.append(follow(shaped, each, min(SCREENING_PASSES, n_passes), pass_tol, grids="plain"))
+            screened.append(follow(shaped, each, min(SCREENING_PASSES, n_passes), pass_tol, has_best=False))
             callback(screened[-1])
         screened.sort(key=lambda each: -each.rounded)
         followed = distinct_candidates(screened, weights)[:N_FOLLOWED]
@@ -218,27 +215,3 @@ def finished(
         if gain <= tol * samples.total_weight:
             break
     return best
-
-
-def held_out_gain(samples: MixedSamples, product: UnmixingCandidate, best: UnmixingCandidate) -> tuple[float, float]:
-    """Log-likelihood that a matrix gains over the product model on samples held out, in nats per sample.
-
-    Both models are fitted again to each part of the samples but one, from where they have got to with all of them.
-
-    Returns
-    -------
-    gain, error : float
-        Mean over the parts, and its standard error.
-    """
-    folds = np.arange(len(samples.values)) % N_FOLDS
-    gains = np.zeros(N_FOLDS)
-    for fold in range(N_FOLDS):
-        kept = samples.rows(folds != fold)
-        out = samples.rows(folds == fold)
-        if copies(kept.values):  # a matrix that hangs on a few samples
-            return -np.inf, 0.0
-        for sign, candidate in ((-1.0, product), (1.0, best)):
-            begun = replace(candidate, posterior=candidate.posterior[folds != fold])
-            reached = follow(kept, begun, FOLD_PASSES, 1e-4, grids="kept", is_fixed=candidate is product)
-            gains[fold] += sign * float(out.weights @ log_densities_of(out, reached)) / out.total_weight
-    return float(gains.mean()), float(gains.std(ddof=1) / N_FOLDS**0.5)
