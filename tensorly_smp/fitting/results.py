@@ -15,9 +15,9 @@ from tensorly_smp._support.representations import number_range
 from tensorly_smp._support.result_schema import OWN_ATTRIBUTES, OWN_VARIABLES, result_values, with_results
 from tensorly_smp.codes.values import observed_patterns
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
-from tensorly_smp.identifiability.likeness import affinity, clip_names
+from tensorly_smp.identifiability.likeness import clip_names
 from tensorly_smp.likelihood.bins import LikelihoodTrace
-from tensorly_smp.likelihood.comparison import Candidate, adjusted_rand, contingency
+from tensorly_smp.likelihood.comparison import Candidate, adjusted_rand, affinity, contingency
 from tensorly_smp.samples.codebook import ATTRIBUTE, to_json
 from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples

@@ -79,9 +79,8 @@ _SCOPE = (
 )
 # The blocks of the Gram matrix are made one by one, for every pair of variables.
 _MAX_JACOBIAN_VARIABLES = 300
-# Pairs of variables are stacked, to see whether a model is special, up to this number of variables.
-_PAIRED_VARIABLES = 30
-_SPECIAL_COMBINATIONS = 5000
+# To see whether a model is special: pairs are stacked up to this number of variables; subsets of columns of a k-rank.
+_PAIRED_VARIABLES, _SPECIAL_COMBINATIONS = 30, 5000
 # Fitted factors are never asked for independence to more digits than this, however many samples there are.
 _FITTED_TOLERANCE = 1e-3
 _NAME_WIDTH = 36
@@ -247,8 +246,7 @@ def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
     Returns
     -------
     dict
-        Attributes of :class:`IdentifiabilityReport`: lines, notes, verdict, partition, stacked, grouping, products,
-        max_ranks, pairs, local, n_free_directions.
+        Attributes of :class:`IdentifiabilityReport`.
     """
     pairs = _pairs(problem)
     may_search = not any(pair.is_degenerate for pair in pairs)
@@ -258,17 +256,18 @@ def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
     stacks = FactorSets(problem.n_bins, problem.rank, factors, problem.known, **options)
     stacked = stacks.best(problem.partition, may_search)
     looked_at = [(stacks, stacked)]
+    grouped = None
     lines = _set_lines(problem, stacked, "set")
     if problem.known.is_joint:
         products = FactorSets(problem.n_bins, problem.rank, factors, problem.known, are_products=True, **options)
-        looked_at.append((products, products.best(problem.partition, may_search)))
-        lines += _set_lines(problem, looked_at[1][1], "group")
+        grouped = products.best(problem.partition, may_search)
+        looked_at.append((products, grouped))
+        lines += _set_lines(problem, grouped, "group")
     if not problem.is_generic:
         lines += _point_lines(problem, [model for _, model in looked_at], may_search)
     special = {} if problem.is_generic or problem.rank == 1 else _special(problem, looked_at)
     bounds, max_ranks = _bound_lines(problem, stacks, special)
-    lines += bounds
-    lines += _necessary_lines(problem, pairs)
+    lines += [*bounds, *_necessary_lines(problem, pairs)]
     local, reasons = _jacobian(problem)
     lines.append(_jacobian_line(problem, local))
     verdict = overall(lines)
@@ -277,11 +276,10 @@ def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
         outranked: dict[str, Any] = {"verdict": "", "n_free": 0, "strength": Strength.INFORMS}
         shown = [replace(line, **outranked) if line.n_free else line for line in lines]
     if local is not None and local.is_decided and not local.n_free_directions:
-        # A full rank proves nothing beyond the neighborhood: its verdict is that of all lines together.
+        # A full rank proves nothing beyond the neighborhood: its verdict is that of all lines.
         shown = [replace(line, verdict=verdict) if line.key == "jacobian" else line for line in shown]
-    proved = max(line.n_free for line in shown)
-    is_settled = proved or verdict == UNIQUE or (local is not None and local.is_decided)
-    grouped = looked_at[1][1] if problem.known.is_joint else None
+    n_free = max(line.n_free for line in shown)
+    is_settled = n_free or verdict == UNIQUE or (local is not None and local.is_decided)
     notes = [*reasons, *_coverage_notes(problem, stacked, grouped)]
     notes += _verdict_notes(problem, local, lines, shown, verdict, special)
     notes += [*pair_notes(pairs, problem.alike, problem.names, verdict == UNIQUE), *problem.rivals]
@@ -296,7 +294,14 @@ def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
         "max_ranks": max_ranks,
         "pairs": pairs,
         "local": local,
-        "n_free_directions": proved if is_settled else None,
+        "n_free_directions": n_free if is_settled else None,
+        "known": problem.known,
+        "rank": problem.rank,
+        "n_bins": problem.n_bins,
+        "variables": problem.names,
+        "n_parameters": problem.n_parameters,
+        "n_rivals": len(problem.rivals),
+        "from_sizes": problem.is_generic,
     }
 
 
@@ -326,25 +331,26 @@ def _point_lines(problem: IdentifiabilityProblem, models: Sequence[StackedModel]
     equally wide in the coordinate of the splines, so that products of their probabilities are integrals of
     f_n(.|r) f_n(.|s) up to a factor.
     """
-    one = problem.rank == 1  # the histograms of the single variables are its factors
-    nothing = "nothing for one component"
 
     def line(key: str, name: str, value: str, required: str, model: StackedModel, condition: bool) -> ReportLine:
-        holds = one or (model.is_complete and not len(problem.empty) and condition)
+        holds = model.is_complete and not len(problem.empty) and condition
+        if problem.rank == 1:  # the histograms of the single variables are its factors
+            holds = True
+            required = "nothing for one component"
         strength = Strength.PROVED if holds else Strength.INFORMS
         return ReportLine(key, name, value, required, UNIQUE if holds else OPEN, strength=strength)
 
     def kruskal_line(key: str, name: str, model: StackedModel, tolerance: str = "") -> ReportLine:
         k_ranks = " + ".join(str(int(stack.k_rank)) for stack in model.stacked)
-        required = nothing if one else f">= {2 * problem.rank + 2}"
-        return line(key, name, f"k-ranks {k_ranks} = {model.k_rank_sum}{tolerance}", required, model, model.is_kruskal)
+        value = f"k-ranks {k_ranks} = {model.k_rank_sum}{tolerance}"
+        return line(key, name, value, f">= {2 * problem.rank + 2}", model, model.is_kruskal)
 
     stacked = models[0]
     pencil = stacked.pencil
     shown = 2 if pencil is None else pencil
     first, second = (stack.rank for s, stack in enumerate(stacked.stacked) if s != shown)
     value = f"ranks {first} and {second}, k-rank {stacked.stacked[shown].k_rank!r} of set {shown + 1}"
-    required = nothing if one else f"{problem.rank}, {problem.rank} and >= 2"
+    required = f"{problem.rank}, {problem.rank} and >= 2"
     lines = [
         line("leurgans", "Leurgans, at these factors", value, required, stacked, pencil is not None),
         kruskal_line("kruskal", "Kruskal, at these factors", stacked),
@@ -353,11 +359,9 @@ def _point_lines(problem: IdentifiabilityProblem, models: Sequence[StackedModel]
         lines.append(kruskal_line("joint", "Whole samples, at these factors", models[1]))
     if problem.fine is not None:
         n_cells = [len(cells) for cells in problem.fine]
-        products = FactorSets(
-            n_cells, problem.rank, problem.fine, problem.known, are_products=True, tolerance=problem.tolerance
-        )
+        options: dict[str, Any] = {"are_products": True, "tolerance": problem.tolerance}
+        best = FactorSets(n_cells, problem.rank, problem.fine, problem.known, **options).best(None, may_search)
         tolerance = f", tolerance {problem.tolerance:.2g}"
-        best = products.best(None, may_search)
         lines.append(kruskal_line("densities", "Whole samples, densities", best, tolerance))
     return lines
 
@@ -499,8 +503,7 @@ def _jacobian_line(problem: IdentifiabilityProblem, local: LocalIdentifiability 
     nonzero = local.singular_values[local.singular_values > local.tolerance]
     other = "other " if n_free else ""
     smallest = f", smallest {other}singular value {nonzero[-1]:.2g}" if len(nonzero) else ""
-    value = f"rank {local.rank}{full}{smallest}"
-    line = ReportLine("jacobian", name, value, f"{local.n_parameters}")
+    line = ReportLine("jacobian", name, f"rank {local.rank}{full}{smallest}", f"{local.n_parameters}")
     # Bins that leave directions free say nothing of densities on finer cells.
     if not n_free or not local.is_decided or problem.fine is not None:
         return line

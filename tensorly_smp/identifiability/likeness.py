@@ -17,7 +17,6 @@ from scipy.sparse.csgraph import connected_components
 
 from tensorly_smp._support.checks import is_integer
 from tensorly_smp._support.representations import counted
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.identifiability.bounds import (
     Criterion,
@@ -27,6 +26,7 @@ from tensorly_smp.identifiability.bounds import (
     max_identifiable_rank,
     n_parameters,
 )
+from tensorly_smp.likelihood.comparison import affinity
 from tensorly_smp.marginals.triples import resolve_triples
 
 # Unit columns count as dependent at a singular value of this; that of kruskal_rank in double precision.
@@ -98,26 +98,6 @@ class ComponentPair:
         return 1 + sum(size - 1 for size in n_bins) if not apart else (int(n_bins[apart[0]]) if len(apart) == 1 else 2)
 
 
-def affinity(first: np.ndarray, second: np.ndarray | None = None) -> np.ndarray:
-    """Affinities of the columns of one table of probabilities, or of those of two.
-
-    Parameters
-    ----------
-    first : ndarray (n_cells, rank)
-        Columns sum to one.
-    second : ndarray (n_cells, other_rank), optional
-        Default: the first.
-
-    Returns
-    -------
-    ndarray (rank, other_rank)
-        From zero to one.
-    """
-    roots = np.sqrt(np.maximum(first, 0.0))
-    others = roots if second is None else np.sqrt(np.maximum(second, 0.0))
-    return np.clip(roots.T @ others, 0.0, 1.0)
-
-
 def nearly_parallel_pairs(
     tables: Sequence[np.ndarray], cosine: float = PARALLEL_COSINE, tolerance: float = TOLERANCE
 ) -> tuple[ComponentPair, ...]:
@@ -162,47 +142,13 @@ def nearly_parallel_pairs(
     )
 
 
-def separations(tables: Sequence[np.ndarray], weights: np.ndarray, n_samples: float) -> np.ndarray:
-    """Evidence, by variable, that two components differ.
-
-    For the affinity a of two densities that describe m and n samples, it is 4 m n / (m + n) (1 - a): to second order in
-    their difference, the log-likelihood that one common density would lose.
-
-    Parameters
-    ----------
-    tables : sequence of ndarray (n_cells, rank)
-        Probabilities of the cells of every variable.
-    weights : ndarray (rank,)
-        Of the components.
-    n_samples : float
-
-    Returns
-    -------
-    ndarray (n_variables, rank, rank)
-        In nats.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensorly_smp.identifiability.likeness import separations
-    >>> table = np.array([[0.5, 0.5, 1.0], [0.5, 0.5, 0.0]])
-    >>> separations([table], np.full(3, 1 / 3), 300)[0].round(1)
-    array([[ 0. ,  0. , 58.6],
-           [ 0. ,  0. , 58.6],
-           [58.6, 58.6,  0. ]])
-    """
-    counts = n_samples * np.maximum(weights, 1e-300)
-    harmonic = 1.0 / (1.0 / counts[:, None] + 1.0 / counts)
-    return np.stack([4.0 * harmonic * (1.0 - affinity(table)) for table in tables])
-
-
 def alike_pairs(separation: np.ndarray, weights: np.ndarray, allowed: float) -> list[ComponentPair]:
     """Pairs of components that samples do not tell apart in all variables but two, one or none; the nearest first.
 
     Parameters
     ----------
     separation : ndarray (n_variables, rank, rank)
-        See :func:`separations`.
+        See :func:`tensorly_smp.likelihood.comparison.separations`.
     weights : ndarray (rank,)
         Components without weight are left out.
     allowed : float
@@ -345,8 +291,7 @@ def identifiability_issues(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        No MixtureFactors, fewer than three variables or two bins, triples out of range, fine cells of other variables
-        or components.
+        Fewer than three variables or two bins, triples out of range.
 
     See Also
     --------
@@ -362,18 +307,11 @@ def identifiability_issues(
     The model has 11 free parameters, more than the 7 independent probabilities of the histograms: at least 4 directions
     stay free. Use fewer components or more bins.
     """
-    if not isinstance(factors, MixtureFactors):
-        raise InvalidTypeError(f"factors is {type(factors).__name__}; expected MixtureFactors.")
     model = factors.to_numpy()
     names = variable_names(model)
     is_listed = not is_integer(triples) and not (isinstance(triples, str) and triples == "all")
     chosen = resolve_triples(triples, model.n_variables) if is_listed else None
     tables = model.factors if fine is None else fine
-    shapes = [np.shape(a) for a in tables]
-    if len(tables) != model.n_variables or any(shape[1:] != (model.rank,) for shape in shapes):
-        raise InvalidInputError(
-            f"fine has arrays of shapes {shapes}; expected {model.n_variables}, each (n_cells, {model.rank})."
-        )
     is_joint = known == "samples"
     data = KnownMarginals.of_triples(model.n_variables, chosen)
     if is_joint:

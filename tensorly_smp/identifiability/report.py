@@ -37,10 +37,10 @@ from tensorly_smp.identifiability.likeness import (
     PARALLEL_COSINE,
     ComponentPair,
     alike_pairs,
-    separations,
     variable_names,
 )
 from tensorly_smp.identifiability.ranks import StackedFactor
+from tensorly_smp.likelihood.comparison import separations
 from tensorly_smp.marginals.block_tensor import Partition, as_partition
 from tensorly_smp.marginals.histograms import Marginals
 from tensorly_smp.marginals.triples import resolve_triples
@@ -420,44 +420,17 @@ def check_identifiability(
     >>> smp.check_identifiability(9, 2, 14, known="samples").verdict
     'unique for almost every model'
     """
-    given = known, partition, triples, patterns
-    problem = read_problem(subject, (n_variables, n_bins, rank), given, parallel_cosine, max_parameters, random_state)
-    return IdentifiabilityReport(
-        **apply_criteria(problem),
-        known=problem.known,
-        rank=problem.rank,
-        n_bins=problem.n_bins,
-        variables=problem.names,
-        n_parameters=problem.n_parameters,
-        n_rivals=len(problem.rivals),
-        from_sizes=problem.is_generic,
-    )
-
-
-def read_problem(
-    subject: Any,
-    sizes: tuple[Any, Any, Any],
-    given: tuple[Any, Any, Any, Any],
-    parallel_cosine: Any,
-    max_parameters: Any,
-    random_state: RandomState,
-) -> IdentifiabilityProblem:
-    """Problem from the arguments of check_identifiability, checked.
-
-    Of these are `sizes` the numbers of variables, bins and components, and `given` known, partition, triples, patterns.
-    """
-    n_variables, n_bins, rank = sizes
     if is_integer(subject):
         if n_variables is not None:
             raise InvalidInputError(f"n_variables is given twice, as {shown(subject)} and as {shown(n_variables)}.")
         n_variables = subject
         subject = None
     bins, components, names, factors = _read_subject(subject, n_variables, n_bins, rank)
-    dataset = getattr(subject, "result_", subject)
+    dataset: Any = getattr(subject, "result_", subject)
     recorded = getattr(dataset, "data_vars", ())
     rng = as_generator(random_state)
-    known = _read_known(given, dataset, len(bins), rng)
-    is_smooth = known.is_joint and "spline" in recorded
+    data = _read_known(known, triples, patterns, dataset, len(bins), rng)
+    is_smooth = data.is_joint and "spline" in recorded
     cells = fine_probabilities(dataset, factors) if is_smooth and factors is not None else None
     attrs = {} if factors is None else getattr(dataset, "attrs", {})
     n_samples = attrs.get("total_weight", attrs.get("n_samples"))
@@ -466,12 +439,12 @@ def read_problem(
         # Weights and factors that stand for almost every model.
         weights = 0.5 * rng.dirichlet(np.ones(components)) + 0.5 / components
         drawn = weights, tuple(rng.dirichlet(np.ones(size), size=components).T for size in bins)
-    return IdentifiabilityProblem(
+    problem = IdentifiabilityProblem(
         n_bins=bins,
         rank=components,
         names=names,
-        known=known,
-        partition=None if given[1] is None else as_partition(given[1], len(bins)),
+        known=data,
+        partition=None if partition is None else as_partition(partition, len(bins)),
         weights=None if factors is None else factors.weights,
         factors=None if factors is None else factors.factors,
         fine=None if cells is None or bool(dataset["discrete"].all()) else tuple(cells),
@@ -482,6 +455,7 @@ def read_problem(
         parallel_cosine=checked_real(parallel_cosine, "parallel_cosine", 0.0, 1.0, "()"),
         max_parameters=checked_integer(max_parameters, "max_parameters", 0),
     )
+    return IdentifiabilityReport(**apply_criteria(problem))
 
 
 def _read_subject(
@@ -527,10 +501,9 @@ def _read_subject(
 
 
 def _read_known(
-    given: tuple[Any, Any, Any, Any], dataset: Any, n_variables: int, rng: np.random.Generator
+    known: Any, triples: Any, patterns: Any, dataset: Any, n_variables: int, rng: np.random.Generator
 ) -> KnownMarginals:
     """The known distributions: those that are given, else those that made the subject, where it tells."""
-    known, _, triples, patterns = given
     if known is not None and (not isinstance(known, str) or known not in KNOWN):
         raise InvalidInputError(f"known is {shown(known)}; expected one of {list(KNOWN)}.")
     recorded = getattr(dataset, "data_vars", ())

@@ -1,4 +1,4 @@
-"""Candidates for the result of a fit: the record, agreement of clusters, and which of two is nearer to the truth."""
+"""Candidates for the result of a fit, their agreement, which of two is nearer to the truth; unlike components."""
 
 from __future__ import annotations
 
@@ -233,3 +233,57 @@ def deviation_of_difference(first: np.ndarray, second: np.ndarray, sample_weight
         return 0.0
     mean = float(weights @ difference) / total
     return float(np.sqrt(weights @ (difference - mean) ** 2))
+
+
+def affinity(first: np.ndarray, second: np.ndarray | None = None) -> np.ndarray:
+    """Affinities of the columns of one table of probabilities, or of those of two.
+
+    Parameters
+    ----------
+    first : ndarray (n_cells, rank)
+        Columns sum to one.
+    second : ndarray (n_cells, other_rank), optional
+        Default: the first.
+
+    Returns
+    -------
+    ndarray (rank, other_rank)
+        From zero to one.
+    """
+    roots = np.sqrt(np.maximum(first, 0.0))
+    others = roots if second is None else np.sqrt(np.maximum(second, 0.0))
+    return np.clip(roots.T @ others, 0.0, 1.0)
+
+
+def separations(tables: Sequence[np.ndarray], weights: np.ndarray, n_samples: float) -> np.ndarray:
+    """Evidence, by variable, that two components differ.
+
+    For the affinity a of two densities that describe m and n samples, it is 4 m n / (m + n) (1 - a): to second order in
+    their difference, the log-likelihood that one common density would lose.
+
+    Parameters
+    ----------
+    tables : sequence of ndarray (n_cells, rank)
+        Probabilities of the cells of every variable.
+    weights : ndarray (rank,)
+        Of the components.
+    n_samples : float
+
+    Returns
+    -------
+    ndarray (n_variables, rank, rank)
+        In nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorly_smp.likelihood.comparison import separations
+    >>> table = np.array([[0.5, 0.5, 1.0], [0.5, 0.5, 0.0]])
+    >>> separations([table], np.full(3, 1 / 3), 300)[0].round(1)
+    array([[ 0. ,  0. , 58.6],
+           [ 0. ,  0. , 58.6],
+           [58.6, 58.6,  0. ]])
+    """
+    counts = n_samples * np.maximum(weights, 1e-300)
+    harmonic = 1.0 / (1.0 / counts[:, None] + 1.0 / counts)
+    return np.stack([4.0 * harmonic * (1.0 - affinity(table)) for table in tables])

@@ -12,8 +12,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import expit
 
-from tensorly_smp.identifiability.likeness import separations
-from tensorly_smp.likelihood.comparison import Candidate
+from tensorly_smp.likelihood.comparison import Candidate, separations
 from tensorly_smp.likelihood.em import SmoothFit
 from tensorly_smp.likelihood.steps import CellSamples, Mixture, log_joint
 from tensorly_smp.search.coarse import (

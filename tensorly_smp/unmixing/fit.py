@@ -19,7 +19,6 @@ from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.result_schema import with_results
 from tensorly_smp.codes.values import MOST_ROWS as MOST_REPEATED
 from tensorly_smp.codes.values import at_most, evenly_spaced, merge_equal_rows
-from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import ConstantVariableWarning, DependenceWarning, InvalidInputError
 from tensorly_smp.fitting.fit_samples import Variables
 from tensorly_smp.likelihood.comparison import Candidate
@@ -82,7 +81,7 @@ class SamplesToUnmix:
         X: Any,
         sample_weight: Any,
         sample_dim: Hashable | None,
-        mixture: SmoothProductMixture,
+        mixture: Any,
         rng: np.random.Generator,
     ) -> SamplesToUnmix:
         """Read samples for a fit with these parameters of the mixture.
@@ -241,12 +240,12 @@ def _determined(
 
 def fit_unmixing(
     data: SamplesToUnmix,
-    mixture: SmoothProductMixture,
+    mixture: Any,
     max_iter: int,
     tol: float,
     rng: np.random.Generator,
     verbose: int,
-) -> tuple[SmoothProductMixture, xr.Dataset]:
+) -> tuple[Any, xr.Dataset]:
     """Search for the matrix on evenly spaced rows of many, and fit the sources of all samples.
 
     Parameters
@@ -297,12 +296,12 @@ def fit_unmixing(
 
 def _fit_sources(
     data: SamplesToUnmix,
-    model: SmoothProductMixture,
+    model: Any,
     matrix: np.ndarray,
     posterior: np.ndarray,
     best: UnmixingCandidate,
     is_product: bool,
-) -> SmoothProductMixture:
+) -> Any:
     """Fit a mixture to the sources; rows of the matrix for the variables that others determine are filled in.
 
     Warnings of this fit are given, but for those of dependence, whose remedy is the unmixing, and of the sources of

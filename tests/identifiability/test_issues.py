@@ -86,7 +86,6 @@ def test_many_pairs_are_counted():
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((3,), InvalidTypeError),
         ((random_model([3] * 3, 2), "some"), InvalidInputError),
         ((random_model([3] * 3, 2), [(0, 1, 5)]), InvalidInputError),
         ((random_model([3] * 3, 2), 2.5), InvalidTypeError),
@@ -158,9 +157,3 @@ def test_empty_components_in_fine_cells():
     model = nearly_equal(random_model([8] * 6, 3), 1, 2, range(6), share=1e-4)
     (issue,) = identifiability_issues(MixtureFactors(np.array([0.0, 0.5, 0.5]), model.factors), fine=model.factors)
     assert issue.startswith("Components 1 and 2")
-
-
-@pytest.mark.parametrize("fine", [[np.ones((4, 2)) / 4] * 2, [np.ones((4, 3)) / 4] * 3, [np.ones(4)] * 3])
-def test_fine_cells_of_another_model(fine):
-    with pytest.raises(InvalidInputError, match=r"expected 3, each \(n_cells, 2\)"):
-        identifiability_issues(random_model([4] * 3, 2), fine=fine)

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from rooms import nearly_equal, random_model
 
 from tensorly_smp.identifiability.likeness import (
-    affinity,
     alike_pairs,
     clip_names,
     nearly_parallel_pairs,
-    separations,
 )
+from tensorly_smp.likelihood.comparison import affinity, separations
 
 
 def common_loss(p, q, m, n):
