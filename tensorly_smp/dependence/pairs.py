@@ -308,7 +308,6 @@ def judge_pairs(scores: PairScores, covariances: Mapping[int, np.ndarray] | None
         p_correlation = np.where(first_variance > 0, chdtrc(1, first**2 / first_variance), 1.0)
     # One component only is tested once.
     used = np.column_stack([tested, tested.sum(axis=1) > 1])
-    every = np.concatenate([p_component, p_correlation], axis=1), np.concatenate([used, used], axis=1)
     return PairTests(
         pairs=scores.pairs,
         correlation=correlation,
@@ -316,7 +315,7 @@ def judge_pairs(scores: PairScores, covariances: Mapping[int, np.ndarray] | None
         statistic=statistic,
         p_component=p_component,
         p_correlation=p_correlation,
-        p_value=_combined(*every),
+        p_value=_combined(np.hstack([p_component, p_correlation]), np.hstack([used, used])),
         n_samples=scores.sizes.sum(axis=1),
     )
 
@@ -417,7 +416,7 @@ def advice_on(
     values: np.ndarray,
     are_sources: bool,
 ) -> str:
-    """What to try where some pairs of variables depend on each other.
+    """Name what to try if some pairs of variables depend on each other.
 
     Parameters
     ----------

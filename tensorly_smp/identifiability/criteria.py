@@ -267,9 +267,8 @@ def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
         lines += _point_lines(problem, [model for _, model in looked_at], may_search)
     special = {} if problem.is_generic or problem.rank == 1 else _special(problem, looked_at)
     bounds, max_ranks = _bound_lines(problem, stacks, special)
-    lines += [*bounds, *_necessary_lines(problem, pairs)]
     local, reasons = _jacobian(problem)
-    lines.append(_jacobian_line(problem, local))
+    lines += [*bounds, *_necessary_lines(problem, pairs), _jacobian_line(problem, local)]
     verdict = overall(lines)
     shown = lines
     if any(line.strength == Strength.PROVED for line in lines):
@@ -325,7 +324,7 @@ def _set_lines(problem: IdentifiabilityProblem, model: StackedModel, kind: str) 
 
 
 def _point_lines(problem: IdentifiabilityProblem, models: Sequence[StackedModel], may_search: bool) -> list[ReportLine]:
-    """Sufficient conditions at the factors themselves: of Leurgans and Kruskal, for triples and whole samples.
+    """Sufficient conditions at the factors themselves, of Leurgans and Kruskal, for triples and whole samples.
 
     Kruskal's condition is looked at for products of fitted densities too, whose inner products are integrals: cells are
     equally wide in the coordinate of the splines, so that products of their probabilities are integrals of
@@ -371,8 +370,8 @@ def _bound_lines(
 ) -> tuple[list[ReportLine], dict[str, int]]:
     """Bounds by sizes, and the highest rank by criterion: proofs if sizes are the problem, else of almost every model.
 
-    They are withdrawn if the model at hand is a special one, or if the partition does not speak for all variables. The
-    paper's figures are there to compare with, and prove nothing.
+    Bounds are withdrawn for a special model, or if a partition does not speak for all variables. The paper's prove
+    nothing.
     """
     products = FactorSets(problem.n_bins, problem.rank, None, problem.known, are_products=True, is_generic=True)
     lines = []

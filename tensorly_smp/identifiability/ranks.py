@@ -479,7 +479,7 @@ class FactorSets:
         return tuple(sorted(outside))
 
     def _following(self, outside: set[int], inside: set[int]) -> set[int]:
-        """Those of the variables outside that follow from those inside alone."""
+        """Variables outside that follow from the variables inside alone."""
         if self.are_products:
             shared = {
                 n: {tuple(sorted(inside.intersection(p))) for p in self.known.patterns if n in p} for n in outside

@@ -1,4 +1,4 @@
-"""What is drawn: a fitted model, its Dataset, factors or a density, read into one form; axes of its variables."""
+"""The mixture to be drawn, read from a fitted model, a Dataset, factors or a density; axes of its variables."""
 
 from __future__ import annotations
 
