@@ -89,9 +89,7 @@ class SplineBasis:
     @cached_property
     def products(self) -> csr_array:
         """Matrix (4 n_basis, n_cells) from the diagonal of W to the entries of B'WB, four to a column of the band."""
-        dense = np.pad(self.at_cells.toarray(), ((0, 0), (0, _DEGREE)))
-        bands = [dense[:, : self.n_basis] * dense[:, d : d + self.n_basis] for d in range(_WIDTH)]
-        return csr_array(np.stack(bands, axis=2).reshape(self.n_cells, -1).T)
+        return _band_products(self.at_cells)
 
     @property
     def unit(self) -> float:
@@ -130,9 +128,7 @@ class SplineBasis:
     @cached_property
     def bend_products(self) -> csr_array:
         """Matrix (4 n_basis, n_basis - 2) from weights of the squared second differences to the bands of their sum."""
-        dense = np.pad(self.bends.toarray(), ((0, 0), (0, _DEGREE)))
-        bands = [dense[:, : self.n_basis] * dense[:, d : d + self.n_basis] for d in range(_WIDTH)]
-        return csr_array(np.stack(bands, axis=2).reshape(self.n_basis - 2, -1).T)
+        return _band_products(self.bends)
 
     @cached_property
     def quadratics(self) -> np.ndarray:
@@ -205,6 +201,14 @@ class SplineBasis:
 def spline_basis(n_basis: int, shape: str | None = None) -> SplineBasis:
     """The basis of that many functions for densities of that shape, made once."""
     return SplineBasis(n_basis, shape)
+
+
+def _band_products(matrix: csr_array) -> csr_array:
+    """Matrix (4 n, m) from the diagonal of W to the bands (n, 4) of A'WA, for a matrix A (m, n) of four bands."""
+    m, n = matrix.shape
+    dense = np.pad(matrix.toarray(), ((0, 0), (0, _DEGREE)))
+    bands = [dense[:, :n] * dense[:, d : d + n] for d in range(_WIDTH)]
+    return csr_array(np.stack(bands, axis=2).reshape(m, -1).T)
 
 
 def _log_sum(eta: np.ndarray) -> np.ndarray:

@@ -69,14 +69,9 @@ class LogSplineFit:
         return cls(basis, data, penalty, coefficients, basis.differences @ coefficients, expected, likelihood)
 
     @property
-    def roughness(self) -> np.ndarray:
-        """|D beta|^2 (n_densities,)."""
-        return np.asarray((self.third_differences**2).sum(axis=0))
-
-    @property
     def value(self) -> np.ndarray:
         """F (n_densities,)."""
-        return self.likelihood - 0.5 * self.penalty * self.roughness
+        return np.asarray(self.likelihood - 0.5 * self.penalty * (self.third_differences**2).sum(axis=0))
 
     def moved(self, step: np.ndarray) -> LogSplineFit:
         """The fit with a step added to the coefficients."""
