@@ -235,6 +235,7 @@ class GridConditionals:
         reach = _reach(origins, units, np.transpose(bounds))
         below, above = _tails(background, share, knots[[0, -1]], reach)
         inside *= (1.0 - below[0] - above[1]) / _trapezoid(inside, widths)
+        np.maximum(inside, _TINY, out=inside)  # the logarithm of a density stays finite
         cumulated = _cumulated(widths, inside[:-1], inside[1:], below[0]).transpose(1, 0, 2).copy()
         inside = inside.transpose(1, 0, 2).copy()
         found = []

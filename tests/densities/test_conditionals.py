@@ -300,6 +300,10 @@ def test_the_low_end_of_a_cliff_is_no_zero(drop):
     with np.errstate(all="raise"):
         found = steep.logpdf(np.concatenate([np.nextafter(ends, 0), ends, np.nextafter(ends, np.inf)]))
     assert (found >= np.log(drop) - 0.1).all()
+    far = np.append(np.linspace(-4, 4, 81), [1e100, 1e111])  # where the background is below the smallest float
+    values = np.where(far < 5, np.exp(-(far**2) / 2, where=far < 5, out=np.zeros(83)), 0.0)[:, None]
+    flat = GridConditionals.from_knots(0.0, 1.0, far, values, StudentBackground.matching(np.zeros(1), np.ones(1)))
+    assert np.isfinite(flat.logpdf(np.array([0.0, 1e100, 5e110, 1e111]))).all()
 
 
 # ---- background ----
