@@ -123,7 +123,7 @@ class SamplesToUnmix:
         return cls(samples, rows, values, counts, discrete, mixed, rounding, determined)
 
     def without_rounding(self) -> SamplesToUnmix:
-        """The same with rounded variables among the discrete ones, unless others depend on them."""
+        """Samples whose rounded variables are discrete, unless others depend on them."""
         needed = {self.mixed[i] for each in self.determined.values() for i in np.flatnonzero(each)}
         rounding = {n: step for n, step in self.rounding.items() if n in needed}
         values = {n: np.unique(self.rows[self.every_weight > 0, n]) for n in self.rounding.keys() - rounding.keys()}
