@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
@@ -24,8 +24,8 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.storage import described, storable
 
 
-def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
-    """Weights, factors and, where known, edges of the bins and values of discrete variables.
+def factors_to_dataset(factors: MixtureFactors, records: Mapping[str, Any] | None = None) -> xr.Dataset:
+    """Weights, factors and, where known, edges of the bins and values of discrete variables; and other `records`.
 
     Variables with fewer bins than others are padded with NaN: ``n_bins`` tells how many are real.
 
@@ -43,6 +43,7 @@ def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
         padded[n, : len(a)] = a
     contents: dict[str, Any] = {"weights": np.array(model.weights), "factors": padded, "n_bins": model.n_bins}
     if model.binning is None:
+        contents |= records or {}
         return with_results(xr.Dataset(), contents, {"variable": plain_coordinate(range(model.n_variables))})
     discrete = model.binning.discrete
     none = np.empty(0)
@@ -51,6 +52,7 @@ def factors_to_dataset(factors: MixtureFactors) -> xr.Dataset:
     )
     contents["discrete"] = np.isin(np.arange(model.n_variables), list(discrete)).astype(np.int8)
     contents["categories"] = padded_rows([discrete.get(n, none) for n in range(model.n_variables)], most)
+    contents |= records or {}
     dataset = with_results(xr.Dataset(), contents, {"variable": plain_coordinate(model.binning.variables)})
     return dataset.assign_attrs(binning_strategy=model.binning.strategy)
 
@@ -347,7 +349,7 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
     """
     traces = solution.start_traces or (solution.trace,)
     dataset = with_starts(
-        factors_to_dataset(solution.factors),
+        solution.factors,
         solution.loss_name,
         traces,
         solution.start_statuses,
@@ -361,7 +363,7 @@ def solution_to_dataset(solution: CoupledSolution) -> xr.Dataset:
 
 
 def with_starts(
-    dataset: xr.Dataset, loss_name: str, traces: Sequence[SweepTrace], statuses: Sequence[StopReason], best: int
+    factors: MixtureFactors, loss_name: str, traces: Sequence[SweepTrace], statuses: Sequence[StopReason], best: int
 ) -> xr.Dataset:
     """The Dataset of factors with the record of all starts, of which this one was the best."""
     trace = traces[best]
@@ -375,7 +377,7 @@ def with_starts(
         "start_status": [each.name.lower() for each in statuses],
         "start_trace": padded_rows(losses),
     }
-    return with_results(dataset, contents).assign_attrs(
+    return factors_to_dataset(factors, contents).assign_attrs(
         loss_name=loss_name,
         status=status.name.lower(),
         status_explanation=status.explanation,

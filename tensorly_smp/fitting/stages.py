@@ -90,7 +90,7 @@ class Starts:
         factors = factors.to_numpy().sort()
         if self.solution is not None:
             return solution_to_dataset(replace(self.solution, factors=factors))
-        return with_starts(factors_to_dataset(factors), self.loss_name, self.traces, self.statuses, self.best)
+        return with_starts(factors, self.loss_name, self.traces, self.statuses, self.best)
 
 
 def searched_starts(samples: FitSamples, searches: Sequence[Sequence[Candidate]]) -> Starts:
