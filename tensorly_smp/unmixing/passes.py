@@ -176,7 +176,8 @@ class UnmixingEM:
             rate[:, i] = per_unit
             if not transform.is_linear:
                 rate[:, i] /= np.hypot(transform.scale, sources[:, i] - transform.center)
-        inside = np.clip(place, 0.0, n_cells - 1.0)
+        # NaN, of a step that overflows, is in the first cell here and in the volume there: the step is refused.
+        inside = np.fmin(np.fmax(place, 0.0), n_cells - 1.0)
         off_grid = place - inside
         if self._was_off is None:
             self._was_off = np.abs(off_grid)

@@ -122,3 +122,15 @@ def test_rows_are_shared_by_the_two_nearest_cells(seed):
         inside = found.off_grid[:, i] == 0
         place = membership[:, rows] @ centers[rows]
         np.testing.assert_allclose(place[inside], (samples.values @ unmixing.T)[inside, i], atol=1e-9)
+
+
+def test_a_step_that_overflows_is_worth_nothing():
+    samples = standardized(np.random.default_rng(0).standard_normal((40, 2)))
+    em = UnmixingEM(samples, choose_cells(samples.values, 1, {}, None, samples.weights))
+    em.at(np.eye(2))
+    for value in (np.nan, np.inf):
+        with np.errstate(all="ignore"):
+            found = em.at(np.full((2, 2), value))
+        assert found.rows.min() >= 0
+        assert found.rows.max() < em.cells.offsets[-1]
+        assert not np.isfinite(found.on_grid.log_volume)
