@@ -235,3 +235,10 @@ def test_distribution_function_is_at_most_one():
     weights = np.random.default_rng(0).dirichlet(np.ones(7), 30)
     for each in weights:
         assert TrueMixture(each, stats.norm(), np.zeros((1, 7, 1)), np.ones((1, 7, 1))).cdf_1d(50.0, 0) <= 1.0
+
+
+def test_the_marginal_of_a_true_mixture_is_a_density():
+    truth = smp.datasets.make_smooth_mixture("gmm", 10, 4, 2, random_state=0).mixture
+    x = np.linspace(-5.0, 5.0, 7)
+    np.testing.assert_allclose(truth.marginal("x2").pdf(x[:, None]), truth.pdf_1d(x, "x2"))
+    assert truth.conditional({"x0": 1.0}).variables == ("x1", "x2", "x3")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -524,12 +524,13 @@ class MixtureDensity(SampleDensity):
         return means - (means @ self.weights)[:, None]
 
     def _reduced(self, weights: np.ndarray, positions: Sequence[int]) -> MixtureDensity:
-        return replace(
-            self,
+        return MixtureDensity(  # of a subclass, too, which may be made of something else
             weights=weights,
             conditionals=tuple(self.conditionals[n] for n in positions),
             variables=tuple(self.variables[n] for n in positions),
             clipped_mass=None if self.clipped_mass is None else self.clipped_mass[list(positions)],
+            container=self.container,
+            value_labels=self.value_labels,
         )
 
     def _select(self, values: np.ndarray, component: Component) -> np.ndarray:
