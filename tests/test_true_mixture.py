@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+import tensorly_smp as smp
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.datasets import TrueMixture, make_smooth_mixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
