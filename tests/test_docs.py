@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from api_pages import part_paths
+from api_pages import part_paths, write_api_pages
 from code_blocks import FENCE, code_blocks
 from without_extras import LACKING
 
@@ -223,6 +223,12 @@ def test_docstrings_are_valid_numpydoc():
         found = [f"{code}: {what}" for code, what in validate(f"tensorly_smp.{name}")["errors"] if code in refused]
         faults |= {name: found} if found else {}
     assert faults == {}
+
+
+def test_reference_lists_every_public_name(tmp_path):
+    write_api_pages(tmp_path / "api")  # refuses names in no group
+    listed = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "api").glob("*.rst"))
+    assert all(f"   {name}\n" in listed for name in tensorly_smp.__all__ if name not in ("datasets", "exceptions"))
 
 
 @pytest.fixture(scope="module")

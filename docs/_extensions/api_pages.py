@@ -18,9 +18,10 @@ GROUPS = (
     (
         "choosing",
         "Choosing and checking",
-        "How many components, are they the only ones, and do the variables depend on each other within them?",
+        "How many components, which model, are they the only ones, and do the variables depend on each other in them?",
         (
             "select_n_components",
+            "compare_models",
             "check_identifiability",
             "IdentifiabilityReport",
             "max_identifiable_rank",
