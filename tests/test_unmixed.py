@@ -392,6 +392,22 @@ def test_variables_that_others_determine_come_back(frame):
     np.testing.assert_array_equal(model.predict(hidden), model.labels_)
 
 
+def test_determined_variables_beside_rounded_ones_without_a_map():
+    """The product model takes rounded numbers for discrete, so that fewer variables are mixed than were searched."""
+    rng = np.random.default_rng(0)
+    groups = np.arange(300) % 2
+    values = rng.normal(4.0 * groups[:, None], 1.0, (300, 2))
+    X = np.column_stack([values, rng.binomial(10, np.where(groups, 0.2, 0.7)), 3.0 * values[:, 0] - 1.0])
+    with pytest.warns(ConstantVariableWarning, match="'x3'"):
+        model = smp.UnmixedProductMixture(2, random_state=0, tol=0.1).fit(X)
+    assert model.is_product_
+    hidden = np.where(np.arange(4) == 3, np.nan, X)
+    np.testing.assert_allclose(model.impute(hidden), X)
+    drawn, _ = model.sample(100, random_state=0)
+    assert np.isin(drawn[:, 2], X[:, 2]).all()
+    np.testing.assert_allclose(drawn[:, 3], 3.0 * drawn[:, 0] - 1.0)
+
+
 def test_variables_that_are_all_one_are_refused():
     X = np.random.default_rng(0).normal(size=(100, 1)) * [1.0, 2.0, 3.0]
     with pytest.raises(InvalidInputError, match=r"'x0'.*'x2' determine each other"):

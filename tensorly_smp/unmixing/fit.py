@@ -127,8 +127,14 @@ class SamplesToUnmix:
         needed = {self.mixed[i] for each in self.determined.values() for i in np.flatnonzero(each)}
         rounding = {n: step for n, step in self.rounding.items() if n in needed}
         values = {n: np.unique(self.rows[self.every_weight > 0, n]) for n in self.rounding.keys() - rounding.keys()}
-        mixed = tuple(n for n in self.mixed if n not in values)
-        return replace(self, discrete=self.discrete | values, mixed=mixed, rounding=rounding)
+        is_mixed = np.array([n not in values for n in self.mixed])
+        return replace(
+            self,
+            discrete=self.discrete | values,
+            mixed=tuple(np.array(self.mixed)[is_mixed].tolist()),
+            rounding=rounding,
+            determined={n: each[is_mixed] for n, each in self.determined.items()},
+        )
 
     @property
     def every_weight(self) -> np.ndarray:
