@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
-from tensorly_smp._support.checks import checked_integer, float_array, import_extra
-from tensorly_smp._support.representations import shown
+from tensorly_smp._support.checks import checked_integer, import_extra
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -46,9 +45,6 @@ LEGEND_ROW = 0.2
 COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}
 #: Around every panel, in inches.
 PADDING = 0.07
-#: Sides of a figure in inches.
-SMALLEST = 1.0
-LARGEST = 200.0
 #: Panels of a new figure at most; more go to further pages.
 PER_PAGE = 12
 
@@ -79,20 +75,8 @@ def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axe
     """Return the given Axes, or new ones of a figure of this width and height in inches."""
     plt = pyplot()
     if ax is None:
-        return plt.figure(figsize=_checked_size(size), layout="constrained").add_subplot()
+        return plt.figure(figsize=size, layout="constrained").add_subplot()
     return checked_axes([ax])[0]
-
-
-def _checked_size(size: Any) -> tuple[float, float] | None:
-    """Width and height of a figure in inches, or an error if they are none."""
-    if size is None:
-        return None
-    sides = float_array(size, "figsize")
-    if sides.shape != (2,) or not ((sides >= SMALLEST) & (sides <= LARGEST)).all():
-        raise InvalidInputError(
-            f"figsize is {shown(size)}; expected width and height in inches, from {SMALLEST:g} to {LARGEST:g}."
-        )
-    return float(sides[0]), float(sides[1])
 
 
 def panels(
@@ -125,7 +109,6 @@ def panels(
         n_rows = ceil(n_panels / n_columns)
         if figsize is None:
             figsize = (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2) + more)
-        figsize = _checked_size(figsize)
         figure = plt.figure(figsize=figsize, layout="constrained")
         # Labels of neighbors would touch.
         cast("Any", figure.get_layout_engine()).set(w_pad=PADDING, h_pad=PADDING)
@@ -291,17 +274,10 @@ def checked_axes(axes: Any) -> np.ndarray:
     """The Axes (n_axes,), or an error if they are none."""
     from matplotlib.axes import Axes
 
-    if isinstance(axes, Axes):
-        axes = [axes]
-    flat = axes.ravel().tolist() if isinstance(axes, np.ndarray) else axes
-    if isinstance(flat, str) or not isinstance(flat, Sequence):
-        raise InvalidTypeError(f"axes are {type(axes).__name__}; expected matplotlib Axes, or an array of them.")
-    wrong = [type(ax).__name__ for ax in flat if not isinstance(ax, Axes)]
-    if wrong:
-        raise InvalidTypeError(f"axes hold {wrong[0]}; expected matplotlib Axes only.")
-    if not len(flat):
-        raise InvalidInputError("axes are empty; expected at least one.")
-    return np.array(flat, dtype=object)
+    flat = np.array(axes, dtype=object).ravel()
+    if not len(flat) or not all(isinstance(ax, Axes) for ax in flat):
+        raise InvalidTypeError(f"axes are {type(axes).__name__}; expected matplotlib Axes, at least one.")
+    return flat
 
 
 def require_dataset(dataset: Any, names: tuple[str, ...], attributes: tuple[str, ...], source: str) -> None:

@@ -69,14 +69,10 @@ def test_axes_that_are_none():
     _, ax = plt.subplots()
     with pytest.raises(InvalidInputError, match="axes are 1; expected at least 2"):
         style.panels(ax, 2)
-    with pytest.raises(InvalidInputError, match="empty"):
-        style.panels([], 1)
-    for wrong in ("axes", 3, {"a": ax}):
+    for wrong in ("axes", 3, {"a": ax}, [], [ax, "b"]):
         with pytest.raises(InvalidTypeError, match="expected matplotlib Axes"):
             style.panels(wrong, 1)
-    with pytest.raises(InvalidTypeError, match="axes hold str"):
-        style.panels([ax, "b"], 1)
-    with pytest.raises(InvalidTypeError, match="axes hold Figure"):
+    with pytest.raises(InvalidTypeError, match="expected matplotlib Axes"):
         style.single_axes(ax.figure)
 
 
@@ -129,8 +125,3 @@ def test_figsize_is_of_new_figures_and_methods_take_it(model, data):
         model.plot.independence(data.X, figsize=size),
     ]
     assert [tuple(ax.figure.get_size_inches()) for ax in drawn] == [size] * len(drawn)
-    for wrong in (3.0, (1.0, 2.0, 3.0), (0.0, 4.0), (np.nan, 4.0), (4.0, 1e9)):
-        with pytest.raises(InvalidInputError, match="figsize"):
-            model.plot.factors(figsize=wrong)
-    with pytest.raises(InvalidTypeError):
-        model.plot.loss(figsize="big")
