@@ -23,8 +23,6 @@ BACKGROUND_SHARE = 0.01
 
 # Arguments are limited to this many grid units, so that no later product overflows.
 _FARTHEST = 1e300
-#: Squares of numbers up to this one, and sums of them, are floats.
-_FAR = 1e100
 _LARGEST = float(np.finfo(np.float64).max)
 _TINY = float(np.finfo(np.float64).tiny)
 # Smallest probability that `quantile` distinguishes from zero.
@@ -122,14 +120,14 @@ class StudentBackground:
         """Value above which a share q (...) <= 1/2 of one component lies."""
         return self.center[component] + self.scale[component] * _upper_quantile(q)
 
-    def tail_moments(self, low: float, high: float, size: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        """First and second moment about `center`, in `size`, each (rank,), of what is below `low` and above `high`."""
+    def tail_moments(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+        """First and second moment about `center`, each (rank,), of what is below `low` and above `high`."""
         below = (low - self.center) / self.scale
         above = (high - self.center) / self.scale
         # The first moment of z above c is (1/2)(1 + c^2/4)^(-3/2), an even function of c.
         first = 4.0 * (np.hypot(2.0, above) ** -3.0 - np.hypot(2.0, below) ** -3.0)
         second = _upper_second_moment(above) + _upper_second_moment(-below)
-        return self.scale / size * first, (self.scale / size) ** 2 * second
+        return self.scale * first, self.scale**2 * second
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,32 +359,28 @@ class GridConditionals:
 
     def mean(self) -> np.ndarray:
         """Means (rank,)."""
-        first, _, size = self._central_moments()
-        return self.origin + self.unit * (self.background.center + size * first)
+        return self.origin + self.unit * (self.background.center + self._central_moments()[0])
 
     def variance(self) -> np.ndarray:
         """Variances (rank,)."""
-        first, second, size = self._central_moments()
+        first, second = self._central_moments()
         # Squares alone may overflow or vanish where the product does not.
-        return self.unit * size * (self.unit * size * (second - first**2))
+        return self.unit * (self.unit * (second - first**2))
 
-    def _central_moments(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """First and second moment (rank,) of t / size about the center of the background, and size, mostly 1."""
-        farthest = np.abs(self.knots[[0, -1], None] - self.background.center).max()
-        size = max(float(farthest), float(self.background.scale.max()))
-        size = size if size > _FAR else 1.0
-        width = np.diff(self.knots)[:, None] / size
-        start = (self.knots[:-1, None] - self.background.center) / size
+    def _central_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and second moment (rank,) of t about the center of the background."""
+        width = np.diff(self.knots)[:, None]
+        start = self.knots[:-1, None] - self.background.center
         mass = 0.5 * width * (self.left + self.right)
         inner_first = width**2 * (self.left + 2.0 * self.right) / 6.0  # about the start of the cell
         inner_second = width**3 * (self.left + 3.0 * self.right) / 12.0
         first = (start * mass + inner_first).sum(axis=0)
         second = (start**2 * mass + 2.0 * start * inner_first + inner_second).sum(axis=0)
-        tail_first, tail_second = self.background.tail_moments(self.knots[0], self.knots[-1], size)
+        tail_first, tail_second = self.background.tail_moments(self.knots[0], self.knots[-1])
         low, high = _reach(self.origin, self.unit, self.bounds)
-        beyond_first, beyond_second = self.background.tail_moments(low, high, size)
+        beyond_first, beyond_second = self.background.tail_moments(low, high)
         first = first + self.share * (tail_first - beyond_first)
-        return first, second + self.share * (tail_second - beyond_second), size
+        return first, second + self.share * (tail_second - beyond_second)
 
     def _outside(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds."""

@@ -42,7 +42,6 @@ from tensorly_smp.samples.reading import read_samples
 Component: TypeAlias = 'int | Literal["all"] | None'
 
 _VARIANCE_OVERFLOWS = "Variances exceed the largest float64; express the variables in a larger unit."
-_VARIANCE_UNDERFLOWS = "Variances are below the smallest normal float64; express the variables in a smaller unit."
 # Samples are evaluated in chunks of so many values per variable: 2 MB of float64, times a handful of temporaries.
 _CHUNK_CELLS = 2**18
 # Every second step halves the bracket, so this many always end at neighboring floats; about 20 do in practice.
@@ -512,11 +511,7 @@ class MixtureDensity(SampleDensity):
     def _within(self) -> np.ndarray:
         """Variances of the components (n_variables, rank); those of densities are positive."""
         with np.errstate(over="ignore"):
-            within = finite(np.stack([each.variance() for each in self.conditionals]), _VARIANCE_OVERFLOWS)
-        is_continuous = [not isinstance(each, DiscreteConditionals) for each in self.conditionals]
-        if (within[is_continuous] < np.finfo(np.float64).tiny).any():
-            raise InvalidInputError(_VARIANCE_UNDERFLOWS)
-        return within
+            return finite(np.stack([each.variance() for each in self.conditionals]), _VARIANCE_OVERFLOWS)
 
     def _deviations(self) -> np.ndarray:
         """Means of the components less that of the mixture (n_variables, rank)."""

@@ -473,14 +473,6 @@ def test_arrays_are_neither_names_nor_options():
             call()
 
 
-def test_underflow_of_variances_is_an_error_not_zero():
-    probabilities = np.full((4, 1), 0.25)
-    tiny = MixtureDensity([1.0], (histogram_conditionals(1e-200 * np.arange(5.0), probabilities),), ("a",))
-    for refused in (tiny.var, tiny.cov, lambda: tiny.var("all"), lambda: tiny.var(0)):
-        with pytest.raises(InvalidInputError, match="smaller unit"):
-            refused()
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_distribution_function_of_the_mixture_is_monotone_and_at_most_one(seed):
     density = random_density(seed, n_variables=1, rank=5)
