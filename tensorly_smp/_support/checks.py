@@ -240,25 +240,6 @@ def is_among(value: Any, names: Iterable[Any]) -> bool:
         return False
 
 
-def unmasked_array(values: Any, name: str) -> np.ndarray:
-    """The values as a bare array, refused where entries are masked.
-
-    Raises
-    ------
-    InvalidTypeError
-        Not readable as an array.
-    InvalidInputError
-        Masked entries.
-    """
-    try:
-        masked = np.ma.asanyarray(unmasked_rows(values))  # keeps the mask where there is one
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise InvalidTypeError(f"The {name} cannot be read as an array: {reason(error)}") from error
-    if np.ma.is_masked(masked):
-        raise InvalidInputError(f"The {name} has masked entries; expected a number in every entry.")
-    return masked.data
-
-
 def unmasked_rows(rows: Any) -> Any:
     """Nested lists or tuples with NaN in place of NumPy's sign of a masked entry, of which NumPy itself warns."""
     if not isinstance(rows, list | tuple):

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.checks import checked_integer, checked_real, unmasked_array
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp._support.checks import checked_integer, checked_real, float_array
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.identifiability.bounds import (
     Criterion,
     KnownMarginals,
@@ -62,9 +62,6 @@ class KruskalRank(int):
         self.is_exact = bool(is_exact)
         return self
 
-    def __getnewargs__(self) -> tuple[int, bool]:  # type: ignore[override]
-        return int(self), self.is_exact
-
     def __repr__(self) -> str:
         return str(int(self)) if self.is_exact else f"at least {int(self)}"
 
@@ -93,10 +90,9 @@ def kruskal_rank(matrix: Any, tol: float | None = None, max_combinations: int = 
     Raises
     ------
     InvalidInputError
-        If the matrix is not two-dimensional, is empty, is complex, or holds NaN, infinity or masked entries; a number
-        out of range.
+        If the matrix is not two-dimensional, is empty, or holds NaN, infinity or masked entries; a number out of range.
     InvalidTypeError
-        If the matrix does not hold numbers, `tol` is no number, or `max_combinations` no integer.
+        If the matrix does not hold real numbers, `tol` is no number, or `max_combinations` no integer.
 
     See Also
     --------
@@ -118,18 +114,14 @@ def kruskal_rank(matrix: Any, tol: float | None = None, max_combinations: int = 
     >>> smp.kruskal_rank([[1, 0, 2], [0, 1, 0]])
     1
     """
-    array = unmasked_array(matrix, "matrix")
+    array = float_array(matrix, "The matrix")
     if array.ndim != 2 or array.size == 0:
         raise InvalidInputError(f"The matrix has shape {array.shape}; expected a non-empty two-dimensional array.")
-    if array.dtype.kind == "c":
-        raise InvalidInputError("The matrix is complex; expected real numbers.")
-    if array.dtype.kind not in "fiub":
-        raise InvalidTypeError(f"The matrix is of dtype {array.dtype}; expected real numbers.")
-    precision = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
-    array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise InvalidInputError("The matrix holds NaN or infinity; expected finite numbers.")
-    tol = float(np.finfo(precision).eps ** (2 / 3)) if tol is None else checked_real(tol, "tol")
+    dtype = np.asarray(matrix).dtype
+    precision = np.finfo(dtype if dtype.kind == "f" else np.float64)
+    tol = float(precision.eps ** (2 / 3)) if tol is None else checked_real(tol, "tol")
     max_combinations = checked_integer(max_combinations, "max_combinations", 0)
     array = array / (np.abs(array).max() or 1.0)  # so that squares neither overflow nor vanish
     norms = np.linalg.norm(array, axis=0)

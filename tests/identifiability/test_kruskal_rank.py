@@ -94,7 +94,7 @@ def test_is_an_int_that_pickles_with_its_flag():
     assert 2 * found + 1 == 7
 
 
-@pytest.mark.parametrize("matrix", [[1.0, 2.0], [[]], [[np.nan]], [[1j]]])
+@pytest.mark.parametrize("matrix", [[1.0, 2.0], [[]], [[np.nan]]])
 def test_bad_matrices(matrix):
     with pytest.raises(InvalidInputError):
         kruskal_rank(matrix)
@@ -104,6 +104,7 @@ def test_bad_matrices(matrix):
     ("matrix", "options", "error", "message"),
     [
         ([["a"]], {}, InvalidTypeError, "real numbers"),
+        ([[1j]], {}, InvalidTypeError, "real numbers"),
         ([[1.0], [1.0, 2.0]], {}, InvalidTypeError, "cannot be read"),
         (np.ma.array(np.eye(2), mask=np.eye(2)), {}, InvalidInputError, "masked"),
         (np.eye(2), {"tol": "a"}, InvalidTypeError, "tol is 'a'"),
