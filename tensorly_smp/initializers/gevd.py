@@ -104,9 +104,6 @@ def gevd_parafac(tensor: Any, rank: int, pencil_mode: int = 2, random_state: Ran
     array = tl.to_numpy(tensor) if tl.is_tensor(tensor) and not is_masked else tensor
     weights, factors, _ = gevd_decomposition(array, rank, pencil_mode, random_state)
     context = tl.context(tensor) if tl.is_tensor(tensor) and np.issubdtype(array.dtype, np.floating) else {}
-    dtype = array.dtype if context else np.dtype(np.float64)
-    if not (weights <= np.finfo(dtype).max).all():
-        raise InvalidInputError(f"Weights exceed the largest {dtype}; divide the tensor by its largest entry.")
     # The two components that cancel each other most.
     cosines = triple_cosines(*factors)
     first, second = (int(n) for n in sorted(np.unravel_index(int(cosines.argmin()), cosines.shape)))
@@ -127,9 +124,7 @@ def gevd_decomposition(
     array, rank, pencil_mode = _checked_tensor(tensor, rank, pencil_mode)
     order = [mode for mode in range(3) if mode != pencil_mode] + [pencil_mode]
     array = array.transpose(order)
-    magnitude = float(np.abs(array).max())
-    if magnitude == 0:
-        raise AlgebraicStartError("Singular values: all are zero, the tensor holds nothing but zeros.")
+    magnitude = float(np.abs(array).max()) or 1.0
     array = array / magnitude  # so that squares neither overflow nor vanish
     left_basis, left_values = _leading_subspace(array.reshape(len(array), -1), rank, order[0])
     right_basis, right_values = _leading_subspace(array.transpose(1, 0, 2).reshape(array.shape[1], -1), rank, order[1])
@@ -141,9 +136,7 @@ def gevd_decomposition(
     for mode, factor in zip(order, parts, strict=True):
         factors[mode] = factor
     weights, scaled = unit_columns(factors)
-    with np.errstate(over="ignore"):
-        weights = weights * magnitude
-    return weights, scaled, replace(diagnostics, singular_values=(left_values, right_values))
+    return weights * magnitude, scaled, replace(diagnostics, singular_values=(left_values, right_values))
 
 
 def unit_columns(factors: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:

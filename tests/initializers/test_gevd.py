@@ -204,11 +204,7 @@ def test_bad_input(tensor, options, error, message):
         gevd_parafac(tensor, **{"rank": 2, **options})
 
 
-def test_weights_beyond_the_range_are_refused():
-    with pytest.raises(InvalidInputError, match="Weights exceed the largest float64"):
-        gevd_parafac(np.ones((3, 3, 3)) * 1e308, 1)
-    with pytest.raises(InvalidInputError, match="Weights exceed the largest float32"):
-        gevd_parafac(np.full((3, 3, 3), 1e38, dtype=np.float32), 1)
+def test_a_large_tensor_has_large_weights():
     large = gevd_parafac(np.full((3, 3, 3), 1e307), 1)
     np.testing.assert_allclose(large[0], [np.sqrt(27) * 1e307])
     np.testing.assert_allclose(gevd_parafac(np.ma.ones((3, 3, 3)), 1)[0], [np.sqrt(27)])
