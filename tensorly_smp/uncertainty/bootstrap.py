@@ -45,8 +45,6 @@ from tensorly_smp.splines.basis import spline_basis
 TAIL = 1e-3
 #: Bytes of all replicates together, at most.
 MAX_BYTES = 4 * 10**9
-#: Samples of a replicate, at most: numbers up to this one are exact as floats.
-MOST_SAMPLES = 2**53
 #: Of the random streams.
 PURPOSE = 0xB007
 #: Nats that EM may leave a replicate to gain: a displacement of 0.14 standard errors.
@@ -363,11 +361,6 @@ def _check_sizes(total: float, density: MixtureDensity, n_replicates: int, n_poi
     if not total > 0:
         raise InvalidInputError(
             "All samples with a weight lack all entries (NaN); expected the samples of the fit, some with entries."
-        )
-    if total > MOST_SAMPLES:
-        raise SizeLimitError(
-            f"The weights sum to {total:.3g}; expected at most {MOST_SAMPLES:.1e} samples. Scale them, so that they "
-            "sum to the number of samples that they are worth."
         )
     if is_parametric:
         checked_entries(round(total), density.n_variables, "The samples of a replicate")
