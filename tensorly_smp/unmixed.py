@@ -103,7 +103,8 @@ class UnmixedProductMixture(FittedMixture):
     With ``shape="auto"``, densities of the sources are log-concave, one peak each, unless free ones are clearly better:
     unless their log-likelihood less effective parameters is higher by more than two standard deviations of the
     difference (Vuong 1989). For a source with two peaks describes two groups as well as two components do, which are
-    then free to follow something else. A product mixture of the variables themselves has free densities.
+    then free to follow something else. The search is with free densities, whose criterion also decides for or against
+    W; log-concave ones go on from its ends. A product mixture of the variables themselves has free densities.
 
     With Gaussian sources, W is determined only by how the variances of the sources differ between components; where
     they do not, any W that decorrelates them is as good, and so are its clusters. Every row must be complete in the
@@ -210,8 +211,8 @@ class UnmixedProductMixture(FittedMixture):
         mixture = self._checked_mixture()
         tol = checked_tolerance(self.tol)
         max_iter = checked_integer(self.max_iter, "max_iter", 1)
-        search_rng, mixture_rng, spread_rng = spawn_generators(self.random_state, 3)
-        data = SamplesToUnmix.read(X, sample_weight, self.sample_dim, mixture, spread_rng)
+        search_rng, mixture_rng = spawn_generators(self.random_state, 2)
+        data = SamplesToUnmix.read(X, sample_weight, self.sample_dim, mixture)
         if mixture.random_state is None:
             mixture.set_params(random_state=int(mixture_rng.integers(2**31)))
         model, dataset = fit_unmixing(data, mixture, max_iter, tol, search_rng, verbose)

@@ -31,8 +31,6 @@ from tensorly_smp.unmixing.starts import copies, within_covariance
 
 #: Evenly spaced rows, if there are more, that the matrix is searched on, and that the best one goes on with.
 SEARCH_ROWS, MOST_ROWS = 4_000, 20_000
-#: With fewer samples than this for every parameter, Schwarz's criterion decides for or against the matrix.
-SAMPLES_PER_PARAMETER = 2.0
 #: Numbers with more values than this are mixed, though a product mixture takes them for discrete.
 FEW_CATEGORIES = 5
 #: Values of this size have squares, and sums of squares, that are floats.
@@ -82,7 +80,6 @@ class SamplesToUnmix:
         sample_weight: Any,
         sample_dim: Hashable | None,
         mixture: Any,
-        rng: np.random.Generator,
     ) -> SamplesToUnmix:
         """Read samples for a fit with these parameters of the mixture.
 
@@ -117,6 +114,8 @@ class SamplesToUnmix:
         if any(steps.values()):
             rows, counts = _one_by_one(samples.values, weights, rows, counts)
         values = np.array(rows)
+        # Not of the random state, so that fits with several are to the same samples, and their criteria compare.
+        rng = np.random.default_rng(0)
         for n, step in steps.items():
             values[:, n] += step * rng.uniform(-0.5, 0.5, len(values))
         rounding = {n: step for n, step in rounding.items() if n in mixed}
@@ -280,9 +279,8 @@ def fit_unmixing(
     with progress_bar(verbose, "unmixing", unit="start") as bar:
         report = lambda each: bar.advance(criterion=each.criterion)  # noqa: E731
         best, product, starts = search_unmixing(some, mixture.n_components, shapes, rng, max_iter, tol, report)
-    if is_product := prefers_product(some, product, best):
+    if is_product := best is product:
         samples = some
-        best = product
     elif len(rows) > SEARCH_ROWS:
         begun = replace(best, posterior=softmax(log_joint_of(samples, best), axis=1))
         best = follow(replace(samples, shape=best.shape), begun, max_iter, PASS_TOL)
@@ -352,25 +350,6 @@ def _standardized(data: SamplesToUnmix, rows: np.ndarray, criterion: str) -> tup
         criterion=criterion,
     )
     return samples, scale
-
-
-def prefers_product(samples: MixedSamples, product: UnmixingCandidate, best: UnmixingCandidate) -> bool:
-    """True if a product mixture of the variables is preferred to the best matrix.
-
-    By Akaike's criterion for small samples (Hurvich and Tsai 1989), with the free entries of the matrix among the
-    parameters; where samples are too few for that, by Schwarz's.
-    """
-    n_samples = samples.total_weight
-    n_free = len(best.unmixing) * (len(best.unmixing) - 1)
-    numbers = product.fit.n_parameters, best.fit.n_parameters + n_free
-    is_enough = n_samples > SAMPLES_PER_PARAMETER * max(numbers)
-    values = [
-        candidate.criterion
-        + candidate.fit.n_parameters
-        - number * (n_samples / (n_samples - number - 1.0) if is_enough else 0.5 * np.log(n_samples))
-        for candidate, number in zip((product, best), numbers, strict=True)
-    ]
-    return bool(values[0] >= values[1])
 
 
 def _arranged(samples: MixedSamples, candidate: UnmixingCandidate) -> UnmixingCandidate:

@@ -1,4 +1,4 @@
-"""Search for an unmixing matrix: many Gaussian starts, a few with free densities, the best to its end."""
+"""Search for an unmixing matrix: many Gaussian starts, a few with smooth densities, the best to its end."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ GAUSSIAN_PASSES, GAUSSIAN_TOL = 60, 1e-4
 #: Random seeds, and clusterings by k-means of variables and of whitened ones.
 N_SEEDS = 3
 #: Gaussian mixtures that go on with smooth densities; passes of the first round; how many go on from there.
-N_GAUSSIAN, SCREENING_PASSES, N_FOLLOWED = 3, 25, 3
+N_GAUSSIAN, SCREENING_PASSES, N_FOLLOWED = 3, 10, 2
 #: Standard deviations of the difference of two criteria by which one is clearly better.
 CLEARLY = 2.0
-#: Gain of a pass, in nats per sample, below which a round ends, but at least so many nats of all samples.
-PASS_TOL, LEAST_GAIN = 1e-5, 0.002
+#: Gain of a pass, in nats per sample, below which a round of the best ends, but at least so many nats of all samples;
+#: times as much for candidates that are still compared.
+PASS_TOL, LEAST_GAIN, COMPARED_TOL = 1e-5, 0.002, 10.0
 #: Rounds with new grids and penalties at most, for the candidates that are followed and for the best.
 FOLLOWED_ROUNDS, MOST_ROUNDS = 2, 6
+#: With fewer samples than this for every parameter, Schwarz's criterion decides for or against the matrix.
+SAMPLES_PER_PARAMETER = 2.0
 
 
 def clearest(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
@@ -148,7 +151,8 @@ def search_unmixing(
     samples : MixedSamples
     rank : int
     shapes : sequence of {None, "log-concave"}
-        Of the densities; with each, all starts are followed. Of two, the first is free; see :func:`preferred`.
+        Of the densities. All starts are followed with the first. With the second, if there is one and a map is wanted,
+        the search goes on from where these end and from the likeliest Gaussian mixture; see :func:`preferred`.
     rng : Generator
     n_passes : int
         Passes of a round, at most.
@@ -160,10 +164,11 @@ def search_unmixing(
     Returns
     -------
     best : UnmixingCandidate
+        `product` itself if that is preferred, see :func:`prefers_product`.
     product : UnmixingCandidate
         Without any mixing: the matrix is the identity.
     starts : list of UnmixingCandidate
-        Every other start after its first passes, with densities of the shape of the best.
+        Every other start after its first passes, with densities of the first shape.
     """
     weights = samples.weights
     pass_tol = max(PASS_TOL, LEAST_GAIN / samples.total_weight)
@@ -172,21 +177,24 @@ def search_unmixing(
     whitener = inverse_root(covariance * (1.0 - share * (1.0 - np.eye(len(covariance)))))
     unmixed, *others = other_starts(samples, rank, whitener, rng)
     tied = distinct_candidates(gaussian_starts(samples, rank, others, whitener, rng), weights)[:N_GAUSSIAN]
-    product = follow(replace(samples, shape=shapes[0]), unmixed, n_passes, pass_tol, is_fixed=True)
-    starts: dict[str | None, list[UnmixingCandidate]] = {}
-    bests = []
-    for shape in shapes:
+    samples = replace(samples, shape=shapes[0])
+    product = follow(samples, unmixed, n_passes, pass_tol, is_fixed=True)
+    starts = []
+    for each in [*others, *tied]:
+        starts.append(follow(samples, each, min(SCREENING_PASSES, n_passes), COMPARED_TOL * pass_tol, has_best=False))
+        callback(starts[-1])
+    starts.sort(key=lambda each: -each.rounded)
+    followed = distinct_candidates(starts, weights)[:N_FOLLOWED]
+    bests: list[UnmixingCandidate] = []
+    for number, shape in enumerate(shapes):
         shaped = replace(samples, shape=shape)
-        screened = starts[shape] = []
-        for each in [*others, *tied]:
-            screened.append(follow(shaped, each, min(SCREENING_PASSES, n_passes), pass_tol, has_best=False))
-            callback(screened[-1])
-        screened.sort(key=lambda each: -each.rounded)
-        followed = distinct_candidates(screened, weights)[:N_FOLLOWED]
-        ends = [finished(shaped, each, n_passes, pass_tol, tol, FOLLOWED_ROUNDS) for each in followed]
+        n_rounds = 1 if number else FOLLOWED_ROUNDS
+        ends = [finished(shaped, each, n_passes, COMPARED_TOL * pass_tol, tol, n_rounds) for each in followed]
         bests.append(finished(shaped, clearest(samples, ends), n_passes, pass_tol, tol, MOST_ROUNDS))
-    best = preferred(samples, bests)
-    return best, product, starts[best.shape]
+        if prefers_product(samples, product, bests[0]):
+            return product, product, starts
+        followed = [replace(each, is_finished=False) for each in [*distinct_candidates(ends, weights), tied[0]]]
+    return preferred(samples, bests), product, starts
 
 
 def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) -> UnmixingCandidate:
@@ -200,6 +208,25 @@ def preferred(samples: MixedSamples, candidates: Sequence[UnmixingCandidate]) ->
     of_first = log_densities_of(samples, first)
     deviation = deviation_of_difference(of_first, log_densities_of(samples, last), samples.weights)
     return first if first.criterion - last.criterion > CLEARLY * deviation else last
+
+
+def prefers_product(samples: MixedSamples, product: UnmixingCandidate, best: UnmixingCandidate) -> bool:
+    """True if a product mixture of the variables is preferred to the best matrix.
+
+    By Akaike's criterion for small samples (Hurvich and Tsai 1989), with the free entries of the matrix among the
+    parameters; where samples are too few for that, by Schwarz's.
+    """
+    n_samples = samples.total_weight
+    n_free = len(best.unmixing) * (len(best.unmixing) - 1)
+    numbers = product.fit.n_parameters, best.fit.n_parameters + n_free
+    is_enough = n_samples > SAMPLES_PER_PARAMETER * max(numbers)
+    values = [
+        candidate.criterion
+        + candidate.fit.n_parameters
+        - number * (n_samples / (n_samples - number - 1.0) if is_enough else 0.5 * np.log(n_samples))
+        for candidate, number in zip((product, best), numbers, strict=True)
+    ]
+    return bool(values[0] >= values[1])
 
 
 def finished(

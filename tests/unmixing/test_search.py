@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.unmixing.fit import prefers_product
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow
 from tensorly_smp.unmixing.search import (
     clearest,
     finished,
     gaussian_starts,
     other_starts,
+    prefers_product,
     search_unmixing,
 )
 
