@@ -190,24 +190,12 @@ def sinc_conditionals(
     return proper, clipped_mass
 
 
-@lru_cache(maxsize=8)
 def grid_points(n_bins: int) -> np.ndarray:
-    """Points (n_points,) of the grid in bin widths from the first edge, half a bin past the last; read-only."""
-    points = np.arange(-MARGIN_POINTS, n_bins * POINTS_PER_BIN + MARGIN_POINTS + 1) / POINTS_PER_BIN
-    points.setflags(write=False)
-    return points
+    """Points (n_points,) of the grid in bin widths from the first edge, half a bin past the last."""
+    return np.arange(-MARGIN_POINTS, n_bins * POINTS_PER_BIN + MARGIN_POINTS + 1) / POINTS_PER_BIN
 
 
 @lru_cache(maxsize=8)
-def _impulse(n_bins: int) -> np.ndarray:
-    """S'(u) at all differences u between a grid point and an upper bin edge, in order."""
-    first = -n_bins * POINTS_PER_BIN - MARGIN_POINTS
-    last = (n_bins - 1) * POINTS_PER_BIN + MARGIN_POINTS
-    impulse = sinc_step_derivative(np.arange(first, last + 1) / POINTS_PER_BIN)
-    impulse.setflags(write=False)
-    return impulse
-
-
 def band_limited_basis(n_bins: int) -> np.ndarray:
     """Raw density on the grid, in bin widths, from one unit of probability in each bin.
 
@@ -216,7 +204,11 @@ def band_limited_basis(n_bins: int) -> np.ndarray:
     ndarray (n_points, n_bins)
         A read-only view of one long function: what a bin contributes is what its neighbor does, one bin further.
     """
-    windows = np.lib.stride_tricks.sliding_window_view(_impulse(n_bins), (n_bins - 1) * POINTS_PER_BIN + 1)
+    first = -n_bins * POINTS_PER_BIN - MARGIN_POINTS
+    last = (n_bins - 1) * POINTS_PER_BIN + MARGIN_POINTS
+    # S'(u) at all differences u between a grid point and an upper bin edge, in order.
+    impulse = sinc_step_derivative(np.arange(first, last + 1) / POINTS_PER_BIN)
+    windows = np.lib.stride_tricks.sliding_window_view(impulse, (n_bins - 1) * POINTS_PER_BIN + 1)
     return windows[:, ::-POINTS_PER_BIN]
 
 

@@ -33,12 +33,7 @@ from tensorly_smp.identifiability.criteria import (
     apply_criteria,
 )
 from tensorly_smp.identifiability.jacobian import LocalIdentifiability
-from tensorly_smp.identifiability.likeness import (
-    PARALLEL_COSINE,
-    ComponentPair,
-    alike_pairs,
-    variable_names,
-)
+from tensorly_smp.identifiability.likeness import PARALLEL_COSINE, ComponentPair, alike_pairs, variable_names
 from tensorly_smp.identifiability.ranks import StackedFactor
 from tensorly_smp.likelihood.comparison import separations
 from tensorly_smp.marginals.block_tensor import Partition, as_partition
@@ -552,8 +547,6 @@ def _checked_sizes(n_variables: Any, n_bins: Any, rank: Any) -> tuple[tuple[int,
             "Expected a model, or n_variables, n_bins and rank. For the highest rank that sizes allow see "
             "max_identifiable_rank, for the number of bins min_bins_for_rank."
         )
-    if n_variables is None and is_integer(n_bins):
-        raise InvalidInputError(f"n_bins is {n_bins} and n_variables is not given; pass n_variables too.")
     checked = tuple(checked_sizes(n_variables, n_bins))
     if sum(checked) > MAX_SIZE:
         raise SizeLimitError(f"{sum(checked)} bins; expected at most {MAX_SIZE} of all variables together.")

@@ -104,6 +104,9 @@ def gevd_parafac(tensor: Any, rank: int, pencil_mode: int = 2, random_state: Ran
     array = tl.to_numpy(tensor) if tl.is_tensor(tensor) and not is_masked else tensor
     weights, factors, _ = gevd_decomposition(array, rank, pencil_mode, random_state)
     context = tl.context(tensor) if tl.is_tensor(tensor) and np.issubdtype(array.dtype, np.floating) else {}
+    dtype = array.dtype if context else np.dtype(np.float64)
+    if not (weights <= np.finfo(dtype).max).all():
+        raise InvalidInputError(f"Weights exceed the largest {dtype}; divide the tensor by its largest entry.")
     # The two components that cancel each other most.
     cosines = triple_cosines(*factors)
     first, second = (int(n) for n in sorted(np.unravel_index(int(cosines.argmin()), cosines.shape)))
@@ -136,7 +139,9 @@ def gevd_decomposition(
     for mode, factor in zip(order, parts, strict=True):
         factors[mode] = factor
     weights, scaled = unit_columns(factors)
-    return weights * magnitude, scaled, replace(diagnostics, singular_values=(left_values, right_values))
+    with np.errstate(over="ignore"):
+        weights = weights * magnitude
+    return weights, scaled, replace(diagnostics, singular_values=(left_values, right_values))
 
 
 def unit_columns(factors: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -183,9 +188,7 @@ def _checked_tensor(tensor: Any, rank: Any, pencil_mode: Any) -> tuple[np.ndarra
         raise InvalidInputError(
             "The tensor holds NaN or infinity; incomplete tensors are not supported: take slices without them."
         )
-    pencil_mode = checked_integer(pencil_mode, "pencil_mode", 0)
-    if pencil_mode > 2:
-        raise InvalidInputError(f"pencil_mode is {pencil_mode}; expected 0, 1 or 2.")
+    pencil_mode = checked_integer(pencil_mode, "pencil_mode", 0, 2)
     rank = checked_integer(rank, "rank")
     limit = min(size for mode, size in enumerate(array.shape) if mode != pencil_mode)
     if not 1 <= rank <= limit:

@@ -49,7 +49,10 @@ class Partition:
     def __post_init__(self) -> None:
         for name in ("first", "second", "third"):
             group = getattr(self, name)
-            members = tuple(group)
+            try:
+                members = tuple(group)
+            except TypeError:
+                raise InvalidTypeError(f"The {name} set is {shown(group)}; expected variable indices.") from None
             if not members:
                 raise InvalidInputError(f"The {name} set of the partition is empty; expected at least one variable.")
             indices = tuple(checked_integer(index, f"A variable index of the {name} set", 0) for index in members)
@@ -81,9 +84,15 @@ class Partition:
         """
         return self._summed(n_bins, 1)
 
-    def _summed(self, n_bins: Sequence[int], n_tied: int) -> tuple[int, int, int]:
+    def _summed(self, n_bins: Any, n_tied: int) -> tuple[int, int, int]:
         """Sums over each set of the numbers of bins, less those that are tied in every variable but the last."""
-        first, second, third = (sum(int(n_bins[n]) - n_tied for n in group) + n_tied for group in self.sets)
+        try:
+            sizes = [checked_integer(size, "A number of bins", 1) for size in n_bins]
+        except TypeError as error:
+            raise InvalidTypeError(f"n_bins is {shown(n_bins)}; expected one number for each variable.") from error
+        if len(sizes) <= (highest := max(max(group) for group in self.sets)):
+            raise InvalidInputError(f"n_bins has {len(sizes)} entries, and the partition names variable {highest}.")
+        first, second, third = (sum(sizes[n] - n_tied for n in group) + n_tied for group in self.sets)
         return first, second, third
 
 

@@ -12,6 +12,7 @@ import tensorly as tl
 
 from tensorly_smp._support.checks import (
     RandomState,
+    checked_integer,
     checked_real,
     checked_sample_weight,
     checked_triples,
@@ -128,7 +129,10 @@ def read_tensors(
                 raise InvalidInputError(
                     f"Tensor {position} has {size} entries along variable {n}, an earlier one {sizes[n]}."
                 )
-    totals = np.array([float(array.sum()) for array in arrays])
+    with np.errstate(over="ignore"):
+        totals = np.array([float(array.sum()) for array in arrays])
+        if not np.isfinite(totals.sum()):
+            raise InvalidInputError("The tensors sum to more than the largest number; divide all by the same number.")
     if (totals <= 0).any():
         raise InvalidInputError(f"Tensor {int(np.argmin(totals))} is all zero; leave it out.")
     n_bins = tuple(sizes[n] for n in range(len(sizes)))
@@ -291,6 +295,9 @@ class Marginals:
 
     def histogram(self, position: int) -> np.ndarray:
         """Shares X_jkl of the triple at ``position`` (they sum to one), array (n_bins[j], n_bins[k], n_bins[l])."""
+        position = checked_integer(position, "position")
+        if not -self.n_triples <= position < self.n_triples:
+            raise InvalidInputError(f"position is {position}; expected 0 to {self.n_triples - 1}.")
         total = self.totals[position]
         if total <= 0:
             names = [self.binning.variables[n] for n in self.triples[position]]

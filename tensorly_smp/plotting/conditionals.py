@@ -11,7 +11,7 @@ import xarray as xr
 
 from tensorly_smp._support.checks import checked_real
 from tensorly_smp.codes.values import nearest
-from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.results import n_rivals, rival_dataset, telling_variables, why_none
 from tensorly_smp.plotting import style
 from tensorly_smp.plotting.subject import (
@@ -152,11 +152,8 @@ def plot_conditionals(
 
 def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray, np.ndarray]:
     """Points (n_variables, n_points), and ends (2, n_variables, n_points, rank) of the intervals of replicates."""
-    if not isinstance(bootstrap, xr.Dataset):
-        raise InvalidTypeError(f"bootstrap is {type(bootstrap).__name__}; expected the Dataset of model.bootstrap(X).")
+    style.require_dataset(bootstrap, ("density", "x"), (), "model.bootstrap(X)")
     level = checked_real(level, "level", 0.0, 1.0, "()")
-    if "density" not in bootstrap or "x" not in bootstrap:
-        raise InvalidInputError("bootstrap has no replicates of densities; expected the Dataset of model.bootstrap(X).")
     density = bootstrap["density"].transpose("replicate", "variable", "point", "component").values
     if density.shape[1::2] != (len(subject.names), subject.rank):
         raise InvalidInputError(

@@ -174,11 +174,7 @@ def most_telling(subject: Subject, n_shown: int) -> list[int]:
 
 
 def _draw_pair(
-    ax: Axes,
-    subject: Subject,
-    pair: dict[int, VariableAxis],
-    values: np.ndarray | None,
-    labels: np.ndarray | None,
+    ax: Axes, subject: Subject, pair: dict[int, VariableAxis], values: np.ndarray | None, labels: np.ndarray | None
 ) -> None:
     if values is not None and labels is not None:
         chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_SAMPLES)).astype(int))

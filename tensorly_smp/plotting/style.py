@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
-from tensorly_smp._support.checks import checked_integer, import_extra
+from tensorly_smp._support.checks import checked_integer, float_array, import_extra
+from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -75,8 +76,16 @@ def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axe
     """Return the given Axes, or new ones of a figure of this width and height in inches."""
     plt = pyplot()
     if ax is None:
-        return plt.figure(figsize=size, layout="constrained").add_subplot()
+        return plt.figure(figsize=_checked_size(size), layout="constrained").add_subplot()
     return checked_axes([ax])[0]
+
+
+def _checked_size(size: Any) -> Any:
+    """Width and height of a figure in inches, or None; or an error if they are neither."""
+    sides = float_array((6.4, 4.8) if size is None else size, "figsize")
+    if sides.shape != (2,) or not ((sides >= 1.0) & (sides <= 200.0)).all():
+        raise InvalidInputError(f"figsize is {shown(size)}; expected width and height in inches, from 1 to 200.")
+    return size
 
 
 def panels(
@@ -109,7 +118,7 @@ def panels(
         n_rows = ceil(n_panels / n_columns)
         if figsize is None:
             figsize = (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2) + more)
-        figure = plt.figure(figsize=figsize, layout="constrained")
+        figure = plt.figure(figsize=_checked_size(figsize), layout="constrained")
         # Labels of neighbors would touch.
         cast("Any", figure.get_layout_engine()).set(w_pad=PADDING, h_pad=PADDING)
         grid = figure.add_gridspec(n_rows, n_columns)
@@ -192,12 +201,12 @@ def component_legend(places: np.ndarray, names: Sequence[str], title: str, is_ne
     place
         ``loc``, ``bbox_to_anchor`` and ``ncols`` as in matplotlib, for given axes.
     """
-    shown: dict[str, Any] = {}
+    drawn_as: dict[str, Any] = {}
     for ax in places.ravel()[::-1]:
         handles, labels = ax.get_legend_handles_labels()
-        shown |= dict(zip(labels, handles, strict=True))
-    entries = {name: shown[f"component {r}"] for r, name in enumerate(names)}
-    entries |= {label: shown[label] for label in OTHERS if label in shown}
+        drawn_as |= dict(zip(labels, handles, strict=True))
+    entries = {name: drawn_as[f"component {r}"] for r, name in enumerate(names)}
+    entries |= {label: drawn_as[label] for label in OTHERS if label in drawn_as}
     options: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
     ax = places.flat[0]
     figure = root_figure(ax)

@@ -435,7 +435,7 @@ def test_dataset_of_the_report(arguments, tmp_path):
         ({"subject": xr.Dataset()}, InvalidInputError, "lacks"),
         ({"n_variables": 3, "n_bins": 2}, InvalidInputError, "max_identifiable_rank"),
         ({"n_variables": 4, "n_bins": [3, 3, 3], "rank": 2}, InvalidInputError, "3 entries for 4"),
-        ({"n_bins": 3, "rank": 2}, InvalidInputError, "pass n_variables"),
+        ({"n_bins": 3, "rank": 2}, InvalidTypeError, "n_variables is None"),
         ({"n_bins": "345", "rank": 2}, InvalidTypeError, "n_bins"),
         ({"n_bins": [3, 3, None], "rank": 2}, InvalidTypeError, "n_bins is None"),
         ({"n_variables": 3, "n_bins": 10**12, "rank": 2}, SizeLimitError, "bins"),

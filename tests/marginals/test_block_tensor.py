@@ -67,6 +67,7 @@ def test_any_three_collections_are_taken_and_need_not_cover():
         ([[0], [1], [-1]], InvalidInputError, "index of the third set is -1; expected at least 0"),
         ([[0], [1], [9]], InvalidInputError, "names variable 9"),
         ([[0], [1], [2.0]], InvalidTypeError, "index of the third set is 2.0; expected an integer"),
+        ([[0], [1], 2], InvalidTypeError, "third set is 2; expected variable indices"),
         ([[0], [1], [True]], InvalidTypeError, "index of the third set is True; expected an integer"),
     ],
 )

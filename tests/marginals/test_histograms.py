@@ -294,6 +294,8 @@ def test_builtin_sum_and_wrong_arguments():
     marginals = count_marginals(codes)
     twice = sum([marginals, marginals])
     np.testing.assert_array_equal(twice.counts[0], 2 * marginals.counts[0])
+    with pytest.raises(InvalidInputError, match="expected 0 to 3"):
+        marginals.histogram(99)
     with pytest.raises(InvalidTypeError, match="encode_samples"):
         count_marginals(codes.values)
     with pytest.raises(SizeLimitError):

@@ -125,3 +125,8 @@ def test_figsize_is_of_new_figures_and_methods_take_it(model, data):
         model.plot.independence(data.X, figsize=size),
     ]
     assert [tuple(ax.figure.get_size_inches()) for ax in drawn] == [size] * len(drawn)
+    for wrong in (3.0, (1.0, 2.0, 3.0), (0.0, 4.0), (np.nan, 4.0), (4.0, 1e9)):
+        with pytest.raises(InvalidInputError, match="figsize"):
+            model.plot.factors(figsize=wrong)
+    with pytest.raises(InvalidTypeError):
+        model.plot.loss(figsize="big")

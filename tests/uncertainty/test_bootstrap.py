@@ -339,9 +339,9 @@ def test_bands(models, replicates):
     vertices = bands[0].get_paths()[0].vertices
     assert {*np.round(vertices[:, 1], 12)} >= {*np.round(low, 12), *np.round(high, 12)}
     assert len(models["smooth"].plot.conditionals(X, ["x1"])[0].collections) == 0
-    with pytest.raises(InvalidTypeError, match="bootstrap is"):
+    with pytest.raises(InvalidTypeError, match="dataset is"):
         models["smooth"].plot.conditionals(bootstrap=3)
-    with pytest.raises(InvalidInputError, match="no replicates"):
+    with pytest.raises(InvalidInputError, match="lacks"):
         models["smooth"].plot.conditionals(bootstrap=models["smooth"].result_)
     with pytest.raises(InvalidInputError, match="level"):
         models["smooth"].plot.conditionals(bootstrap=replicates, level=95)
