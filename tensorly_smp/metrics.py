@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from tensorly_smp._support.checks import RandomState, is_integer
+from tensorly_smp._support.checks import RandomState, is_integer, unmasked_rows
 from tensorly_smp._support.representations import reason, shown
 from tensorly_smp.datasets import TrueMixture
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
@@ -247,7 +246,13 @@ def kl_divergence_mc(
     >>> abs(estimate.value - 0.5) < 4 * estimate.standard_error
     True
     """
-    evaluations = [_evaluation(density, name) for name, density in (("true", true), ("learned", learned))]
+    evaluations: list[Any] = []
+    for name, density in (("true", true), ("learned", learned)):
+        evaluations.append(getattr(density, "logpdf", None) or getattr(density, "score_samples", None))
+        if not callable(evaluations[-1]):
+            raise InvalidTypeError(
+                f"{name} is {type(density).__name__}; expected an object with logpdf or score_samples."
+            )
     if X is None:
         X = _draw(true, n_samples, random_state)
     log_true, log_learned = (np.atleast_1d(np.asarray(evaluate(X), dtype=float)) for evaluate in evaluations)
@@ -276,26 +281,17 @@ def label_codes(labels: Any, name: str) -> tuple[np.ndarray, list[Any]]:
     """Codes 0, 1, ... (n_samples,) of the labels, and the distinct labels."""
     # Lists go through objects: as an array of one dtype, 1 and "1" would become the same label.
     try:
-        array = np.asarray(labels) if hasattr(labels, "dtype") else np.asarray(labels, dtype=object)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"{name} cannot be read as an array: {reason(error)}") from error
-    if np.ma.is_masked(labels) or (array.dtype == object and any(each is np.ma.masked for each in array.flat)):
-        raise InvalidInputError(f"{name} has missing labels; expected one for each sample.")
-    if array.ndim != 1 or len(array) == 0:
-        raise InvalidInputError(f"{name} has shape {array.shape}; expected one label for each sample.")
-    if array.dtype != object:
-        if array.dtype.kind in "fcmM" and (array != array).any():
-            raise InvalidInputError(f"{name} has missing labels; expected one for each sample.")
-        distinct, codes = np.unique(array, return_inverse=True)
-        return codes, distinct.tolist()
-    numbers: dict[Any, int] = {}
-    try:
-        codes = np.array([numbers.setdefault(label, len(numbers)) for label in array.tolist()])
+        array = np.asarray(unmasked_rows(labels), dtype=None if hasattr(labels, "dtype") else object)
+        if array.ndim != 1 or len(array) == 0:
+            raise InvalidInputError(f"{name} has shape {array.shape}; expected one label for each sample.")
+        codes, distinct = pd.factorize(array)
     except TypeError as error:
         raise InvalidTypeError(f"{name} has labels that are not hashable: {reason(error)}") from error
-    if any(pd.isna(label) is True for label in numbers):
+    except ValueError as error:
+        raise InvalidInputError(f"{name} cannot be read as labels: {reason(error)}") from error
+    if (codes < 0).any() or np.ma.is_masked(labels):
         raise InvalidInputError(f"{name} has missing labels; expected one for each sample.")
-    return codes, list(numbers)
+    return codes, list(distinct)
 
 
 def _factor_pair(estimated: Any, true: Any) -> tuple[MixtureFactors, MixtureFactors]:
@@ -362,12 +358,3 @@ def _draw(density: Any, n_samples: Any, random_state: RandomState) -> Any:
         drawn = draw(n_samples)
     # Mixtures give the components too.
     return drawn[0] if isinstance(drawn, tuple) else drawn
-
-
-def _evaluation(density: Any, name: str) -> Callable[[Any], Any]:
-    """The method of a density that gives its logarithm."""
-    evaluate = getattr(density, "logpdf", None) or getattr(density, "score_samples", None)
-    if not callable(evaluate):
-        raise InvalidTypeError(f"{name} is {type(density).__name__}; expected an object with logpdf or score_samples.")
-    found: Callable[[Any], Any] = evaluate
-    return found

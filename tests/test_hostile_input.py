@@ -324,7 +324,7 @@ BAD_TENSORS = {
     "all zero": ([GOOD[0], GOOD[1] * 0], MODES, "Tensor 1 is all zero"),
     "a sum beyond all numbers": ([GOOD[0], 0 * GOOD[1] + 1e308], MODES, "more than the largest number"),
     "masked": ([GOOD[0], np.ma.masked_less(GOOD[1], 0.5)], MODES, "masked"),
-    "ragged": ([GOOD[0], [[[1.0], [1.0, 2.0]]]], MODES, "cannot be read as an array of numbers"),
+    "ragged": ([GOOD[0], [[[1.0], [1.0, 2.0]]]], MODES, "cannot be read as real numbers"),
     "matrices": (tensors((3, 4), (3, 4)), MODES, "three non-empty modes"),
     "empty": (tensors((3, 4, 0), (3, 4, 2)), MODES, "three non-empty modes"),
     "text": ([GOOD[0], "tensor"], MODES, "Tensor 1 is str"),

@@ -127,7 +127,7 @@ def test_they_are_in_the_file(ambiguous, tmp_path):
 def test_a_file_with_a_rival_that_is_none_is_refused(ambiguous, tmp_path):
     broken, _ = fit()
     broken.result_["rival_spline"] = broken.result_["rival_spline"] * np.nan
-    with pytest.raises(InvalidInputError, match="cannot be saved"):
+    with pytest.raises(InvalidInputError, match="to be saved is damaged or was edited"):
         broken.save(tmp_path / "model.nc")
 
 

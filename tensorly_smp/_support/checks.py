@@ -215,20 +215,17 @@ def real_numbers(x: Any, name: str) -> np.ndarray:
     try:
         array = np.ma.asanyarray(unmasked_rows(x))  # np.asarray would keep the numbers under a mask
         if array.dtype.kind not in "biufO":
-            raise InvalidTypeError(f"{name} has values of type {array.dtype}; expected real numbers.")
+            raise TypeError(f"it has values of type {array.dtype}")
         if array.dtype.kind == "O":
-            refused = {type(each).__name__ for each in array.ravel().tolist() if not isinstance(each, _REAL)}
-            if refused:
-                raise InvalidTypeError(f"{name} cannot be read as real numbers: it holds {', '.join(sorted(refused))}.")
+            if refused := {type(each).__name__ for each in array.ravel().tolist() if not isinstance(each, _REAL)}:
+                raise TypeError(f"it holds {', '.join(sorted(refused))}")
             array = np.ma.array(array.filled(np.nan))
         with np.errstate(over="ignore"):  # of a longer float, to infinity
             return np.array(array.astype(np.float64).filled(np.nan))
     except OverflowError as error:
         raise InvalidInputError(f"{name} has a number that exceeds the largest float64.") from error
     except (TypeError, ValueError, ArithmeticError) as error:
-        if isinstance(error, InvalidTypeError):
-            raise
-        raise InvalidTypeError(f"{name} cannot be read as an array of numbers: {reason(error)}") from error
+        raise InvalidTypeError(f"{name} cannot be read as real numbers: {reason(error)}.") from error
 
 
 def is_among(value: Any, names: Iterable[Any]) -> bool:

@@ -187,13 +187,7 @@ def iterate(
     start: Position,
     evaluate: Callable[[Position], tuple[Detail, float]],
     advance: Callable[[Position, Detail], Position],
-    *,
-    rule: Callable[[Sequence[float]], StopReason | None],
-    coordinates: Coordinates[Position] | None = None,
-    fast_gain: float = math.inf,
-    lift: Callable[[Position, float], Position | None] | None = None,
-    may_fall: bool = False,
-    callback: Callable[[Position, Detail, float], bool | None] | None = None,
+    **options: Any,
 ) -> Iteration[Position, Detail]:
     """Raise an objective step by step until it rises no further.
 
@@ -240,17 +234,8 @@ def iterate(
     >>> halved.position, halved.n_steps, halved.status.name
     (0.0625, 7, 'CONVERGED')
     """
-    walk = walk_of(
-        start,
-        rule=rule,
-        coordinates=coordinates,
-        fast_gain=fast_gain,
-        lift=lift,
-        may_fall=may_fall,
-        callback=callback,
-    )
     (found,) = iterate_together(
-        [walk],
+        [walk_of(start, **options)],
         lambda _, positions: [evaluate(position) for position in positions],
         lambda _, positions, details: [advance(*pair) for pair in zip(positions, details, strict=True)],
     )
@@ -332,7 +317,12 @@ def walk_of(
         while True:
             position, detail, values, seconds = reached
             value = values[-1]
-            found = _status(position, detail, values, rule, callback)
+            if not math.isfinite(value):
+                found: StopReason | None = StopReason.NONFINITE
+            elif callback is not None and bool(callback(position, detail, value)):  # NumPy's True is not Python's
+                found = StopReason.CALLBACK
+            else:
+                found = rule(values)
             lifted = lift(position, value) if lift is not None and found is StopReason.CONVERGED else None
             if found is not None and lifted is None:
                 status = found
@@ -365,22 +355,6 @@ def walk_of(
         pass
     position, detail, values, seconds = reached
     return Iteration(position, detail, np.array(values), np.array(seconds), status)
-
-
-def _status(
-    position: Position,
-    detail: Detail,
-    values: tuple[float, ...],
-    rule: Callable[[Sequence[float]], StopReason | None],
-    callback: Callable[[Position, Detail, float], bool | None] | None,
-) -> StopReason | None:
-    """Reason to stop at an accepted position, if there is one."""
-    if not math.isfinite(values[-1]):
-        return StopReason.NONFINITE
-    # bool(): a comparison of NumPy numbers is not the object True.
-    if callback is not None and bool(callback(position, detail, values[-1])):
-        return StopReason.CALLBACK
-    return rule(values)
 
 
 @dataclass

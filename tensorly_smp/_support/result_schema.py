@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from tensorly_smp._support.checks import checked_choice, checked_integer, checked_tolerance
-
 #: Stage of the fit that writes a variable, name, dimensions, type in memory, meaning and unit.
 _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
     "factors": {
@@ -145,11 +143,6 @@ for _name in OWN_VARIABLES:
 STORED = {"float64": "float64", "float32": "float32", "int64": "int32", "int8": "int8", "bool": "int8"}
 #: Dimensions without a coordinate; others are numbered, or have names.
 _UNNUMBERED = ("triple", "mode", "pattern")
-_CHOICES = {
-    "refine": ("smooth", "em", "none"),
-    "penalty_criterion": ("reml", "aic", "bic"),
-    "container": ("array", "dataframe", "dataarray", "polars", "pyarrow"),
-}
 
 
 def with_results(
@@ -223,14 +216,3 @@ def check_result(dataset: xr.Dataset, *writers: str) -> None:
             raise ValueError(f"{name} has dimensions {held.dims} and dtype {held.dtype}, expected {dims} and {dtype}")
     if 0 in dataset.sizes.values():
         raise ValueError(f"a dimension is empty: {dict(dataset.sizes)}")
-    if "triples" in dataset:
-        n_variables = dataset.sizes["variable"]
-        triples = dataset["triples"].values
-        if triples.shape[1] != 3 or not (np.diff(triples, prepend=-1, append=n_variables) > 0).all():
-            raise ValueError(f"triples are not all three increasing numbers below {n_variables}")
-    for name, choices in _CHOICES.items():
-        checked_choice(attrs[name], name, choices)
-    for name, least in (("n_samples", 1), ("max_iter", 0)):
-        checked_integer(attrs[name], name, least)
-    checked_choice(attrs.get("shape"), "shape", (None, "log-concave"))
-    checked_tolerance(attrs["tol"])

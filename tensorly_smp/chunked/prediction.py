@@ -75,7 +75,7 @@ class LazySamples:
         rank = len(self.density.weights)
         if self._is_frame:
             columns = pd.RangeIndex(rank, name=COMPONENT_DIM)
-            return self._frame(_posterior, pd.DataFrame(np.empty((0, rank)), self._index, columns), None)
+            return self._frame(_posterior, pd.DataFrame(np.empty((0, rank)), self.X._meta.index, columns), None)
         found = self._array(_posterior, rank)
         return self._labels().wrap(found, POSTERIOR) if self._is_labelled else found
 
@@ -88,7 +88,9 @@ class LazySamples:
         if self._is_frame:
             columns = self.X.columns
             own = self.layout.labels.value_labels
-            return self._frame(function, pandas_frame(np.empty((0, len(columns))), self._index, columns, own), own)
+            return self._frame(
+                function, pandas_frame(np.empty((0, len(columns))), self.X._meta.index, columns, own), own
+            )
         found = self._array(function, len(self.layout.variables))
         if self.dataset is not None:
             columns = found[:, np.argsort(self.layout.positions)]
@@ -106,14 +108,9 @@ class LazySamples:
     def _is_frame(self) -> bool:
         return is_chunked_frame(self.X)
 
-    @property
-    def _index(self) -> pd.Index:
-        index: pd.Index = self.X._meta.index
-        return index
-
     def _per_sample(self, function: Function, dtype: Any, name: str | None) -> Any:
         if self._is_frame:
-            return self._frame(function, pd.Series(np.empty(0, dtype), self._index, name=name), None)
+            return self._frame(function, pd.Series(np.empty(0, dtype), self.X._meta.index, name=name), None)
         found = self._array(function, None, dtype)
         return self._labels().wrap(found).rename(name) if self._is_labelled else found
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from tensorly_smp._support.checks import checked_sample_weight, float_array
+from tensorly_smp._support.checks import checked_sample_weight
 from tensorly_smp._support.parallel import Parts, is_chunked
 from tensorly_smp.codes.values import evenly_spaced, ranges, with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
@@ -135,7 +135,7 @@ def layout_of(
         sample_dim = X.dims[0]
     if isinstance(X, xr.DataArray):
         dim = _one_of(infer_sample_dims(X.dims, sample_dim, X.indexes, variables))
-        _require_matrix(X.shape)
+        check_shape(X.shape)
         probe = X.isel({dim: slice(0, 1)})
         probe = probe.copy(data=np.zeros(probe.shape, dtype=X.dtype))
         return _array_layout(X.transpose(dim, ...).data, read_samples(probe, variables, dim))
@@ -149,7 +149,7 @@ def layout_of(
         return Layout(tuple(X.to_delayed()), None, read.variables, read.labels.positions, read.labels, known, of_blocks)
     if not is_of(X, "dask.array", "Array"):
         raise InvalidTypeError(f"X is {type(X).__name__}; expected a dask array, a dask DataFrame or a DataArray.")
-    _require_matrix(X.shape)
+    check_shape(X.shape)
     return _array_layout(X, read_samples(np.zeros((min(1, X.shape[0]), X.shape[1]), dtype=X.dtype), variables))
 
 
@@ -193,12 +193,6 @@ def _probe_of_frame(frame: Any, takes_unknown: bool) -> pd.DataFrame:
     return made.set_axis(probe.columns, axis=1)
 
 
-def _require_matrix(shape: tuple[Any, ...]) -> None:
-    check_shape(shape)
-    if shape[1] != shape[1]:
-        raise InvalidInputError("X has an unknown number of columns; call its compute_chunk_sizes() first.")
-
-
 def read_parts(layout: Layout, sample_weight: Any) -> tuple[Parts, tuple[int, ...]]:
     """Parts of samples, small blocks put together, and their sizes; weights by position.
 
@@ -214,7 +208,7 @@ def read_parts(layout: Layout, sample_weight: Any) -> tuple[Parts, tuple[int, ..
         sizes = tuple(Parts.of([[block] for block in layout.blocks], len).gather())
     if not sum(sizes):
         raise InvalidInputError("X has 0 sample(s) while a minimum of 1 is required.")
-    weights = _blocks_of_weights(sample_weight, sizes)
+    weights = None if sample_weight is None else _slices(sample_weight, sizes)
     groups: list[list[int]] = []
     filled = np.inf
     for i, size in enumerate(sizes):  # neighboring blocks make a part
@@ -238,14 +232,7 @@ def _read(
     values = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
     if weights is None:
         return Chunk(values, None)
-    columns = [float_array(own, "sample_weight") for own in weights]
-    for own, matrix in zip(columns, matrices, strict=True):
-        if own.shape != (len(matrix),):
-            raise InvalidInputError(
-                f"A chunk of sample_weight has shape {own.shape}, that of X {len(matrix)} samples; expected the same "
-                "chunks."
-            )
-    return Chunk(values, np.concatenate(columns))
+    return Chunk(values, np.concatenate(weights))
 
 
 def block_values(
@@ -271,33 +258,12 @@ def block_values(
     return read_samples(block, value_labels=value_labels).values[:, list(positions)]
 
 
-def _blocks_of_weights(sample_weight: Any, sizes: Sequence[int]) -> tuple[Any, ...] | None:
-    """Weights of every block of samples."""
-    if sample_weight is None:
-        return None
-    if isinstance(sample_weight, xr.DataArray):
-        sample_weight = sample_weight.data
-    if not is_chunked(sample_weight):
-        return _slices(sample_weight, sizes)
-    if sample_weight.ndim != 1:
-        raise InvalidInputError(f"sample_weight has {sample_weight.ndim} dimensions; expected ({sum(sizes)},).")
-    if is_of(sample_weight, "dask.dataframe", "Series"):
-        blocks = tuple(sample_weight.to_delayed())
-    else:
-        if not np.isnan(sample_weight.shape[0]):
-            if sample_weight.shape != (sum(sizes),):
-                raise InvalidInputError(f"sample_weight has shape {sample_weight.shape}; expected ({sum(sizes)},).")
-            sample_weight = sample_weight.rechunk((tuple(sizes),))
-        blocks = tuple(sample_weight.to_delayed().ravel())
-    if len(blocks) != len(sizes):
-        # Pieces of other sizes: put together here, as numbers of samples alone are few enough for that.
-        return _slices(np.concatenate(Parts.of([[block] for block in blocks], np.asarray).gather()), sizes)
-    return blocks
-
-
-def _slices(sample_weight: Any, sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
+def _slices(sample_weight: Any, sizes: Sequence[int]) -> list[np.ndarray]:
+    """The weights of every block, in memory: there is one number for a sample."""
+    if is_chunked(sample_weight):
+        sample_weight = np.asarray(sample_weight)
     weights = np.asarray(checked_sample_weight(sample_weight, sum(sizes)))
-    return tuple(np.split(weights, np.cumsum(sizes)[:-1]))
+    return np.split(weights, np.cumsum(sizes)[:-1])
 
 
 def survey_parts(
@@ -322,8 +288,6 @@ def survey_parts(
     found = parts.map(_survey_part, n_samples, each=firsts).reduce(_merge_surveys)
     subsample, weights, counted, every, total = found
     refuse_infinite(np.isinf(every).any(axis=0), variables)
-    if not 0 < total < np.inf:
-        raise InvalidInputError("sample_weight must be finite (its sum too), non-negative and not all zero.")
     if n_samples > len(subsample):
         subsample, weights = with_extremes(subsample, weights, counted, every)
     subsample.flags.writeable = False
@@ -342,9 +306,7 @@ def _survey_part(chunk: Chunk, first: int, n_samples: int) -> tuple[Any, ...]:
     if chunk.weights is None:
         return values[rows], None, every, every, float(len(values))
     weights = chunk.weights
-    with np.errstate(over="ignore"):  # which is refused later
-        total = float(weights.sum()) if (weights >= 0).all() else np.nan
-    return values[rows], weights[rows], ranges(values[weights > 0]), every, total
+    return values[rows], weights[rows], ranges(values[weights > 0]), every, float(weights.sum())
 
 
 def _merge_surveys(surveys: list[tuple[Any, ...]]) -> tuple[Any, ...]:

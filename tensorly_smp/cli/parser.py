@@ -32,7 +32,6 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.selection import CRITERIA
 
-_TWO_DASHES = "\0--"
 OK, QUESTIONABLE, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -65,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     50736  unique for almost every model if whole samples are fitted, by Allman, Matias and Rhodes
     0
     """
-    options = _parsed(sys.argv[1:] if argv is None else argv)
+    options = make_parser().parse_args(argv)
     with _plain_warnings() as categories:
         try:
             is_questionable = options.run(options)
@@ -84,15 +83,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return UNUSABLE
     doubts = (IdentifiabilityWarning, EmptyComponentWarning, RivalSolutionsWarning)
     return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in categories) else OK
-
-
-def _parsed(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments; "--", which is a sign for missing entries in some files, may be one, though not to argparse."""
-    options = make_parser().parse_args([re.sub("(?<=.=)--$", _TWO_DASHES, word) for word in argv])
-    for name, value in vars(options).items():
-        if isinstance(value, list):
-            setattr(options, name, ["--" if word == _TWO_DASHES else word for word in value])
-    return options
 
 
 def make_parser() -> argparse.ArgumentParser:

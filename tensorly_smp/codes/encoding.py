@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,6 @@ from tensorly_smp.samples.labels import SampleLabels, list_names
 from tensorly_smp.samples.reading import read_samples
 
 MISSING = -1
-_BLOCK = 8192  # values at a time, so that the intermediate arrays stay in the processor's cache
-#: Arrays of ones up to this length are kept: new memory costs as much as what is done with it.
-KEPT_ONES = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,46 +201,13 @@ def encode_samples(
         missing = np.isnan(column)
         if out_of_range == "missing":
             missing |= (column < edges[0]) | (column > edges[-1])
-        codes[:, n] = np.where(missing, MISSING, bin_index(column, edges))
+        codes[:, n] = np.where(missing, MISSING, np.searchsorted(edges[1:-1], column, side="right"))
     return Codes(codes, binning, samples.labels)
 
 
 def code_dtype(n_bins: Sequence[int]) -> np.dtype:
     """Smallest signed integer type for the codes -1, ..., n_bins - 1."""
     return np.min_scalar_type(-max(n_bins))
-
-
-def bin_index(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Bin of every value, those beyond the edges in the outermost bins; NaN gets an arbitrary one.
-
-    Parameters
-    ----------
-    values : ndarray (n_values,)
-    edges : ndarray (n_bins + 1,)
-
-    Returns
-    -------
-    ndarray of int (n_values,)
-    """
-    n_bins = len(edges) - 1
-    width = (edges[-1] - edges[0]) / n_bins
-    if np.abs(edges - (edges[0] + width * np.arange(n_bins + 1))).max() > width / 4:
-        return np.searchsorted(edges[1:-1], values, side="right")
-    # Evenly spaced: a guess by arithmetic is off by one bin at most, and comparing with the edges themselves mends it.
-    lower = edges[:-1].copy()
-    upper = edges[1:].copy()
-    lower[0] = -np.inf
-    upper[-1] = np.inf
-    codes = np.empty(len(values), dtype=np.intp)
-    for start in range(0, len(values), _BLOCK):
-        block = values[start : start + _BLOCK]
-        with np.errstate(over="ignore"):  # far beyond the edges; bounded next
-            position = (block - edges[0]) / width
-        guess = np.fmin(np.fmax(position, 0), n_bins - 1).astype(np.intp)  # NaN becomes 0
-        guess -= block < lower[guess]
-        guess += block >= upper[guess]
-        codes[start : start + _BLOCK] = guess
-    return codes
 
 
 def one_hot(codes: Codes) -> csr_array:
@@ -291,9 +254,7 @@ def indicator_matrix(values: np.ndarray, sizes: Sequence[int]) -> csr_array:
     starts = np.concatenate([[0], np.cumsum(np.count_nonzero(observed, axis=1))])
     # Of one type with the indices, or both would become the larger: twice the memory, and slower products.
     starts = starts.astype(index_type(len(indices)))
-    # Nobody writes to kept ones; marked as read-only, kernels would be compiled once more.
-    ones = _kept_ones()[: len(indices)] if len(indices) <= KEPT_ONES else np.ones(len(indices))
-    return csr_array((ones, indices, starts), shape=(len(values), int(offsets[-1])))
+    return csr_array((np.ones(len(indices)), indices, starts), shape=(len(values), int(offsets[-1])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,11 +280,6 @@ class PackedIndicators:
     def __getitem__(self, rows: slice) -> csr_array:
         """Indicator matrix (n_rows, sum of sizes) of some samples."""
         return indicator_matrix(self.values[rows], self.sizes)
-
-
-@lru_cache(maxsize=1)
-def _kept_ones() -> np.ndarray:
-    return np.ones(KEPT_ONES)
 
 
 def index_type(n_entries: int) -> type[np.signedinteger]:

@@ -252,7 +252,7 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
     # An array is made and added up, so that what the device cannot do is known before the work begins.
     try:
         total = tl.sum(as_tensor(np.ones(2), context))
-        result = float(total)
+        float(total)
     # PyTorch's own classes for a device that it was not built for, does not know, or that holds no such numbers.
     except (RuntimeError, AssertionError, TypeError, NotImplementedError, ValueError) as error:
         raise _no_device(context.get("device"), error) from error
@@ -261,8 +261,6 @@ def checked_context(dtype: Any = None, device: Any = None, like: Tensor = None) 
             f'dtype is float64, and the backend makes {total.dtype} of it. Expected dtype="float32", or in JAX '
             'jax.config.update("jax_enable_x64", True).'
         )
-    if result != 2.0:
-        raise _no_device(context.get("device"), ValueError(f"1 + 1 gives {result}"))
     return context
 
 

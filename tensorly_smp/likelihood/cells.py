@@ -203,7 +203,7 @@ class Cells:
 
 def exact_values(values: np.ndarray, sample_weight: np.ndarray | None = None) -> list[Observed]:
     """Distinct values of every column of samples (n_samples, n_variables), told apart to the last digit."""
-    return Observed.each(values, sample_weight, rounding=0.0)
+    return [Observed.of(column, sample_weight, rounding=0.0) for column in values.T]
 
 
 @np.errstate(over="ignore")  # infinite lengths of an absurd support are as good as any

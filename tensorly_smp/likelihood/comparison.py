@@ -10,8 +10,6 @@ import numpy as np
 
 from tensorly_smp._support.iteration import StopReason
 
-#: Largest total weight in an adjusted Rand index. Above it the index no longer changes in double precision.
-MOST_PAIRED = 1e17
 #: Clusterings that agree better than this (adjusted Rand index) count as one.
 SAME_CLUSTERS = 0.99
 #: Solutions that are no more than this below the best are its rivals: in nats, or in standard deviations of the
@@ -135,22 +133,9 @@ def find_rivals(
             break
         of_best = log_densities(best) if of_best is None else of_best
         candidate.deviation = deviation_of_difference(of_best, log_densities(candidate), weights) * n_times**0.5
-        if is_indistinguishable(below, candidate.deviation):
+        if below <= max(RIVAL_BELOW, RIVAL_DEVIATIONS * candidate.deviation):
             found.append(candidate)
     return found
-
-
-def is_indistinguishable(below: float, deviation: float) -> bool:
-    """True if samples leave open which of two solutions is nearer to the truth.
-
-    Parameters
-    ----------
-    below : float
-        How far the criterion of one is below that of the other, in nats.
-    deviation : float
-        Standard deviation of the difference.
-    """
-    return below <= max(RIVAL_BELOW, RIVAL_DEVIATIONS * deviation)
 
 
 def contingency(first: np.ndarray, second: np.ndarray, rank: int, weights: np.ndarray | None = None) -> np.ndarray:
@@ -185,9 +170,6 @@ def adjusted_rand(table: np.ndarray) -> float:
     1.0
     """
     counts = np.asarray(table, dtype=float)
-    total = counts.sum()
-    if total > MOST_PAIRED:  # its square might overflow
-        counts = counts / total * MOST_PAIRED
     together, of_rows, of_columns, every = (
         float((n * np.maximum(n - 1.0, 0.0) / 2.0).sum())
         for n in (counts, counts.sum(axis=1), counts.sum(axis=0), counts.sum())

@@ -23,8 +23,6 @@ FEW_VALUES, FEW_INTEGERS = 10, 20
 LEAST_REPEATED = 3.0
 #: Samples that are looked at first.
 HEAD = 1000
-#: Values that are sorted at once, those of as many variables as this is enough for.
-VALUES_AT_ONCE = 100_000
 #: Cells do not reach farther beyond the central 98 % of the values than this many times their range, nor beyond the
 #: middle half than `FARTHEST_HALVES` times its; what lies beyond is in the outermost cells. With few samples such
 #: quantiles say nothing, and the limit is where squares would overflow.
@@ -86,27 +84,6 @@ class Observed:
             near = np.maximum(near, rounding * high - rounding * low)
         starts = np.flatnonzero(np.concatenate([[True], _gaps(ordered) > near]))
         return cls(ordered[starts], np.add.reduceat(weights, starts))
-
-    @classmethod
-    def each(
-        cls, values: np.ndarray, sample_weight: np.ndarray | None = None, rounding: float = ROUNDING
-    ) -> list[Observed]:
-        """Distinct values of all columns (n_samples, n_variables), as of :meth:`of`; quick where no value repeats."""
-        n_samples, n_variables = values.shape
-        if sample_weight is not None or n_samples < 2:
-            return [cls.of(column, sample_weight, rounding) for column in values.T]
-        ones = np.ones(n_samples)
-        low, high = (int(place) for place in cls(np.arange(float(n_samples)), ones)._central(0.25))
-        size = max(1, VALUES_AT_ONCE // n_samples)
-        found = []
-        for start in range(0, n_variables, size):
-            ordered = np.sort(values.T[start : start + size], axis=1)
-            near = 4.0 * _EPS * np.maximum(np.abs(ordered[:, 1:]), np.abs(ordered[:, :-1]))
-            near = np.maximum(near, (rounding * ordered[:, high] - rounding * ordered[:, low])[:, None])
-            is_single = (_gaps(ordered) > near).all(axis=1)  # False with missing entries, which are the last
-            for n, own in enumerate(ordered):
-                found.append(cls(own, ones) if is_single[n] else cls.of(values[:, start + n], None, rounding))
-        return found
 
     @property
     def total(self) -> float:
@@ -333,8 +310,9 @@ def discrete_variables(
     """Positions of the variables that look discrete or are constant, of values (n_samples, n_variables)."""
     found = []
     # A glance at the first samples tells most continuous ones.
-    heads = Observed.each(values[:HEAD], None if sample_weight is None else sample_weight[:HEAD])
-    for n, head in enumerate(heads):
+    head_weight = None if sample_weight is None else sample_weight[:HEAD]
+    for n, column in enumerate(values[:HEAD].T):
+        head = Observed.of(column, head_weight)
         if len(head.distinct) > FEW_INTEGERS:
             continue
         observed = head if len(values) <= HEAD else Observed.of(values[:, n], sample_weight)

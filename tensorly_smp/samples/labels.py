@@ -18,7 +18,7 @@ import xarray as xr
 
 from tensorly_smp._support.checks import is_among, is_integer
 from tensorly_smp._support.representations import listed, short_repr, shown
-from tensorly_smp.exceptions import InvalidInputError, MissingDependencyError
+from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.samples.codebook import CATEGORY, ORDERED, TEXT, ValueLabels, decoded, pandas_frame
 
 #: Name of the sample dimension where results need one of their own.
@@ -91,7 +91,7 @@ class SampleLabels:
         if self.kind in (POLARS, ARROW):
             if components is not None:
                 return made_frame(self.kind, [str(r) for r in components], values)
-            library = _library(self.kind)
+            library = import_module(self.kind)
             return library.array(values) if self.kind == ARROW else library.Series(name or "", values)
         second: dict[Hashable, Any] = {} if components is None else {COMPONENT_DIM: components}
         if self.template is None:
@@ -168,7 +168,7 @@ def made_frame(
     """
     if kind == "dataframe":
         return pandas_frame(values, index, names, value_labels)
-    library = _library(kind)
+    library = import_module(kind)
     texts = [str(name) for name in names]
     if kind == ARROW:
         made = pandas_frame(values, index, pd.Index(texts), value_labels)
@@ -182,16 +182,6 @@ def made_frame(
         if own is not None:
             columns[name] = library.Series(name, own.decode(columns[name]).tolist(), dtype=kinds[own.kind](own.labels))
     return library.DataFrame(columns)
-
-
-def _library(kind: str) -> Any:
-    try:
-        return import_module(kind)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"The model was fitted to a frame of {kind}, which is not installed, so that no other can be made: pip "
-            f"install {kind}, or use model.density_.sample."
-        ) from error
 
 
 def labelled_samples(

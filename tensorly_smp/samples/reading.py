@@ -390,22 +390,18 @@ def _object_column(column: np.ndarray, name: Hashable) -> _Column:
         if all(issubclass(kind, str) for kind in kinds):
             codes, own = ValueLabels.of_text(column)
             # Text that is a number would be a category of its own.
-            if readable := [label for label in own.labels if _float_error(label) is None]:
+            if readable := [label for label in own.labels if _is_number(label)]:
                 raise not_numeric(f"text that may be numbers ({shown(readable[0])})", (name,))
             return codes, own
         refused = sorted({kind.__name__ for kind in kinds if not issubclass(kind, _NUMBERS)})
         if refused:
             row = next(m for m, value in enumerate(column) if present[m] and type(value).__name__ in refused)
             received = f"objects ({', '.join(refused)}; the first is {shown(column[row])} in row {row})"
-            error_of_float = _float_error(column[row])
-            words = f" Python says: {str(error_of_float)[:200]}." if isinstance(error_of_float, TypeError) else ""
-            raise not_numeric(received, (name,), words)
+            raise not_numeric(received, (name,))
         with np.errstate(over="ignore"):  # infinite values are refused later
             values[present] = column[present].astype(np.float64)
-    except OverflowError as error:
+    except ArithmeticError as error:
         raise InvalidInputError(f"Variable {shown(name)} holds a number too large for float64; rescale it.") from error
-    except ArithmeticError as error:  # of decimal
-        raise InvalidInputError(f"Variable {shown(name)} holds a decimal number that signals an error.") from error
     return values, None
 
 
@@ -418,14 +414,14 @@ def label_refusal(codes: np.ndarray, own: ValueLabels, name: Hashable, what: str
     return not_numeric(f"{kind}; the first is {shown(own.labels[int(present[0])])}{what}", (name,))
 
 
-def not_numeric(received: str, names: Sequence[Hashable], cause: str = "") -> InvalidTypeError:
+def not_numeric(received: str, names: Sequence[Hashable]) -> InvalidTypeError:
     """The error about variables that hold something else than numbers."""
     return InvalidTypeError(
         f"Variable(s) {list_names(names)} hold {received}; expected real numbers, with NaN or None for missing, or, in "
         "fits, text or categories of few values. Convert them (text by pandas.to_numeric, stray entries with its "
         "errors='coerce'; codes that are text, and text in dask DataFrames, to categories; yes and no to 1 and 0; "
         "kinds to numbers, as by pandas.factorize, and its -1 to NaN; dates to days since a start) or leave them out."
-        f"{cause}{_saved_index(names)}"
+        f"{_saved_index(names)}"
     )
 
 
@@ -437,13 +433,13 @@ def _is_complex(received: str, names: Sequence[Hashable]) -> InvalidInputError:
     )
 
 
-def _float_error(value: Any) -> Exception | None:
+def _is_number(text: str) -> bool:
     """Python's error about an object that is no number; None for a number, which may be text."""
     try:
-        float(value)
-    except Exception as error:
-        return error
-    return None
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_shape(shape: tuple[int, ...]) -> None:

