@@ -14,6 +14,8 @@ from tensorly_smp._support.checks import RandomState, checked_integer, checked_n
 from tensorly_smp._support.iteration import checked_verbose, progress_bar
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.exceptions import InvalidInputError
+from tensorly_smp.samples.labels import list_names
 from tensorly_smp.selection import CandidateFit, Job, _folds, _frame, _read_job, figures, fit_without, judged
 from tensorly_smp.unmixed import UnmixedProductMixture
 
@@ -76,7 +78,7 @@ def compare_models(
         0 where clusters are apart); ``n_dependent`` (pairs of variables, or sources, that
         :func:`check_independence` calls dependent within components); ``seconds`` (of all fits of the model);
         ``failure`` (why a model has no figures, which are NaN then: the unmixed model takes complete rows only, and two
-        continuous variables at least).
+        continuous variables at least; what it leaves out, since others determine it, cannot be compared).
         Attributes: ``for_densities`` and ``for_groups`` (names of models), ``advice`` (one sentence that says why),
         ``random_state``, ``n_samples``, ``n_components`` and ``n_folds``. As a table: ``.to_dataframe()``.
 
@@ -123,11 +125,11 @@ def compare_models(
         for (k, _), fits in zip(tasks, without, strict=True):
             heldout[k] += fits
             bar.advance()
-    errors = [whole.fit.error for whole in wholes if whole.fit.error is not None]
-    if len(errors) == len(wholes):
-        raise errors[0]
     models = xr.Variable("model", list(MODELS), {"long_name": "model of all samples"})
     dataset = figures(job, "cv", folds, [whole.fit for whole in wholes], heldout, models)
+    if np.isnan(dataset["heldout_mean"]).all():
+        fits = [fit for whole, some in zip(wholes, heldout, strict=True) for fit in (whole.fit, *some)]
+        raise next(fit.error for fit in fits if fit.error is not None)
     note = {"long_name": "pairs that are dependent within components"}
     dataset = dataset.assign(n_dependent=("model", [float(whole.n_dependent) for whole in wholes], note))
     return _with_advice(dataset[list(COMPARED)], wholes).assign_attrs(
@@ -147,6 +149,9 @@ def _fit_of_all(job: Job, rank: int) -> _Whole:
     fit, model = judged(job, rank)
     if model is None:
         return _Whole(fit)
+    if names := [model.density_.variables[n] for n in getattr(model.density_, "determined", ())]:
+        reason = f"Others determine variable(s) {list_names(names)}, which it leaves out; so do, to compare."
+        return _Whole(CandidateFit(rank, fit.seconds, InvalidInputError(reason)))
     with collected_warnings():
         X = _frame(job, job.values)
         report = check_independence(model, X, sample_weight=job.sample_weight, random_state=job.seed)
@@ -169,7 +174,9 @@ def _with_advice(dataset: xr.Dataset, wholes: Sequence[_Whole]) -> xr.Dataset:
         return names[min(good, key=lambda k: round(n_parameters[k]))] if good else ""
 
     density = chosen(*names)
-    group = chosen("log-concave", "product" if wholes[-1].is_free_product else "unmixed")
+    # Without continuous variables both product models are the same.
+    is_same = np.array_equal(wholes[0].fit.log_densities, wholes[1].fit.log_densities)
+    group = chosen("product" if is_same else "log-concave", "product" if wholes[-1].is_free_product else "unmixed")
     below = [f"{name!r} is {gap[k]:.2g}" for k, name in enumerate(names) if name != density and gap[k] >= 0.001]
     sentence = f"For densities take {density!r}, {MODELS[density][1]}" if density else "No model has figures"
     if below:

@@ -535,19 +535,18 @@ def _folds(job: Job, n_folds: Any) -> np.ndarray:
     weights = job.weights
     if (broken := weights[weights != np.floor(weights)]).size:
         raise InvalidInputError(
-            f'criterion="cv" with a sample_weight of {broken[0]:g}; expected whole numbers of samples, since copies '
-            'of a sample are spread over the folds. Round the weights, or take criterion="bic".'
+            f"Samples are held out, and a sample_weight is {broken[0]:g}; expected whole numbers of samples, since "
+            "copies of a sample are spread over the folds. Round the weights."
         )
     if job.total_weight > MOST_COPIES:
         raise SizeLimitError(
-            f'criterion="cv" with {job.total_weight:.3g} samples; expected at most {MOST_COPIES:.0e}. Take '
-            'criterion="bic".'
+            f"{job.total_weight:.3g} samples are too many for folds; expected at most {MOST_COPIES:.0e}."
         )
     copies = np.repeat(np.arange(len(weights)), weights.astype(np.int64))
     if len(copies) < 2 * n_folds:
         raise InvalidInputError(
             f"{len(copies)} samples with entries and a positive weight are too few for {n_folds} folds; expected at "
-            f'least {2 * n_folds}. Take criterion="bic".'
+            f"least {2 * n_folds}."
         )
     # A stream apart from those of the fits, which have the seed itself.
     rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(1,)))

@@ -75,7 +75,8 @@ def test_all_models_are_held_out_on_the_same_folds(table):
 )
 def test_the_simplest_of_the_best_is_advised(gaps, errors, n_parameters, is_free_product, expected):
     dataset = xr.Dataset({"heldout_gap": ("model", gaps), "heldout_gap_error": ("model", errors)})
-    wholes = [model_choice._Whole(CandidateFit(2, n_parameters=number)) for number in n_parameters]
+    fits = [CandidateFit(2, log_densities=np.array([k]), n_parameters=n) for k, n in enumerate(n_parameters)]
+    wholes = [model_choice._Whole(fit) for fit in fits]
     wholes[-1] = wholes[-1]._replace(is_free_product=is_free_product)
     attrs = model_choice._with_advice(dataset, wholes).attrs
     assert (attrs["for_densities"], attrs["for_groups"]) == expected
@@ -93,8 +94,17 @@ def test_a_model_that_refuses_the_table_says_so():
     assert np.isnan([float(refused[name]) for name in ("heldout_mean", "heldout_error", "bic", "entropy")]).all()
     assert "Without figures: 'unmixed'" in found.attrs["advice"]
     assert found.attrs["for_densities"] in ("product", "log-concave")
-    discrete = np.random.default_rng(0).integers(0, 2, (100, 4))
-    assert (compare(discrete, 1).failure != "").values.tolist() == [False, False, True]
+    discrete = compare(np.random.default_rng(0).integers(0, 2, (100, 4)), 1)
+    assert (discrete.failure != "").values.tolist() == [False, False, True]
+    assert discrete.attrs["for_groups"] == "product"  # no density has peaks, so that both products are the same
+
+
+def test_variables_that_others_determine_are_not_compared():
+    # In other units the density of a sum is another one, and the unmixed model has none of it.
+    found = compare(pd.DataFrame(X, columns=list("abc")).assign(total=1e4 * X.sum(axis=1)))
+    assert "Others determine variable(s) 'total'" in str(found.failure.sel(model="unmixed").values)
+    assert np.isnan(float(found.heldout_mean.sel(model="unmixed")))
+    assert "unmixed" not in (found.attrs["for_densities"], found.attrs["for_groups"])
 
 
 @pytest.mark.slow
@@ -110,8 +120,14 @@ def test_result_does_not_depend_on_the_number_of_jobs(table):
         (dict(n_folds=1), "n_folds"),
         (dict(data=X[:, :2]), "at least three"),
         (dict(n_components=500), "one component per sample"),
+        (dict(data=X[:5], n_components=4), "one component per sample"),
+        (dict(data=X[:3]), "at least 4.$"),
+        (dict(sample_weight=np.full(200, 0.5)), "Round the weights.$"),
     ],
-    ids=["no components", "one fold", "two variables", "too many components"],
+    ids=[
+        *("no components", "one fold", "two variables", "too many components", "too many without a fold"),
+        *("few samples", "fractions"),
+    ],
 )
 def test_what_cannot_be_compared_is_refused(arguments, message):
     with pytest.raises(TensorlySmpError, match=message) as caught:

@@ -458,3 +458,12 @@ def test_equal_rows_are_the_same_samples_as_counts(data, digits):
     repeated = clone(model).fit(np.repeat(X, counts, axis=0))
     np.testing.assert_allclose(weighted.unmixing_, repeated.unmixing_, rtol=1e-9)
     np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("digits", [0, 2])
+def test_percentages_that_are_rounded_are_refused(digits):
+    # They add up to 100 but for their rounding: the matrix would find that, and nothing else.
+    parts = np.exp(np.random.default_rng(0).normal(scale=0.3, size=(150, 4)))
+    percentages = (100.0 * parts / parts.sum(axis=1, keepdims=True)).round(digits)
+    with pytest.raises(InvalidInputError, match="leave one of them out, such as 'x3'"):
+        smp.UnmixedProductMixture(2, random_state=0).fit(percentages)

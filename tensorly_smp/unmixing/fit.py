@@ -33,6 +33,9 @@ from tensorly_smp.unmixing.starts import copies, within_covariance
 SEARCH_ROWS, MOST_ROWS = 4_000, 20_000
 #: Numbers with more values than this are mixed, though a product mixture takes them for discrete.
 FEW_CATEGORIES = 5
+#: Decimal places to which values may be rounded; and variances of rounding errors that, at most, a linear combination
+#: of variables has that is a constant before they are rounded.
+DECIMALS, MOST_ROUNDING = range(-3, 9), 2.0
 #: Values of this size have squares, and sums of squares, that are floats.
 LARGEST = 1e100
 #: Attributes that it has beside those of the mixture of the sources.
@@ -104,6 +107,7 @@ class SamplesToUnmix:
         _check_mixed(samples, mixed)
         _check_values(samples, counted, mixed)
         mixed, determined = _determined(samples, counted, mixed)
+        _check_rounded(samples, counted, mixed)
         if bounded := [samples.variables[n] for n in mixed if variables.support[n] != (None, None)]:
             raise InvalidInputError(
                 f"mixture has a support of {list_names(bounded)}; expected none of variables that are mixed, since "
@@ -211,6 +215,24 @@ def _rounding(
         if np.isfinite(column).all() and np.allclose(values / step, np.round(values / step), rtol=0.0, atol=1e-6):
             found[n] = step
     return found
+
+
+def _check_rounded(samples: Samples, counted: np.ndarray, mixed: tuple[int, ...]) -> None:
+    """Refuse variables whose rounding alone keeps others from determining them, such as rounded percentages."""
+    values = counted[:, mixed]
+    spread = values.std(axis=0)
+    steps = [
+        next((10.0**-n for n in DECIMALS if np.allclose(column, np.round(column, n), rtol=1e-12, atol=0.0)), 0.0)
+        for column in values.T
+    ]
+    noise = np.array(steps) ** 2 / 12.0 / spread**2
+    lengths, directions = np.linalg.eigh(np.corrcoef(values.T))
+    if lengths[0] <= MOST_ROUNDING * directions[:, 0] ** 2 @ noise:
+        involved = [samples.variables[mixed[i]] for i in np.flatnonzero(np.abs(directions[:, 0]) > 0.1)]
+        raise InvalidInputError(
+            f"Variable(s) {list_names(involved)} determine each other, but for the rounding of their values, as "
+            f"percentages that add up to 100 do; leave one of them out, such as {involved[-1]!r}."
+        )
 
 
 def _determined(
