@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -167,7 +168,7 @@ def independence(options: argparse.Namespace) -> bool:
     )
     if options.out is not None:
         _write_csv(report.to_dataframe(), options.out)
-    say(repr(report))
+    say(with_commands(repr(report)))
     return report.n_dependent > 0
 
 
@@ -190,8 +191,8 @@ def compare(options: argparse.Namespace) -> bool:
     ]
     say("\n".join(text_table(["model", *figures], rows)))
     for name, failure in frame["failure"][frame["failure"] != ""].items():
-        say(f"{name}: {failure}")
-    say(found.attrs["advice"])
+        say(f"{name}: {in_words(failure)}")
+    say(found.attrs["advice"].replace("`failure` says why", "see above"))
     return bool((frame["failure"] != "").any())
 
 
@@ -376,3 +377,32 @@ def say_aside(text: str) -> None:
     """A line to the standard error stream; nothing where that is closed."""
     if sys.stderr is not None:
         sys.stderr.write(f"{text}\n")
+
+
+#: Words of the library in Python, and those of the command line; other sentences with code are left out.
+_WORDS = {
+    r"^\w+Error: ": "",
+    r"^All fits: ": "",  # of a selection, whose last fit warns alike
+    r"\bhold str; ": "hold text; ",
+    r", with NaN or None for missing,": ",",
+    r"\bUnmixedProductMixture\b": "fit --unmix",
+    r"\bcompare_models\(X, n_components\)": "tensorly-smp compare",
+    r"\bcheck_independence\(model, X\)": "tensorly-smp independence",
+    r"\bset (it|them) to NaN\b": r"leave \1 empty",
+    r" \(NaN\)": "",
+    r"\bin discrete\b": "by --discrete",
+}
+_CODE = re.compile(r"\w\((?!s\))|\w=\S|\bmodel\.\w|_\b|\bNaN\b|\b[A-Z][a-z]+[A-Z]\w+")
+
+
+def with_commands(text: str) -> str:
+    """A text of the library with commands and options in place of classes, functions and parameters."""
+    for python, words in _WORDS.items():
+        text = re.sub(python, words, text)
+    return text
+
+
+def in_words(message: str) -> str:
+    """A message of the library for people who do not write Python; its first sentence always stays."""
+    first, *others = re.split(r"(?<=\.) ", " ".join(with_commands(message).split()))
+    return " ".join([first, *(sentence for sentence in others if not _CODE.search(sentence))])

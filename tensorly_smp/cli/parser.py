@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from tensorly_smp._support.checks import MOST_CANDIDATES
-from tensorly_smp.cli.commands import check, compare, components, fit, impute, independence, predict, say_aside
+from tensorly_smp.cli.commands import (
+    check,
+    compare,
+    components,
+    fit,
+    impute,
+    in_words,
+    independence,
+    predict,
+    say_aside,
+)
 from tensorly_smp.exceptions import (
     EmptyComponentWarning,
     IdentifiabilityWarning,
@@ -79,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (TensorlySmpError, OSError) as error:
             # Columns that are no numbers come to the fit.
             advice = " On the command line: --drop NAME, or --only-numbers." if isinstance(error, TypeError) else ""
-            say_aside(f"error: {_in_words(str(error))}{advice}")
+            say_aside(f"error: {in_words(str(error))}{advice}")
             return UNUSABLE
     doubts = (IdentifiabilityWarning, EmptyComponentWarning, RivalSolutionsWarning)
     return QUESTIONABLE if is_questionable or any(issubclass(kind, doubts) for kind in categories) else OK
@@ -217,28 +226,6 @@ def _separator(text: str) -> str:
     return character
 
 
-#: Words of the library in Python, and those of the command line; other sentences with code are left out.
-_WORDS = {
-    r"^All fits: ": "",  # of a selection, whose last fit warns alike
-    r"\bhold str; ": "hold text; ",
-    r", with NaN or None for missing,": ",",
-    r"\bUnmixedProductMixture\b": "fit --unmix",
-    r"\bcheck_independence\(model, X\)": "tensorly-smp independence",
-    r"\bset (it|them) to NaN\b": r"leave \1 empty",
-    r" \(NaN\)": "",
-    r"\bin discrete\b": "by --discrete",
-}
-_CODE = re.compile(r"\w\((?!s\))|\w=\S|\bmodel\.\w|_\b|\bNaN\b|\b[A-Z][a-z]+[A-Z]\w+")
-
-
-def _in_words(message: str) -> str:
-    """A message of the library for people who do not write Python; its first sentence always stays."""
-    for python, words in _WORDS.items():
-        message = re.sub(python, words, message)
-    first, *others = re.split(r"(?<=\.) ", " ".join(message.split()))
-    return " ".join([first, *(sentence for sentence in others if not _CODE.search(sentence))])
-
-
 @contextmanager
 def _plain_warnings() -> Iterator[list[type[Warning]]]:
     """Warnings as plain lines, in place of the code that gave them; and their classes."""
@@ -247,7 +234,7 @@ def _plain_warnings() -> Iterator[list[type[Warning]]]:
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         categories.append(category)
-        line = f"warning: {_in_words(str(message))}"
+        line = f"warning: {in_words(str(message))}"
         if line not in said:
             say_aside(line)
         said.add(line)

@@ -171,7 +171,7 @@ def _check_mixed(samples: Samples, mixed: tuple[int, ...]) -> None:
         raise InvalidInputError(
             f"{incomplete} of {n_samples} samples have missing entries (NaN); expected complete samples, because "
             "every source depends on all variables. Leave them out, or impute them first with a product mixture of "
-            "more components than groups, which keeps most of the correlations: "
+            "more components than groups, which keeps most of the correlations. In Python: "
             'X = SmoothProductMixture(10).fit(X).impute(X, method="draw").'
         )
 
