@@ -17,14 +17,14 @@ from tensorly_smp._support.checks import (
     checked_choice,
     checked_integer,
     checked_n_jobs,
-    checked_tolerance,
+    checked_real,
     is_one_of,
     warn,
     weights_warning,
 )
 from tensorly_smp._support.iteration import checked_verbose, dask_progress, logger
 from tensorly_smp._support.parallel import is_chunked
-from tensorly_smp._support.representations import shown
+from tensorly_smp._support.representations import listed, shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.values import merge_equal_rows
 from tensorly_smp.decomposition.solution import solution_to_dataset
@@ -52,7 +52,6 @@ from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.steps import effective_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.codebook import ATTRIBUTE, units_of, with_units
-from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import NO_LABELS
 from tensorly_smp.splines.basis import SHAPES
 from tensorly_smp.storage import storable
@@ -493,7 +492,7 @@ class SmoothProductMixture(FittedMixture):
         binning = choose_bins(data.subsample, data.subsample_weights, None, self.n_bins, known)
         if unlisted := [name for name in self.discrete or () if name not in binning.values]:
             raise InvalidInputError(
-                f"discrete names {list_names(unlisted)}, whose values the bins do not list; expected them in binning, "
+                f"discrete names {listed(unlisted)}, whose values the bins do not list; expected them in binning, "
                 f"as Binning(..., values={{{shown(unlisted[0])}: [0, 1]}}), because one chunk may lack some of them."
             )
         density = self._density_name()
@@ -596,5 +595,5 @@ class SmoothProductMixture(FittedMixture):
         # The solver checks these too, but knows them by other names.
         for name, least in (("n_components", 1), ("max_iter", 0)):
             checked_integer(getattr(self, name), name, least)
-        checked_tolerance(self.tol)
+        checked_real(self.tol, "tol", 0.0, 1.0)
         checked_n_jobs(self.n_jobs)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp._support.checks import RandomState, checked_sample_weight, warn
 from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.parallel import is_chunked
-from tensorly_smp._support.representations import html_weights, joined
+from tensorly_smp._support.representations import html_weights, joined, listed
 from tensorly_smp._support.result_schema import check_result
 from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.decomposition.solution import factors_from_dataset
@@ -28,15 +28,7 @@ from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.results import fit_summary, n_rivals, rival_dataset
 from tensorly_smp.identifiability.report import IdentifiabilityReport, check_identifiability
 from tensorly_smp.samples.codebook import ATTRIBUTE, differing_units, from_json
-from tensorly_smp.samples.labels import (
-    LABEL,
-    LOG_DENSITY,
-    POSTERIOR,
-    aligned,
-    default_names,
-    labelled_samples,
-    list_names,
-)
+from tensorly_smp.samples.labels import LABEL, LOG_DENSITY, POSTERIOR, aligned, default_names, labelled_samples
 from tensorly_smp.samples.reading import Samples, present_dim, read_samples
 from tensorly_smp.storage import described, save
 
@@ -454,14 +446,13 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         """Write the fitted model to a netCDF file, for :func:`tensorly_smp.load`.
 
         The file is netCDF-3, whatever its name, and any program that reads netCDF reads it. It is loaded again before
-        it is written, and takes its place in one step. Names that end as files of other formats do (.csv, .h5, .json,
-        .npz, .parquet, .pkl, .xlsx, .zarr and the like) are refused.
+        it is written, and takes its place in one step.
 
         Raises
         ------
         InvalidInputError
-            The path has the suffix of another format, or the model holds what a file cannot hold, or its ``result_``
-            was changed so that it is no longer that of a fit.
+            The model holds what a file cannot hold, or its ``result_`` was changed so that it is no longer that of a
+            fit.
         OSError
             The folder does not exist, or cannot be written to, or the disk is full. What was there is left as it was.
         """
@@ -484,7 +475,7 @@ class FittedMixture(ClusterMixin, DensityMixin, BaseEstimator):
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != len(variables):
             raise InvalidInputError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {len(variables)} features as "
-                f"input: {list_names(variables)}, in this order."
+                f"input: {listed(variables)}, in this order."
             )
 
     def _check_units(self, X: Any) -> None:

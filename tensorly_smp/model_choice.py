@@ -12,10 +12,10 @@ from joblib import Parallel, delayed
 
 from tensorly_smp._support.checks import RandomState, checked_integer, checked_n_jobs, collected_warnings
 from tensorly_smp._support.iteration import checked_verbose, progress_bar
+from tensorly_smp._support.representations import listed
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.samples.labels import list_names
 from tensorly_smp.selection import CandidateFit, Job, _folds, _frame, _read_job, figures, fit_without, judged
 from tensorly_smp.unmixed import UnmixedProductMixture
 
@@ -150,7 +150,7 @@ def _fit_of_all(job: Job, rank: int) -> _Whole:
     if model is None:
         return _Whole(fit)
     if names := [model.density_.variables[n] for n in getattr(model.density_, "determined", ())]:
-        reason = f"Others determine variable(s) {list_names(names)}, which it leaves out; so do, to compare."
+        reason = f"Others determine variable(s) {listed(names)}, which it leaves out; so do, to compare."
         return _Whole(CandidateFit(rank, fit.seconds, InvalidInputError(reason)))
     with collected_warnings():
         X = _frame(job, job.values)

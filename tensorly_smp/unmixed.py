@@ -12,7 +12,7 @@ import xarray as xr
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tensorly_smp._support.checks import RandomState, checked_integer, checked_tolerance, spawn_generators, warn
+from tensorly_smp._support.checks import RandomState, checked_integer, checked_real, spawn_generators, warn
 from tensorly_smp._support.iteration import checked_verbose, logger
 from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.densities.conditionals import ConditionalDensities
@@ -209,7 +209,7 @@ class UnmixedProductMixture(FittedMixture):
         verbose = checked_verbose(self.verbose)
         began = time.perf_counter()
         mixture = self._checked_mixture()
-        tol = checked_tolerance(self.tol)
+        tol = checked_real(self.tol, "tol", 0.0, 1.0)
         max_iter = checked_integer(self.max_iter, "max_iter", 1)
         search_rng, mixture_rng = spawn_generators(self.random_state, 2)
         data = SamplesToUnmix.read(X, sample_weight, self.sample_dim, mixture)

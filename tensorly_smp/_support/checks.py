@@ -293,11 +293,6 @@ def checked_real(value: Any, name: str, low: float = 0.0, high: float = np.inf, 
         raise InvalidInputError(f"{name} is {shown(value)}; expected a finite float.") from error
 
 
-def checked_tolerance(tol: Any) -> float:
-    """The tolerance as a float from 0 to below 1; raises as :func:`checked_real`."""
-    return checked_real(tol, "tol", 0.0, 1.0, "[)")
-
-
 def checked_choice(value: Any, name: str, choices: Iterable[str | None]) -> Any:
     """The value, which is one of the words, or None where that is among them.
 

@@ -12,8 +12,6 @@ Numba's cache, the plain twins take the place of all of them, with one warning.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -25,8 +23,6 @@ from tensorly_smp.exceptions import CompiledKernelWarning
 #: Cells x densities from which kernels pay: to import Numba and to load them from its cache takes .3 s (6 s at
 #: their very first use, when they are compiled).
 LEAST_WORK = 10_000.0
-
-_least_work = LEAST_WORK
 
 
 class KernelError(Exception):
@@ -94,29 +90,10 @@ def compiled(work: float) -> Kernels | None:
     >>> kernels.compiled(1000.0) is None
     True
     """
-    if work < _least_work or os.environ.get("TENSORLY_SMP_FAST") == "0":
+    if work < LEAST_WORK or os.environ.get("TENSORLY_SMP_FAST") == "0":
         return None
     found = _kernels()
     return None if found is None or found.is_broken else found
-
-
-@contextmanager
-def used_from(work: float) -> Iterator[None]:
-    """Kernels from this much work on, in all threads: 0 for always, infinity for never. For tests and benchmarks.
-
-    Examples
-    --------
-    >>> from tensorly_smp._support import kernels
-    >>> with kernels.used_from(float("inf")):
-    ...     kernels.compiled(1e12) is None
-    True
-    """
-    global _least_work
-    before, _least_work = _least_work, work
-    try:
-        yield
-    finally:
-        _least_work = before
 
 
 @cache

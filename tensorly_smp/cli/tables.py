@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tensorly_smp._support.representations import listed
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.samples.labels import list_names
 from tensorly_smp.storage import require_regular
 
 _FLAGS = (
@@ -118,28 +118,28 @@ def read_table(
         notes.append("The first column has no name; it is taken to name the samples.")
     wanted = [name for name in (id_column, labels_column, *drop) if name is not None]
     if unknown := [name for name in wanted if name not in frame.columns]:
-        raise InvalidInputError(f"{path} has no column {list_names(unknown)}; it has {list_names(frame.columns)}.")
+        raise InvalidInputError(f"{path} has no column {listed(unknown)}; it has {listed(frame.columns)}.")
     X = frame.drop(columns=wanted)
     named = {str(name): name for name in variables or ()}
     if any(name in named for name in X.columns):  # else by position, or not at all: the model tells
         if lacking := [name for name in named if name not in X.columns]:
             raise InvalidInputError(
-                f"{path} has no column {list_names(lacking)}, which the model needs; it has {list_names(X.columns)}. "
+                f"{path} has no column {listed(lacking)}, which the model needs; it has {listed(X.columns)}. "
                 "If the variable was not observed, add an empty column."
             )
         if others := [name for name in X.columns if name not in named]:
-            notes.append(f"Left out, as the model has no such variables: {list_names(others)}.")
+            notes.append(f"Left out, as the model has no such variables: {listed(others)}.")
         X = X.drop(columns=others)
     X = X.apply(_as_numbers, decimal=ways.get("decimal") or ".", thousands=ways.get("thousands") or "")
     if text := [name for name in X.columns if not pd.api.types.is_numeric_dtype(X[name])]:
         if only_numbers:
             X = X.drop(columns=text)
-            notes.append(f"Left out, as they are text: {list_names(text)}.")
+            notes.append(f"Left out, as they are text: {listed(text)}.")
         elif variables is None:
-            notes.append(f"Text, taken for discrete variables: {list_names(text)}; --only-numbers leaves them out.")
+            notes.append(f"Text, taken for discrete variables: {listed(text)}; --only-numbers leaves them out.")
     notes += _mistakes(X, variables is not None)
     if not X.shape[1]:
-        raise InvalidInputError(f"{path} has no column to fit; it has {list_names(frame.columns)}.")
+        raise InvalidInputError(f"{path} has no column to fit; it has {listed(frame.columns)}.")
     rows = pd.Series(np.arange(1, len(frame) + 1), name="row")
     identifiers = rows if id_column is None else frame[id_column]
     if repeated := int(identifiers.dropna().duplicated().sum()):
@@ -153,7 +153,7 @@ def _mistakes(X: pd.DataFrame, is_known: bool) -> list[str]:
     notes = []
     numeric = [name for name in X.columns if pd.notna(pd.to_numeric(name, errors="coerce"))]
     if numeric and not is_known:
-        found = f"The first line has numbers for names, {list_names(numeric)}"
+        found = f"The first line has numbers for names, {listed(numeric)}"
         notes.append(f"{found}; if it is a sample, say --no-header.")
     columns = X.select_dtypes("number")
     numbers = columns.to_numpy(dtype=float)

@@ -17,7 +17,7 @@ from tensorly_smp._support.checks import (
     is_real,
     warn,
 )
-from tensorly_smp._support.representations import html_summary, joined, reason, shown
+from tensorly_smp._support.representations import html_summary, joined, listed, reason, shown
 from tensorly_smp.codes.values import (
     MAX,
     are_crowded,
@@ -37,7 +37,7 @@ from tensorly_smp.exceptions import (
     SizeLimitError,
     TensorlySmpWarning,
 )
-from tensorly_smp.samples.labels import default_names, list_names, plain_names, refuse_repeated
+from tensorly_smp.samples.labels import default_names, plain_names, refuse_repeated
 from tensorly_smp.samples.reading import read_samples
 
 _SHOWN = 12  # variables in the text representation
@@ -110,7 +110,7 @@ class Binning:
         checked_choice(self.strategy, "strategy", ("uniform", "quantile", "given"))
         for what, known in (("Constant", constant), ("values", self.values)):
             if unknown := set(known) - set(names):
-                raise InvalidInputError(f"{what} names {list_names(unknown)}; expected names of variables.")
+                raise InvalidInputError(f"{what} names {listed(unknown)}; expected names of variables.")
         values = {name: checked_values(each, name) for name, each in self.values.items()}
         edges = tuple(
             edges_between(values[name]) if name in values else checked_edges(each, name)
@@ -189,7 +189,7 @@ class Binning:
         pairs = zip(self.variables, self.is_uniform, strict=True)
         if uneven := [name for name, uniform in pairs if not uniform and name not in self.values]:
             raise NonUniformBinsError(
-                f"Sinc reconstruction needs bins of equal width; those of variable(s) {list_names(uneven)} differ "
+                f"Sinc reconstruction needs bins of equal width; those of variable(s) {listed(uneven)} differ "
                 f'(strategy={shown(self.strategy)}). Use method="histogram", or bins of strategy="uniform".'
             )
 
@@ -333,7 +333,7 @@ def binning_of_values(
     ranges = _resolve_ranges(range, names)
     share = 1.0 if coverage is None else checked_real(coverage, "coverage", 0.0, 1.0, "(]")
     if empty := [name for name, is_empty in zip(names, np.isnan(values).all(axis=0), strict=True) if is_empty]:
-        raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
+        raise InvalidInputError(f"Variable(s) {listed(empty)} have no observed value; leave them out.")
     if len(values) == 1 and any(None in pair for pair in ranges) and (weights is None or weights[0] <= 1):
         raise InvalidInputError("X has 1 sample, which tells no range of values; expected at least 2 samples.")
     edges: list[Any] = []
@@ -373,7 +373,7 @@ def _warnings_of_bins(
     found: list[TensorlySmpWarning] = []
     if stretched:
         message = (
-            f"Far values or a long tail set the range of variable(s) {list_names(stretched)}, so that nearly all "
+            f"Far values or a long tail set the range of variable(s) {listed(stretched)}, so that nearly all "
             "values share a few of the uniform bins. Choose bins with coverage=0.99, or less if more values are far: "
             "the outermost bins then catch these. Or set them to NaN if they are errors; or take "
             'binning="quantile".'
@@ -384,12 +384,12 @@ def _warnings_of_bins(
     said = []
     if single:
         said.append(
-            f"Variable(s) {list_names(single)} take a single value, so they cannot tell components apart. "
+            f"Variable(s) {listed(single)} take a single value, so they cannot tell components apart. "
             "Consider leaving them out."
         )
     if close:
         said.append(
-            f"The values of variable(s) {list_names(close)} differ by too little for bins between them, in float64 and "
+            f"The values of variable(s) {listed(close)} differ by too little for bins between them, in float64 and "
             "at their distance from zero; they share one bin and cannot tell components apart. Subtract an offset, "
             "such as the mean, before they are rounded, or leave them out."
         )
@@ -408,7 +408,7 @@ def _warnings_of_bins(
 def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable], fewest: int = 2) -> tuple[int, ...]:
     """Number of bins of every variable, from an int, a sequence or a complete mapping by name."""
     if isinstance(n_bins, Mapping) and (missing := [name for name in variables if name not in n_bins]):
-        raise InvalidInputError(f"n_bins has no entry for variable(s) {list_names(missing)}; give one for each.")
+        raise InvalidInputError(f"n_bins has no entry for variable(s) {listed(missing)}; give one for each.")
     counts = _by_variable(n_bins, variables, "n_bins")
     for name, count in zip(variables, counts, strict=True):
         what = f"n_bins of variable {name!r}"
@@ -438,7 +438,7 @@ def _by_variable(given: Any, variables: Sequence[Hashable], option: str) -> list
     if isinstance(given, Mapping):
         if unknown := [name for name in given if name not in variables]:
             raise InvalidInputError(
-                f"{option} names unknown variable(s) {list_names(unknown)}; the variables are {list_names(variables)}."
+                f"{option} names unknown variable(s) {listed(unknown)}; the variables are {listed(variables)}."
             )
         return [given.get(name) for name in variables]
     if not _is_sequence(given):

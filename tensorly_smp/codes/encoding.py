@@ -10,10 +10,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tensorly_smp._support.checks import checked_choice
-from tensorly_smp._support.representations import html_summary, number_range, reason
+from tensorly_smp._support.representations import html_summary, listed, number_range, reason
 from tensorly_smp.codes.binning import Binning, resolve_n_bins
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
-from tensorly_smp.samples.labels import SampleLabels, list_names
+from tensorly_smp.samples.labels import SampleLabels
 from tensorly_smp.samples.reading import read_samples
 
 MISSING = -1
@@ -69,7 +69,7 @@ class Codes:
         if outside.any():
             names = [name for name, wrong in zip(self.binning.variables, outside, strict=True) if wrong]
             raise InvalidInputError(
-                f"Codes of variable(s) {list_names(names)} are not all between {MISSING} (missing) and n_bins - 1."
+                f"Codes of variable(s) {listed(names)} are not all between {MISSING} (missing) and n_bins - 1."
             )
         values = values.astype(code_dtype(n_bins), copy=False).view()
         values.flags.writeable = False
@@ -94,7 +94,7 @@ class Codes:
         return "Codes(" + ", ".join(f"{what} {word}" for word, what in self._described()) + ")"
 
     def _repr_html_(self) -> str:
-        return html_summary("Codes", [*self._described(), ("names", list_names(self.binning.variables))])
+        return html_summary("Codes", [*self._described(), ("names", listed(self.binning.variables))])
 
     def _described(self) -> list[tuple[str, str]]:
         missing = float((self.values == MISSING).mean())
@@ -142,13 +142,13 @@ class Codes:
         wrong = ((numbers != np.floor(numbers)) | (np.abs(numbers) > 2**31)).any(axis=0)
         if wrong.any():
             bad = [name for name, is_wrong in zip(names, wrong, strict=True) if is_wrong]
-            raise InvalidInputError(f"Codes of variable(s) {list_names(bad)} are not whole numbers, or too large.")
+            raise InvalidInputError(f"Codes of variable(s) {listed(bad)} are not whole numbers, or too large.")
         integers = numbers.astype(np.int64)
         if n_bins is None:
             largest = integers.max(axis=0)
             empty = [name for name, code in zip(names, largest, strict=True) if code == MISSING]
             if empty:
-                raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; give n_bins.")
+                raise InvalidInputError(f"Variable(s) {listed(empty)} have no observed value; give n_bins.")
             n_bins = [max(2, int(code) + 1) for code in largest]
         return cls(integers, Binning.from_n_bins(resolve_n_bins(n_bins, names), names), samples.labels)
 

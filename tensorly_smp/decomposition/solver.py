@@ -20,7 +20,7 @@ from tensorly_smp._support.checks import (
     checked_callback,
     checked_choice,
     checked_integer,
-    checked_tolerance,
+    checked_real,
     to_numpy,
     warn,
 )
@@ -192,7 +192,7 @@ def coupled_simplex_parafac(
         raise InvalidTypeError(f"options is {type(options).__name__}; expected SolverOptions, or None.")
     read = (data, rank, loss, weights, modes, variables, sample_weight)
     problem: Problem = data if isinstance(data, Problem) else as_problem(*read, options=options)
-    tol = None if tol is None else checked_tolerance(tol)
+    tol = None if tol is None else checked_real(tol, "tol", 0.0, 1.0)
     n_iter_max = checked_integer(n_iter_max, "n_iter_max", 0)
     checked_callback(callback, "a CPTensor and a loss")
     verbose = checked_verbose(verbose)

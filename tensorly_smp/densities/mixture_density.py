@@ -21,7 +21,7 @@ from tensorly_smp._support.checks import (
     is_integer,
     real_numbers,
 )
-from tensorly_smp._support.representations import html_weights, shown
+from tensorly_smp._support.representations import html_weights, listed, shown
 from tensorly_smp.densities.conditionals import ConditionalDensities, DiscreteConditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import joint_to_posterior
@@ -33,7 +33,6 @@ from tensorly_smp.samples.labels import (
     labelled_matrix,
     labelled_moments,
     labelled_points,
-    list_names,
     variable_position,
     variable_positions,
 )
@@ -242,7 +241,7 @@ class MixtureDensity(SampleDensity):
         object.__setattr__(self, "variables", tuple(self.variables))
         if not self.conditionals or not len(self.conditionals) == len(self.variables) == len(set(self.variables)):
             raise InvalidInputError(
-                f"{len(self.conditionals)} conditional densities for variables {list_names(self.variables)}; expected "
+                f"{len(self.conditionals)} conditional densities for variables {listed(self.variables)}; expected "
                 "one for each, at least one, and no name twice."
             )
         ranks = {each.rank for each in self.conditionals}
@@ -253,7 +252,7 @@ class MixtureDensity(SampleDensity):
         return f"MixtureDensity({self.n_variables} variables, {self.rank} components)"
 
     def _repr_html_(self) -> str:
-        pairs = [("variables", f"{self.n_variables}: {list_names(self.variables)}")]
+        pairs = [("variables", f"{self.n_variables}: {listed(self.variables)}")]
         return html_weights("MixtureDensity", pairs, self.weights)
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorly_smp._support.checks import RandomState, is_among, warn
 from tensorly_smp._support.parallel import OnePart, Parts, is_chunked
-from tensorly_smp._support.representations import joined, shown
+from tensorly_smp._support.representations import joined, listed, shown
 from tensorly_smp.chunked.prediction import clusters_of_parts
 from tensorly_smp.chunked.reading import Chunk, layout_of, read_parts, survey_parts
 from tensorly_smp.codes.binning import Binning, binning_of_values, checked_values, quantile_edges
@@ -43,7 +43,7 @@ from tensorly_smp.marginals.histograms import (
     fitting_triples,
 )
 from tensorly_smp.samples.codebook import ValueLabels
-from tensorly_smp.samples.labels import SampleLabels, list_names
+from tensorly_smp.samples.labels import SampleLabels
 from tensorly_smp.samples.reading import NO_LABELS, Samples, label_refusal, read_samples
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
@@ -480,7 +480,7 @@ def _listed_values(shared: Sequence[tuple[float, float]]) -> str:
 
 def _position(name: Any, variables: Sequence[Hashable], parameter: str) -> int:
     if not is_among(name, variables):
-        raise InvalidInputError(f"{parameter} names {shown(name)}; expected variables among {list_names(variables)}.")
+        raise InvalidInputError(f"{parameter} names {shown(name)}; expected variables among {listed(variables)}.")
     return list(variables).index(name)
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp._support.representations import number_range
+from tensorly_smp._support.representations import listed, number_range
 from tensorly_smp._support.result_schema import OWN_ATTRIBUTES, OWN_VARIABLES, result_values, with_results
 from tensorly_smp.codes.values import observed_patterns
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
@@ -19,7 +19,6 @@ from tensorly_smp.identifiability.likeness import clip_names
 from tensorly_smp.likelihood.bins import LikelihoodTrace
 from tensorly_smp.likelihood.comparison import Candidate, adjusted_rand, affinity, contingency
 from tensorly_smp.samples.codebook import ATTRIBUTE, to_json
-from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples
 
 #: Records of the solution that was chosen, which its rivals have not.
@@ -129,7 +128,7 @@ def fit_summary(result: xr.Dataset) -> list[tuple[str, str]]:
     chosen = "one start" if n_starts == 1 else f"best of {n_starts} starts"
     lines = [
         ("samples", f"{attrs['n_samples']}"),
-        ("variables", f"{len(names)}: {list_names(names, 6)}"),
+        ("variables", f"{len(names)}: {listed(names, 6)}"),
         ("components", f"{len(weights)}, with weights {shown}{more}"),
         ("densities", f"{_DENSITIES[attrs['density']]}; {bins} bins per variable"),
         ("method", f"{_method(attrs)}, {chosen}"),

@@ -14,7 +14,6 @@ from tensorly_smp._support.checks import (
     checked_integer,
     checked_real,
     checked_sample_weight,
-    checked_tolerance,
     warn,
 )
 from tensorly_smp._support.iteration import StopReason, checked_verbose, logger, progress_bar
@@ -241,7 +240,7 @@ def refine_em(
         codes.binning,
         mixing=checked_real(mixing, "mixing", 0.0, 1.0, "[]"),
         n_iter_max=checked_integer(n_iter_max, "n_iter_max", 0),
-        tol=checked_tolerance(tol),
+        tol=checked_real(tol, "tol", 0.0, 1.0),
         extrapolate=checked_flag(extrapolate, "extrapolate"),
         callback=checked_callback(callback, "factors and a number"),
         verbose=checked_verbose(verbose),

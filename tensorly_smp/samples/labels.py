@@ -336,15 +336,10 @@ def default_names(n_variables: int) -> tuple[str, ...]:
     return tuple(f"x{n}" for n in range(n_variables))
 
 
-def list_names(names: Iterable[Hashable], limit: int = 10) -> str:
-    """Names for a message, the first `limit` of them; all if only one would be left."""
-    return listed(names, limit)
-
-
 def refuse_repeated(names: Sequence[Hashable]) -> None:
     """Refuse names of variables that occur more than once."""
     if repeated := [name for name, n_times in Counter(names).items() if n_times > 1]:
-        raise InvalidInputError(f"Variable name(s) {list_names(repeated)} occur more than once; rename the columns.")
+        raise InvalidInputError(f"Variable name(s) {listed(repeated)} occur more than once; rename the columns.")
 
 
 def variable_positions(variables: Any, names: Sequence[Hashable]) -> list[int]:
@@ -377,7 +372,7 @@ def variable_positions(variables: Any, names: Sequence[Hashable]) -> list[int]:
         chosen = [variables]
     found = [variable_position(name, names) for name in chosen]
     if not found or len(set(found)) < len(found):
-        named = list_names(names[n] for n in found)
+        named = listed(names[n] for n in found)
         raise InvalidInputError(f"Variables are {named or 'none'}; expected at least one, none twice.")
     return found
 
@@ -394,7 +389,7 @@ def variable_position(variable: Any, names: Sequence[Hashable]) -> int:
         return list(names).index(variable)
     if is_integer(variable) and 0 <= variable < len(names) and tuple(names) == default_names(len(names)):
         return int(variable)
-    raise InvalidInputError(f"Variable {shown(variable)} is unknown; expected one of {list_names(names)}.")
+    raise InvalidInputError(f"Variable {shown(variable)} is unknown; expected one of {listed(names)}.")
 
 
 def aligned(values: Any, like: Any, what: str = "sample_weight", of: str = "X") -> Any:

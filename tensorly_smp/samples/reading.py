@@ -16,7 +16,7 @@ import scipy.sparse
 import xarray as xr
 
 from tensorly_smp._support.checks import checked_sample_weight, is_among, unmasked_rows
-from tensorly_smp._support.representations import reason, short_repr, shown
+from tensorly_smp._support.representations import listed, reason, short_repr, shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.codebook import CATEGORY, ORDERED, TEXT, ValueLabels, missing_codes
 from tensorly_smp.samples.labels import (
@@ -28,7 +28,6 @@ from tensorly_smp.samples.labels import (
     aligned,
     default_names,
     empty_copy,
-    list_names,
     plain_names,
     refuse_repeated,
 )
@@ -273,7 +272,7 @@ def _columns(read: Callable[[int], _Column], n_samples: int, names: Sequence[Has
             refused[name] = error
     if refused:
         first, *others = refused
-        likewise = f" Likewise: {list_names(others)}." if others else ""
+        likewise = f" Likewise: {listed(others)}." if others else ""
         raise InvalidTypeError(f"{refused[first]}{likewise}") from refused[first]
     return values, tuple(own)
 
@@ -326,7 +325,7 @@ def _read_xarray(
     shared = X[names[0]].dims
     if wrong := [name for name in names if set(X[name].dims) != set(shared)]:
         raise InvalidInputError(
-            f"X is a Dataset whose variable(s) {list_names(wrong)} do not lie on the dimension(s) of "
+            f"X is a Dataset whose variable(s) {listed(wrong)} do not lie on the dimension(s) of "
             f"{shown(names[0])}; expected one-dimensional variables on one shared dimension. Select these."
         )
     dims = infer_sample_dims(shared, sample_dim, X.indexes, n_others=0)
@@ -417,7 +416,7 @@ def label_refusal(codes: np.ndarray, own: ValueLabels, name: Hashable, what: str
 def not_numeric(received: str, names: Sequence[Hashable]) -> InvalidTypeError:
     """The error about variables that hold something else than numbers."""
     return InvalidTypeError(
-        f"Variable(s) {list_names(names)} hold {received}; expected real numbers, with NaN or None for missing, or, in "
+        f"Variable(s) {listed(names)} hold {received}; expected real numbers, with NaN or None for missing, or, in "
         "fits, text or categories of few values. Convert them (text by pandas.to_numeric, stray entries with its "
         "errors='coerce'; codes that are text, and text in dask DataFrames, to categories; yes and no to 1 and 0; "
         "kinds to numbers, as by pandas.factorize, and its -1 to NaN; dates to days since a start) or leave them out."
@@ -428,7 +427,7 @@ def not_numeric(received: str, names: Sequence[Hashable]) -> InvalidTypeError:
 def _is_complex(received: str, names: Sequence[Hashable]) -> InvalidInputError:
     # A ValueError, and in words, that scikit-learn's users know.
     return InvalidInputError(
-        f"Complex data not supported: variable(s) {list_names(names)} hold {received}; expected real numbers. Pass "
+        f"Complex data not supported: variable(s) {listed(names)} hold {received}; expected real numbers. Pass "
         "real and imaginary parts as two variables, or the absolute values."
     )
 
@@ -457,7 +456,7 @@ def refuse_infinite(infinite: np.ndarray, names: Sequence[Hashable]) -> None:
     if infinite.any():
         wrong = [name for name, is_wrong in zip(names, infinite, strict=True) if is_wrong]
         raise InvalidInputError(
-            f"Variable(s) {list_names(wrong)} hold infinite values; expected finite ones. Replace them by a finite "
+            f"Variable(s) {listed(wrong)} hold infinite values; expected finite ones. Replace them by a finite "
             "value, or by NaN if they are missing."
         )
 
@@ -486,7 +485,7 @@ def _guess_sample_dim(
     dates = [dim for dim in dims if isinstance(coords.get(dim), pd.DatetimeIndex)]
     if len(dates) == 1:
         return dates[0]
-    asked = f"Which dimension of X holds the samples, {list_names(dims)}?"
+    asked = f"Which dimension of X holds the samples, {listed(dims)}?"
     raise InvalidInputError(f"{asked} Neither name tells; pass sample_dim, or rename it 'sample'.")
 
 
@@ -514,7 +513,7 @@ def infer_sample_dims(
     elif sample_dim is not None:
         chosen = sample_dim if isinstance(sample_dim, tuple) and not is_among(sample_dim, dims) else (sample_dim,)
         if not all(is_among(dim, dims) for dim in chosen) or len(set(chosen)) < len(chosen):
-            expected = f"expected one of the dimensions {list_names(dims)}, or a tuple"
+            expected = f"expected one of the dimensions {listed(dims)}, or a tuple"
             raise InvalidInputError(f"sample_dim is {shown(sample_dim)}; {expected}.")
     if not chosen or len(dims) != len(chosen) + n_others:
         expected = "2, samples by variables" if n_others else "one-dimensional variables on one shared dimension"
@@ -522,7 +521,7 @@ def infer_sample_dims(
         several = several[: len(dims) - n_others]
         advice = f"Where all combinations are samples, pass sample_dim={several}, or X.stack(sample={several})."
         raise InvalidInputError(
-            f"X has {len(dims)} dimension(s), {list_names(dims) or 'none'}; expected {expected}. "
+            f"X has {len(dims)} dimension(s), {listed(dims) or 'none'}; expected {expected}. "
             f"{advice if len(several) > 1 else 'Reshape your data.'}"
         )
     if COMPONENT_DIM in chosen:
@@ -557,7 +556,7 @@ def _match_names(
     if not is_labelled or learned_without_names:
         if len(found) != len(wanted):
             raise InvalidInputError(
-                f"X has {len(found)} variables; expected {len(wanted)}: {list_names(wanted)}, in this order."
+                f"X has {len(found)} variables; expected {len(wanted)}: {listed(wanted)}, in this order."
             )
         return wanted, list(range(len(wanted)))
     missing = [name for name in wanted if name not in found]
@@ -570,7 +569,7 @@ def _match_names(
             "of some variables; both are for product mixtures."
         )
         raise InvalidInputError(
-            f"The variables of X do not match: missing {list_names(missing) or 'none'}; unknown "
-            f"{list_names(unknown) or 'none'}; expected {list_names(wanted)}. {advice}"
+            f"The variables of X do not match: missing {listed(missing) or 'none'}; unknown "
+            f"{listed(unknown) or 'none'}; expected {listed(wanted)}. {advice}"
         )
     return wanted, [found.index(name) for name in wanted]

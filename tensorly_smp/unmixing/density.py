@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.stats.qmc import Sobol
 
 from tensorly_smp._support.checks import RandomState
-from tensorly_smp._support.representations import html_weights, shown
+from tensorly_smp._support.representations import html_weights, listed, shown
 from tensorly_smp.densities.conditionals import (
     ConditionalDensities,
     DiscreteConditionals,
@@ -22,7 +22,7 @@ from tensorly_smp.densities.conditionals import (
 from tensorly_smp.densities.mixture_density import Component, MixtureDensity, SampleDensity
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.samples.codebook import ValueLabels
-from tensorly_smp.samples.labels import labelled_matrix, labelled_moments, list_names
+from tensorly_smp.samples.labels import labelled_matrix, labelled_moments
 from tensorly_smp.samples.reading import read_samples
 
 _REFUSED = (
@@ -69,7 +69,7 @@ class UnmixedDensity(SampleDensity):
         return f"UnmixedDensity({self.n_variables} variables, {len(self.mixed)} of them mixed, {self.rank} components)"
 
     def _repr_html_(self) -> str:
-        pairs = [("variables", list_names(self.variables)), ("mixed", f"{len(self.mixed)} of {self.n_variables}")]
+        pairs = [("variables", listed(self.variables)), ("mixed", f"{len(self.mixed)} of {self.n_variables}")]
         return html_weights("UnmixedDensity", pairs, self.weights)
 
     @property
@@ -227,9 +227,7 @@ class UnmixedDensity(SampleDensity):
     def _one(self, variable: Hashable) -> MixtureDensity:
         """Mixture of one variable."""
         if variable not in self.variables:
-            raise InvalidInputError(
-                f"Variable {shown(variable)} is unknown; expected one of {list_names(self.variables)}."
-            )
+            raise InvalidInputError(f"Variable {shown(variable)} is unknown; expected one of {listed(self.variables)}.")
         n = self.variables.index(variable)
         if n not in self.mixed + self.determined:
             return self.sources.marginal([variable])

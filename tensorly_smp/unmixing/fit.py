@@ -16,6 +16,7 @@ from sklearn.base import clone
 from tensorly_smp._support.checks import collected_warnings, warn
 from tensorly_smp._support.iteration import progress_bar
 from tensorly_smp._support.parallel import is_chunked
+from tensorly_smp._support.representations import listed
 from tensorly_smp._support.result_schema import with_results
 from tensorly_smp.codes.values import MOST_ROWS as MOST_REPEATED
 from tensorly_smp.codes.values import at_most, evenly_spaced, merge_equal_rows
@@ -23,7 +24,6 @@ from tensorly_smp.exceptions import ConstantVariableWarning, DependenceWarning, 
 from tensorly_smp.fitting.fit_samples import Variables
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.observed import Observed, discrete_variables
-from tensorly_smp.samples.labels import list_names
 from tensorly_smp.samples.reading import Samples, read_samples
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_joint_of
 from tensorly_smp.unmixing.search import PASS_TOL, search_unmixing
@@ -110,7 +110,7 @@ class SamplesToUnmix:
         _check_rounded(samples, counted, mixed)
         if bounded := [samples.variables[n] for n in mixed if variables.support[n] != (None, None)]:
             raise InvalidInputError(
-                f"mixture has a support of {list_names(bounded)}; expected none of variables that are mixed, since "
+                f"mixture has a support of {listed(bounded)}; expected none of variables that are mixed, since "
                 "bounds of a variable are none of a source. Transform it, by a logarithm for instance."
             )
         rows, counts = merge_equal_rows(samples.values, weights)
@@ -160,7 +160,7 @@ def _check_mixed(samples: Samples, mixed: tuple[int, ...]) -> None:
     """Refuse too few variables to mix, and incomplete ones."""
     n_samples, n_variables = samples.values.shape
     if empty := [samples.variables[n] for n in np.flatnonzero(np.isnan(samples.values).all(axis=0))]:
-        raise InvalidInputError(f"Variable(s) {list_names(empty)} have no observed value; leave them out.")
+        raise InvalidInputError(f"Variable(s) {listed(empty)} have no observed value; leave them out.")
     if len(mixed) < 2:
         raise InvalidInputError(
             f"Of {n_variables} variables, with n_samples = {n_samples}, {len(mixed)} are neither constant nor "
@@ -186,7 +186,7 @@ def _check_values(samples: Samples, counted: np.ndarray, mixed: tuple[int, ...])
     extreme = [names[n] for n, flag in zip(mixed, is_extreme, strict=True) if flag]
     if extreme:
         raise InvalidInputError(
-            f"Variable(s) {list_names(extreme)} have values of {LARGEST:g} or more, or a range of {1 / LARGEST:g} or "
+            f"Variable(s) {listed(extreme)} have values of {LARGEST:g} or more, or a range of {1 / LARGEST:g} or "
             "less, whose squares are out of the range of floats; rescale them."
         )
     if len(counted) <= len(mixed):
@@ -230,7 +230,7 @@ def _check_rounded(samples: Samples, counted: np.ndarray, mixed: tuple[int, ...]
     if lengths[0] <= MOST_ROUNDING * directions[:, 0] ** 2 @ noise:
         involved = [samples.variables[mixed[i]] for i in np.flatnonzero(np.abs(directions[:, 0]) > 0.1)]
         raise InvalidInputError(
-            f"Variable(s) {list_names(involved)} determine each other, but for the rounding of their values, as "
+            f"Variable(s) {listed(involved)} determine each other, but for the rounding of their values, as "
             f"percentages that add up to 100 do; leave one of them out, such as {involved[-1]!r}."
         )
 
@@ -243,8 +243,8 @@ def _determined(
     kept = list(mixed)
     while involved := copies(counted[:, kept]):
         if len(kept) == 2:
-            listed = list_names([names[n] for n in mixed])
-            raise InvalidInputError(f"Variable(s) {listed} determine each other, but for rounding; leave them out.")
+            every = listed([names[n] for n in mixed])
+            raise InvalidInputError(f"Variable(s) {every} determine each other, but for rounding; leave them out.")
         kept.pop(involved[-1])
     centered = counted - counted.mean(axis=0)
     scale = centered[:, kept].std(axis=0)
@@ -257,7 +257,7 @@ def _determined(
         left_out = [names[n] for n in found]
         warn(
             ConstantVariableWarning(
-                f"Other variables determine variable(s) {list_names(left_out)}, but for rounding: they are no part of "
+                f"Other variables determine variable(s) {listed(left_out)}, but for rounding: they are no part of "
                 "the matrix and tell no components apart; samples and imputed entries have them.",
                 variables=left_out,
             )

@@ -36,7 +36,7 @@ def test_integers():
 @pytest.mark.parametrize("value", NO_REALS, ids=repr)
 def test_what_is_no_number(value):
     with pytest.raises(InvalidTypeError, match=r"^tol is .*; expected a number\.$"):
-        checks.checked_tolerance(value)
+        checks.checked_real(value, "tol", 0.0, 1.0)
 
 
 @pytest.mark.parametrize("ends", ["[)", "(]", "[]", "()"])

@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import warnings
 from math import inf
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -28,12 +29,17 @@ from tensorly_smp.splines.log_spline import (
 SEEDS = st.integers(0, 2**31)
 
 
+def used_from(work):
+    """Kernels from this much work on, in all threads: 0 for always, infinity for never."""
+    return mock.patch.object(kernels, "LEAST_WORK", work)
+
+
 def both(function):
     """Results of the plain code and of the kernels."""
     pytest.importorskip("numba")
-    with kernels.used_from(inf):
+    with used_from(inf):
         plain = function()
-    with kernels.used_from(0.0):
+    with used_from(0.0):
         assert kernels.compiled(0.0) is not None
         return plain, function()
 
@@ -157,10 +163,10 @@ def test_fit_is_the_same():
 
 def test_small_problems_and_the_switch_use_plain_code(monkeypatch):
     assert kernels.compiled(kernels.LEAST_WORK / 2) is None
-    with kernels.used_from(inf):
+    with used_from(inf):
         assert kernels.compiled(1e300) is None
     monkeypatch.setenv("TENSORLY_SMP_FAST", "0")
-    with kernels.used_from(0.0):
+    with used_from(0.0):
         assert kernels.compiled(1e300) is None
 
 
@@ -227,10 +233,10 @@ def test_a_kernel_that_cannot_be_compiled_is_replaced_by_plain_code(monkeypatch,
     def fail(*_):
         raise error
 
-    with kernels.used_from(inf):
+    with used_from(inf):
         plain = fit()
     monkeypatch.setattr(module, broken, fail)
-    with kernels.used_from(0.0), warnings.catch_warnings(record=True) as caught:
+    with used_from(0.0), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert fit() == pytest.approx(plain, rel=1e-7)
         assert fit() == pytest.approx(plain, rel=1e-12)  # without any kernel
