@@ -44,31 +44,24 @@ class ConditionalDensities(Protocol):
     @property
     def rank(self) -> int:
         """Number of components."""
-        ...
 
     def pdf(self, x: np.ndarray) -> np.ndarray:
         """Densities (..., rank)."""
-        ...
 
     def logpdf(self, x: np.ndarray) -> np.ndarray:
         """Logarithms of the densities (..., rank)."""
-        ...
 
     def cdf(self, x: np.ndarray) -> np.ndarray:
         """Distribution functions (..., rank)."""
-        ...
 
     def quantile(self, q: np.ndarray, component: int) -> np.ndarray:
         """Inverse (...) of the distribution function of one component."""
-        ...
 
     def mean(self) -> np.ndarray:
         """Means (rank,)."""
-        ...
 
     def variance(self) -> np.ndarray:
         """Variances (rank,)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -171,18 +171,9 @@ def histogram_conditionals(edges: np.ndarray, probabilities: np.ndarray) -> Grid
     >>> conditionals.pdf(np.array([0.5, 2.0])).round(2).tolist()
     [[0.7], [0.1]]
     """
-    origin, unit = _grid(edges)
-    knots = (edges - origin) / unit
-    background = StudentBackground.matching(*bin_moments(knots, probabilities))
-    return GridConditionals.from_cells(origin, unit, knots, probabilities, background)
-
-
-def _grid(edges: np.ndarray) -> tuple[float, float]:
-    """Origin and unit in which no two edges coincide, however far apart the bins lie.
-
-    Between 0, 1 and -1e17 the edges 0.5 and 1.5 are the same number of steps of 1e17 away from the first one. So the
-    origin is at the narrowest bin, next to which subtraction is exact, and the unit, a power of two, divides exactly.
-    """
+    # No two edges may coincide, however far apart the bins lie: between 0, 1 and -1e17 the edges 0.5 and 1.5 are the
+    # same number of steps of 1e17 away from the first one. So the origin is at the narrowest bin, next to which
+    # subtraction is exact, and the unit, a power of two, divides exactly.
     widths = np.diff(edges)
     n_bins = len(widths)
     narrowest = int(np.argmin(widths))
@@ -194,7 +185,9 @@ def _grid(edges: np.ndarray) -> tuple[float, float]:
     origin = float(edges[0] if widths[narrowest] > _LOST * (edges[-1] - edges[0]) else edges[narrowest])
     if not (np.diff((edges - origin) / unit) > 0).all():
         origin = 0.0  # subtracts nothing: numbers that differ keep differing, at the cost of digits inside the bins
-    return origin, unit
+    knots = (edges - origin) / unit
+    background = StudentBackground.matching(*bin_moments(knots, probabilities))
+    return GridConditionals.from_cells(origin, unit, knots, probabilities, background)
 
 
 def _log_spline_density(
@@ -217,7 +210,13 @@ def _log_spline_density(
     values = read_samples(samples, binning.variables).values
     if posterior is None:
         posterior = factors.posterior(encode_samples(values, binning))
-    posterior = _checked_posterior(posterior, (len(values), factors.rank))
+    posterior = float_array(posterior, "posterior")
+    shape = (len(values), factors.rank)
+    if posterior.shape != shape:
+        raise InvalidInputError(f"posterior has shape {posterior.shape}; expected {shape}: samples by components.")
+    if not (posterior >= 0).all() or np.abs(posterior.sum(axis=1) - 1.0).max() > 1e-6:
+        raise InvalidInputError("posterior has rows that are not probabilities; expected non-negative, sum one.")
+    posterior = posterior / posterior.sum(axis=1, keepdims=True)
     cells = choose_cells(values, factors.rank, binning.discrete or None)
     on_grid, warm_start = on_best_cells(
         CellSamples.assign_to_grid(values, cells),
@@ -230,15 +229,6 @@ def _log_spline_density(
     weights = np.exp(mixture.log_weights)
     on_cells = smooth_conditionals(on_grid.cells, mixture, background_share(weights * on_grid.total_weight))
     return MixtureDensity(weights / weights.sum(), on_cells, binning.variables)
-
-
-def _checked_posterior(posterior: Any, shape: tuple[int, int]) -> np.ndarray:
-    array = float_array(posterior, "posterior")
-    if array.shape != shape:
-        raise InvalidInputError(f"posterior has shape {array.shape}; expected {shape}: samples by components.")
-    if not (array >= 0).all() or np.abs(array.sum(axis=1) - 1.0).max() > 1e-6:
-        raise InvalidInputError("posterior has rows that are not probabilities; expected non-negative, sum one.")
-    return array / array.sum(axis=1, keepdims=True)
 
 
 def _located_factors(solution: Any, binning: Binning | None) -> tuple[MixtureFactors, Binning]:

@@ -302,34 +302,26 @@ def fine_probabilities(dataset: xr.Dataset, factors: MixtureFactors) -> list[np.
 
 def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int, ConditionalDensities]:
     basis = spline_basis(dataset.sizes["basis"])
-    spline = result_values(dataset, "spline")
-    interval = result_values(dataset, "interval").tolist()
+    chosen = list(smooth)
+    columns = result_values(dataset, "spline")[chosen].transpose(1, 0, 2)
+    low, high = result_values(dataset, "interval")[chosen].T
     share = dataset["background"].values
-    if not np.isfinite(spline[list(smooth)]).all() or not ((share > 0) & (share < 1)).all():
-        raise InvalidInputError("Splines or background of the Dataset are out of range.")
-    bounds = variable_bounds(dataset)
-    transforms = spline_transforms(dataset)
-    for n in smooth:
-        first, last = interval[n]
-        if not bounds[n][0] <= first < last <= bounds[n][1]:
-            raise InvalidInputError(
-                f"The splines of variable {n} live between {first} and {last}; expected an interval inside {bounds[n]}."
-            )
-    low, high = np.array(interval)[list(smooth)].T
-    columns = spline[list(smooth)].transpose(1, 0, 2)
-    own_bounds = [bounds[n] for n in smooth]
-    own_transforms = [transforms[n] for n in smooth]
-    found = each_log_spline_conditionals(basis, columns, low, high, share, own_bounds, own_transforms)
+    all_bounds = variable_bounds(dataset)
+    bounds = [all_bounds[n] for n in chosen]
+    least, most = np.reshape(bounds, (-1, 2)).T
+    is_inside = (least <= low) & (low < high) & (high <= most)
+    if not (np.isfinite(columns).all() and is_inside.all() and ((share > 0) & (share < 1)).all()):
+        raise InvalidInputError("Splines, their intervals or the background of the Dataset are out of range.")
+    all_transforms = spline_transforms(dataset)
+    transforms = [all_transforms[n] for n in chosen]
+    found = each_log_spline_conditionals(basis, columns, low, high, share, bounds, transforms)
     return dict(zip(smooth, found, strict=True))
 
 
 def spline_transforms(dataset: xr.Dataset) -> list[ArcsinhTransform]:
     """Transforms of the splines of all variables."""
     pairs = zip(dataset["spline_center"].values.tolist(), dataset["spline_scale"].values.tolist(), strict=True)
-    found = [LINEAR if np.isnan(scale) else ArcsinhTransform(center, scale) for center, scale in pairs]
-    if not all(each.is_linear or (np.isfinite(each.center) and each.scale > 0) for each in found):
-        raise InvalidInputError("Coordinates of the splines of the Dataset are out of range.")
-    return found
+    return [LINEAR if np.isnan(scale) else ArcsinhTransform(center, scale) for center, scale in pairs]
 
 
 def variable_bounds(dataset: xr.Dataset) -> list[tuple[float, float]]:
