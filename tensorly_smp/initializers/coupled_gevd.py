@@ -249,7 +249,7 @@ def _decompose(
     if rank == 1:
         left = right = np.ones((1, 1))
         third = slices[:, :, 0]
-        diagnostics = GevdDiagnostics((), 1.0, 1.0, 1.0, False, 0.0, 0.0)
+        diagnostics = GevdDiagnostics((), 1.0, 1.0, False, 0.0)
     else:
         base = np.zeros(len(slices))
         base[: data.n_bins[partition.third[0]]] = 1.0

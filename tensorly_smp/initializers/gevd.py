@@ -127,7 +127,9 @@ def gevd_decomposition(
     array, rank, pencil_mode = _checked_tensor(tensor, rank, pencil_mode)
     order = [mode for mode in range(3) if mode != pencil_mode] + [pencil_mode]
     array = array.transpose(order)
-    magnitude = float(np.abs(array).max()) or 1.0
+    magnitude = float(np.abs(array).max())
+    if magnitude == 0:
+        raise AlgebraicStartError("Singular values: all are zero, the tensor holds nothing but zeros.")
     array = array / magnitude  # so that squares neither overflow nor vanish
     left_basis, left_values = _leading_subspace(array.reshape(len(array), -1), rank, order[0])
     right_basis, right_values = _leading_subspace(array.transpose(1, 0, 2).reshape(array.shape[1], -1), rank, order[1])

@@ -47,26 +47,20 @@ class GevdDiagnostics:
     singular_values : tuple of ndarray
         Of what was compressed: the unfoldings of the first two modes, or the pair block; more than `rank` of them where
         there are, so that the drop after the rank-th can be seen. Empty if the slices came compressed.
-    base_condition : float
-        Condition number of the combination of slices that the others are divided by.
     eigenvalue_gap : float
         Smallest distance between two components in the pencil mode, relative to the longest.
     eigenvector_condition : float
         Condition number of the joint eigenvectors. Noise in the slices is amplified by about condition / gap.
     complex_pair : bool
         Every pencil had complex eigenvalues: exact data of this rank would have no real decomposition.
-    off_diagonal : float
-        What the joint eigenvectors leave off the diagonal, relative to the slices.
     residual : float
         Relative 2-norm of what the decomposition leaves of the compressed tensor.
     """
 
     singular_values: tuple[np.ndarray, ...]
-    base_condition: float
     eigenvalue_gap: float
     eigenvector_condition: float
     complex_pair: bool
-    off_diagonal: float
     residual: float
 
     __repr__ = short_repr
@@ -128,7 +122,7 @@ def decompose_core(
     modes, spread, directions = np.linalg.svd(slices.reshape(n_slices, -1), full_matrices=False)
     modes = modes[:, :rank]
     core = (spread[:rank, None] * directions[:rank]).reshape(-1, rank, rank)
-    left_root, right_root, base_condition = roots(base_slice(core, None if base is None else base @ modes, rng))
+    left_root, right_root = roots(base_slice(core, None if base is None else base @ modes, rng))
     whitened = np.linalg.solve(left_root, core) @ np.linalg.inv(right_root).T
     vectors, pencil_values = joint_eigenvectors(whitened, rng)
     rotated = _similar(whitened, vectors)
@@ -154,11 +148,9 @@ def decompose_core(
         raise complex_pair
     diagnostics = GevdDiagnostics(
         singular_values=(),
-        base_condition=base_condition,
         eigenvalue_gap=gap,
         eigenvector_condition=float(np.linalg.cond(vectors)),
         complex_pair=is_complex,
-        off_diagonal=float(np.sqrt(_off_diagonal(rotated))) / (float(np.linalg.norm(whitened)) or 1.0),
         residual=residual,
     )
     return (left, right, modes @ third), diagnostics
@@ -173,13 +165,13 @@ def base_slice(core: np.ndarray, base: np.ndarray | None, rng: np.random.Generat
     return candidates[np.argmax(np.linalg.svd(candidates, compute_uv=False)[:, -1])]
 
 
-def roots(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """L and R with L R' = pivot, and its condition number."""
+def roots(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """L and R with L R' = pivot."""
     left, values, right = np.linalg.svd(pivot)
     advice = "The first two factors have fewer independent columns: take fewer, another partition or more bins."
     require_rank(values, len(values), " of every combination of slices tried", advice)
     root = np.sqrt(values)
-    return left * root, right.T * root, float(values[0] / values[-1])
+    return left * root, right.T * root
 
 
 def rank_one_columns(core: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
