@@ -47,8 +47,6 @@ class PairTests:
         Test statistics by component, and for all together in the last column; chi-squared under independence.
     p_component : ndarray (n_pairs, rank + 1)
         P-values of `statistic`; one where there is nothing to test.
-    p_correlation : ndarray (n_pairs, rank + 1)
-        P-values of the rank correlations alone, arranged in the same way.
     p_value : ndarray (n_pairs,)
         Combined p-value of the pair.
     n_samples : ndarray (n_pairs,)
@@ -60,7 +58,6 @@ class PairTests:
     strength: np.ndarray
     statistic: np.ndarray
     p_component: np.ndarray
-    p_correlation: np.ndarray
     p_value: np.ndarray
     n_samples: np.ndarray
 
@@ -314,7 +311,6 @@ def judge_pairs(scores: PairScores, covariances: Mapping[int, np.ndarray] | None
         strength=strength,
         statistic=statistic,
         p_component=p_component,
-        p_correlation=p_correlation,
         p_value=_combined(np.hstack([p_component, p_correlation]), np.hstack([used, used])),
         n_samples=scores.sizes.sum(axis=1),
     )

@@ -278,7 +278,7 @@ def max_identifiable_rank(
     (5, 16)
     """
     sizes = checked_sizes(n_variables, n_bins)
-    criterion = _checked_criterion(criterion)
+    criterion = checked_choice(str(criterion).lower(), "criterion", get_args(Criterion))
     chosen = None if partition is None else as_partition(partition, n_variables)
     if criterion in _PAPER_RULES:
         if chosen is None:
@@ -317,11 +317,8 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     (7, 9, 3)
     """
     sizes = checked_sizes(n_variables, n_bins)
-    criterion = _checked_criterion(criterion)
-    if criterion in _PAPER_RULES:
-        raise InvalidInputError(
-            f"{shown(criterion)} prescribes its partition; expected 'gevd', 'generic', 'kruskal' or 'joint'."
-        )
+    # The criteria of the paper prescribe their partitions.
+    criterion = checked_choice(str(criterion).lower(), "criterion", (*_RANK_RULES, "joint"))
     telling = [n for n, size in enumerate(sizes) if size > 1]
     if len(telling) < min(len(sizes), 3):
         return default_partition(len(sizes))  # allows one component
@@ -333,12 +330,11 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
         return Partition((*first, *constants), second, third)
     if criterion == "joint":
         return _best_grouping(sizes)
-    gains = [size - 1 for size in sizes]
-    rule = _RANK_RULES[criterion]
-    equal = len(set(gains)) == 1
     if criterion == "gevd":
         return pencil_partition(sizes)
-    if not equal and len(gains) * (sum(gains) + 1) ** 2 <= MOST_TABLE_BITS:
+    gains = [size - 1 for size in sizes]
+    rule = _RANK_RULES[criterion]
+    if len(set(gains)) > 1 and len(gains) * (sum(gains) + 1) ** 2 <= MOST_TABLE_BITS:
         return _best_of_all_partitions(gains, rule)
     candidates = _greedy_partitions(gains, criterion)
     effective = np.array([candidate.effective_sizes(sizes) for candidate in candidates])
@@ -521,13 +517,6 @@ def _greedy_partitions(gains: list[int], criterion: str) -> list[Partition]:
                 second = int(np.searchsorted(sums, sums[min(first, len(sums)) - 1] + 2**large - 1)) + 1
                 candidates.append([order[:first], order[first:second], order[second:]])
     return [Partition(*(tuple(sorted(group)) for group in sets)) for sets in candidates if all(sets)]
-
-
-def _checked_criterion(criterion: Any) -> Criterion:
-    chosen: Criterion = checked_choice(
-        criterion.lower() if isinstance(criterion, str) else criterion, "criterion", get_args(Criterion)
-    )
-    return chosen
 
 
 def checked_sizes(n_variables: Any, n_bins: Any) -> list[int]:
