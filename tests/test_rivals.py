@@ -198,7 +198,7 @@ def test_a_stopped_fit_has_none():
 def test_of_unmixed_models_they_are_unmixed_models():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = smp.UnmixedProductMixture(4, random_state=0).fit(X)  # one of the three groups is two components
+        model = smp.UnmixedProductMixture(6, random_state=0).fit(X)  # of three groups: which are several is open
     others = rivals(model)
     assert others
     for other in others:

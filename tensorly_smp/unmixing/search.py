@@ -24,7 +24,7 @@ from tensorly_smp.unmixing.starts import (
 #: Components of the full Gaussian mixture for every component wanted, at most; and samples for every variable of each.
 LOCAL_PER_COMPONENT, SAMPLES_PER_VARIABLE = 8, 6
 #: Passes of a Gaussian mixture, and the gain per sample, in nats, below which it has converged.
-GAUSSIAN_PASSES, GAUSSIAN_TOL = 60, 1e-4
+GAUSSIAN_PASSES, GAUSSIAN_TOL = 20, 1e-3
 #: Random seeds, and clusterings by k-means of variables and of whitened ones.
 N_SEEDS = 3
 #: Gaussian mixtures that go on with smooth densities; passes of the first round; how many go on from there.
