@@ -395,7 +395,8 @@ def _object_column(column: np.ndarray, name: Hashable) -> _Column:
         refused = sorted({kind.__name__ for kind in kinds if not issubclass(kind, _NUMBERS)})
         if refused:
             row = next(m for m, value in enumerate(column) if present[m] and type(value).__name__ in refused)
-            received = f"objects ({', '.join(refused)}; the first is {shown(column[row])} in row {row})"
+            words = "an argument must be a string or a number"  # as scikit-learn says it
+            received = f"objects ({', '.join(refused)}; the first is {shown(column[row])} in row {row}; {words})"
             raise not_numeric(received, (name,))
         with np.errstate(over="ignore"):  # infinite values are refused later
             values[present] = column[present].astype(np.float64)

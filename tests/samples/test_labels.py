@@ -143,7 +143,7 @@ def test_a_saved_index_is_recognized(index):
 WRONG_TYPES = [
     ([["1", "2"]], "x0"),
     (np.array([["2020-01-01"]], dtype="datetime64[D]"), "datetime64"),
-    (np.array([[1, {}]], dtype=object), r"'x1' hold objects \(dict; the first is \{\} in row 0\)"),
+    (np.array([[1, {}]], dtype=object), r"'x1' hold objects \(dict; the first is \{\} in row 0; an argument must"),
     (pd.DataFrame({"a": [1.0], "b": ["x"]}), "'b'"),
     (pd.DataFrame({"a": [1.0], "b": np.array(["x"], dtype=object)}), "'b'"),
     (pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020-01-01"])}), "'b'"),
