@@ -109,7 +109,9 @@ def newton_log_splines(  # type: ignore[no-untyped-def]
     system = np.zeros((4, n_basis + 3))
     work = np.zeros((5, n_basis + 2))
     for s in range(n_densities):
-        nu, rho, beta = data[s], penalty[s], coefficients[s]
+        nu = data[s]
+        rho = penalty[s]
+        beta = coefficients[s]
         _by_place(expected[s], mass)
         for _ in range(n_steps):
             _derive(functions, products, unit, by_band, nu, rho, beta, mass, third_differences, gradient, bands)

@@ -576,7 +576,7 @@ def edges_between(values: np.ndarray) -> np.ndarray:
 
 def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
     """Read-only float64 copy of valid edges."""
-    array = _increasing(edges, f"Edges of variable {shown(name)}", name, 3)
+    array = _increasing(edges, f"Edges of variable {name!r}", name, 3)
     least = max(_TINY, LEAST_SHARE * (array[-1] - array[0]))  # 1 / width, a density, would overflow
     if np.diff(array).min() < least:
         raise InvalidInputError(

@@ -33,9 +33,10 @@ from tensorly_smp.unmixing.starts import copies, within_covariance
 SEARCH_ROWS, MOST_ROWS = 4_000, 20_000
 #: Numbers with more values than this are mixed, though a product mixture takes them for discrete.
 FEW_CATEGORIES = 5
-#: Decimal places to which values may be rounded; and variances of rounding errors that, at most, a linear combination
-#: of variables has that is a constant before they are rounded.
-DECIMALS, MOST_ROUNDING = range(-3, 9), 2.0
+#: Decimal places to which values may be rounded.
+DECIMALS = range(-3, 9)
+#: Variances of rounding errors that, at most, a linear combination has that is a constant before values are rounded.
+MOST_ROUNDING = 2.0
 #: Values of this size have squares, and sums of squares, that are floats.
 LARGEST = 1e100
 #: Attributes that it has beside those of the mixture of the sources.
