@@ -1,5 +1,7 @@
 """Band-limited densities of one variable: the paper's functions with their tails exact, and densities near to them.
 
+They are tabulated here, and evaluated at points by :class:`tensorly_smp.densities.conditionals.GridConditionals`.
+
 The cumulative sums of a column of bin probabilities are samples F(d_0 + kT) of a conditional CDF at the edges, and
 Shannon's interpolation turns them into a function on the whole line,
 
