@@ -411,7 +411,7 @@ def resolve_n_bins(n_bins: Any, variables: Sequence[Hashable], fewest: int = 2) 
         raise InvalidInputError(f"n_bins has no entry for variable(s) {listed(missing)}; give one for each.")
     counts = _by_variable(n_bins, variables, "n_bins")
     for name, count in zip(variables, counts, strict=True):
-        what = f"n_bins of variable {name!r}"
+        what = f"n_bins of variable {name!r:.60}"
         if checked_integer(count, what, fewest) > MOST_BINS:
             raise SizeLimitError(f"{what} is {shown(count)}; expected at most {MOST_BINS}, say 15.")
     return tuple(int(count) for count in counts)
@@ -422,7 +422,7 @@ def _resolve_ranges(ranges: Any, variables: Sequence[Hashable]) -> list[tuple[fl
     pairs = [ranges] * len(variables) if _is_pair(ranges) else _by_variable(ranges, variables, "range")
     resolved: list[tuple[float | None, float | None]] = []
     for name, pair in zip(variables, pairs, strict=True):
-        what = f"range of variable {name!r}"
+        what = f"range of variable {name!r:.60}"
         if pair is not None and not _is_pair(pair):
             raise InvalidTypeError(f"{what} is {shown(pair)}; expected two numbers (low, high) or None.")
         given = (None, None) if pair is None else pair
@@ -576,7 +576,7 @@ def edges_between(values: np.ndarray) -> np.ndarray:
 
 def checked_edges(edges: Any, name: Hashable) -> np.ndarray:
     """Read-only float64 copy of valid edges."""
-    array = _increasing(edges, f"Edges of variable {name!r}", name, 3)
+    array = _increasing(edges, f"Edges of variable {name!r:.60}", name, 3)
     least = max(_TINY, LEAST_SHARE * (array[-1] - array[0]))  # 1 / width, a density, would overflow
     if np.diff(array).min() < least:
         raise InvalidInputError(
