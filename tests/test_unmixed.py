@@ -467,3 +467,9 @@ def test_percentages_that_are_rounded_are_refused(digits):
     percentages = (100.0 * parts / parts.sum(axis=1, keepdims=True)).round(digits)
     with pytest.raises(InvalidInputError, match="leave one of them out, such as 'x3'"):
         smp.UnmixedProductMixture(2, random_state=0).fit(percentages)
+
+
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")  # NumPy's are errors
+def test_as_many_samples_as_components_are_fitted_in_silence():
+    model = smp.UnmixedProductMixture(4, random_state=0).fit(np.random.default_rng(0).normal(size=(4, 3)))
+    assert np.isfinite(np.asarray(model.unmixing_)).all()

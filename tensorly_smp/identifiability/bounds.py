@@ -278,7 +278,7 @@ def max_identifiable_rank(
     (5, 16)
     """
     sizes = checked_sizes(n_variables, n_bins)
-    criterion = checked_choice(str(criterion).lower(), "criterion", get_args(Criterion))
+    criterion = checked_choice(_in_lower_case(criterion), "criterion", get_args(Criterion))
     chosen = None if partition is None else as_partition(partition, n_variables)
     if criterion in _PAPER_RULES:
         if chosen is None:
@@ -318,7 +318,7 @@ def best_partition(n_variables: int, n_bins: int | Sequence[int], criterion: Cri
     """
     sizes = checked_sizes(n_variables, n_bins)
     # The criteria of the paper prescribe their partitions.
-    criterion = checked_choice(str(criterion).lower(), "criterion", (*_RANK_RULES, "joint"))
+    criterion = checked_choice(_in_lower_case(criterion), "criterion", (*_RANK_RULES, "joint"))
     telling = [n for n, size in enumerate(sizes) if size > 1]
     if len(telling) < min(len(sizes), 3):
         return default_partition(len(sizes))  # allows one component
@@ -385,6 +385,11 @@ def min_bins_for_rank(n_variables: int, rank: int, criterion: Criterion = "gevd"
 
 
 # Each rule maps effective sizes (n_partitions, 3) to ranks (n_partitions,).
+
+
+def _in_lower_case(word: Any) -> Any:
+    """The word in lower case; what is none stays as it is, to be refused."""
+    return word.lower() if isinstance(word, str) else word
 
 
 def _gevd_rule(sizes: np.ndarray) -> np.ndarray:

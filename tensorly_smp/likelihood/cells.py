@@ -360,8 +360,11 @@ def cells_along(
 
 
 def _line(observed: Observed, bounds: Support, transform: ArcsinhTransform) -> Line:
-    """Cells for the values of a variable, within its bounds."""
-    return *observed.interval(bounds, transform), transform, observed.step
+    """Cells for the values of a variable, within its bounds; of the variable itself where the transform loses them."""
+    low, high = observed.interval(bounds, transform)
+    if low == high and not transform.is_linear:  # next to each other, far from the center
+        return _line(observed, bounds, LINEAR)
+    return low, high, transform, observed.step
 
 
 def _on_lines(cells: Cells, lines: Sequence[Line]) -> Cells:

@@ -14,6 +14,7 @@ LEAST_VARIANCE = 1e-9
 LEAST_CURVATURE = 1e-2
 #: Largest entry of a relative step, halvings of a step that does not rise, steps of a joint diagonalization.
 LARGEST_STEP, N_HALVINGS, DIAGONALIZING_STEPS = 0.5, 6, 100
+LARGEST_ENTRY = 1e100
 _ICA_PASSES, _ICA_TOL = 200, 1e-5
 #: Variables of unit scale whose covariance has a smaller eigenvalue are copies of each other, or sums.
 _SINGULAR = 1e-12
@@ -120,6 +121,9 @@ def relative_step(gradient: np.ndarray, curvature: np.ndarray) -> np.ndarray:
     approximations", IEEE Transactions on Signal Processing 66, 2018. J. A. Palmer, S. Makeig, K. Kreutz-Delgado, B. D.
     Rao, "Newton method for the ICA mixture model", ICASSP 2008.
     """
+    # Of next to no samples, or of sources next to a constant, either may be beyond what has a square.
+    gradient = np.clip(np.nan_to_num(gradient), -LARGEST_ENTRY, LARGEST_ENTRY)
+    curvature = np.clip(np.nan_to_num(curvature), 0.0, LARGEST_ENTRY)
     spread = np.sqrt((curvature - curvature.T) ** 2 + 4.0)
     raised = np.maximum(LEAST_CURVATURE - 0.5 * (curvature + curvature.T - spread), 0.0)
     own = curvature + raised

@@ -231,3 +231,13 @@ def test_other_cells_for_the_same_samples():
     assert mixed.transforms == (others[1].transforms[0], LINEAR, LINEAR)
     assert mixed.low.tolist() == [others[1].low[0], cells.low[1], cells.low[2]]
     assert (mixed.basis, mixed.discrete) == (cells.basis, cells.discrete)
+
+
+def test_a_far_value_does_not_leave_cells_without_width():
+    # The middle of the only interval with two of five values is 5e299, from where the others are one number.
+    values = np.random.default_rng(0).normal(size=(5, 3))
+    values[0, 0] = 1e300
+    cells = choose_cells(values, 2)
+    for other in (cells, *curved_cells(cells, values, 2)):
+        assert (other.low < other.high).all()
+        assert np.isfinite(other.log_widths).all()
