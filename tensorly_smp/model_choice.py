@@ -16,7 +16,16 @@ from tensorly_smp._support.representations import listed
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimator import SmoothProductMixture
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.selection import CandidateFit, Job, _folds, _frame, _read_job, figures, fit_without, judged
+from tensorly_smp.selection import (
+    CandidateFit,
+    Job,
+    figures,
+    fit_without,
+    frame_of,
+    judged,
+    read_job,
+    spread_over_folds,
+)
 from tensorly_smp.unmixed import UnmixedProductMixture
 
 #: The models, simple ones first, and what is said of them.
@@ -108,8 +117,8 @@ def compare_models(
     """
     rank = checked_integer(n_components, "n_components", 1)
     verbose = checked_verbose(verbose)
-    job = _read_job(X, sample_weight, sample_dim, random_state, SmoothProductMixture())
-    folds = _folds(job, n_folds)
+    job = read_job(X, sample_weight, sample_dim, random_state, SmoothProductMixture())
+    folds = spread_over_folds(job, n_folds)
     jobs = [replace(job, estimator=estimator) for estimator, _ in MODELS.values()]
     with (
         progress_bar(verbose, "models", len(jobs) * (1 + len(folds)), unit="fit") as bar,
@@ -153,7 +162,7 @@ def _fit_of_all(job: Job, rank: int) -> _Whole:
         reason = f"Others determine variable(s) {listed(names)}, which it leaves out; so do, to compare."
         return _Whole(CandidateFit(rank, fit.seconds, InvalidInputError(reason)))
     with collected_warnings():
-        X = _frame(job, job.values)
+        X = frame_of(job, job.values)
         report = check_independence(model, X, sample_weight=job.sample_weight, random_state=job.seed)
     is_free = "shape" not in model.result_.attrs
     return _Whole(fit, report.n_dependent, is_free and getattr(model, "is_product_", True))

@@ -152,7 +152,7 @@ def judged(job: Job, rank: int, near: Candidate | None = None) -> tuple[Candidat
     """The fit of all samples, from `near` too, with its figures, and the model; None if the fit failed."""
     fit, model = _fitted(job, rank, job.values, job.sample_weight, near)
     if model is not None:
-        frame = _frame(job, job.values)
+        frame = frame_of(job, job.values)
         fit.log_densities = np.asarray(model.score_samples(frame))
         fit.entropy = float(job.weights @ entr(np.asarray(model.predict_proba(frame))).sum(axis=1))
         if "n_parameters" in model.result_.attrs:
@@ -177,7 +177,7 @@ def fit_without(job: Job, wholes: Sequence[CandidateFit], held_out: np.ndarray, 
         of_fold, rows, weights = _without(job, held_out, whole.binning)
         fit, model = _fitted(of_fold, whole.rank, job.values[rows], weights)
         if model is not None:
-            fit.log_densities = np.asarray(model.score_samples(_frame(of_fold, points)))
+            fit.log_densities = np.asarray(model.score_samples(frame_of(of_fold, points)))
         fits.append(fit)
     return [replace(fit, fold=fold) for fit in fits]
 
@@ -203,7 +203,7 @@ def _without(job: Job, held_out: np.ndarray, binning: Binning | None) -> tuple[J
     return replace(job, value_labels={}, estimator=estimator), rows, weights
 
 
-def _frame(job: Job, values: np.ndarray) -> pd.DataFrame:
+def frame_of(job: Job, values: np.ndarray) -> pd.DataFrame:
     """Samples under the names of their variables: as objects, or pandas would take tuples for levels."""
     columns = pd.Index(job.variables, dtype=object, tupleize_cols=False)
     return pandas_frame(values, None, columns, [job.value_labels.get(name) for name in job.variables])
@@ -222,9 +222,9 @@ def _fitted(
             with one_blas_thread():
                 model = clone(job.estimator).set_params(n_components=rank, random_state=job.seed)
                 if near is None:
-                    model.fit(_frame(job, values), sample_weight=weights)
+                    model.fit(frame_of(job, values), sample_weight=weights)
                 else:
-                    model._fit(_frame(job, values), weights, near=replace(near, fit=None, is_finished=False))
+                    model._fit(frame_of(job, values), weights, near=replace(near, fit=None, is_finished=False))
         except Exception as error:
             fit.error, model = error, None
     if model is not None and "interrupted" in {model.result_.attrs["status"], *model.result_["start_status"].values}:
@@ -243,7 +243,7 @@ def _walked(
         try:
             with one_blas_thread():
                 model = clone(job.estimator).set_params(n_components=ranks[0], random_state=job.seed)
-                binning, found = model._walk(_frame(job, values), weights, ranks)
+                binning, found = model._walk(frame_of(job, values), weights, ranks)
         except Exception:
             return []
     fits = []
@@ -412,8 +412,8 @@ def select_n_components(
     candidates = _checked_candidates(n_components)
     checked_choice(criterion, "criterion", CRITERIA)
     checked_n_jobs(n_jobs)
-    job = _read_job(X, sample_weight, sample_dim, random_state, _with_parameters(estimator, parameters))
-    folds = _folds(job, n_folds) if criterion == "cv" else None
+    job = read_job(X, sample_weight, sample_dim, random_state, _with_parameters(estimator, parameters))
+    folds = spread_over_folds(job, n_folds) if criterion == "cv" else None
     # Processes: of threads only those within NumPy or a kernel would run at a time.
     with (
         progress_bar(verbose, "selection", len(candidates), unit="fit") as bar,
@@ -488,9 +488,8 @@ def _with_parameters(estimator: Any, parameters: dict[str, Any]) -> Any:
     return clone(estimator).set_params(**parameters)
 
 
-def _read_job(
-    X: Any, sample_weight: Any, sample_dim: Hashable | None, random_state: RandomState, estimator: Any
-) -> Job:
+def read_job(X: Any, sample_weight: Any, sample_dim: Hashable | None, random_state: RandomState, estimator: Any) -> Job:
+    """The job of samples that can be used, and of arguments that are checked."""
     binning = getattr(estimator, "binning", None)
     names = binning.variables if isinstance(binning, Binning) else None
     sample_dim = getattr(estimator, "sample_dim", None) if sample_dim is None else sample_dim
@@ -529,7 +528,7 @@ def _groups(job: Job, candidates: list[int]) -> list[list[int]]:
     return [*([some] if some else []), *([rank] for rank in candidates[::-1] if rank not in some)]
 
 
-def _folds(job: Job, n_folds: Any) -> np.ndarray:
+def spread_over_folds(job: Job, n_folds: Any) -> np.ndarray:
     """Copies (n_folds, n_samples) of every sample that a fold holds out, drawn at random; folds are equally large."""
     n_folds = checked_integer(n_folds, "n_folds", 2)
     weights = job.weights

@@ -44,8 +44,8 @@ def test_figures_are_those_of_the_models(table):
 
 
 def test_all_models_are_held_out_on_the_same_folds(table):
-    job = model_choice._read_job(X, None, None, 0, smp.SmoothProductMixture())
-    folds = model_choice._folds(job, 2) > 0
+    job = model_choice.read_job(X, None, None, 0, smp.SmoothProductMixture())
+    folds = model_choice.spread_over_folds(job, 2) > 0
     assert (folds.sum(axis=0) == 1).all()
     log_densities = np.empty((2, len(job.values)))
     for fold in folds:

@@ -98,7 +98,7 @@ def test_figures_of_one_number_are_those_of_the_estimator(table, models, rank):
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # three components of two groups
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_held_out_likelihood_is_that_of_fits_without_the_fold(heldout, models):
-    folds = selection._folds(selection._read_job(X, None, None, 0, {}), 2).argmax(axis=0)
+    folds = selection.spread_over_folds(selection.read_job(X, None, None, 0, {}), 2).argmax(axis=0)
     assert np.bincount(folds).tolist() == [150, 150]
     for rank in (1, 2, 3):
         logs = np.full(len(X), np.nan)
@@ -317,7 +317,7 @@ def test_weights_count_samples():
 
 def test_folds_share_the_copies_of_a_pattern():
     patterns, counts = X[:4].round(), np.array([500.0, 300.0, 1.0, 0.0])
-    held_out = selection._folds(selection._read_job(patterns, counts, None, 0, {}), 4)
+    held_out = selection.spread_over_folds(selection.read_job(patterns, counts, None, 0, {}), 4)
     assert held_out.sum(axis=0).tolist() == counts.tolist()
     assert np.ptp(held_out.sum(axis=1)) <= 1.0
     # Hypergeometric: 500 of 801 copies, a quarter of which is drawn, within four standard deviations.
@@ -365,7 +365,7 @@ def test_discrete_variables_stay_discrete_in_every_fold():
     # Twenty values look discrete in 80 samples, but not in 40.
     data = np.column_stack([X[:80], np.arange(80) % 20])
     table = select(data, [2], "cv", n_folds=2)
-    folds = selection._folds(selection._read_job(data, None, None, 0, {}), 2).argmax(axis=0)
+    folds = selection.spread_over_folds(selection.read_job(data, None, None, 0, {}), 2).argmax(axis=0)
     model = smp.SmoothProductMixture(2, random_state=0, **QUICK)
     assert model.fit(data).result_.discrete.values.tolist() == [0, 0, 0, 0, 1]
     binning = model.binning_

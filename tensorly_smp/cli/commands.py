@@ -192,7 +192,7 @@ def compare(options: argparse.Namespace) -> bool:
     say("\n".join(text_table(["model", *figures], rows)))
     for name, failure in frame["failure"][frame["failure"] != ""].items():
         say(f"{name}: {in_words(failure)}")
-    say(found.attrs["advice"].replace("`failure` says why", "see above"))
+    say(with_commands(found.attrs["advice"]))
     return bool((frame["failure"] != "").any())
 
 
@@ -389,6 +389,7 @@ _WORDS = {
     r"\bcompare_models\(X, n_components\)": "tensorly-smp compare",
     r"\bcheck_independence\(model, X\)": "tensorly-smp independence",
     r"\bset (it|them) to NaN\b": r"leave \1 empty",
+    r"`failure` says why": "see above",
     r" \(NaN\)": "",
     r"\bin discrete\b": "by --discrete",
 }

@@ -234,10 +234,11 @@ def _plain_warnings() -> Iterator[list[type[Warning]]]:
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         categories.append(category)
-        line = f"warning: {in_words(str(message))}"
-        if line not in said:
-            say_aside(line)
-        said.add(line)
+        text = in_words(str(message))
+        # A selection names the numbers that it warns of before what the fit of one of them says again.
+        if not any(earlier == text or earlier.endswith(f": {text}") for earlier in said):
+            say_aside(f"warning: {text}")
+        said.add(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", TensorlySmpWarning)

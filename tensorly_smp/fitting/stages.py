@@ -461,9 +461,8 @@ class Refinement:
         try:
             observed = exact_values(values, weights)
             cells = chosen_cells(observed)
-            # Of more variables, this would take longer than all else.
-            if values.shape[1] <= MOST_VARIABLES_FOR_STARTS and stopped is None:
-                others = curved_cells(cells, values, rank, variables.support, weights, observed)
+            if stopped is None:
+                others = other_cells(cells, subsample, variables, rank, observed)
         except KeyboardInterrupt:
             cells = chosen_cells()
             stopped = StopReason.INTERRUPTED
@@ -514,6 +513,16 @@ class Refinement:
         of_some = samples.subsample.assign_to_grid(found.cells)
         expected, _ = of_some.expect(found.mixture, np.zeros(found.penalty.size))
         return replace(candidate, posterior=expected.posterior, fit=found, criterion=found.akaike, status=found.status)
+
+
+def other_cells(
+    cells: Cells, samples: FitSamples, variables: Variables, rank: int, observed: Sequence[Observed]
+) -> tuple[Cells, ...]:
+    """Alternatives to the cells; none for many variables, for which they would take longer than all else."""
+    values = samples.values
+    if values.shape[1] > MOST_VARIABLES_FOR_STARTS:
+        return ()
+    return curved_cells(cells, values, rank, variables.support, samples.weights, observed)
 
 
 def _rivals_on_bins(

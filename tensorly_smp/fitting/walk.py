@@ -9,8 +9,8 @@ import numpy as np
 from tensorly_smp._support.parallel import one_blas_thread
 from tensorly_smp.fitting.candidates import CandidateRun
 from tensorly_smp.fitting.fit_samples import FitSamples, Variables
-from tensorly_smp.fitting.stages import MOST_VARIABLES_FOR_STARTS, Refinement
-from tensorly_smp.likelihood.cells import choose_cells, curved_cells, exact_values
+from tensorly_smp.fitting.stages import Refinement, other_cells
+from tensorly_smp.likelihood.cells import choose_cells, exact_values
 from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates
 from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.moves import neighbors
@@ -59,10 +59,9 @@ def walk(
         if rank in runs:
             runs[rank].try_also(starts)
         else:
-            bounds = variables.support, weights, observed
-            cells = choose_cells(values, rank, variables.values, *bounds, refinement.shape)
-            is_narrow = values.shape[1] <= MOST_VARIABLES_FOR_STARTS
-            others = curved_cells(cells, values, rank, *bounds) if is_narrow else ()
+            support = variables.support
+            cells = choose_cells(values, rank, variables.values, support, weights, observed, refinement.shape)
+            others = other_cells(cells, subsample, variables, rank, observed)
             runs[rank] = CandidateRun(subsample.assign_to_grid(cells), others, subsample, settings, options.max_iter)
             runs[rank].follow_all(distinct_candidates(starts, weights), is_draft=True)
         if runs[rank].is_interrupted:

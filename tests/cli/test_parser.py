@@ -363,6 +363,11 @@ def test_compare_prints_the_table_and_the_advice(capsys):
     assert pd.read_csv("models.csv").model.tolist() == ["product", "log-concave", "unmixed"]
 
 
+def test_dependence_is_said_once_of_a_selection_and_its_fit(capsys, dependent):
+    _, _, err = run(capsys, "fit", "dependent.csv", "--select", "2:3", *DEPENDENT[2:])
+    assert err.count("Variables are strongly dependent") == 1
+
+
 def test_fit_says_that_variables_depend_on_each_other(capsys, dependent):
     status, out, err = run(capsys, "fit", "dependent.csv", *DEPENDENT, "--out", "fit.nc")
     assert status == 0
