@@ -26,7 +26,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 import tensorly_smp as smp
-from tensorly_smp.model_choice import MODELS
+from tensorly_smp.selection.models import MODELS
 
 # ---- drawn samples ----
 

@@ -13,7 +13,8 @@ from tensorly_smp.decomposition.solver import CoupledSimplexCP, coupled_simplex_
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.dependence.check import IndependenceReport, check_independence
-from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.estimators.smooth_product import SmoothProductMixture
+from tensorly_smp.estimators.unmixed import UnmixedProductMixture
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.identifiability.bounds import max_identifiable_rank, min_bins_for_rank
 from tensorly_smp.identifiability.ranks import kruskal_rank
@@ -23,10 +24,9 @@ from tensorly_smp.initializers.gevd import gevd_parafac
 from tensorly_smp.likelihood.bins import LikelihoodSolution, refine_em
 from tensorly_smp.marginals.block_tensor import Partition, block_tensor, default_partition, paper_partition
 from tensorly_smp.marginals.histograms import Marginals, count_marginals
-from tensorly_smp.model_choice import compare_models
-from tensorly_smp.selection import select_n_components
+from tensorly_smp.selection.models import compare_models
+from tensorly_smp.selection.n_components import select_n_components
 from tensorly_smp.storage import load
-from tensorly_smp.unmixed import UnmixedProductMixture
 
 __version__ = "0.1.0"
 

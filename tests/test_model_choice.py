@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 
 import tensorly_smp as smp
-from tensorly_smp import model_choice
 from tensorly_smp.exceptions import DependenceWarning, InvalidInputError, TensorlySmpError
-from tensorly_smp.selection import CandidateFit
+from tensorly_smp.selection import models as model_choice
+from tensorly_smp.selection.fits import CandidateFit
 
 X = smp.datasets.make_smooth_mixture("gamma", 200, 3, 2, random_state=1).X
 

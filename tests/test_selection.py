@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorly_smp as smp
-from tensorly_smp import selection
 from tensorly_smp._support.checks import warn
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
@@ -21,7 +20,8 @@ from tensorly_smp.exceptions import (
     RivalSolutionsWarning,
     SizeLimitError,
 )
-from tensorly_smp.selection import CandidateFit
+from tensorly_smp.selection import fits, n_components
+from tensorly_smp.selection.fits import CandidateFit
 
 X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=1).X
 QUICK = {"n_bins": 8, "n_init": 1}
@@ -98,7 +98,7 @@ def test_figures_of_one_number_are_those_of_the_estimator(table, models, rank):
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")  # three components of two groups
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_held_out_likelihood_is_that_of_fits_without_the_fold(heldout, models):
-    folds = selection.spread_over_folds(selection.read_job(X, None, None, 0, {}), 2).argmax(axis=0)
+    folds = fits.spread_over_folds(fits.read_job(X, None, None, 0, {}), 2).argmax(axis=0)
     assert np.bincount(folds).tolist() == [150, 150]
     for rank in (1, 2, 3):
         logs = np.full(len(X), np.nan)
@@ -183,7 +183,7 @@ def test_gaps(data):
     logs = np.array(data.draw(st.lists(numbers, min_size=shape[0] * shape[1], max_size=shape[0] * shape[1])))
     logs = logs.reshape(shape)
     weights = np.array(data.draw(st.lists(st.integers(1, 3), min_size=shape[1], max_size=shape[1])), dtype=float)
-    gap, error = selection._gaps(logs, weights)
+    gap, error = fits._gaps(logs, weights)
     best = int(np.argmax([np.average(row, weights=weights) for row in logs]))
     for row, one_gap, one_error in zip(logs, gap, error, strict=True):
         difference = logs[best] - row
@@ -200,9 +200,9 @@ def held_out_table(gaps, errors):
 
 
 def test_cross_validation_takes_the_smallest_number_within_one_standard_error():
-    assert selection._decided(held_out_table([0.5, 0.01, 0.0], [0.1, 0.02, 0.0]), []).attrs["best"] == 3
-    assert selection._decided(held_out_table([0.5, 0.03, 0.0], [0.1, 0.02, 0.0]), []).attrs["best"] == 4
-    assert selection._decided(held_out_table([np.nan, 0.0, np.nan], [np.nan, 0.0, np.nan]), []).attrs["best"] == 3
+    assert n_components._decided(held_out_table([0.5, 0.01, 0.0], [0.1, 0.02, 0.0]), []).attrs["best"] == 3
+    assert n_components._decided(held_out_table([0.5, 0.03, 0.0], [0.1, 0.02, 0.0]), []).attrs["best"] == 4
+    assert n_components._decided(held_out_table([np.nan, 0.0, np.nan], [np.nan, 0.0, np.nan]), []).attrs["best"] == 3
 
 
 @pytest.mark.parametrize("candidates", [[3, 4], [3]])
@@ -317,7 +317,7 @@ def test_weights_count_samples():
 
 def test_folds_share_the_copies_of_a_pattern():
     patterns, counts = X[:4].round(), np.array([500.0, 300.0, 1.0, 0.0])
-    held_out = selection.spread_over_folds(selection.read_job(patterns, counts, None, 0, {}), 4)
+    held_out = fits.spread_over_folds(fits.read_job(patterns, counts, None, 0, {}), 4)
     assert held_out.sum(axis=0).tolist() == counts.tolist()
     assert np.ptp(held_out.sum(axis=1)) <= 1.0
     # Hypergeometric: 500 of 801 copies, a quarter of which is drawn, within four standard deviations.
@@ -365,7 +365,7 @@ def test_discrete_variables_stay_discrete_in_every_fold():
     # Twenty values look discrete in 80 samples, but not in 40.
     data = np.column_stack([X[:80], np.arange(80) % 20])
     table = select(data, [2], "cv", n_folds=2)
-    folds = selection.spread_over_folds(selection.read_job(data, None, None, 0, {}), 2).argmax(axis=0)
+    folds = fits.spread_over_folds(fits.read_job(data, None, None, 0, {}), 2).argmax(axis=0)
     model = smp.SmoothProductMixture(2, random_state=0, **QUICK)
     assert model.fit(data).result_.discrete.values.tolist() == [0, 0, 0, 0, 1]
     binning = model.binning_
@@ -488,7 +488,7 @@ def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
     def fail(*_):
         raise np.linalg.LinAlgError("SVD did not converge")
 
-    monkeypatch.setattr(selection, "pair_singular_values", fail)
+    monkeypatch.setattr(n_components, "pair_singular_values", fail)
     lost = select(candidates=[2])
     assert lost.bic.item() == table.bic.sel(n_components=2).item()
     assert np.isnan(lost.singular_values).all()

@@ -20,17 +20,17 @@ from tensorly_smp._support.checks import import_extra
 from tensorly_smp._support.representations import number_range, number_text, text_table
 from tensorly_smp.cli.tables import STANDARD, Table, read_table
 from tensorly_smp.dependence.check import check_independence
-from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.estimators.fitted import FittedMixture
+from tensorly_smp.estimators.smooth_product import SmoothProductMixture
+from tensorly_smp.estimators.unmixed import UnmixedProductMixture
 from tensorly_smp.exceptions import FileFormatError, InvalidInputError
-from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.results import fit_summary
 from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.identifiability.report import check_identifiability
 from tensorly_smp.metrics import clustering_accuracy
-from tensorly_smp.model_choice import compare_models
-from tensorly_smp.selection import select_n_components
+from tensorly_smp.selection.models import compare_models
+from tensorly_smp.selection.n_components import select_n_components
 from tensorly_smp.storage import MODEL_SUFFIX, load, require_writable, write_whole
-from tensorly_smp.unmixed import UnmixedProductMixture
 
 #: Attribute of the models of the command line: how their table was written, as JSON; new tables are read alike.
 TABLE_WAYS = "table_ways"

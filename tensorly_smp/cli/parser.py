@@ -39,7 +39,7 @@ from tensorly_smp.exceptions import (
     TensorlySmpError,
     TensorlySmpWarning,
 )
-from tensorly_smp.selection import CRITERIA
+from tensorly_smp.selection.n_components import CRITERIA
 
 OK, QUESTIONABLE, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 

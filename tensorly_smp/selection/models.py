@@ -14,9 +14,10 @@ from tensorly_smp._support.checks import RandomState, checked_integer, checked_n
 from tensorly_smp._support.iteration import checked_verbose, progress_bar
 from tensorly_smp._support.representations import listed
 from tensorly_smp.dependence.check import check_independence
-from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.estimators.smooth_product import SmoothProductMixture
+from tensorly_smp.estimators.unmixed import UnmixedProductMixture
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.selection import (
+from tensorly_smp.selection.fits import (
     CandidateFit,
     Job,
     figures,
@@ -26,7 +27,6 @@ from tensorly_smp.selection import (
     read_job,
     spread_over_folds,
 )
-from tensorly_smp.unmixed import UnmixedProductMixture
 
 #: The models, simple ones first, and what is said of them.
 MODELS: dict[str, tuple[Any, str]] = {

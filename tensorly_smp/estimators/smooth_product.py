@@ -32,6 +32,7 @@ from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.densities.smooth import background_share, fine_probabilities, smooth_conditionals
 from tensorly_smp.dependence.pairs import dependence_warning
+from tensorly_smp.estimators.fitted import FittedMixture
 from tensorly_smp.exceptions import (
     IdentifiabilityWarning,
     InvalidInputError,
@@ -41,7 +42,6 @@ from tensorly_smp.exceptions import (
 from tensorly_smp.factors.blocks import LOSSES
 from tensorly_smp.factors.mixture_factors import MixtureFactors, empty_component_warning
 from tensorly_smp.factors.sweeps import Callback
-from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.fit_samples import FitSamples, ReadSamples, Variables, choose_bins, repeated_value_warning
 from tensorly_smp.fitting.results import rivals_warning, with_patterns, with_value_labels
 from tensorly_smp.fitting.stages import Decomposition, Refinement

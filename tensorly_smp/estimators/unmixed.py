@@ -17,13 +17,13 @@ from tensorly_smp._support.iteration import checked_verbose, logger
 from tensorly_smp._support.result_schema import result_values
 from tensorly_smp.densities.conditionals import ConditionalDensities
 from tensorly_smp.dependence.pairs import dependence_warning
-from tensorly_smp.estimator import SmoothProductMixture
+from tensorly_smp.estimators.fitted import FittedMixture
+from tensorly_smp.estimators.smooth_product import SmoothProductMixture
 from tensorly_smp.exceptions import (
     ConvergenceWarning,
     InvalidInputError,
     InvalidTypeError,
 )
-from tensorly_smp.fitted import FittedMixture
 from tensorly_smp.fitting.results import with_value_labels
 from tensorly_smp.samples.codebook import with_units
 from tensorly_smp.samples.labels import labelled
