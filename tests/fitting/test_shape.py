@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 
 import tensorly_smp as smp
 from tensorly_smp.splines.basis import spline_basis
@@ -42,13 +41,6 @@ def test_every_density_has_one_peak(fitted):
     # The discrete variable is exempt.
     assert fitted.density_.pdf_1d([1.0], "x3") < 0.2 < fitted.density_.pdf_1d([0.0, 2.0], "x3").min()
     assert fitted.result_.attrs["n_parameters"] < free.result_.attrs["n_parameters"]
-
-
-def test_the_shape_survives_files(fitted, tmp_path):
-    fitted.save(tmp_path / "model.nc")
-    loaded = smp.load(tmp_path / "model.nc")
-    assert loaded.get_params()["shape"] == "log-concave"
-    xr.testing.assert_identical(loaded.result_, fitted.result_)
 
 
 def test_replicates_are_log_concave(fitted):

@@ -9,7 +9,7 @@ from scipy import stats
 
 import tensorly_smp as smp
 from tensorly_smp.densities.conditionals import DiscreteConditionals, GridConditionals
-from tensorly_smp.exceptions import RepeatedValueWarning, TensorlySmpWarning
+from tensorly_smp.exceptions import InvalidInputError, RepeatedValueWarning, TensorlySmpWarning
 from tensorly_smp.likelihood.cells import choose_cells
 
 DATA = smp.datasets.make_smooth_mixture("gmm", 400, 4, 2, random_state=0)
@@ -114,13 +114,9 @@ def test_densities_are_densities(values):
     check(fit(values()))
 
 
-@pytest.mark.parametrize("n_components", [1, 6])
-def test_other_numbers_of_components(n_components):
-    check(fit(X, n_components))
-
-
 def test_nothing_to_warn_of(plain):
     check(plain)
+    check(fit(X, 4))
 
 
 @pytest.mark.parametrize("refine", ["smooth", "em"])
@@ -299,23 +295,14 @@ def test_draws_of_discrete_variables_are_their_values():
     for n in (2, 3):
         shares = [(drawn[:, n] == value).mean() - (MIXED[:, n] == value).mean() for value in np.unique(MIXED[:, n])]
         np.testing.assert_allclose(shares, 0.0, atol=0.02)
-
-
-def test_imputed_means_are_those_of_the_values():
-    imputed = fit(MIXED).impute(np.full((1, 5), np.nan))[0]
+    imputed = model.impute(np.full((1, 5), np.nan))[0]
     np.testing.assert_allclose(imputed[2:], MIXED[:, 2:].mean(axis=0), rtol=0.02)
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (1.0, 100.0)])
+@pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 100.0)])
 def test_units_do_not_matter(scale, shift, plain):
     moved = estimator().fit(scale * X + shift).score_samples(scale * X + shift) + 4 * np.log(scale)
     np.testing.assert_allclose(moved, plain.score_samples(X), atol=1e-3)
-
-
-@pytest.mark.parametrize("options", [{"penalty": "aic"}, {"penalty": "bic", "triples": 3}, {"density": "sinc"}])
-def test_with_other_options(options):
-    model = fit(X, **options)
-    assert smp.metrics.clustering_accuracy(DATA.labels, model.labels_) > BEST - 0.04
 
 
 def test_log_splines_from_posteriors_and_from_factors():
@@ -334,21 +321,18 @@ def test_log_splines_from_posteriors_and_from_factors():
         np.testing.assert_allclose(integral(each), 1.0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"posterior": np.ones((400, 2)) / 2}, "posterior without samples"),
+def test_refused_reconstructions():
+    factors = smp.MixtureFactors([0.5, 0.5], [np.full((6, 2), 1 / 6)] * 4, smp.choose_binning(X, 6))
+    halves = np.full((400, 2), 0.5)
+    for options, match in (
+        ({"posterior": halves}, "posterior without samples"),
         ({"samples": X, "posterior": np.ones((400, 3)) / 3}, "shape"),
-        ({"samples": X, "posterior": np.ones((400, 2))}, "probabilities"),
+        ({"samples": X, "posterior": 2 * halves}, "probabilities"),
         ({"samples": X, "penalty": "cv"}, "penalty"),
         ({"samples": X, "method": "sinc"}, "logspline"),
-    ],
-)
-def test_refused_reconstructions(options, match):
-    codes = smp.encode_samples(X, smp.choose_binning(X, 6))
-    factors = smp.MixtureFactors([0.5, 0.5], [np.full((6, 2), 1 / 6)] * 4, codes.binning)
-    with pytest.raises(smp.exceptions.InvalidInputError, match=match):
-        smp.reconstruct_density(factors, **{"method": "logspline", **options})
+    ):
+        with pytest.raises(InvalidInputError, match=match):
+            smp.reconstruct_density(factors, **{"method": "logspline", **options})
 
 
 @pytest.mark.parametrize("stage", ["choose_cells", "curved_cells", "Refinement.of_all"])

@@ -52,15 +52,6 @@ def test_more_starts_never_end_lower(kind):
     assert ends == sorted(ends)
 
 
-def test_coordinates_are_chosen_where_they_suit_better():
-    samples, labels, cells = problem(1500, "laplace")
-    others = curved_cells(cells, samples.values, RANK)
-    candidate = Candidate(blurred(labels, 1.0), "given", 0)
-    plain, chosen = (refine_candidates(samples, [candidate], cells, each)[1] for each in ((), others))
-    assert chosen.fit.akaike > plain.fit.akaike
-    assert not all(transform.is_linear for transform in chosen.fit.cells.transforms)
-
-
 def test_without_passes_nothing_is_learned_and_the_first_candidate_is_kept():
     samples, labels, cells = problem()
     candidates = [Candidate(blurred(labels, share), "search", 0) for share in (1.0, 0.5)]
@@ -89,17 +80,6 @@ def test_searches_are_recorded_each_in_its_own_stream():
     assert one.candidates[0].start == 0
     assert np.array_equal(one.candidates[0].posterior, three.candidates[0].posterior)
     assert {candidate.origin for candidate in three.candidates} == {"search"}
-
-
-def test_samples_without_entries_or_weight_have_no_say():
-    X = smp.datasets.make_smooth_mixture("gaussian", 400, 5, RANK, random_state=0).X
-    spoiled = np.vstack([X, np.full((1, 5), np.nan), X[:50] + 100.0])
-    weights = np.concatenate([np.ones(401), np.zeros(50)])
-    binning = smp.choose_binning(X, 8)
-    plain = searched(in_memory(X, binning, None), 1)
-    found = searched(in_memory(spoiled, binning, weights), 1)
-    np.testing.assert_allclose(found.candidates[0].posterior[:400], plain.candidates[0].posterior, atol=1e-9)
-    assert np.isfinite(found.candidates[0].posterior).all()
 
 
 @pytest.mark.parametrize("refine", ["smooth", "em", None])
@@ -167,5 +147,3 @@ def test_a_callback_of_the_caller_sees_histograms_before_every_pass():
     model = smp.SmoothProductMixture(2, random_state=0, callback=callback).fit(X)
     assert len(seen) >= model.n_iter_
     assert np.isfinite(seen).all()
-    stopped = smp.SmoothProductMixture(2, random_state=0, callback=lambda *_: True).fit(X)
-    assert stopped.result_.attrs["status"] == "callback"

@@ -98,13 +98,8 @@ def test_many_far_values_do_not_make_the_others_equal(far):
 def test_categories_far_apart_stay_distinct(offset):
     X = NORMAL.copy()
     X[:, 1] = offset + np.array([0.0, 1.0, 1e10])[np.arange(400) % 3]
-    assert bins_of_starts(X).n_bins == (15, 3, 15)
-
-
-def test_values_that_differ_by_rounding_are_one():
-    X = NORMAL.copy()
-    X[:, 1] = np.array([0.3, 0.1 + 0.2, 0.5])[np.arange(400) % 3]
-    assert bins_of_starts(X).n_bins[1] == 2
+    X[:, 2] = np.array([0.3, 0.1 + 0.2, 0.5])[np.arange(400) % 3]  # two of which differ by rounding
+    assert bins_of_starts(X).n_bins == (15, 3, 2)
 
 
 def test_variables_by_name_and_by_look():
@@ -128,6 +123,8 @@ def test_variables_by_name_and_by_look():
         ({"discrete": ["z"]}, InvalidInputError, "names 'z'"),
         ({"discrete": {"z": [0, 1]}}, InvalidInputError, "names 'z'"),
         ({"discrete": {"a": [1, 0]}}, InvalidInputError, "increasing order"),
+        ({"refine": "em", "support": {"a": (-9, None)}}, InvalidInputError, 'expected refine="smooth"'),
+        ({"refine": None, "shape": "log-concave"}, InvalidInputError, 'expected refine="smooth"'),
     ],
 )
 def test_refused_before_anything_is_fitted(options, error, message):
@@ -138,13 +135,6 @@ def test_refused_before_anything_is_fitted(options, error, message):
 
     with pytest.raises(error, match=message):
         smp.SmoothProductMixture(2, callback=never, **options).fit(frame)
-
-
-@pytest.mark.parametrize("refine", ["em", None])
-@pytest.mark.parametrize("options", [dict(support={"x0": (-9, None)}), dict(shape="log-concave")], ids=str)
-def test_options_are_refused_where_they_would_be_ignored(refine, options):
-    with pytest.raises(InvalidInputError, match='expected refine="smooth"'):
-        smp.SmoothProductMixture(2, refine=refine, **options).fit(NORMAL)
 
 
 @pytest.mark.parametrize("refine", ["em", None])
@@ -166,24 +156,14 @@ def test_discrete_variables_of_fits_on_bins(refine):
 # ---- what comes out ----
 
 
-def test_one_wild_row_does_not_spoil_the_fit():
-    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 2000, 5, 4, random_state=1)
-    accuracy = smp.metrics.clustering_accuracy
-    clean = accuracy(labels, smp.SmoothProductMixture(4, random_state=0).fit_predict(X))
-    X[0] = 1e4
-    wild = accuracy(labels[1:], smp.SmoothProductMixture(4, random_state=0).fit_predict(X)[1:])
-    assert wild > clean - 0.005
-
-
-@pytest.mark.parametrize("coded", [[0, 1, 2, 3, 998, 999], [0, 1, 2, 3, 4, 1e6]])
 @pytest.mark.filterwarnings("ignore:Samples share one value")  # 1e6 looks like a code for something else
-def test_codes_of_categories_do_not_matter(coded):
+def test_codes_of_categories_do_not_matter():
     rng = np.random.default_rng(0)
-    labels = rng.integers(0, 3, 1500)
+    labels = rng.integers(0, 3, 800)
     tables = rng.dirichlet(np.full(6, 0.5), (8, 3))
     drawn = np.stack([[rng.choice(6, p=tables[n, z]) for z in labels] for n in range(8)], axis=1)
     plain = smp.SmoothProductMixture(3, random_state=0).fit(drawn.astype(float))
-    other = smp.SmoothProductMixture(3, random_state=0).fit(np.array(coded, dtype=float)[drawn])
+    other = smp.SmoothProductMixture(3, random_state=0).fit(np.array([0, 1, 2, 3, 998, 1e6])[drawn])
     np.testing.assert_allclose(other.factors_.factors[0], plain.factors_.factors[0], atol=1e-9)
     # Not to the last label: every density has some background, which is as wide as the codes are apart.
     assert np.mean(other.labels_ == plain.labels_) > 0.995
@@ -207,7 +187,7 @@ def test_an_interrupt_of_smoothed_em_keeps_the_fit(monkeypatch, n_jobs):
     assert np.isfinite(model.score(X))
 
 
-@pytest.mark.parametrize("refine", [None, "em", "smooth"])
+@pytest.mark.parametrize("refine", [None, "em"])
 def test_status_after_an_interrupt_of_a_later_start(refine):
     X = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 3, random_state=0).X
     starts = []

@@ -12,7 +12,7 @@ def walked(X, ranks, **parameters):
     return model._walk(X, None, ranks)
 
 
-@pytest.mark.parametrize("ranks", [[1, 2, 3, 4, 5], [2, 4, 8], [3, 7], [2, 9]])
+@pytest.mark.parametrize("ranks", [[1, 2, 3, 4], [2, 7]])
 def test_fits_of_all_numbers_are_mixtures_and_no_number_is_far_below_a_smaller_one(ranks):
     X = smp.datasets.make_smooth_mixture("gmm", 400, 5, 4, random_state=0).X
     binning, found = walked(X, ranks)
@@ -38,7 +38,7 @@ def test_a_poor_start_is_mended_by_neighbors(monkeypatch):
     def poor(samples, fit, values, rank):
         found = neighbors(samples, fit, values, rank)
         if rank == 4 and fit.posterior.shape[1] == 3:  # at random, and so upwards
-            found[:] = [smp.fitting.walk.Candidate(np.full((600, 4), 0.25), "split")]
+            found[:] = [module.Candidate(np.full((600, 4), 0.25), "split")]
         return found
 
     monkeypatch.setattr(module, "neighbors", poor)
