@@ -98,7 +98,7 @@ def test_what_a_selection_and_its_fit_warn_of_is_said_once(capsys):
 
 def test_many_variables_are_drawn_on_pages(capsys, folder):
     plt = pytest.importorskip("matplotlib.pyplot")
-    wide = smp.datasets.make_smooth_mixture("gaussian", 300, 14, 2, random_state=0).X
+    wide = smp.datasets.make_smooth_mixture("gaussian", 150, 13, 2, random_state=0).X
     pd.DataFrame(wide).add_prefix("v").to_csv("wide.csv", index=False)
     status, _, err = run(capsys, "fit", "wide.csv", *FIT, "--figure", "fit.pdf")
     assert (status, err) == (0, "")
@@ -106,7 +106,7 @@ def test_many_variables_are_drawn_on_pages(capsys, folder):
     assert content.startswith(b"%PDF")
     assert b"/Count 2" in content
     _, out, err = run(capsys, "fit", "wide.csv", *FIT, "--figure", "fit.svg")
-    assert err == "note: fit.svg shows the first 12 of 14 variables; a .pdf has them all.\n"
+    assert err == "note: fit.svg shows the first 12 of 13 variables; a .pdf has them all.\n"
     assert out.endswith("fit.svg\n")
     assert (folder / "fit.svg").read_bytes().startswith(b"<?xml")
     assert not plt.get_fignums()
@@ -145,13 +145,6 @@ def test_a_fit_that_is_questionable(capsys):
 )
 def test_components_of_few_samples(weights, message):
     assert small_components(np.array(weights), 100) == message
-
-
-def test_few_samples_alone_are_questionable(capsys, monkeypatch):
-    monkeypatch.setattr("tensorly_smp.cli.commands.FEWEST_SAMPLES", 400)
-    status, _, err = run(capsys, "fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc")
-    assert status == 1
-    assert err == ("warning: 2 of 2 components hold fewer than 400 samples: 0, 1. Fewer components, or --select 1:1.\n")
 
 
 def test_columns_of_text(capsys):
@@ -243,14 +236,6 @@ def test_predict_matches_columns_by_name(capsys, fitted):
     np.testing.assert_array_equal(components, fitted.predict(FRAME[NAMES]))
 
 
-def test_predict_with_a_model_of_numbers_without_names(capsys):
-    smp.SmoothProductMixture(2, n_bins=8, refine=None, random_state=0).fit(DATA.X).save("fit.nc")
-    FRAME[NAMES].to_csv("bare.csv", index=False, header=False)
-    status, out, _ = run(capsys, "predict", "fit.nc", "bare.csv", "--no-header")
-    assert status == 0
-    assert len(out.splitlines()) == 501
-
-
 def test_fit_with_discrete_variables(capsys, folder):
     table = FRAME[NAMES].assign(visits=np.arange(500) % 30, grade=np.arange(500) % 3)
     table.to_csv(folder / "visits.csv", index=False)
@@ -279,9 +264,8 @@ def test_predict_knows_the_signs_of_missing_entries(capsys, folder):
     assert run(capsys, "predict", "plain.nc", "signs.csv")[0] == 2  # "?" is no number
     assert run(capsys, "predict", "plain.nc", "signs.csv", *signs)[1].count("\n") == 501
     text = (folder / "signs.csv").read_text()
-    for sign in ("a\u2028b",):
-        (folder / "signs.csv").write_text(text.replace("?", sign), encoding="utf-8")
-        assert run(capsys, "predict", "fit.nc", "signs.csv", "--densities") == (0, out, "")
+    (folder / "signs.csv").write_text(text.replace("?", "a\u2028b"), encoding="utf-8")
+    assert run(capsys, "predict", "fit.nc", "signs.csv", "--densities") == (0, out, "")
 
 
 def test_predict_reads_tables_as_the_fit_did(capsys, folder, fitted, monkeypatch):
@@ -334,16 +318,16 @@ DEPENDENT = ["--components", "2", "--id-column", "name", "--labels-column", "kin
 def dependent(folder):
     """Two groups that are long and narrow, and a variable that neither depends on a group nor on another variable."""
     rng = np.random.default_rng(0)
-    kinds, size = rng.integers(2, size=400), rng.normal(size=(400, 1))
-    X = size + 0.4 * rng.normal(size=(400, 3)) + 1.5 * np.outer(kinds, [1, -1, 1])
-    frame = pd.DataFrame(np.column_stack([X, rng.normal(size=400)]), columns=NAMES)
-    frame.assign(kind=np.array(["A", "B"])[kinds], name=range(400)).to_csv(folder / "dependent.csv", index=False)
+    kinds, size = rng.integers(2, size=200), rng.normal(size=(200, 1))
+    X = size + 0.4 * rng.normal(size=(200, 3)) + 1.5 * np.outer(kinds, [1, -1, 1])
+    frame = pd.DataFrame(np.column_stack([X, rng.normal(size=200)]), columns=NAMES)
+    frame.assign(kind=np.array(["A", "B"])[kinds], name=range(200)).to_csv(folder / "dependent.csv", index=False)
     return frame
 
 
 def test_a_fit_with_rivals_is_questionable(capsys, folder):
-    groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(600) % 3]
-    X = np.random.default_rng(0).normal(size=(600, 5)) + groups  # two groups differ in one variable only
+    groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(300) % 3]
+    X = np.random.default_rng(0).normal(size=(300, 5)) + groups  # two groups differ in one variable only
     pd.DataFrame(X).add_prefix("v").to_csv("rivals.csv", index=False)
     status, _, err = run(capsys, "fit", "rivals.csv", "--components", 3, "--seed", 0)
     assert (status, err.count("so near to this one")) == (1, 1)
@@ -351,9 +335,11 @@ def test_a_fit_with_rivals_is_questionable(capsys, folder):
 
 
 def test_compare_prints_the_table_and_the_advice(capsys):
-    status, out, err = run(capsys, "compare", "data.csv", "--components", 2, "--folds", 2, *WAYS, "--out", "models.csv")
+    some = FRAME.iloc[:150]
+    some.to_csv("some.csv", index=False)
+    status, out, err = run(capsys, "compare", "some.csv", "--components", 2, "--folds", 2, *WAYS, "--out", "models.csv")
     assert (status, err) == (1, "")  # entries are missing, which the unmixed model refuses
-    found = smp.compare_models(FRAME[NAMES], 2, n_folds=2, random_state=0)
+    found = smp.compare_models(some[NAMES], 2, n_folds=2, random_state=0)
     lines = out.splitlines()
     assert lines[0].split() == ["model", "heldout_mean", "heldout_error", "bic", "entropy", "n_dependent", "seconds"]
     for line, name in zip(lines[2:5], ("product", "log-concave", "unmixed"), strict=True):
@@ -361,11 +347,6 @@ def test_compare_prints_the_table_and_the_advice(capsys):
     assert re.fullmatch(r"unmixed: \d+ of \d+ samples have missing entries; .* most of the correlations\.", lines[5])
     assert lines[-1] == found.attrs["advice"].replace("`failure` says why", "see above")
     assert pd.read_csv("models.csv").model.tolist() == ["product", "log-concave", "unmixed"]
-
-
-def test_dependence_is_said_once_of_a_selection_and_its_fit(capsys, dependent):
-    _, _, err = run(capsys, "fit", "dependent.csv", "--select", "2:3", *DEPENDENT[2:])
-    assert err.count("Variables are strongly dependent") == 1
 
 
 def test_fit_says_that_variables_depend_on_each_other(capsys, dependent):
@@ -391,7 +372,7 @@ def test_fit_says_that_variables_depend_on_each_other(capsys, dependent):
         capsys, "independence", "fit.nc", "dependent.csv", *ways, "--level", 1e-30, "--replicates", 0, "--seed", 1
     )
     assert status == 1
-    assert out.startswith("Independence within 2 components of 4 variables, 400 samples\n")
+    assert out.startswith("Independence within 2 components of 4 variables, 200 samples\n")
 
 
 def test_fit_with_a_linear_map(capsys, dependent):
@@ -402,7 +383,7 @@ def test_fit_with_a_linear_map(capsys, dependent):
     assert (status, err) == (0, "")
     lines = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
     assert re.fullmatch(r"3 of 4 variables are combined; start: .*; \d+ passes, converged", lines["unmixing"])
-    assert "10 to 400 bins per variable" in lines["densities"]  # every value of age is one
+    assert "10 to 200 bins per variable" in lines["densities"]  # every value of age is one
     assert float(lines["accuracy"].partition("%")[0]) > 95
     loaded = smp.load("fit.nc")
     assert isinstance(loaded, smp.UnmixedProductMixture)
@@ -489,10 +470,7 @@ def test_help_and_version(capsys):
 
 
 def test_as_a_process(folder):
-    arguments = ["fit", "data.csv", *FIT, *WAYS, "--out", "fit.nc"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tensorly_smp", *arguments], capture_output=True, text=True, check=False, cwd=folder
-    )
+    command = [sys.executable, "-m", "tensorly_smp", "check", "--bins", "5", "6", "7", "--components", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "written     fit.nc" in done.stdout
-    assert smp.load(folder / "fit.nc").n_components == 2
+    assert "Verdict: unique for almost every model\n" in done.stdout
