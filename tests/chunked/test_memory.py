@@ -29,7 +29,7 @@ OPTIONS = dict(
     density="histogram",
     init="random",
     n_init=1,
-    max_iter=10,
+    max_iter=4,
     random_state=0,
 )
 

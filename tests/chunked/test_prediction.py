@@ -46,12 +46,8 @@ def test_arrays(model, values, method):
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     assert np.allclose(found.compute(), expected)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_arrays_of_unknown_sizes(model, values, method):
     X = da.from_array(values, chunks=(20, 4))[da.from_array(np.arange(50) < 30, chunks=20)]  # the last chunk is empty
-    assert np.allclose(getattr(model, method)(X).compute(), getattr(model, method)(values[:30]))
+    assert np.allclose(getattr(model, method)(X).compute(), expected[:30])
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -112,7 +108,6 @@ def test_wrong_variables_and_methods_are_refused_at_once(model, values):
 
 
 def test_score_is_the_mean_over_all_chunks(model, values):
-    assert model.score(da.from_array(values, chunks=(20, 4))) == pytest.approx(model.score(values), rel=1e-12)
     weights = np.arange(50.0)
     found = model.score(da.from_array(values, chunks=(20, 4)), sample_weight=weights)
     assert found == pytest.approx(model.score(values, sample_weight=weights), rel=1e-12)
