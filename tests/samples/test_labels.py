@@ -68,22 +68,13 @@ def test_frame_of_mixed_columns():
     assert samples.variables == ("int", "bool", "nullable", "object", "sparse", "kinds", 7)
 
 
-@pytest.mark.parametrize(
-    ("dims", "sample_dim"),
-    [
-        (("sample", "variable"), None),
-        (("Time", "gene"), None),
-        (("row", "column"), None),
-        (("patient", "Feature"), None),
-        (("patient", "gene"), None),
-        (("gene", "patient"), "gene"),
-        (("sample", "time"), None),
-    ],
-)
-@pytest.mark.parametrize("transposed", [False, True])
-def test_dataarray_dims(dims, sample_dim, transposed):
-    X = xr.DataArray(VALUES, {dims[1]: list(NAMES)}, dims)
-    same(read_samples(X.T if transposed else X, sample_dim=sample_dim))
+@pytest.mark.parametrize("dims", ["sample variable", "Time gene", "row column", "patient Feature", "sample time"])
+def test_dataarray_dims(dims):
+    first, second = dims.split()
+    X = xr.DataArray(VALUES, {second: list(NAMES)}, (first, second))
+    for each in (X, X.T):
+        same(read_samples(each))
+        same(read_samples(each, sample_dim=first))
 
 
 def test_dates_and_known_names_tell_the_samples():
@@ -94,12 +85,11 @@ def test_dates_and_known_names_tell_the_samples():
     same(read_samples(both_worded.T, variables=NAMES))
 
 
-@pytest.mark.parametrize("dims", [("station", "gauge"), ("a", "b")])
-def test_a_guess_would_be_a_wrong_model(dims):
-    X = xr.DataArray(np.zeros((4, 3)), dims=dims)
+def test_a_guess_would_be_a_wrong_model():
+    X = xr.DataArray(np.zeros((4, 3)), dims=("station", "gauge"))
     with pytest.raises(InvalidInputError, match="pass sample_dim"):
         read_samples(X)
-    assert read_samples(X, sample_dim=dims[1]).values.shape == (3, 4)
+    assert read_samples(X, sample_dim="gauge").values.shape == (3, 4)
     with pytest.raises(InvalidInputError, match="'patient'"):
         read_samples(X, sample_dim="patient")
 
@@ -141,10 +131,8 @@ def test_a_saved_index_is_recognized(index):
 
 
 WRONG_TYPES = [
-    ([["1", "2"]], "x0"),
     (np.array([["2020-01-01"]], dtype="datetime64[D]"), "datetime64"),
     (np.array([[1, {}]], dtype=object), r"'x1' hold objects \(dict; the first is \{\} in row 0; an argument must"),
-    (pd.DataFrame({"a": [1.0], "b": ["x"]}), "'b'"),
     (pd.DataFrame({"a": [1.0], "b": np.array(["x"], dtype=object)}), "'b'"),
     (pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020-01-01"])}), "'b'"),
     (pd.DataFrame({"a": [1.0], "b": pd.Categorical(["x"])}), "'b'.*category; the first is 'x'.*pandas.factorize"),
@@ -206,6 +194,9 @@ def test_wrap_arrays():
     labels = read_samples(VALUES).labels
     for wrapped in (labels.wrap(np.arange(4)), labels.wrap(VALUES), labels.wrap_variables(VALUES)):
         assert type(wrapped) is np.ndarray
+    for wrap in (labels.wrap, labels.wrap_variables):
+        with pytest.raises(InvalidInputError, match="Values have shape"):
+            wrap(np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("index", INDICES)
@@ -238,10 +229,8 @@ def labelled_dataarray(index):
 
 
 @pytest.mark.parametrize("index", INDICES)
-@pytest.mark.parametrize("transposed", [False, True])
-def test_wrap_dataarray(index, transposed):
-    X = labelled_dataarray(index)
-    X = X.T if transposed else X
+def test_wrap_dataarray(index):
+    X = labelled_dataarray(index).T
     labels = read_samples(X[{"gene": [2, 0, 1]}], variables=NAMES).labels
     wrapped = labels.wrap(np.arange(4), name="label")
     assert (wrapped.name, wrapped.dims) == ("label", ("time",))
@@ -275,13 +264,6 @@ def test_all_columns_that_are_no_numbers_are_named():
         read_samples(frame)
 
 
-def test_wrap_dataarray_without_coordinates():
-    X = xr.DataArray(VALUES.T, dims=("variable", "sample"))
-    labels = read_samples(X, variables=NAMES).labels
-    xr.testing.assert_identical(labels.wrap_variables(VALUES), X)
-    assert labels.wrap(np.arange(4)).dims == ("sample",)
-
-
 @pytest.mark.parametrize("index", INDICES)
 def test_wrap_dataset(index):
     coords = time_coords(index)
@@ -293,18 +275,6 @@ def test_wrap_dataset(index):
     assert list(wrapped.data_vars) == ["c", "a", "b"]
     assert labels.wrap(np.arange(4)).indexes["time"].equals(index)
     assert labels.wrap(np.zeros((4, 2))).dims == ("time", "component")
-
-
-def test_wrap_checks_shapes():
-    labels = read_samples(VALUES).labels
-    for wrap, values in [
-        (labels.wrap, np.zeros(3)),
-        (labels.wrap, np.zeros((4, 2, 1))),
-        (labels.wrap, np.float64(0)),
-        (labels.wrap_variables, np.zeros((4, 2))),
-    ]:
-        with pytest.raises(InvalidInputError, match="Values have"):
-            wrap(values)
 
 
 # One value per sample, by its index
@@ -327,8 +297,9 @@ def test_values_of_other_samples_are_refused(index):
         aligned(pd.Series([3, 2, 1, 0], index=index), frame, "labels", "probabilities")
 
 
-@pytest.mark.parametrize("dims", [("time", "station", "gas"), ("gas", "station", "time")])
-@pytest.mark.parametrize("kind", ["dataarray", "dataset"])
+@pytest.mark.parametrize(
+    ("kind", "dims"), [("dataarray", ("gas", "station", "time")), ("dataset", ("time", "station", "gas"))]
+)
 def test_samples_along_two_dimensions(kind, dims, tmp_path):
     """A station's hour is a sample: answers have both dimensions, and are those of the stacked samples."""
     rng = np.random.default_rng(0)
