@@ -32,8 +32,6 @@ from scipy.optimize import nnls
 
 import tensorly_smp as smp
 from tensorly_smp._support.parallel import Parts
-from tensorly_smp.chunked import reading
-from tensorly_smp.codes.values import evenly_spaced
 from tensorly_smp.decomposition.problem import random_start
 from tensorly_smp.factors.blocks import ProjectedGradient
 from tensorly_smp.factors.implicit import ImplicitLoss, couple_codes
@@ -42,6 +40,8 @@ from tensorly_smp.fitting import fit_samples
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.likelihood.cells import choose_cells
 from tensorly_smp.likelihood.steps import CellSamples
+from tensorly_smp.samples.parts import PART_ENTRIES
+from tensorly_smp.samples.values import evenly_spaced
 
 # ---- fits on a cluster ----
 
@@ -184,7 +184,7 @@ def measure(n_samples: int, n_variables: int, rank: int) -> dict[str, float]:
     import dask.array as da
 
     X = smp.datasets.make_smooth_mixture("gaussian", n_samples, n_variables, rank, random_state=0).X
-    array = da.from_array(X, chunks=(max(1, reading.PART_ENTRIES // n_variables), n_variables))
+    array = da.from_array(X, chunks=(max(1, PART_ENTRIES // n_variables), n_variables))
     with dask.config.set(scheduler="synchronous"):
         read = ReadSamples.of(array)
         samples = replace(read, different=read.parts)  # in chunks, even if they are few
@@ -251,7 +251,7 @@ def cost(options: argparse.Namespace) -> None:
     print(f"a step on a cluster of two processes: {1e3 * step:.1f} ms, and {1e3 * of_part:.2f} ms a part")
     for m, n, rank, n_workers, n_starts in QUESTIONS:
         seconds = {name: predicted(name, (m, n, rank), n_workers) for name in STAGES}
-        parts = np.ceil(m / max(reading.PART_ENTRIES // n, fit_samples.PART_ROWS, m / fit_samples.MOST_PARTS))
+        parts = np.ceil(m / max(PART_ENTRIES // n, fit_samples.PART_ROWS, m / fit_samples.MOST_PARTS))
         some, is_counted = len(evenly_spaced(int(m), n)), comb(n, 3) * (8 * N_BINS**3 + 256) < 1e8
         # Five sweeps of the starts; ten E-steps over all samples of a fit, which goes on from the fit of some.
         start = seconds["count"] if is_counted else 5 * n_starts * predicted("sweep", (some, n, rank))

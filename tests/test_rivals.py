@@ -173,7 +173,7 @@ def test_neither_the_order_of_samples_nor_weights_in_place_of_repeats_matter():
 
 
 def test_of_many_samples_rivals_are_compared_on_all(monkeypatch):
-    monkeypatch.setattr("tensorly_smp.codes.values.MOST_ROWS", 300)
+    monkeypatch.setattr("tensorly_smp.samples.values.MOST_ROWS", 300)
     model, caught = fit()
     assert len(caught) == 1
     best = model.result_.attrs["total_log_likelihood"] - model.result_.attrs["n_parameters"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import zip_longest
 from math import log10
@@ -216,3 +216,16 @@ def _row(cells: Sequence[object], tag: str) -> str:
 
 def _text(value: object) -> str:
     return html.escape(str(value))
+
+
+def clip_names(names: Iterable[Hashable], width: int = 40) -> str:
+    """Names in a row, as many as fit."""
+    words = [" ".join(str(name).split()) for name in names]
+    text = ", ".join(words)
+    if len(text) <= width:
+        return text
+    kept = len(words)
+    while kept > 1 and len(text) > width:
+        kept -= 1
+        text = f"{', '.join(words[:kept])}, ... ({len(words)})"
+    return text if len(text) <= 2 * width else f"{text[: width - 3]}..."

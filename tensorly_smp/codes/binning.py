@@ -18,15 +18,6 @@ from tensorly_smp._support.checks import (
     warn,
 )
 from tensorly_smp._support.representations import html_summary, joined, listed, reason, shown
-from tensorly_smp.codes.values import (
-    MAX,
-    are_crowded,
-    drop_zero_weight,
-    middles,
-    observed_values,
-    quantiles,
-    stretched_range,
-)
 from tensorly_smp.exceptions import (
     ConstantVariableWarning,
     InvalidInputError,
@@ -39,6 +30,15 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.samples.labels import default_names, plain_names, refuse_repeated
 from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.samples.values import (
+    MAX,
+    are_crowded,
+    drop_zero_weight,
+    middles,
+    observed_values,
+    quantiles,
+    stretched_range,
+)
 
 _SHOWN = 12  # variables in the text representation
 

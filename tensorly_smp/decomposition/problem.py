@@ -23,7 +23,6 @@ from tensorly_smp._support.checks import (
 from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import Codes
-from tensorly_smp.codes.values import subsample_evenly
 from tensorly_smp.exceptions import AlgebraicStartWarning, InvalidInputError, SizeLimitError
 from tensorly_smp.factors.backend import checked_context
 from tensorly_smp.factors.blocks import LOSSES
@@ -39,6 +38,7 @@ from tensorly_smp.marginals.histograms import (
     count_marginals,
     read_tensors,
 )
+from tensorly_smp.samples.values import subsample_evenly
 
 #: Nanoseconds of a sweep, see ``benchmarks/many_variables.py forms``. Counted: per column of an unfolding and
 #: component, and for each of its bins. Implicit: per entry and component, per Gram entry of a pattern, per variable.

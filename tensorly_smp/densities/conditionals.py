@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from tensorly_smp._support.representations import short_repr
-from tensorly_smp.codes.values import SINGLE, distance_of_equals, nearest
+from tensorly_smp.samples.values import SINGLE, distance_of_equals, nearest
 
 # Share of the background in every density. KL(true || learned) of sinc densities by benchmarks/densities.py sinc, the
 # paper's cases Gaussian / GMM / Gamma / Laplace:

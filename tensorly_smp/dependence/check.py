@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, checked_real
 from tensorly_smp._support.parallel import OnePart
 from tensorly_smp._support.representations import counted, html_summary, joined, text_table
-from tensorly_smp.codes.values import at_most, effective_size, evenly_weighted, merge_equal_rows, subsample_evenly
 from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.densities.mixture_density import SampleDensity, component_number
 from tensorly_smp.dependence.pairs import NullScores, PairScores, PairTests, advice_on, judge_pairs, shares_nuisance
 from tensorly_smp.exceptions import InvalidTypeError
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.samples.reading import present_dim
+from tensorly_smp.samples.values import at_most, effective_size, evenly_weighted, merge_equal_rows, subsample_evenly
 
 if TYPE_CHECKING:
     import pandas as pd

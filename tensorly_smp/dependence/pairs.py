@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import chdtrc, eval_sh_legendre
 
 from tensorly_smp._support.checks import RandomState, as_generator
-from tensorly_smp.codes.values import at_most, effective_size
 from tensorly_smp.densities.mixture_density import SampleDensity
 from tensorly_smp.exceptions import DependenceWarning
+from tensorly_smp.samples.values import at_most, effective_size
 
 #: Polynomials of a rank, for the dependence of two variables: the first of each is a rank correlation, the second sees
 #: what bends or spreads.

@@ -18,11 +18,11 @@ from tensorly_smp._support.iteration import StopReason
 from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.representations import html_weights, joined, listed
 from tensorly_smp._support.result_schema import check_result
-from tensorly_smp.chunked.prediction import LazySamples
 from tensorly_smp.decomposition.solution import factors_from_dataset
 from tensorly_smp.densities.conditionals import ConditionalDensities
 from tensorly_smp.densities.reconstruct import reconstruct_density
 from tensorly_smp.densities.smooth import spline_density
+from tensorly_smp.estimators.lazy import LazySamples
 from tensorly_smp.exceptions import InvalidInputError, UnitsWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.fitting.results import fit_summary, n_rivals, rival_dataset

@@ -26,7 +26,6 @@ from tensorly_smp._support.iteration import checked_verbose, dask_progress, logg
 from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.representations import listed, shown
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.values import merge_equal_rows
 from tensorly_smp.decomposition.solution import solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.densities.mixture_density import MixtureDensity
@@ -53,6 +52,7 @@ from tensorly_smp.likelihood.steps import effective_weights
 from tensorly_smp.marginals.histograms import MAX_BYTES, Marginals, fitting_triples
 from tensorly_smp.samples.codebook import ATTRIBUTE, units_of, with_units
 from tensorly_smp.samples.reading import NO_LABELS
+from tensorly_smp.samples.values import merge_equal_rows
 from tensorly_smp.splines.basis import SHAPES
 from tensorly_smp.storage import storable
 from tensorly_smp.uncertainty.bootstrap import Refit, run_bootstrap

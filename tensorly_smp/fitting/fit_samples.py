@@ -12,20 +12,8 @@ import numpy as np
 from tensorly_smp._support.checks import RandomState, is_among, warn
 from tensorly_smp._support.parallel import OnePart, Parts, is_chunked
 from tensorly_smp._support.representations import joined, listed, shown
-from tensorly_smp.chunked.prediction import clusters_of_parts
-from tensorly_smp.chunked.reading import Chunk, layout_of, read_parts, survey_parts
 from tensorly_smp.codes.binning import Binning, binning_of_values, checked_values, quantile_edges
 from tensorly_smp.codes.encoding import Codes, PackedIndicators, encode_samples, one_hot
-from tensorly_smp.codes.values import (
-    are_crowded,
-    drop_zero_weight,
-    evenly_spaced,
-    merge_equal_rows,
-    observed_values,
-    representative,
-    stretched_range,
-    subsample_evenly,
-)
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, MergedBinsWarning, RepeatedValueWarning
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -44,7 +32,18 @@ from tensorly_smp.marginals.histograms import (
 )
 from tensorly_smp.samples.codebook import ValueLabels
 from tensorly_smp.samples.labels import SampleLabels
+from tensorly_smp.samples.parts import Chunk, layout_of, read_parts, survey_parts
 from tensorly_smp.samples.reading import NO_LABELS, Samples, label_refusal, read_samples
+from tensorly_smp.samples.values import (
+    are_crowded,
+    drop_zero_weight,
+    evenly_spaced,
+    merge_equal_rows,
+    observed_values,
+    representative,
+    stretched_range,
+    subsample_evenly,
+)
 
 #: Share of the uniform distribution in what a coupled CPD hands over: it leaves exact zeros, and EM cannot leave them.
 MIXING = 0.01
@@ -74,10 +73,10 @@ class ReadSamples:
         Kind of object that they came in.
     different : OnePart or Parts of Chunk
         In memory, and of few samples in chunks, equal samples as one; see
-        :func:`tensorly_smp.codes.values.merge_equal_rows`.
+        :func:`tensorly_smp.samples.values.merge_equal_rows`.
     subsample : Samples
         All different ones, or evenly spaced ones and the extremes, that bins and cells are chosen by; see
-        :mod:`tensorly_smp.codes.values`.
+        :mod:`tensorly_smp.samples.values`.
     subsample_weights : ndarray or None
 
     Examples
@@ -195,7 +194,11 @@ class ReadSamples:
         With them come the posteriors, if they are those of the subsample too.
         """
         if not isinstance(self.parts, OnePart):
-            return clusters_of_parts(self.parts, self.sizes, density), None
+            import dask.array as da
+
+            found = self.parts.map(_clusters_of_part, density)
+            pieces = zip(found.pieces, self.sizes, strict=True)
+            return da.concatenate([da.from_delayed(piece, (size,), np.int64) for piece, size in pieces]), None
         values = self.parts.piece.values
         posterior = density.posterior(values)
         return posterior.argmax(axis=1), posterior if self.subsample.values is values else None
@@ -217,6 +220,10 @@ def _merged(found: Sequence[list[np.ndarray]]) -> list[np.ndarray]:
     if len(found) == 1:
         return found[0]
     return [distinct_values(np.concatenate(lists)[:, None], (0,))[0] for lists in zip(*found, strict=True)]
+
+
+def _clusters_of_part(chunk: Chunk, density: MixtureDensity) -> np.ndarray:
+    return density.posterior(chunk.values).argmax(axis=1) if len(chunk.values) else np.empty(0, dtype=np.int64)
 
 
 def _encode_part(chunk: Chunk, binning: Binning) -> CellPart:

@@ -11,15 +11,14 @@ from scipy.optimize import linear_sum_assignment
 
 from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.iteration import StopReason
-from tensorly_smp._support.representations import listed, number_range
+from tensorly_smp._support.representations import clip_names, listed, number_range
 from tensorly_smp._support.result_schema import OWN_ATTRIBUTES, OWN_VARIABLES, result_values, with_results
-from tensorly_smp.codes.values import observed_patterns
 from tensorly_smp.exceptions import InvalidInputError, RivalSolutionsWarning
-from tensorly_smp.identifiability.likeness import clip_names
 from tensorly_smp.likelihood.bins import LikelihoodTrace
 from tensorly_smp.likelihood.comparison import Candidate, adjusted_rand, affinity, contingency
 from tensorly_smp.samples.codebook import ATTRIBUTE, to_json
 from tensorly_smp.samples.reading import Samples
+from tensorly_smp.samples.values import observed_patterns
 
 #: Records of the solution that was chosen, which its rivals have not.
 _OF_BEST = ("log_likelihood", "round", "em_pass", "candidate_agreement")

@@ -15,7 +15,6 @@ import numpy as np
 
 from tensorly_smp._support.checks import checked_choice, checked_integer, is_integer
 from tensorly_smp._support.representations import number_range, shown
-from tensorly_smp.codes.values import maximal_patterns
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.marginals.block_tensor import (
     MOST_TABLE_BITS,
@@ -25,6 +24,7 @@ from tensorly_smp.marginals.block_tensor import (
     default_partition,
     pencil_partition,
 )
+from tensorly_smp.samples.values import maximal_patterns
 
 KnownName = Literal["triples", "samples"]
 #: Values of the argument `known`.

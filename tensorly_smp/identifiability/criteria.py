@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorly_smp._support.representations import counted, joined, number_text
+from tensorly_smp._support.representations import clip_names, counted, joined, number_text
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
 from tensorly_smp.identifiability.bounds import Criterion, KnownMarginals, max_identifiable_rank, n_parameters
@@ -24,7 +24,6 @@ from tensorly_smp.identifiability.jacobian import LocalIdentifiability, local_id
 from tensorly_smp.identifiability.likeness import (
     TOLERANCE,
     ComponentPair,
-    clip_names,
     nearly_parallel_pairs,
     pair_notes,
 )

@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tensorly_smp._support.checks import is_integer
-from tensorly_smp._support.representations import counted
+from tensorly_smp._support.representations import clip_names, counted
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.identifiability.bounds import (
     Criterion,
@@ -234,19 +234,6 @@ def pair_notes(
         yield f"Samples do not tell components {r} and {s} apart in any variable{but}: see rivals."
     if len(alike) > _NOTED:
         yield f"{len(alike) - _NOTED} more pairs of components are hardly told apart likewise."
-
-
-def clip_names(names: Iterable[Hashable], width: int = 40) -> str:
-    """Names in a row, as many as fit."""
-    shown = [" ".join(str(name).split()) for name in names]
-    text = ", ".join(shown)
-    if len(text) <= width:
-        return text
-    kept = len(shown)
-    while kept > 1 and len(text) > width:
-        kept -= 1
-        text = f"{', '.join(shown[:kept])}, ... ({len(shown)})"
-    return text if len(text) <= 2 * width else f"{text[: width - 3]}..."
 
 
 def variable_names(factors: MixtureFactors) -> tuple[Hashable, ...]:

@@ -21,7 +21,6 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 from tensorly_smp._support.checks import RandomState, as_generator, checked_integer, checked_sample_weight
 from tensorly_smp.codes.binning import Binning, binning_of_values
 from tensorly_smp.codes.encoding import Codes, encode_samples, indicator_matrix
-from tensorly_smp.codes.values import drop_zero_weight
 from tensorly_smp.exceptions import AlgebraicStartError, InvalidInputError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
 from tensorly_smp.initializers.joint_diagonalization import GevdDiagnostics, decompose_core, require_rank
@@ -35,6 +34,7 @@ from tensorly_smp.marginals.block_tensor import (
     stack_blocks,
 )
 from tensorly_smp.marginals.histograms import Marginals, univariate_marginals
+from tensorly_smp.samples.values import drop_zero_weight
 
 #: Above this size of the pair block only its leading singular vectors are computed.
 DENSE_PAIR = 600

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tensorly_smp.codes.encoding import index_type, indicator_matrix
-from tensorly_smp.codes.values import nearest
 from tensorly_smp.likelihood.observed import TIED, Observed, Support, discrete_variables, distinct_values
+from tensorly_smp.samples.values import nearest
 from tensorly_smp.splines.basis import LINEAR, N_BASIS, ArcsinhTransform, SplineBasis, spline_basis
 
 #: Numbers of basis functions to choose from; the first where components have fewer samples than this on average.

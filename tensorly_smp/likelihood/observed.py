@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tensorly_smp.codes.values import distance_of_equals
+from tensorly_smp.samples.values import distance_of_equals
 from tensorly_smp.splines.basis import LINEAR, MARGIN, ArcsinhTransform
 
 #: Bounds of the values of one variable; None where there is none.

@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 
 from tensorly_smp._support.checks import checked_real
-from tensorly_smp.codes.values import nearest
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.results import n_rivals, rival_dataset, telling_variables, why_none
 from tensorly_smp.plotting import style
@@ -24,6 +23,7 @@ from tensorly_smp.plotting.subject import (
     highest_shown,
     read_subject,
 )
+from tensorly_smp.samples.values import nearest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

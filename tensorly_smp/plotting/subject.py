@@ -12,7 +12,6 @@ import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from tensorly_smp.codes.binning import Binning
-from tensorly_smp.codes.values import middles, nearest
 from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_dataset, factors_to_dataset
 from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity, mixture_quantile
@@ -24,6 +23,7 @@ from tensorly_smp.plotting.style import some_ticks, wrapped
 from tensorly_smp.samples.codebook import ATTRIBUTE, ValueLabels, from_json, units_of
 from tensorly_smp.samples.labels import variable_positions
 from tensorly_smp.samples.reading import present_dim, read_samples
+from tensorly_smp.samples.values import middles, nearest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,1 +1,1 @@
-"""Arrays, frames and Datasets become numbers, names, weights and missing entries; labels go back onto results."""
+"""Samples of any container, in memory or in chunks -> numbers, weights, names; labels go back onto results."""

@@ -24,11 +24,11 @@ from scipy.sparse import csr_array
 
 from tensorly_smp._support.parallel import OnePart
 from tensorly_smp.codes.encoding import index_type
-from tensorly_smp.codes.values import evenly_weighted
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import bin_cells
 from tensorly_smp.likelihood.em import SmoothFit
 from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellPart, CellSamples, Mixture
+from tensorly_smp.samples.values import evenly_weighted
 
 #: Pseudo-counts that the bins of a variable share, per component.
 PSEUDO_SAMPLES = 0.5

@@ -23,7 +23,6 @@ from tensorly_smp._support.checks import (
 from tensorly_smp._support.parallel import one_blas_thread
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
-from tensorly_smp.codes.values import merge_equal_rows
 from tensorly_smp.estimators.smooth_product import SmoothProductMixture
 from tensorly_smp.estimators.unmixed import UnmixedProductMixture
 from tensorly_smp.exceptions import (
@@ -36,6 +35,7 @@ from tensorly_smp.identifiability.bounds import n_parameters
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.samples.codebook import ValueLabels, pandas_frame
 from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.samples.values import merge_equal_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,6 @@ from tensorly_smp._support.checks import (
 )
 from tensorly_smp._support.iteration import Bar, checked_verbose, logger, progress_bar
 from tensorly_smp._support.representations import shown
-from tensorly_smp.codes.values import MOST_ROWS, effective_size, evenly_weighted
 from tensorly_smp.estimators.smooth_product import SmoothProductMixture
 from tensorly_smp.estimators.unmixed import UnmixedProductMixture
 from tensorly_smp.exceptions import (
@@ -37,6 +36,7 @@ from tensorly_smp.exceptions import (
 )
 from tensorly_smp.initializers.coupled_gevd import n_above_noise, pair_singular_values
 from tensorly_smp.likelihood.comparison import Candidate
+from tensorly_smp.samples.values import MOST_ROWS, effective_size, evenly_weighted
 from tensorly_smp.selection.fits import (
     CandidateFit,
     Job,

@@ -18,13 +18,13 @@ from tensorly_smp._support.iteration import progress_bar
 from tensorly_smp._support.parallel import is_chunked
 from tensorly_smp._support.representations import listed
 from tensorly_smp._support.result_schema import with_results
-from tensorly_smp.codes.values import MOST_ROWS as MOST_REPEATED
-from tensorly_smp.codes.values import at_most, evenly_spaced, merge_equal_rows
 from tensorly_smp.exceptions import ConstantVariableWarning, DependenceWarning, InvalidInputError
 from tensorly_smp.fitting.fit_samples import Variables
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.observed import Observed, discrete_variables
 from tensorly_smp.samples.reading import Samples, read_samples
+from tensorly_smp.samples.values import MOST_ROWS as MOST_REPEATED
+from tensorly_smp.samples.values import at_most, evenly_spaced, merge_equal_rows
 from tensorly_smp.unmixing.passes import MixedSamples, UnmixingCandidate, follow, log_joint_of
 from tensorly_smp.unmixing.search import PASS_TOL, search_unmixing
 from tensorly_smp.unmixing.starts import copies, within_covariance

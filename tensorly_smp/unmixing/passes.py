@@ -11,12 +11,12 @@ from scipy.special import logsumexp
 
 from tensorly_smp._support.iteration import Coordinates, Iteration, MeanGain, SweepTrace, iterate
 from tensorly_smp._support.parallel import OnePart
-from tensorly_smp.codes.values import nearest
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.likelihood.cells import Cells, choose_cells, curved_cells, prior_counts
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.em import fits_of, on_best_cells
 from tensorly_smp.likelihood.steps import CellPart, CellSamples, Expectation, Mixture, log_joint
+from tensorly_smp.samples.values import nearest
 from tensorly_smp.unmixing.starts import relative_step, shrinkage_to_diagonal, within_covariance
 
 #: Nats that a sample loses for every cell by which a step moves it off the grid, farther than it was: all that is off

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.codes import values as thinning
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.likelihood.steps import CellSamples
+from tensorly_smp.samples import values as thinning
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

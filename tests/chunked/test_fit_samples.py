@@ -24,7 +24,7 @@ NAMES = list("abcde")
 def many_samples():
     """So that these are many: starts are compared on some, the passes over all are those of chunks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tensorly_smp.codes.values.MOST_ROWS", 500)
+        patch.setattr("tensorly_smp.samples.values.MOST_ROWS", 500)
         yield
 
 
@@ -111,14 +111,14 @@ def test_coupled_decomposition_is_that_in_memory(options, samples, in_memory):
 
 @pytest.mark.parametrize("options", ["cpd", "em", "smooth"])
 def test_many_samples_are_thinned_alike(options, samples, monkeypatch):
-    monkeypatch.setattr("tensorly_smp.codes.values.MOST_ROWS", 150)
+    monkeypatch.setattr("tensorly_smp.samples.values.MOST_ROWS", 150)
     X, weights = samples[0][:600], samples[1][:600]
     expected = fitted(X, weights, **OPTIONS[options])
     assert_same(fitted(CHUNKED["uneven"](X), weights, **OPTIONS[options]), expected)
 
 
 def test_few_samples_are_fitted_in_memory(samples, monkeypatch):
-    monkeypatch.setattr("tensorly_smp.codes.values.MOST_ROWS", 1200)
+    monkeypatch.setattr("tensorly_smp.samples.values.MOST_ROWS", 1200)
     expected = fitted(samples[0])
     monkeypatch.setattr("tensorly_smp.likelihood.steps.CellPart.packed", None)
     assert_same(fitted(CHUNKED["uneven"](samples[0])), expected, tolerance=1e-12)
@@ -127,8 +127,8 @@ def test_few_samples_are_fitted_in_memory(samples, monkeypatch):
 @pytest.mark.parametrize(("options", "n_variables"), [("smooth", 8), ("cpd", 5)])
 def test_many_variables_are_fitted_as_in_memory(options, n_variables, monkeypatch):
     monkeypatch.setattr("tensorly_smp.fitting.stages.MOST_CELLS_FOR_KL", 10)
-    monkeypatch.setattr("tensorly_smp.codes.values.MOST_ROWS", 400)
-    monkeypatch.setattr("tensorly_smp.chunked.reading.PART_ENTRIES", 4000)
+    monkeypatch.setattr("tensorly_smp.samples.values.MOST_ROWS", 400)
+    monkeypatch.setattr("tensorly_smp.samples.parts.PART_ENTRIES", 4000)
     X = smp.datasets.make_smooth_mixture("gaussian", 1200, n_variables, 3, random_state=0).X
     settings = OPTIONS[options] | (dict(max_iter=5, n_init=1) if options == "cpd" else {})
     found, expected = fitted(da.from_array(X, chunks=(500, n_variables)), **settings), fitted(X, **settings)
@@ -190,7 +190,7 @@ def test_given_bins_and_support(samples):
 
 
 def test_errors_and_warnings_are_those_in_memory(samples, monkeypatch):
-    monkeypatch.setattr("tensorly_smp.codes.values.MOST_ROWS", 1200)
+    monkeypatch.setattr("tensorly_smp.samples.values.MOST_ROWS", 1200)
     X = samples[0]
     with pytest.raises(InvalidInputError, match="at least three"):
         smp.SmoothProductMixture(2).fit(da.from_array(X[:, :2], chunks=100))

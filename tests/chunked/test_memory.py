@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.chunked import reading
+from tensorly_smp.samples import parts
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -71,7 +71,7 @@ def test_samples_that_the_worker_has_no_memory_for(client, monkeypatch):
 
     There, a block that is in the samples many times is there once, with that weight.
     """
-    monkeypatch.setattr(reading, "PART_ENTRIES", SIZE * N_VARIABLES)
+    monkeypatch.setattr(parts, "PART_ENTRIES", SIZE * N_VARIABLES)
     X = chunked().persist()
     assert not distributed.wait(X, timeout=300).not_done
     limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]

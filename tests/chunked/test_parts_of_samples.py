@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.codes import values as thinning
 from tensorly_smp.exceptions import ConstantVariableWarning, SparseHistogramWarning
 from tensorly_smp.fitting.fit_samples import ReadSamples
 from tensorly_smp.likelihood import steps
 from tensorly_smp.likelihood.cells import choose_cells
 from tensorly_smp.likelihood.steps import CellPart, CellSamples, expectation, join_parts
+from tensorly_smp.samples import values as thinning
 
 da = pytest.importorskip("dask.array")
 

@@ -5,12 +5,12 @@ import xarray as xr
 
 import tensorly_smp as smp
 from tensorly_smp._support.parallel import is_chunked
-from tensorly_smp.chunked import reading
-from tensorly_smp.chunked.reading import layout_of
-from tensorly_smp.codes import values as thinning
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.fitting import fit_samples
 from tensorly_smp.fitting.fit_samples import ReadSamples
+from tensorly_smp.samples import parts
+from tensorly_smp.samples import values as thinning
+from tensorly_smp.samples.parts import layout_of
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -116,7 +116,7 @@ def test_empty_chunks_and_missing_kinds():
 
 
 def test_small_chunks_are_put_together_and_large_ones_left(monkeypatch):
-    monkeypatch.setattr(reading, "PART_ENTRIES", 400)
+    monkeypatch.setattr(parts, "PART_ENTRIES", 400)
     read = ReadSamples.of(da.from_array(samples(), chunks=((30,) * 20 + (400,), 4)))
     assert [len(chunk.values) for chunk in read.parts.gather()] == [90] * 6 + [60, 400]
     assert read.sizes == (90,) * 6 + (60, 400)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import tensorly_smp as smp
-from tensorly_smp.codes import values as thinning
 from tensorly_smp.fitting.fit_samples import in_memory
 from tensorly_smp.fitting.stages import Decomposition
+from tensorly_smp.samples import values as thinning
 
 
 def test_bins_and_cells_of_many_samples_come_from_some_of_them_and_the_extremes(monkeypatch):

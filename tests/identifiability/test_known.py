@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import plain_jacobian
 
-from tensorly_smp.codes.values import maximal_patterns, observed_patterns
 from tensorly_smp.identifiability.bounds import KnownMarginals
+from tensorly_smp.samples.values import maximal_patterns, observed_patterns
 
 of_triples = KnownMarginals.of_triples
 of_samples = KnownMarginals.of_samples

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tensorly_smp.codes import values as sample_values
-from tensorly_smp.codes.values import (
+from tensorly_smp.samples import values as sample_values
+from tensorly_smp.samples.values import (
     effective_size,
     evenly_spaced,
     evenly_weighted,

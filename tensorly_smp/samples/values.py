@@ -49,7 +49,7 @@ def evenly_spaced(n_samples: int, n_variables: int) -> np.ndarray:
 
     Examples
     --------
-    >>> from tensorly_smp.codes.values import evenly_spaced
+    >>> from tensorly_smp.samples.values import evenly_spaced
     >>> evenly_spaced(3, 10), evenly_spaced(250_000, 10)[:4], len(evenly_spaced(250_000, 1000))
     (array([0, 1, 2]), array([0, 2, 5, 7]), 50000)
     """
@@ -178,7 +178,7 @@ def merge_equal_rows(values: np.ndarray, sample_weight: np.ndarray | None) -> tu
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorly_smp.codes.values import merge_equal_rows
+    >>> from tensorly_smp.samples.values import merge_equal_rows
     >>> values, counts = merge_equal_rows(np.array([[2.0, np.nan], [1.0, 5.0], [2.0, np.nan]]), None)
     >>> values.tolist(), counts.tolist()
     ([[2.0, nan], [1.0, 5.0]], [2.0, 1.0])
@@ -208,7 +208,7 @@ def effective_size(weights: np.ndarray) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorly_smp.codes.values import effective_size
+    >>> from tensorly_smp.samples.values import effective_size
     >>> effective_size(np.array([3.0, 1.0, 0.0])), round(effective_size(np.array([1.5, 0.5])), 3)
     (4.0, 1.6)
     """
@@ -245,7 +245,7 @@ def quantiles(values: np.ndarray, shares: Sequence[float], weights: np.ndarray |
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorly_smp.codes.values import quantiles
+    >>> from tensorly_smp.samples.values import quantiles
     >>> values = np.array([1.0, 2.0, 10.0])
     >>> quantiles(values, [0.5], np.array([3.0, 1.0, 2.0])), np.quantile([1, 1, 1, 2, 10, 10], [0.5])
     (array([1.5]), array([1.5]))

@@ -13,7 +13,6 @@ import xarray as xr
 
 from tensorly_smp._support.checks import checked_sample_weight
 from tensorly_smp._support.parallel import Parts, is_chunked
-from tensorly_smp.codes.values import evenly_spaced, ranges, with_extremes
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.samples.codebook import ValueLabels
 from tensorly_smp.samples.labels import SampleLabels, plain_names
@@ -27,6 +26,7 @@ from tensorly_smp.samples.reading import (
     read_samples,
     refuse_infinite,
 )
+from tensorly_smp.samples.values import evenly_spaced, ranges, with_extremes
 
 #: Chunks are put together up to this many entries: smaller ones would be all overhead.
 PART_ENTRIES = 2**21

@@ -12,11 +12,11 @@ import pandas as pd
 import xarray as xr
 
 from tensorly_smp._support.checks import RandomState, seed_sequence
-from tensorly_smp._support.parallel import Parts, require_dask
-from tensorly_smp.chunked.reading import Chunk, Layout, block_values, is_chunked_frame, layout_of, stacked
+from tensorly_smp._support.parallel import require_dask
 from tensorly_smp.densities.mixture_density import MixtureDensity
 from tensorly_smp.samples.codebook import ValueLabels, pandas_frame
 from tensorly_smp.samples.labels import COMPONENT_DIM, LABEL, LOG_DENSITY, POSTERIOR, SampleLabels, empty_copy
+from tensorly_smp.samples.parts import Layout, block_values, is_chunked_frame, layout_of, stacked
 
 #: Takes the density, samples (n_samples, n_variables) and the position of their chunk.
 Function = Callable[[MixtureDensity, np.ndarray, int], np.ndarray]
@@ -38,7 +38,7 @@ class LazySamples:
     --------
     >>> import dask.array as da
     >>> import tensorly_smp as smp
-    >>> from tensorly_smp.chunked.prediction import LazySamples
+    >>> from tensorly_smp.estimators.lazy import LazySamples
     >>> density = smp.datasets.make_smooth_mixture("gaussian", 500, n_variables=3, n_components=2, random_state=0)[2]
     >>> model = smp.SmoothProductMixture(2, random_state=0).fit(density.sample(500, random_state=1)[0])
     >>> LazySamples.of(da.zeros((10, 3), chunks=(4, 3)), model.density_, None).clusters()
@@ -147,19 +147,6 @@ class LazySamples:
         partitions = [run(block, i, shared) for i, block in enumerate(self.layout.blocks)]
         divisions = self.X.divisions if self.X.known_divisions else None
         return dd.from_delayed(partitions, meta=meta, divisions=divisions, verify_meta=False)
-
-
-def clusters_of_parts(parts: Parts, sizes: Sequence[int], density: MixtureDensity) -> Any:
-    """Most probable component of every sample, a dask array (n_samples,) that is not computed yet."""
-    import dask.array as da
-
-    found = parts.map(_clusters_of_part, density)
-    arrays = [da.from_delayed(piece, (size,), np.int64) for piece, size in zip(found.pieces, sizes, strict=True)]
-    return da.concatenate(arrays)
-
-
-def _clusters_of_part(chunk: Chunk, density: MixtureDensity) -> np.ndarray:
-    return _clusters(density, chunk.values, 0)
 
 
 def _clusters(density: MixtureDensity, values: np.ndarray, chunk: int) -> np.ndarray:

@@ -1,1 +1,0 @@
-"""Samples in chunks (Dask): larger than memory, or on several machines."""
