@@ -1,9 +1,11 @@
-"""The rooms of the decomposition one after the other, with all settings side by side; and random models."""
+"""The rooms of the decomposition one after the other, with all settings side by side; random models, and equal ones."""
 
 from dataclasses import fields
 
 import numpy as np
 
+from tensorly_smp._support.checks import to_numpy
+from tensorly_smp.codes.binning import Binning
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -32,11 +34,24 @@ def interrupting_after(n_calls):
     return callback
 
 
-def random_model(n_bins, rank, seed=0):
+def random_model(n_bins, rank, seed=0, names=None):
     """Factors of any columns, with no component nearly empty."""
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.full(rank, 5.0))
-    return MixtureFactors(weights, [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins])
+    factors = [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
+    return MixtureFactors(weights, factors, None if names is None else Binning.from_n_bins(n_bins, names))
+
+
+def arrays(model):
+    """Weights and factors of a model, or of the model of a solution, in NumPy."""
+    model = model if isinstance(model, MixtureFactors) else model.factors
+    return [to_numpy(a) for a in (model.weights, *model.factors)]
+
+
+def assert_same(first, second, **tolerance):
+    """Two models, or solutions, have the same weights and factors; to the last bit without a tolerance."""
+    for a, b in zip(arrays(first), arrays(second), strict=True):
+        np.testing.assert_allclose(a, b, **(tolerance or {"rtol": 0}))
 
 
 def nearly_equal(model, first, second, variables, share=0.01):

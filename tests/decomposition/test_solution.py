@@ -36,11 +36,9 @@ def test_solution():
     assert isinstance(solution.to_cp_tensor(), CPTensor)
     assert (solution.to_cp_tensor().weights == solution.factors.weights).all()
     assert repr(solution).startswith("CoupledSolution(kl loss 1.5 after 2 sweeps, converged, best of 2)\n")
-
-
-def test_solutions_are_compared_by_identity():
-    first, second = make_solution(), make_solution()
-    assert first == first
-    assert first != second
-    assert first.trace != second.trace
-    assert len({first, second}) == 2
+    # Solutions are compared by identity.
+    other = make_solution()
+    assert solution == solution
+    assert solution != other
+    assert solution.trace != other.trace
+    assert len({solution, other}) == 2

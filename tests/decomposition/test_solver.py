@@ -4,11 +4,13 @@ What is about numbers runs on every backend, with even shapes, which JAX compile
 """
 
 import inspect
+import itertools
 import os
 import signal
 import threading
 import time
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from backend_problems import MODES as EVEN_MODES
 from backend_problems import N_BINS as EVEN_BINS
 from backend_problems import SOLVERS, tensor
 from oracles import coupled_loss
-from rooms import interrupting_after, solved
+from rooms import arrays, assert_same, interrupting_after, random_model, solved
 from tensorly.cp_tensor import CPTensor
 from tensorly.decomposition import non_negative_parafac
 from tensorly.testing import assert_class_wrapper_correctly_passes_arguments
@@ -32,7 +34,6 @@ from tensorly_smp.exceptions import (
     EmptyComponentWarning,
     InvalidInputError,
     InvalidTypeError,
-    TensorlySmpError,
 )
 from tensorly_smp.factors.blocks import KLLoss
 from tensorly_smp.factors.mixture_factors import MixtureFactors
@@ -49,12 +50,6 @@ EVERY_SOLVER = pytest.mark.parametrize(
 def make_tensors(seed=0, modes=MODES, n_bins=N_BINS):
     rng = np.random.default_rng(seed)
     return [rng.random([n_bins[n] for n in mode]) for mode in modes]
-
-
-def make_truth(n_variables, n_bins, rank, seed):
-    rng = np.random.default_rng(seed)
-    columns = [rng.dirichlet(np.ones(n_bins), rank).T for _ in range(n_variables)]
-    return MixtureFactors(rng.dirichlet(np.full(rank, 10.0)), columns)
 
 
 def make_marginals(seed=0, n_samples=300, missing=0.1, n_bins=N_BINS):
@@ -86,22 +81,12 @@ def exact_tensors(truth, dtype):
     return [tensor(count, dtype) for count in marginals.counts], marginals.triples
 
 
-def arrays(solution):
-    return [to_numpy(a) for a in (solution.factors.weights, *solution.factors.factors)]
-
-
-def assert_same(first, second, **tolerance):
-    for a, b in zip(arrays(first), arrays(second), strict=True):
-        np.testing.assert_allclose(a, b, **tolerance)
-
-
 # --- descent and record
 
 
 @EVERY_SOLVER
-@pytest.mark.parametrize("extrapolate", [False, True])
-@pytest.mark.parametrize("source", ["tensors", "marginals"])
-def test_loss_never_rises_and_every_sweep_is_recorded(loss, solver, extrapolate, source):
+@pytest.mark.parametrize(("source", "extrapolate"), [("tensors", False), ("marginals", True)])
+def test_loss_never_rises_and_every_sweep_is_recorded(loss, solver, source, extrapolate):
     data = make_tensors() if source == "tensors" else make_marginals()
     solution = solve(data, 3, loss=loss, solver=solver, extrapolate=extrapolate, n_iter_max=40, tol=0.0)
     trace = solution.trace
@@ -120,10 +105,9 @@ def test_loss_never_rises_and_every_sweep_is_recorded(loss, solver, extrapolate,
 
 
 @EVERY_SOLVER
-@pytest.mark.parametrize("weights", ["count", "uniform"])
-def test_sweeps_are_those_of_numpy_and_their_loss_that_of_the_loops(backend, dtype, loss, solver, weights):
+def test_sweeps_are_those_of_numpy_and_their_loss_that_of_the_loops(backend, dtype, loss, solver):
     modes, n_bins = (EVEN_MODES, EVEN_BINS) if backend == "jax" else (MODES, N_BINS)
-    tensors = make_tensors(modes=modes, n_bins=n_bins)
+    tensors, weights = make_tensors(modes=modes, n_bins=n_bins), {"float32": "uniform", "float64": "count"}[dtype]
     # Without extrapolation, which enlarges rounding.
     options = {"modes": modes, "loss": loss, "solver": solver, "weights": weights, "extrapolate": False}
     solution = solve([tensor(t, dtype) for t in tensors], 3, n_iter_max=4, **options)
@@ -140,25 +124,20 @@ def test_sweeps_are_those_of_numpy_and_their_loss_that_of_the_loops(backend, dty
     assert_same(solution, plain, atol=100 * eps)
     totals = np.array([t.sum() for t in tensors])
     omega = totals / totals.mean() if weights == "count" else np.ones(len(modes))
-    shares = [t / t.sum() for t in tensors]
     w, *factors = arrays(solution)
-    expected = coupled_loss(shares, modes, omega, w, factors, loss)
+    expected = coupled_loss([t / t.sum() for t in tensors], modes, omega, w, factors, loss)
     # The KL loss is a difference of terms of size ten.
     np.testing.assert_allclose(solution.loss, expected, rtol=1e-10, atol=200 * np.finfo(dtype).eps)
     assert solution.start_losses[solution.best_start] == solution.loss
 
 
-@EVERY_SOLVER
-def test_two_solvers_of_a_loss_end_at_the_same_value(loss, solver):
-    assert {name: next(iter(solvers)) for name, solvers in SOLVERS.items()} == {
-        "kl": "multiplicative",
-        "frobenius": "projected-gradient",
-    }
+@pytest.mark.parametrize(("loss", "default"), [("kl", "multiplicative"), ("frobenius", "projected-gradient")])
+def test_solvers_of_a_loss_end_at_the_same_value(loss, default):
+    assert next(iter(SOLVERS[loss])) == default
     # From the same neighborhood of an optimum: of several optima each may find its own.
     near = solve(loss=loss, tol=1e-4).factors.smooth()
-    default = next(iter(SOLVERS[loss]))
-    best = [solve(loss=loss, solver=s, init=near, tol=1e-6, n_iter_max=300).loss for s in (default, solver)]
-    np.testing.assert_allclose(best[1], best[0], rtol=2e-3)
+    found = [solve(loss=loss, solver=solver, init=near, tol=1e-6, n_iter_max=300).loss for solver in SOLVERS[loss]]
+    np.testing.assert_allclose(found, found[0], rtol=2e-3)
 
 
 # --- recovery
@@ -167,15 +146,15 @@ def test_two_solvers_of_a_loss_end_at_the_same_value(loss, solver):
 @pytest.mark.parametrize(
     ("loss", "solver", "n_variables", "n_bins", "rank"),
     [
-        *(("kl", "multiplicative", *size) for size in [(3, 5, 3), (6, 4, 3)]),
-        *(("frobenius", "projected-gradient", *size) for size in [(3, 5, 3), (6, 4, 3)]),
+        ("kl", "multiplicative", 3, 5, 3),
+        ("frobenius", "projected-gradient", 6, 4, 3),
         ("kl", "mirror", 4, 4, 2),
         ("frobenius", "mirror", 4, 4, 2),
     ],
 )
 def test_exact_marginals_give_the_truth_back(loss, solver, n_variables, n_bins, rank):
     # More sizes, and every start: benchmarks/starts.py recovery.
-    truth = make_truth(n_variables, n_bins, rank, seed=1)
+    truth = random_model((n_bins,) * n_variables, rank, seed=1)
     options = {"loss": loss, "solver": solver, "tol": 1e-7}
     starts = solve(truth.to_marginals(), rank, n_init=4, n_iter_max=30, **options)
     solution = solve(truth.to_marginals(), rank, init=starts.factors, n_iter_max=2000, **options)
@@ -184,7 +163,7 @@ def test_exact_marginals_give_the_truth_back(loss, solver, n_variables, n_bins, 
 
 @EVERY_SOLVER
 def test_exact_marginals_give_the_truth_back_from_nearby(backend, dtype, loss, solver):
-    truth = make_truth(4, 4, 3, seed=1)
+    truth = random_model(EVEN_BINS, 3, seed=1)
     tensors, modes = exact_tensors(truth, dtype)
     options = {"modes": modes, "loss": loss, "solver": solver, "tol": 0.0, "n_iter_max": 60}
     solution = solve(tensors, 3, init=truth.smooth(0.05), **options)
@@ -194,12 +173,16 @@ def test_exact_marginals_give_the_truth_back_from_nearby(backend, dtype, loss, s
 
 @pytest.mark.parametrize("loss", SOLVERS)
 def test_started_at_the_truth_it_stays(backend, dtype, loss):
-    truth = make_truth(4, 4, 3, seed=0)
+    truth = random_model(EVEN_BINS, 3)
     tensors, modes = exact_tensors(truth, dtype)
     solution = solve(tensors, 3, modes=modes, loss=loss, init=truth)
-    assert solution.status is StopReason.EXACT
-    assert solution.trace.n_sweeps == 0
-    assert_same(solution, type("Truth", (), {"factors": truth}), rtol=1e-12 if dtype == "float64" else 1e-6)
+    assert (solution.status, solution.trace.n_sweeps) == (StopReason.EXACT, 0)
+    assert_same(solution, truth, rtol=1e-12 if dtype == "float64" else 1e-6)
+    # Sums of the start that are one to rounding only do not count as descent.
+    rounded = MixtureFactors(truth.weights * (1 + 5e-5), [a * (1 + 5e-5) for a in truth.factors])
+    found = solve(truth.to_marginals(), 3, loss=loss, init=rounded).trace.loss
+    assert found[0] > -1e-12
+    assert (np.diff(found) <= 1e-14).all()
 
 
 def test_rank_one_is_the_product_of_the_marginals(backend, dtype):
@@ -214,7 +197,7 @@ def test_rank_one_is_the_product_of_the_marginals(backend, dtype):
 # --- endings
 
 
-@pytest.mark.parametrize("n_iter_max", [0, 1, 7])
+@pytest.mark.parametrize("n_iter_max", [0, 7])
 def test_too_few_sweeps_warn_and_still_give_the_result(n_iter_max):
     options = {"modes": MODES, "init": "random", "random_state": 0}
     assert coupled_simplex_parafac(make_tensors(), 2, **options).status is StopReason.CONVERGED  # without a warning
@@ -249,7 +232,7 @@ def test_interrupt_returns_the_state_so_far_and_ends_the_later_starts_too():
     assert solution.status is StopReason.INTERRUPTED
     assert solution.trace.n_sweeps == 4
     assert (solution.trace.loss == first.trace.loss[:5]).all()
-    assert_same(solution, solve(callback=lambda cp, loss: loss == solution.loss), rtol=0)
+    assert_same(solution, solve(callback=lambda cp, loss: loss == solution.loss))
     solution = solve(n_init=4, callback=interrupting_after(len(first.trace.loss) + 3))
     assert solution.start_statuses == (first.status, StopReason.INTERRUPTED)
     assert solution.start_losses[0] == first.loss
@@ -274,13 +257,8 @@ def test_interrupt_inside_a_sweep(monkeypatch):
     shares = [t / t.sum() for t in make_tensors()]
     loss = coupled_loss(shares, MODES, totals / totals.mean(), solution.factors.weights, solution.factors.factors, "kl")
     np.testing.assert_allclose(loss, solution.loss, rtol=1e-10)
-
-
-def test_interrupt_before_anything_is_known_is_passed_on(monkeypatch):
-    def interrupted(self, factors):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("tensorly_smp.factors.blocks.KLLoss.weight_block", interrupted)
+    # Before anything is known, there is nothing to return.
+    monkeypatch.setattr("tensorly_smp.factors.blocks.KLLoss.weight_block", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         solve()
 
@@ -308,13 +286,10 @@ def test_a_loss_that_is_no_number_ends_with_the_last_one_that_was(monkeypatch, l
     assert all(np.isfinite(a).all() for a in arrays(solution))
 
 
-def test_error_in_a_callback_is_passed_on():
-    def callback(cp_tensor, loss):
-        raise ZeroDivisionError
-
-    for n_jobs in (1, 2):
-        with pytest.raises(ZeroDivisionError):
-            solve(n_init=2, n_jobs=n_jobs, callback=callback)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_error_in_a_callback_is_passed_on(n_jobs):
+    with pytest.raises(ZeroDivisionError):
+        solve(n_init=2, n_jobs=n_jobs, callback=lambda cp_tensor, loss: 1 / 0)
 
 
 # --- starts
@@ -328,7 +303,7 @@ def test_starts_are_the_same_however_many_run_and_in_however_many_threads():
     assert many.start_statuses == parallel.start_statuses
     assert many.best_start == parallel.best_start == np.argmin(many.start_losses)
     assert many.loss == many.start_losses.min()
-    assert_same(many, parallel, rtol=0)
+    assert_same(many, parallel)
     assert len(set(many.start_losses)) > 1
 
 
@@ -337,23 +312,20 @@ def test_same_seed_same_bits(backend, dtype, loss):
     options = {"modes": EVEN_MODES, "loss": loss, "n_iter_max": 20}
     first, second, other = (solve(even_tensors(dtype), 3, random_state=seed, **options) for seed in (3, 3, 4))
     assert (first.trace.loss == second.trace.loss).all()
-    assert_same(first, second, rtol=0)
+    assert_same(first, second)
     assert first.trace.loss[0] != other.trace.loss[0]
 
 
 def test_given_factors_are_the_first_start():
-    init = make_truth(4, 3, 2, seed=5)
-    tensors = make_tensors(n_bins=(3, 3, 3, 3))
-    before = [a.copy() for a in (init.weights, *init.factors)]
+    init = random_model((3,) * 4, 2, seed=5)
+    tensors, before = make_tensors(n_bins=(3, 3, 3, 3)), [a.copy() for a in arrays(init)]
     given = solve(tensors, init=init, n_init=3)
-    drawn = solve(tensors, n_init=3)
-    assert (given.start_losses[1:] == drawn.start_losses[1:]).all()
+    assert (given.start_losses[1:] == solve(tensors, n_init=3).start_losses[1:]).all()
     assert solve(tensors, init=init).loss == given.start_losses[0]
-    cp = solve(tensors, init=init.to_cp_tensor())
     scaled = CPTensor((3.0 * init.weights, [2.0 * a for a in init.factors]))
-    for other in (cp, solve(tensors, init=scaled), solve(tensors, init=(init.weights, list(init.factors)))):
-        np.testing.assert_allclose(other.loss, given.start_losses[0], rtol=1e-6)
-    assert all((a == b).all() for a, b in zip((init.weights, *init.factors), before, strict=True))
+    for other in (init.to_cp_tensor(), scaled, (init.weights, list(init.factors))):
+        np.testing.assert_allclose(solve(tensors, init=other).loss, given.start_losses[0], rtol=1e-6)
+    assert all((a == b).all() for a, b in zip(arrays(init), before, strict=True))
     assert (scaled.factors[0] == 2.0 * init.factors[0]).all()
 
 
@@ -371,24 +343,13 @@ def test_init_with_zeros_where_the_samples_are(backend, dtype, loss, solver):
     assert np.isfinite(solution.trace.loss).all()
 
 
-def test_inexact_sums_of_init_do_not_count_as_descent():
-    truth = make_truth(4, 3, 2, seed=5)
-    marginals = truth.to_marginals()
-    rounded = MixtureFactors(truth.weights * (1 + 5e-5), [a * (1 + 5e-5) for a in truth.factors])
-    solution = solve(marginals, init=rounded)
-    assert solution.trace.loss[0] > -1e-12
-    assert (np.diff(solution.trace.loss) <= 1e-14).all()
-
-
 @pytest.mark.parametrize(
     ("init", "error", "message"),
     [
         ("svd", InvalidInputError, "init is 'svd'"),
-        (make_truth(4, 3, 3, 0), InvalidInputError, "3 components and .* expected 2 components"),
-        (make_truth(3, 3, 2, 0), InvalidInputError, r"expected 2 components and \(3, 4, 2, 5\) bins"),
+        (random_model((3,) * 4, 3), InvalidInputError, "3 components and .* expected 2 components"),
+        (random_model((3,) * 3, 2), InvalidInputError, r"expected 2 components and \(3, 4, 2, 5\) bins"),
         ((None, [np.ones((n, 2)) for n in (3, 4, 2)]), InvalidInputError, "expected 2 components"),
-        ((None, [np.eye(n, 2) - 0.5 for n in N_BINS]), InvalidInputError, "of mixed signs"),
-        (3, InvalidTypeError, "not a CP tensor"),
         (None, InvalidTypeError, "not a CP tensor"),
     ],
 )
@@ -414,12 +375,10 @@ def test_empty_component_is_announced():
 def test_order_of_modes_does_not_matter(loss, solver):
     tensors = make_tensors()
     expected = solve(tensors, loss=loss, solver=solver, n_iter_max=30)
-    for order in [(1, 2, 0), (2, 1, 0)]:
-        modes = [tuple(mode[i] for i in order) for mode in MODES]
-        turned = [t.transpose(order) for t in tensors]
-        solution = solve(turned, modes=modes, loss=loss, solver=solver, n_iter_max=30)
-        np.testing.assert_allclose(solution.trace.loss[:4], expected.trace.loss[:4], rtol=1e-9)
-        np.testing.assert_allclose(solution.loss, expected.loss, rtol=1e-5)
+    modes = [(b, c, a) for a, b, c in MODES]
+    solution = solve([t.transpose(1, 2, 0) for t in tensors], modes=modes, loss=loss, solver=solver, n_iter_max=30)
+    np.testing.assert_allclose(solution.trace.loss[:4], expected.trace.loss[:4], rtol=1e-9)
+    np.testing.assert_allclose(solution.loss, expected.loss, rtol=1e-5)
 
 
 def test_order_of_tensors_does_not_matter(backend, dtype):
@@ -432,13 +391,11 @@ def test_order_of_tensors_does_not_matter(backend, dtype):
 
 @EVERY_SOLVER
 def test_one_sweep_of_permuted_components_is_the_permuted_sweep(backend, dtype, loss, solver):
-    init, order = make_truth(4, 4, 3, seed=1), [2, 0, 1]
+    init, order = random_model(EVEN_BINS, 3, seed=1), [2, 0, 1]
     options = {"modes": EVEN_MODES, "loss": loss, "solver": solver, "n_iter_max": 2, "extrapolate": False}
     tensors = even_tensors(dtype)
     plain, permuted = (solve(tensors, 3, init=start, **options) for start in (init, init.permute(order)))
-    expected = plain.factors.permute(order)
-    for a, b in zip(arrays(permuted), (expected.weights, *expected.factors), strict=True):
-        np.testing.assert_allclose(a, to_numpy(b), atol=1e-10 if dtype == "float64" else 1e-4)
+    assert_same(permuted, plain.factors.permute(order), atol=1e-10 if dtype == "float64" else 1e-4)
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
@@ -464,39 +421,21 @@ def test_sparse_counts_and_many_components_stay_finite(loss, solver, rank):
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "message"),
     [
-        ({"rank": 0}, InvalidInputError, "rank is 0"),
-        ({"data": np.zeros((3, 3, 3))}, InvalidInputError, "modes has 3 rows; expected one for each tensor: 1"),
-        ({"data": "abc"}, InvalidTypeError, "data is str"),
-        ({"data": []}, InvalidInputError, "modes has 3 rows; .*: 0"),
-        (
-            {"data": make_tensors(n_bins=(3, 4, 2, 5))[:2] + make_tensors(n_bins=(3, 5, 2, 5))[2:]},
-            InvalidInputError,
-            "5",
-        ),
-        ({"loss": "l1"}, InvalidInputError, "loss is 'l1'; expected one of"),
-        ({"solver": "projected-gradient"}, InvalidInputError, 'solver for loss="kl"'),
-        ({"solver": "multiplicative", "loss": "frobenius"}, InvalidInputError, 'solver for loss="frobenius"'),
-        ({"n_init": 0}, InvalidInputError, "n_init is 0"),
-        ({"n_iter_max": -1}, InvalidInputError, "n_iter_max is -1"),
-        ({"random_state": "x"}, InvalidTypeError, "random_state"),
-        ({"tol": -1e-3}, InvalidInputError, "tol is"),
+        ({"rank": 0}, "rank is 0"),
+        ({"data": np.zeros((3, 3, 3))}, "modes has 3 rows; expected one for each tensor: 1"),
+        ({"data": []}, "modes has 3 rows; .*: 0"),
+        ({"data": make_tensors()[:2] + make_tensors(n_bins=(3, 5, 2, 5))[2:]}, "5"),
+        ({"solver": "projected-gradient"}, 'solver for loss="kl"'),
+        ({"solver": "multiplicative", "loss": "frobenius"}, 'solver for loss="frobenius"'),
+        ({"data": make_marginals(n_samples=20), "modes": MODES}, "data is Marginals, which has its variables"),
+        ({"data": make_marginals(n_samples=20), "rank": 21}, r"21 components with \d+ samples"),
     ],
 )
-def test_bad_arguments_are_named(options, error, message):
-    with pytest.raises(error, match=message) as caught:
+def test_bad_arguments_are_named(options, message):
+    with pytest.raises(InvalidInputError, match=message):
         solve(**options)
-    assert isinstance(caught.value, TensorlySmpError)
-    assert isinstance(caught.value, ValueError | TypeError)
-
-
-def test_marginals_bring_their_modes_and_bound_the_rank():
-    marginals = make_marginals(n_samples=20)
-    with pytest.raises(InvalidInputError, match="data is Marginals, which has its variables"):
-        solve(marginals, modes=MODES)
-    with pytest.raises(InvalidInputError, match=rf"21 components with {marginals.n_samples} samples"):
-        solve(marginals, 21)
 
 
 # --- screening
@@ -552,8 +491,8 @@ def test_two_records_in_one():
 
 @pytest.mark.parametrize(
     ("n_init", "options"),
-    [(N_INIT, {"n_screen": 1000}), (N_INIT, {"n_iter_max": N_SCREEN}), (N_KEPT, {})],
-    ids=["longer than the fit", "as long as the fit", "no more starts than go on"],
+    [(N_INIT, {"n_iter_max": N_SCREEN}), (N_KEPT, {})],
+    ids=["as long as the fit", "no more starts than go on"],
 )
 def test_nothing_to_screen(n_init, options):
     with_screening, without = solve_many(n_init, **options), solve_many(n_init, **{**options, "n_screen": None})
@@ -579,9 +518,7 @@ def test_interrupt_during_the_screening_keeps_the_best():
     assert solution.status is StopReason.INTERRUPTED
     assert solution.loss == solution.start_losses.min()
     assert solution.trace.n_sweeps <= N_SCREEN
-
-
-def test_interrupt_gives_no_warning_of_too_few_sweeps():
+    # And without a warning of too few sweeps.
     tensors = [np.random.default_rng(seed).random((5, 5, 5)) for seed in range(4)]
     solved(tensors, 2, modes=FOUR_MODES, n_init=N_INIT, n_screen=5, callback=interrupting_after(9), random_state=0)
 
@@ -653,13 +590,8 @@ def test_callback_is_called_for_every_entry_and_where_a_start_goes_on():
 
 
 def test_callback_that_stops_after_the_screening():
-    calls = []
-
-    def callback(cp_tensor, loss):
-        calls.append(loss)
-        return len(calls) > N_INIT * (N_SCREEN + 1) + 3
-
-    solution = solve_many(callback=callback)
+    calls = itertools.count(1)
+    solution = solve_many(callback=lambda cp_tensor, loss: next(calls) > N_INIT * (N_SCREEN + 1) + 3)
     assert solution.status is StopReason.CALLBACK
     assert solution.start_statuses.count(StopReason.CALLBACK) == N_KEPT
     assert solution.start_statuses.count(StopReason.SCREENED) == N_INIT - N_KEPT
@@ -668,13 +600,10 @@ def test_callback_that_stops_after_the_screening():
 # --- the class in TensorLy's manner
 
 
-def test_parameters_and_defaults_are_those_of_the_function():
+def test_parameters_and_defaults_are_those_of_the_function(monkeypatch):
     function = dict(inspect.signature(coupled_simplex_parafac).parameters)
     function.pop("data")
     assert inspect.signature(CoupledSimplexCP).parameters == function
-
-
-def test_class_wrapper_assertion_of_tensorly(monkeypatch):
     assert_class_wrapper_correctly_passes_arguments(monkeypatch, coupled_simplex_parafac, CoupledSimplexCP, rank=3)
 
 
