@@ -1,5 +1,7 @@
 """Slow, obvious twins of the fast kernels: plain loops, no cleverness."""
 
+from itertools import combinations
+
 import numpy as np
 
 
@@ -117,6 +119,11 @@ def joint_distribution(factors, margin, r):
     for n in margin:
         product = np.multiply.outer(product, factors[n][:, r])
     return product
+
+
+def margins_of(known):
+    """Sets of variables whose joint distribution is known: all triples where nothing else is said."""
+    return known.margins or tuple(combinations(range(known.n_variables), 3))
 
 
 def plain_jacobian(weights, factors, margins):

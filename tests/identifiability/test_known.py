@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import plain_jacobian
+from oracles import margins_of, plain_jacobian
+from rooms import random_model
 
 from tensorly_smp.identifiability.bounds import KnownMarginals
 from tensorly_smp.samples.values import maximal_patterns, observed_patterns
@@ -33,14 +34,16 @@ def test_maximal_patterns_hold_all_others_and_none_another(observed):
     np.testing.assert_array_equal(maximal_patterns(kept), kept)
 
 
-@given(patterns(), st.lists(st.integers(2, 3), min_size=4, max_size=4))
-def test_independent_cells_are_the_rank_of_many_components(observed, n_bins):
-    rng = np.random.default_rng(0)
-    rank = prod(n_bins)
-    weights, factors = np.full(rank, 1 / rank), [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
-    known = of_samples(4, observed)
-    reached = np.linalg.matrix_rank(plain_jacobian(weights, factors, known.margins), tol=1e-9)
+@given(patterns(), st.lists(st.integers(2, 3), min_size=4, max_size=4), st.booleans())
+def test_independent_cells_are_the_rank_of_many_components(observed, n_bins, are_triples):
+    # So many components that their histograms can move in every direction in which histograms can move at all.
+    model = random_model(n_bins, prod(n_bins))
+    triples = [triple for triple in combinations(range(4), 3) if observed[0, list(triple)].any()]
+    known = of_triples(4, np.array(triples)) if are_triples else of_samples(4, observed)
+    reached = np.linalg.matrix_rank(plain_jacobian(model.weights, model.factors, margins_of(known)), tol=1e-10)
     assert known.n_independent_cells(n_bins) == reached
+    listed = KnownMarginals("triples", 4, np.array(list(combinations(range(4), 3))))
+    assert of_triples(4).n_independent_cells(n_bins) == listed.n_independent_cells(n_bins)
 
 
 def test_many_patterns_give_an_upper_bound():

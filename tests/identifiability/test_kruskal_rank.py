@@ -94,27 +94,18 @@ def test_is_an_int_that_pickles_with_its_flag():
     assert 2 * found + 1 == 7
 
 
-@pytest.mark.parametrize("matrix", [[1.0, 2.0], [[]], [[np.nan]]])
-def test_bad_matrices(matrix):
-    with pytest.raises(InvalidInputError):
-        kruskal_rank(matrix)
-
-
 @pytest.mark.parametrize(
-    ("matrix", "options", "error", "message"),
+    ("matrix", "error", "message"),
     [
-        ([["a"]], {}, InvalidTypeError, "real numbers"),
-        ([[1j]], {}, InvalidTypeError, "real numbers"),
-        ([[1.0], [1.0, 2.0]], {}, InvalidTypeError, "cannot be read"),
-        (np.ma.array(np.eye(2), mask=np.eye(2)), {}, InvalidInputError, "masked"),
-        (np.eye(2), {"tol": "a"}, InvalidTypeError, "tol is 'a'"),
-        (np.eye(2), {"max_combinations": -1}, InvalidInputError, "at least 0"),
+        ([1.0, 2.0], InvalidInputError, "."),
+        ([[]], InvalidInputError, "."),
+        ([[np.nan]], InvalidInputError, "."),
+        ([["a"]], InvalidTypeError, "real numbers"),
+        ([[1.0], [1.0, 2.0]], InvalidTypeError, "cannot be read"),
+        (np.ma.array(np.eye(2), mask=np.eye(2)), InvalidInputError, "masked"),
     ],
 )
-def test_arguments_of_another_kind(matrix, options, error, message):
+def test_bad_matrices(matrix, error, message):
     with pytest.raises(error, match=message):
-        kruskal_rank(matrix, **options)
-
-
-def test_a_mask_that_hides_nothing():
-    assert kruskal_rank(np.ma.array(np.eye(2), mask=np.zeros((2, 2)))) == 2
+        kruskal_rank(matrix)
+    assert kruskal_rank(np.ma.array(np.eye(2), mask=np.zeros((2, 2)))) == 2  # a mask that hides nothing

@@ -3,8 +3,8 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from rooms import random_model
 
-from tensorly_smp.codes.binning import Binning
 from tensorly_smp.decomposition.solution import factors_to_dataset, solution_to_dataset
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError, SizeLimitError
@@ -20,13 +20,6 @@ UNIQUE, GENERIC, OPEN = "unique", "unique for almost every model", "not guarante
 
 def free(k):
     return f"not identifiable: {k} free direction{'' if k == 1 else 's'}"
-
-
-def random_model(n_bins, rank, seed=0, names=None):
-    rng = np.random.default_rng(seed)
-    weights = 0.5 * rng.dirichlet(np.ones(rank)) + 0.5 / rank
-    factors = [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins]
-    return MixtureFactors(weights, factors, None if names is None else Binning.from_n_bins(n_bins, names))
 
 
 def with_equal_columns(model, first, second, variables):
@@ -77,12 +70,12 @@ def test_equal_columns_in_every_variable_are_flagged():
     assert "special point" in str(report)
 
 
-@pytest.mark.parametrize("n_apart", [0, 1, 2, 3])
+@pytest.mark.parametrize("n_apart", [1, 2, 3])
 def test_components_that_differ_in_two_variables_or_fewer(n_apart):
     model = with_equal_columns(random_model([5, 4, 3, 6, 3], 3), 0, 1, range(n_apart, 5))
     report = check_identifiability(model)
     # Different in one variable: only the mean of its columns is known. In two: a matrix of rank 2 to be factorized.
-    expected = {0: 1 + 4 + 3 + 2 + 5 + 2, 1: 5, 2: 2, 3: 0}[n_apart]
+    expected = {1: 5, 2: 2, 3: 0}[n_apart]
     assert report["distinct"].verdict == (free(expected) if expected else "")
     known = KnownMarginals.of_triples(model.n_variables)
     assert local_identifiability(model.weights, model.factors, known).n_free_directions == expected
@@ -101,7 +94,7 @@ def test_partition_is_searched_where_components_are_alike():
     assert blind["kruskal"].verdict == OPEN
 
 
-def test_three_binary_variables_and_three_components():
+def test_more_components_than_three_variables_allow():
     # 2 weights and 9 columns of one free entry each are 11 parameters; a 2 x 2 x 2 histogram has 7 free cells.
     for report in (
         check_identifiability(random_model([2, 2, 2], 3)),
@@ -111,9 +104,6 @@ def test_three_binary_variables_and_three_components():
         assert report.n_free_directions == 4
         assert (report.local.rank, report.local.n_parameters) == (7, 11)
         assert report.is_locally_unique is False
-
-
-def test_more_free_directions_than_counting_says():
     # Rank 4 in 3 x 3 x 3 is defective: 27 parameters for 26 cells, of which only 25 are reached.
     report = check_identifiability(n_variables=3, n_bins=3, rank=4)
     assert report["counting"].verdict == free(1)
@@ -141,7 +131,9 @@ def test_rank_above_the_bounds(n_variables, n_bins):
 def test_special_model_does_not_borrow_from_almost_every_model():
     # Within the generic bound, above Kruskal's, and with columns that repeat in one variable.
     model = random_model([8, 8, 8], 12)
-    assert check_identifiability(model).verdict == GENERIC
+    usual = check_identifiability(model)
+    assert usual.verdict == GENERIC
+    assert "proves nothing of the model at hand" in " ".join(str(usual).split())
     special = check_identifiability(with_equal_columns(model, 0, 1, [2]))
     assert special.verdict == OPEN or special.n_free_directions
     factors = [a.copy() for a in model.factors]
@@ -153,7 +145,7 @@ def test_special_model_does_not_borrow_from_almost_every_model():
     assert "does not speak for this one" in str(special)
 
 
-@pytest.mark.parametrize("weight", [0.0, 1e-17, 3e-16, 9e-7])
+@pytest.mark.parametrize("weight", [0.0, 3e-16, 9e-7])
 def test_empty_component(weight):
     model = random_model([4, 3, 5], 3)
     report = check_identifiability(MixtureFactors(np.array([0.4, 0.6 - weight, weight]), model.factors))
@@ -228,20 +220,15 @@ def shuffled(model, seed):
     return MixtureFactors(model.weights[components], factors), order
 
 
-@given(models(), st.integers(0, 99))
-def test_no_order_changes_a_verdict(model, seed):
-    other, _ = shuffled(model, seed)
-    assert verdicts(check_identifiability(other)) == verdicts(check_identifiability(model))
-
-
 @given(models(), st.integers(0, 99), st.data())
-def test_no_order_changes_a_verdict_at_a_given_partition(model, seed, data):
+def test_no_order_changes_a_verdict(model, seed, data):
     other, order = shuffled(model, seed)
-    order = order.tolist()
-    labels = data.draw(st.permutations(range(model.n_variables)))
-    cuts = sorted(data.draw(st.lists(st.integers(1, model.n_variables), min_size=3, max_size=3, unique=True)))
-    sets = [labels[: cuts[0]], labels[cuts[0] : cuts[1]], labels[cuts[1] : cuts[2]]]
-    moved = [[order.index(n) for n in group] for group in sets]
+    sets = moved = None
+    if data.draw(st.booleans()):
+        labels = data.draw(st.permutations(range(model.n_variables)))
+        cuts = sorted(data.draw(st.lists(st.integers(1, model.n_variables), min_size=3, max_size=3, unique=True)))
+        sets = [labels[: cuts[0]], labels[cuts[0] : cuts[1]], labels[cuts[1] : cuts[2]]]
+        moved = [[order.tolist().index(n) for n in group] for group in sets]
     before, after = check_identifiability(model, partition=sets), check_identifiability(other, partition=moved)
     assert verdicts(after) == verdicts(before)
 
@@ -333,6 +320,8 @@ def test_solution_and_dataset():
         same = check_identifiability(subject)
         assert same.verdict == report.verdict == UNIQUE
         assert same.variables == ("age", "dose", "weight")
+    with pytest.raises(InvalidInputError, match="Dataset"):
+        check_identifiability(factors_to_dataset(model).rename(bin="level"))
 
 
 def test_text_and_html():
@@ -381,13 +370,9 @@ def test_latex():
     "arguments",
     [
         {"subject": random_model([4, 3, 5], 2, names=["a", 1, "c"])},
-        {"subject": random_model([4, 3, 5], 2, names=[3, 1, 2])},
-        {"subject": random_model([3, 3, 3], 4)},
-        {"subject": random_model([3, 3, 3], 1)},
-        {"subject": random_model([4] * 5, 2), "partition": [[0], [1], [2]], "max_parameters": 0},
-        {"n_variables": 1000, "n_bins": 15, "rank": 6900},
+        {"subject": random_model([4] * 5, 1), "partition": [[0], [1], [2]], "max_parameters": 0},
         {"n_variables": 3, "n_bins": 2**29, "rank": 2**31},
-        {"subject": random_model([3] * 4, 2), "known": "samples"},
+        {"subject": random_model([3] * 4, 2, names=[3, 1, 2, 0]), "known": "samples"},
         {"n_variables": 1000, "n_bins": 15, "rank": 6900, "known": "samples"},
     ],
 )
@@ -411,10 +396,8 @@ def test_dataset_of_the_report(arguments, tmp_path):
     [
         ({}, InvalidInputError, "n_variables, n_bins and rank"),
         ({"subject": "fit"}, InvalidTypeError, "subject is str"),
-        ({"subject": 5}, InvalidInputError, "n_variables, n_bins and rank"),
         ({"subject": 5, "n_variables": 5, "n_bins": 3, "rank": 2}, InvalidInputError, "given twice"),
         ({"subject": 5.0, "n_bins": 3, "rank": 2}, InvalidInputError, "Both"),
-        ({"n_variables": 4, "n_bins": 3, "rank": 2, "known": "pairs"}, InvalidInputError, "known is 'pairs'"),
         (
             {"n_variables": 4, "n_bins": 3, "rank": 2, "known": "samples", "triples": 3},
             InvalidInputError,
@@ -430,27 +413,15 @@ def test_dataset_of_the_report(arguments, tmp_path):
         ({"n_variables": 3, "n_bins": 3, "rank": 2, "patterns": [[1, 1, 0]]}, InvalidInputError, r"\[2\] are in no"),
         ({"n_variables": 3, "n_bins": 3, "rank": 2, "patterns": [[2, 1, 1]]}, InvalidTypeError, "booleans"),
         ({"n_variables": 3, "n_bins": 3, "rank": 2, "patterns": [1, 1, 1]}, InvalidInputError, "patterns has shape"),
-        ({"subject": random_model([3] * 3, 2), "rank": 2}, InvalidInputError, "Both"),
         ({"subject": random_model([3] * 2, 2)}, InvalidInputError, "at least 3"),
         ({"subject": xr.Dataset()}, InvalidInputError, "lacks"),
         ({"n_variables": 3, "n_bins": 2}, InvalidInputError, "max_identifiable_rank"),
-        ({"n_variables": 4, "n_bins": [3, 3, 3], "rank": 2}, InvalidInputError, "3 entries for 4"),
         ({"n_bins": 3, "rank": 2}, InvalidTypeError, "n_variables is None"),
-        ({"n_bins": "345", "rank": 2}, InvalidTypeError, "n_bins"),
         ({"n_bins": [3, 3, None], "rank": 2}, InvalidTypeError, "n_bins is None"),
         ({"n_variables": 3, "n_bins": 10**12, "rank": 2}, SizeLimitError, "bins"),
-        ({"n_variables": 3, "n_bins": 3, "rank": 2, "partition": [[0], [1], [3]]}, InvalidInputError, "variable 3"),
         ({"n_variables": 4, "n_bins": 3, "rank": 2, "triples": [(0, 1, 2)]}, InvalidInputError, "in no triple"),
-        ({"n_variables": 3, "n_bins": 3, "rank": 2, "parallel_cosine": 2}, InvalidInputError, "parallel_cosine"),
-        ({"n_variables": 3, "n_bins": 3, "rank": 2, "max_parameters": -1}, InvalidInputError, "max_parameters"),
     ],
 )
 def test_bad_requests(arguments, error, message):
     with pytest.raises(error, match=message):
         check_identifiability(**arguments)
-
-
-def test_dataset_of_another_shape():
-    dataset = factors_to_dataset(random_model([3] * 3, 2)).rename(bin="level")
-    with pytest.raises(InvalidInputError, match="Dataset"):
-        check_identifiability(dataset)

@@ -3,15 +3,15 @@
 import importlib
 import sys
 import warnings
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from oracles import joint_distribution, plain_free_directions
+from oracles import joint_distribution, margins_of, plain_free_directions
+from rooms import random_model
 
 import tensorly_smp as smp
-from tensorly_smp.identifiability.bounds import KnownMarginals, max_identifiable_rank
+from tensorly_smp.identifiability.bounds import max_identifiable_rank
 from tensorly_smp.identifiability.criteria import (
     GENERIC,
     OPEN,
@@ -28,16 +28,10 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 uniqueness = importlib.import_module("uniqueness")
 
 
-def random_model(n_bins, rank, seed=0):
-    rng = np.random.default_rng(seed)
-    weights = 0.5 * rng.dirichlet(np.ones(rank)) + 0.5 / rank
-    return smp.MixtureFactors(weights, [rng.dirichlet(np.ones(size), size=rank).T for size in n_bins])
-
-
 # ---- latent classes of binary items ----
 
 
-@pytest.mark.parametrize(("n_items", "rank"), list(enumerate((2, 2, 4, 5, 8, 9, 16, 17), start=3)))
+@pytest.mark.parametrize(("n_items", "rank"), [(3, 2), (4, 2), (5, 4), (6, 5), (9, 16)])
 def test_classes_of_binary_items(n_items, rank):
     assert max_identifiable_rank(n_items, 2, "joint") == rank
     report = smp.check_identifiability(n_items, 2, rank, known="samples")
@@ -160,7 +154,7 @@ def test_densities_count_as_independent_only_beyond_noise():
     assert line.verdict == OPEN
 
 
-@pytest.mark.parametrize(("refine", "n_bins"), [("smooth", 2), ("smooth", 15), ("em", 2), (None, 2)])
+@pytest.mark.parametrize(("refine", "n_bins"), [("smooth", 15), ("em", 2), (None, 2)])
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
 def test_components_that_are_equal_in_one_of_three_variables_are_not_proved_unique(refine, n_bins):
     rng = np.random.default_rng(5)
@@ -248,7 +242,8 @@ def test_rounding_never_outranks_a_proof(known):
     weights = np.array([1e-6, *np.full(7, (1 - 1e-6) / 7)])
     model = smp.MixtureFactors(weights, [rng.dirichlet(np.ones(12), size=8).T for _ in range(10)])
     report = smp.check_identifiability(model, known=known)
-    assert (report.verdict, report.n_free_directions) == (UNIQUE, 0)
+    assert (report.verdict, report.n_free_directions, report.local.n_free_directions) == (UNIQUE, 0, 0)
+    assert report.local.singular_values[-1] > 0.01
     assert smp.check_identifiability(model, known=known, max_parameters=0).verdict == UNIQUE
 
 
@@ -297,43 +292,28 @@ def test_almost_every_model_does_not_speak_for_one_whose_factor_occurs_twice():
     assert "Stacked, the factors of x0, x3 have rank 4" in " ".join(str(report).split())
 
 
-def test_almost_every_model_proves_nothing_of_this_one():
-    report = smp.check_identifiability(random_model([8, 8, 8], 12))
-    assert report.verdict == GENERIC
-    assert "proves nothing of the model at hand" in " ".join(str(report).split())
-
-
 # ---- against plain loops, and against other models ----
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_models_of_all_kinds(seed):
     rng = np.random.default_rng(seed)
     _, model, triples, patterns = uniqueness.random_problem(rng)
     for options in ({"known": "triples", "triples": triples}, {"known": "samples", "patterns": patterns}):
         report = smp.check_identifiability(model, **options)
-        margins = report.known.margins or tuple(combinations(range(model.n_variables), 3))
-        free = plain_free_directions(model.weights, model.factors, margins)
+        free = plain_free_directions(model.weights, model.factors, margins_of(report.known))
         assert report.local.n_free_directions == free
         assert report.verdict != UNIQUE or report.n_free_directions == 0
-        if report.verdict == UNIQUE and seed < 3:
-            assert uniqueness.another_model(model, margins, 1, rng)[1] == 0
+        if report.verdict == UNIQUE:
+            assert uniqueness.another_model(model, margins_of(report.known), 1, rng)[1] == 0
 
 
 def test_the_search_finds_other_models_where_there_are_some():
     model = random_model([3, 3, 3], 3)
+    expected = sum(model.weights[r] * joint_distribution(model.factors, (0, 1, 2), r) for r in range(3))
+    found = uniqueness.distributions(model.weights, model.factors, [(0, 1, 2)])
+    np.testing.assert_allclose(found, expected.ravel(), atol=1e-15)
     factors = [a.copy() for a in model.factors]
     factors[0][:, 1] = factors[0][:, 0]
-    found = uniqueness.another_model(
-        smp.MixtureFactors(model.weights, factors), [(0, 1, 2)], 3, np.random.default_rng(0)
-    )
-    assert found[1] > 0
-
-
-def test_distributions_of_the_search_are_those_of_the_loops():
-    model = random_model([3, 2, 4], 2)
-    expected = sum(model.weights[r] * joint_distribution(model.factors, (0, 1, 2), r) for r in range(2))
-    np.testing.assert_allclose(
-        uniqueness.distributions(model.weights, model.factors, [(0, 1, 2)]), expected.ravel(), atol=1e-15
-    )
-    assert uniqueness.margins_of(KnownMarginals.of_triples(3)) == ((0, 1, 2),)
+    model = smp.MixtureFactors(model.weights, factors)
+    assert uniqueness.another_model(model, [(0, 1, 2)], 3, np.random.default_rng(0))[1] > 0
