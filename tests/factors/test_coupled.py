@@ -71,22 +71,17 @@ def test_blocks_hold_every_cell_of_every_triple_of_their_variable(seed, zeros, w
         assert np.count_nonzero(unfolding.values) == len(cells)
 
 
-def test_cover_holds_every_triple_once():
-    coupled = couple(make_tensors(np.random.default_rng(0)), MODES, "count")
+def test_cover_holds_every_triple_once_and_constants_are_those_of_the_losses():
+    tensors = make_tensors(np.random.default_rng(0), zeros=0.4)
+    coupled = couple(tensors, MODES, "count")
     triples = [sorted((u.variable, a, b)) for u in coupled.cover for a, b in zip(u.pairs_a, u.pairs_b, strict=True)]
     assert sorted(triples) == sorted(sorted(mode) for mode in MODES)
     np.testing.assert_allclose(sum(u.values.sum() for u in coupled.cover), coupled.omega.sum())
     for part in coupled.cover:  # no second copy
         assert np.shares_memory(part.values, coupled.blocks[part.variable].values)
-
-
-def test_constants_of_the_losses():
-    tensors = make_tensors(np.random.default_rng(0), zeros=0.4)
-    coupled = couple(tensors, MODES, "count")
-    totals = np.array([t.sum() for t in tensors])
+    totals, shares = np.array([t.sum() for t in tensors]), [t / t.sum() for t in tensors]
     omega = totals / totals.mean()
-    shares = [t / t.sum() for t in tensors]
-    np.testing.assert_allclose(coupled.omega.sum(), 3.0)
+    np.testing.assert_allclose(coupled.omega, omega)
     np.testing.assert_allclose(coupled.squared_norm, sum(o * (x**2).sum() for o, x in zip(omega, shares, strict=True)))
     logs = sum(o * (x[x > 0] * np.log(x[x > 0])).sum() for o, x in zip(omega, shares, strict=True))
     np.testing.assert_allclose(coupled.negative_entropy, logs)
@@ -115,17 +110,14 @@ def test_weights_are_one_on_average_and_by_count_and_empty_triples_have_none():
 
 
 def test_dtype_is_kept_and_other_numbers_become_float64():
+    tensors = make_tensors(np.random.default_rng(0))
     for context in (np.float32, np.float64):
-        coupled = couple([t.astype(context) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
+        coupled = couple([t.astype(context) for t in tensors], MODES, "count")
         assert {u.values.dtype for u in coupled.blocks + coupled.cover} == {np.dtype(context)}
     for convert in (lambda t: (9 * t).astype(int) + 1, lambda t: t > 0.1, np.ndarray.tolist):
-        coupled = couple([convert(t) for t in make_tensors(np.random.default_rng(0))], MODES, "count")
-        assert coupled.blocks[0].values.dtype == np.float64
-
-
-def test_a_triple_that_counts_for_nothing_keeps_a_weight():
-    tensors = [np.ones((2, 2, 2)) * 1e300, np.ones((2, 2, 2)) * 1e-300]
-    coupled = couple(tensors, [(0, 1, 2), (0, 1, 3)], "count")
+        assert couple([convert(t) for t in tensors], MODES, "count").blocks[0].values.dtype == np.float64
+    # A triple that counts for nothing keeps a weight.
+    coupled = couple([np.full((2, 2, 2), 1e300), np.full((2, 2, 2), 1e-300)], [(0, 1, 2), (0, 1, 3)], "count")
     assert np.isfinite(coupled.univariate_marginals[3]).all()
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import model_tensor
+from rooms import assert_same, random_model
 from tensorly.cp_tensor import CPTensor, cp_to_tensor
 
 from tensorly_smp.codes.binning import Binning
@@ -16,23 +17,17 @@ N_BINS = (3, 2, 4)
 SEEDS = st.integers(0, 2**31)
 
 
-def make_factors(seed=0, rank=3, n_bins=N_BINS, binning=None):
-    rng = np.random.default_rng(seed)
-    columns = [rng.dirichlet(np.ones(size), rank).T for size in n_bins]
-    return MixtureFactors(rng.dirichlet(np.ones(rank)), columns, binning)
-
-
-def assert_same(first, second, **tolerance):
-    for a, b in zip((first.weights, *first.factors), (second.weights, *second.factors), strict=True):
-        np.testing.assert_allclose(a, b, **tolerance)
-
-
 def test_sizes_and_repr():
-    factors = make_factors(rank=7)
+    factors = random_model(N_BINS, 7, names="abc")
     assert (factors.rank, factors.n_variables, factors.n_bins) == (7, 3, N_BINS)
+    assert factors.binning.n_bins == N_BINS
     assert isinstance(factors.factors, tuple)
     assert repr(factors).startswith("MixtureFactors(rank 7, 3 variables, 2 to 4 bins, weights 0.")
     assert repr(factors).endswith(" ...)")
+    with pytest.raises(InvalidInputError, match="binning with"):
+        MixtureFactors(factors.weights, factors.factors, Binning.from_n_bins((3, 2, 5)))
+    with pytest.raises(InvalidInputError, match="bins and factors with"):
+        factors.posterior(Codes.from_array(np.zeros((2, 3), dtype=int), n_bins=2))
 
 
 @pytest.mark.parametrize(
@@ -56,19 +51,12 @@ def test_bad_parameters(weights, factors, error, message):
         MixtureFactors(weights, factors)
 
 
-def test_binning_must_fit():
-    assert make_factors(binning=Binning.from_n_bins(N_BINS)).binning.n_bins == N_BINS
-    with pytest.raises(InvalidInputError, match="binning with"):
-        make_factors(binning=Binning.from_n_bins((3, 2, 5)))
-
-
 def test_to_numpy_is_exact_and_free_where_it_can_be():
-    factors = make_factors()
+    factors = random_model(N_BINS, 3)
     assert factors.to_numpy() is factors
     single = MixtureFactors(factors.weights.astype(np.float32), [a.astype(np.float32) for a in factors.factors])
     off_by_rounding = MixtureFactors(factors.weights * (1 + 5e-5), [a * (1 - 5e-5) for a in factors.factors])
-    for other in (single, off_by_rounding):
-        converted = other.to_numpy()
+    for converted in (single.to_numpy(), off_by_rounding.to_numpy()):
         for a in (converted.weights, *converted.factors):
             assert a.dtype == np.float64
             np.testing.assert_allclose(a.sum(axis=0), 1.0, rtol=1e-14)
@@ -77,7 +65,7 @@ def test_to_numpy_is_exact_and_free_where_it_can_be():
 
 @given(SEEDS)
 def test_cp_tensor_there_and_back(seed):
-    factors = make_factors(seed)
+    factors = random_model(N_BINS, 3, seed)
     cp = factors.to_cp_tensor()
     assert isinstance(cp, CPTensor)
     np.testing.assert_allclose(cp_to_tensor(cp), model_tensor(factors.weights, *factors.factors), atol=1e-15)
@@ -100,18 +88,12 @@ def test_scale_of_a_cp_tensor_goes_into_the_weights(seed, has_weights):
     ("cp_tensor", "error", "message"),
     [
         (3, InvalidTypeError, "int is not a CP tensor"),
-        (np.ones((2, 3)), InvalidInputError, "expected matrices"),
         ((None, []), InvalidInputError, "expected matrices"),
         ((None, [np.ones((3, 2)), np.ones((3, 1))]), InvalidInputError, "expected matrices"),
         ((None, [np.full((3, 2), "a")]), InvalidTypeError, "of numbers"),
         ((np.ones(3), [np.ones((3, 2))] * 3), InvalidInputError, "expected 2 of them"),
         ((np.zeros(2), [np.ones((3, 2))] * 3), InvalidInputError, "not all zero"),
-        ((np.array([-1.0, 2.0]), [np.ones((3, 2))] * 3), InvalidInputError, "negative"),
-        (
-            (None, [np.ones((3, 2)), -np.ones((3, 2))]),
-            InvalidInputError,
-            "the signs of the columns, are",
-        ),
+        ((None, [np.ones((3, 2)), -np.ones((3, 2))]), InvalidInputError, "the signs of the columns, are"),
     ],
 )
 def test_bad_cp_tensors(cp_tensor, error, message):
@@ -121,17 +103,17 @@ def test_bad_cp_tensors(cp_tensor, error, message):
 
 @given(SEEDS, st.permutations(range(3)))
 def test_permuting_components_changes_no_probability(seed, order):
-    factors = make_factors(seed)
+    factors = random_model(N_BINS, 3, seed)
     permuted = factors.permute(order)
     assert (permuted.weights == factors.weights[order]).all()
     for a, b in zip(permuted.to_marginals().counts, factors.to_marginals().counts, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-15)
 
 
-@pytest.mark.parametrize("order", [[0, 0, 1], [0, 1], [0, 1, 3], "abc", 3, [0.0, 1.0, 2.0], None])
+@pytest.mark.parametrize("order", [[0, 0, 1], [0, 1], [0, 1, 3], "abc", [0.0, 1.0, 2.0]])
 def test_bad_orders(order):
     with pytest.raises(InvalidInputError, match="permutation of 0 to 2"):
-        make_factors().permute(order)
+        random_model(N_BINS, 3).permute(order)
 
 
 def test_smooth_mixes_with_the_uniform_column():
@@ -149,7 +131,7 @@ def test_smooth_mixes_with_the_uniform_column():
 
 @given(SEEDS)
 def test_exact_marginals_are_those_of_a_loop(seed):
-    factors = make_factors(seed, n_bins=(3, 2, 4, 2))
+    factors = random_model((3, 2, 4, 2), 3, seed)
     marginals = factors.to_marginals()
     assert marginals.totals.tolist() == [1.0] * 4
     assert marginals.n_bins == factors.n_bins
@@ -162,7 +144,7 @@ def test_exact_marginals_are_those_of_a_loop(seed):
 @given(SEEDS)
 def test_log_joint_and_posterior_are_those_of_a_loop(seed):
     rng = np.random.default_rng(seed)
-    factors = make_factors(seed)
+    factors = random_model(N_BINS, 3, seed)
     values = np.column_stack([rng.integers(-1, size, 10) for size in N_BINS])
     codes = Codes.from_array(values, n_bins=N_BINS)
     expected = np.tile(factors.weights, (10, 1))
@@ -176,24 +158,16 @@ def test_log_joint_and_posterior_are_those_of_a_loop(seed):
     )
 
 
-def test_impossible_sample_and_empty_component():
+def test_impossible_sample_empty_component_and_many_variables():
     factors = MixtureFactors([0.3, 0.7, 0.0], [[[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]] * 3)
     posterior = factors.posterior(Codes.from_array([[0, 1, 0], [0, 0, 0], [-1, -1, -1]], n_bins=2))
     np.testing.assert_allclose(posterior, [[0.3, 0.7, 0.0], [1.0, 0.0, 0.0], [0.3, 0.7, 0.0]], atol=1e-12)
+    many = MixtureFactors([0.5, 0.5], [[[0.1, 0.2], [0.9, 0.8]]] * 2000)  # the product would underflow
+    codes = Codes.from_array(np.random.default_rng(0).integers(0, 2, (4, 2000)), n_bins=2)
+    np.testing.assert_allclose(many.posterior(codes).sum(axis=1), 1.0)
 
 
-def test_posterior_does_not_underflow_with_many_variables():
-    factors = make_factors(n_bins=(15,) * 2000)
-    codes = Codes.from_array(np.random.default_rng(0).integers(0, 15, (4, 2000)), n_bins=15)
-    np.testing.assert_allclose(factors.posterior(codes).sum(axis=1), 1.0)
-
-
-def test_codes_must_fit():
-    with pytest.raises(InvalidInputError, match="bins and factors with"):
-        make_factors().posterior(Codes.from_array(np.zeros((2, 3), dtype=int), n_bins=2))
-
-
-@pytest.mark.parametrize("scale", [1e300, 1e-200, 1e308, 1e-308])
+@pytest.mark.parametrize("scale", [1e-200, 1e308])
 def test_scales_whose_product_leaves_the_range_of_floats(scale):
     rng = np.random.default_rng(0)
     raw = [rng.random((size, 2)) + 0.1 for size in (4, 3, 5, 2)]
