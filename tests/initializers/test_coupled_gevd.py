@@ -2,11 +2,13 @@
 
 import warnings
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rooms import arrays, assert_same, random_model
 
 import tensorly_smp as smp
 from tensorly_smp.codes.binning import Binning, choose_binning
@@ -32,17 +34,10 @@ from tensorly_smp.metrics import clustering_accuracy, match_components
 UNEQUAL = (3, 5, 4, 2, 6)
 
 
-def make_truth(n_bins, rank, seed=0):
-    rng = np.random.default_rng([seed, rank, *n_bins])
-    columns = [rng.dirichlet(np.ones(size), rank).T for size in n_bins]
-    return MixtureFactors(rng.dirichlet(np.full(rank, 10.0)), columns)
-
-
 def largest_error(found, truth):
     """Largest difference of a weight or factor entry, components matched."""
     found = found.permute(match_components(found, truth))
-    pairs = zip((found.weights, *found.factors), (truth.weights, *truth.factors), strict=True)
-    return max(float(np.abs(a - b).max()) for a, b in pairs)
+    return max(float(np.abs(a - b).max()) for a, b in zip(arrays(found), arrays(truth), strict=True))
 
 
 def make_data(n_samples=2000, n_variables=6, rank=3, n_bins=10, missing=0.0, case="gaussian"):
@@ -76,11 +71,11 @@ def test_exact_histograms_give_the_truth_back_up_to_the_bound(n_variables, n_bin
     sizes = (n_bins,) * n_variables
     bound = max_identifiable_rank(n_variables, n_bins)
     for rank in sorted({1, (bound + 1) // 2, max(1, bound - 2), bound}):
-        truth = make_truth(sizes, rank)
+        truth = random_model(sizes, rank)
         start = gevd_start(truth.to_marginals(), rank, random_state=0)
         assert largest_error(start, truth) < (1e-8 if rank <= bound - 2 else 1e-5), f"rank {rank} of {bound}"
     with pytest.raises(AlgebraicStartError, match=f"{bound + 1} components; .* allow at most {bound}"):
-        gevd_start(make_truth(sizes, bound + 1).to_marginals(), bound + 1, random_state=0)
+        gevd_start(random_model(sizes, bound + 1).to_marginals(), bound + 1, random_state=0)
 
 
 @given(st.lists(st.integers(2, 6), min_size=3, max_size=6), st.data())
@@ -91,7 +86,7 @@ def test_unequal_bins_and_any_partition(n_bins, data):
     partition = (order[:first], order[first:second], order[second:])
     bound = max_identifiable_rank(len(n_bins), n_bins, "gevd", partition)
     rank = data.draw(st.integers(1, max(1, bound - 2)))
-    truth = make_truth(n_bins, rank)
+    truth = random_model(n_bins, rank)
     start = gevd_start(truth.to_marginals(), rank, partition, random_state=0)
     assert largest_error(start, truth) < 1e-7
     assert start.partition.sets == tuple(map(tuple, partition))
@@ -99,13 +94,13 @@ def test_unequal_bins_and_any_partition(n_bins, data):
 
 
 def test_only_the_blocks_of_the_partition_are_needed():
-    truth = make_truth(UNEQUAL, 3)
+    truth = random_model(UNEQUAL, 3)
     partition = ((4, 1), (0, 2), (3,))
     blocks = [sorted((j, k, 3)) for j in partition[0] for k in partition[1]]
-    assert largest_error(gevd_start(truth.to_marginals(blocks), 3, partition, random_state=0), truth) < 1e-8
-    found = gevd_start(truth.to_marginals(blocks), 3, random_state=0)
-    assert largest_error(found, truth) < 1e-8
-    assert set(map(frozenset, found.partition)) == set(map(frozenset, partition))
+    for options in ({"partition": partition}, {}):  # which is found
+        found = gevd_start(truth.to_marginals(blocks), 3, random_state=0, **options)
+        assert largest_error(found, truth) < 1e-8
+        assert set(map(frozenset, found.partition)) == set(map(frozenset, partition))
     with pytest.raises(InvalidInputError, match="have not been counted"):
         gevd_start(truth.to_marginals(blocks[1:]), 3, partition, random_state=0)
 
@@ -120,20 +115,14 @@ def test_rank_one_is_the_product_of_the_overall_histograms():
             np.testing.assert_allclose(a[:, 0], share, atol=1e-5)
 
 
-def test_components_alike_in_the_pencil_are_named():
-    truth = make_truth((4,) * 5, 3)
-    factors = list(truth.factors)
-    factors[4] = factors[4][:, [0, 0, 2]]
-    marginals = MixtureFactors(truth.weights, factors).to_marginals()
+def test_components_alike_in_the_pencil_and_a_rank_above_that_of_the_data_are_named():
+    truth = random_model((4,) * 5, 3)
+    truth = MixtureFactors(truth.weights, [*truth.factors[:4], truth.factors[4][:, [0, 0, 2]]])
+    marginals = truth.to_marginals()
     with pytest.raises(AlgebraicStartError, match="Eigenvalue gap"):
         gevd_start(marginals, 3, ((0, 1), (2, 3), (4,)), random_state=0)
     # With another variable as pencil it is no difficulty.
-    start = gevd_start(marginals, 3, ((4, 1), (2, 3), (0,)), random_state=0)
-    assert largest_error(start, MixtureFactors(truth.weights, factors)) < 1e-8
-
-
-def test_rank_above_that_of_the_data_is_named():
-    marginals = make_truth((4,) * 5, 2).to_marginals()
+    assert largest_error(gevd_start(marginals, 3, ((4, 1), (2, 3), (0,)), random_state=0), truth) < 1e-8
     with pytest.raises(AlgebraicStartError, match="Singular values: number 4 of the pair block"):
         gevd_start(marginals, 4, random_state=0)
 
@@ -143,7 +132,7 @@ def test_rank_above_that_of_the_data_is_named():
 
 @given(st.permutations(range(4)), st.permutations(range(5)), st.integers(0, 2**16))
 def test_order_of_components_variables_and_bins_does_not_matter(components, variables, seed):
-    truth = make_truth(UNEQUAL, 4).permute(components)
+    truth = random_model(UNEQUAL, 4).permute(components)
     rng = np.random.default_rng(seed)
     bins = [rng.permutation(size) for size in UNEQUAL]
     shuffled = MixtureFactors(truth.weights, [truth.factors[n][bins[n]] for n in variables])
@@ -158,7 +147,7 @@ def test_order_of_components_variables_and_bins_does_not_matter(components, vari
 # --- codes and histograms, dense and matrix-free
 
 
-@pytest.mark.parametrize(("case", "n_bins"), [("gaussian", None), ("gaussian", 3), ("laplace", None), ("laplace", 10)])
+@pytest.mark.parametrize(("case", "n_bins"), [("gaussian", 3), ("laplace", None)])
 def test_codes_and_their_histograms_give_the_same_start(case, n_bins):
     codes, _ = make_data(case=case)
     from_codes = gevd_start(codes, 3, n_bins=n_bins, random_state=0)
@@ -265,8 +254,7 @@ def test_same_seed_same_bits_whatever_the_order_of_samples():
     shuffled = Codes(codes.values[np.random.default_rng(0).permutation(codes.n_samples)], codes.binning)
     assert largest_error(gevd_start(shuffled, 3, random_state=0), one) < 1e-8
     assert one.partition == two.partition != other.partition
-    for a, b in zip((one.weights, *one.factors), (two.weights, *two.factors), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_same(one, two)
 
 
 @given(st.integers(3, 40), st.integers(0, 3), st.integers(2, 10), st.integers(1, 30), st.integers(0, 3))
@@ -286,7 +274,7 @@ def test_random_partition_covers_all_and_leaves_room_for_the_rank(n_variables, n
 def test_a_constant_variable_is_not_alone_in_a_set(constant):
     sizes = [4] * 4
     sizes[constant] = 1
-    truth = make_truth(sizes, 3)
+    truth = random_model(sizes, 3)
     assert largest_error(gevd_start(truth.to_marginals(), 3, random_state=0), truth) < 1e-8
     codes, labels = make_data(n_variables=3, rank=2, n_bins=6)
     codes = Codes(np.insert(codes.values, constant, 0, axis=1), Binning.from_n_bins([6] * 4))
@@ -300,7 +288,7 @@ def test_a_constant_variable_is_not_alone_in_a_set(constant):
 @pytest.mark.parametrize("rank", [1, 3])
 def test_factors_of_variables_in_no_block_follow_by_least_squares(rank):
     modes = [(0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 3, 4)]
-    truth = make_truth((4, 5, 6, 5, 4), rank)
+    truth = random_model((4, 5, 6, 5, 4), rank)
     marginals = truth.to_marginals(modes)
     for options in ({}, {"partition": ((0,), (1,), (2,))}):
         assert largest_error(gevd_start(marginals, rank, random_state=0, **options), truth) < 1e-8
@@ -309,7 +297,7 @@ def test_factors_of_variables_in_no_block_follow_by_least_squares(rank):
     block = smp.block_tensor(marginals)
     assert len(set(block.coords["first_variable"].values)) == 2
     with pytest.raises(InvalidInputError, match=r"leaves variables \[3, 4, 5\] out, and no histogram has"):
-        gevd_start(make_truth((4,) * 6, 2).to_marginals([(0, 1, 2), (3, 4, 5)]), 2, random_state=0)
+        gevd_start(random_model((4,) * 6, 2).to_marginals([(0, 1, 2), (3, 4, 5)]), 2, random_state=0)
 
 
 # --- merging of bins
@@ -322,14 +310,23 @@ def shares(draw):
     return np.array(counts) / sum(counts) if sum(counts) else np.full(len(counts), 1 / len(counts))
 
 
-@given(shares(), st.integers(2, 12))
-def test_merged_bins_are_neighbors_and_nearly_as_many_as_asked(share, n_bins):
+@given(shares(), st.integers(2, 12), st.integers(0, 100))
+def test_merged_bins_are_neighbors_nearly_as_many_as_asked_and_keep_their_sums_when_spread(share, n_bins, seed):
     group = coupled_gevd.coarse_bins(share, n_bins)
     assert group.shape == share.shape
     assert set(np.diff(group)) <= {0, 1}
     assert group[0] == 0
     n_filled = np.count_nonzero(share)
     assert min(2, n_filled) <= group.max() + 1 <= max(2, min(n_bins, n_filled))
+    column = np.random.default_rng(seed).dirichlet(np.ones(group.max() + 1), 3).T
+    spread = coupled_gevd.refine(column, share, group)
+    assert (spread > 0).all()
+    np.testing.assert_allclose(spread.sum(axis=0), 1.0, rtol=1e-12)
+    for r in range(3):
+        np.testing.assert_allclose(np.bincount(group, spread[:, r]), column[:, r], rtol=1e-12)
+    # The overall histogram, merged and spread, is itself.
+    again = coupled_gevd.refine(np.bincount(group, share)[:, None], share, group)[:, 0]
+    np.testing.assert_allclose(again, share, atol=1e-4)
 
 
 def test_merged_bins_by_hand():
@@ -340,20 +337,6 @@ def test_merged_bins_by_hand():
         share = np.full(8, 0.1 / 7)
         share[position] = 0.9
         assert coupled_gevd.coarse_bins(share, 6).max() + 1 >= 5
-
-
-@given(shares(), st.integers(2, 12), st.integers(0, 100))
-def test_spreading_keeps_the_sums_of_merged_bins(share, n_bins, seed):
-    group = coupled_gevd.coarse_bins(share, n_bins)
-    column = np.random.default_rng(seed).dirichlet(np.ones(group.max() + 1), 3).T
-    spread = coupled_gevd.refine(column, share, group)
-    assert (spread > 0).all()
-    np.testing.assert_allclose(spread.sum(axis=0), 1.0, rtol=1e-12)
-    for r in range(3):
-        np.testing.assert_allclose(np.bincount(group, spread[:, r]), column[:, r], rtol=1e-12)
-    # The overall histogram, merged and spread, is itself.
-    again = coupled_gevd.refine(np.bincount(group, share)[:, None], share, group)[:, 0]
-    np.testing.assert_allclose(again, share, atol=1e-4)
 
 
 def test_merged_histograms_are_sums_over_runs_of_bins():
@@ -413,7 +396,7 @@ def test_start_survives_what_factors_are_put_through():
 
 # --- hostile input
 
-EXACT = make_truth((3,) * 5, 2).to_marginals()
+EXACT = random_model((3,) * 5, 2).to_marginals()
 SAMPLES = Codes.from_array(np.random.default_rng(0).integers(0, 3, (50, 5)))
 
 
@@ -421,13 +404,9 @@ SAMPLES = Codes.from_array(np.random.default_rng(0).integers(0, 3, (50, 5)))
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"rank": 0}, InvalidInputError, "rank is 0"),
         ({"rank": 99}, AlgebraicStartError, "99 components; .* allow at most"),
         ({"partition": ((0, 1), (2, 3), (5,))}, InvalidInputError, "names variable 5"),
-        ({"partition": 3}, InvalidTypeError, "three sets"),
         ({"n_bins": 1}, InvalidInputError, "n_bins is 1"),
-        ({"n_bins": [3] * 5}, InvalidTypeError, "n_bins is"),
-        ({"random_state": "seed"}, InvalidTypeError, "random_state"),
     ],
 )
 def test_bad_arguments_are_named(data, options, error, message):
@@ -439,12 +418,23 @@ def test_bad_arguments_are_named(data, options, error, message):
     ("data", "options", "error", "message"),
     [
         (None, {}, InvalidTypeError, "expected Marginals, Codes, a third-order tensor"),
-        ("X", {}, InvalidTypeError, "expected Marginals, Codes, a third-order tensor"),
-        (make_truth((3,) * 3, 2), {}, InvalidTypeError, "expected Marginals, Codes, a third-order tensor"),
+        (random_model((3,) * 3, 2), {}, InvalidTypeError, "expected Marginals, Codes, a third-order tensor"),
         (np.zeros((5, 3)), {}, InvalidInputError, r"shape \(5, 3\); expected three"),
         (SAMPLES, {"modes": [(0, 1, 2)]}, InvalidInputError, "give modes with tensors only"),
         (SAMPLES, {"partition": ((0,), (1,), (2,))}, InvalidInputError, r"leaves variables \[3, 4\] out"),
         (Codes.from_array([[0, 1], [1, 0]]), {}, InvalidInputError, "at least 3"),
+        (
+            Codes(np.where(np.arange(5) == 3, -1, SAMPLES.values), SAMPLES.binning),
+            {},
+            InvalidInputError,
+            "'x3' have no observed value",
+        ),
+        (
+            replace(EXACT, counts=EXACT.counts[:1], triples=EXACT.triples[:1], totals=EXACT.totals[:1]),
+            {},
+            InvalidInputError,
+            r"'x3', 'x4' have .* or are in no triple",
+        ),
     ],
 )
 def test_data_of_another_kind(data, options, error, message):
@@ -452,29 +442,13 @@ def test_data_of_another_kind(data, options, error, message):
         gevd_start(data, 2, **options)
 
 
-def test_variables_without_any_value_are_named():
-    values = np.where(np.arange(5) == 3, -1, SAMPLES.values)
-    with pytest.raises(InvalidInputError, match="'x3' have no observed value"):
-        gevd_start(Codes(values, SAMPLES.binning), 2)
-    one = replace(EXACT, counts=EXACT.counts[:1], triples=EXACT.triples[:1], totals=EXACT.totals[:1])
-    with pytest.raises(InvalidInputError, match=r"'x3', 'x4' have .* or are in no triple"):
-        gevd_start(one, 2)
-
-
-def test_sets_that_are_never_observed_together():
+def test_sets_that_are_never_observed_together_and_failures_of_linear_algebra(monkeypatch):
     values = SAMPLES.values.copy()
-    values[:25, :2] = -1
-    values[25:, 2:4] = -1
-    codes = Codes(values, SAMPLES.binning)
+    values[:25, :2] = values[25:, 2:4] = -1
     with pytest.raises(AlgebraicStartError, match="Singular values"):
-        gevd_start(codes, 2, ((0, 1), (2, 3), (4,)), random_state=0)
-
-
-def test_failure_of_linear_algebra_is_an_error_of_its_own(monkeypatch):
-    def fail(*arguments, **options):
-        raise np.linalg.LinAlgError("SVD did not converge")
-
-    monkeypatch.setattr(coupled_gevd, "decompose_core", fail)
+        gevd_start(Codes(values, SAMPLES.binning), 2, ((0, 1), (2, 3), (4,)), random_state=0)
+    failure = mock.Mock(side_effect=np.linalg.LinAlgError("SVD did not converge"))
+    monkeypatch.setattr(coupled_gevd, "decompose_core", failure)
     with pytest.raises(AlgebraicStartError, match="SVD did not converge"):
         gevd_start(SAMPLES, 2, random_state=0)
 
@@ -527,15 +501,21 @@ def test_singular_values_equal_plain_loops_in_as_many_bins_as_there_have_to_be(n
     assert (found > 1e-10).all()
 
 
-def test_first_singular_value_is_trivial():
+def test_first_singular_value_is_trivial_and_few_variables_have_few():
     found, shuffled = pair_singular_values(samples_of(3, n_variables=8), 5)
     # Three variables in the first set, four in the second.
     assert found[0] == pytest.approx(np.sqrt(12.0))
     np.testing.assert_allclose(shuffled[:, 0], np.sqrt(12.0))
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    # And no warning of the constant one, which would be an error.
+    assert len(pair_singular_values(np.hstack([X, np.ones((50, 1))]), 3)[0]) == 3
+    assert n_above_noise(np.ones(1), np.ones((1, 1))) == 1
+    assert n_above_noise(np.full(2, np.nan), np.ones((1, 2))) == 0
+    with pytest.raises(InvalidInputError, match="at least 3"):
+        pair_singular_values(X[:, :2], 3)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+@pytest.mark.parametrize(("rank", "missing"), [(1, 0.2), (2, 0.0), (3, 0.2), (4, 0.0)])
 def test_number_of_components(rank, missing):
     assert n_above_noise(*pair_singular_values(samples_of(rank, 4000, 8, missing), 9)) == rank
 
@@ -558,13 +538,3 @@ def test_large_blocks_have_leading_values_of_one_shuffle():
     found, shuffled = pair_singular_values(samples_of(3, 500, 243), 6)
     assert (found.shape, shuffled.shape, n_above_noise(found, shuffled)) == ((6,), (1, 6), 3)
     assert len(pair_singular_values(samples_of(3, 500, 9), 6)[1]) == N_SHUFFLES
-
-
-def test_few_variables_and_values():
-    X = np.random.default_rng(0).normal(size=(50, 3))
-    # And no warning of the constant one, which would be an error.
-    assert len(pair_singular_values(np.hstack([X, np.ones((50, 1))]), 3)[0]) == 3
-    assert n_above_noise(np.ones(1), np.ones((1, 1))) == 1
-    assert n_above_noise(np.full(2, np.nan), np.ones((1, 2))) == 0
-    with pytest.raises(InvalidInputError, match="at least 3"):
-        pair_singular_values(X[:, :2], 3)

@@ -83,7 +83,7 @@ def test_least_squares_under_noise_leave_parafac_nothing_to_do():
     assert before - errors[-1] < 5e-3 * before
 
 
-def test_convention_of_scale_sign_and_order():
+def test_convention_of_scale_sign_and_order_and_the_drop_after_the_rank():
     found = decomposed(compose(*random_factors((6, 5, 4), 4, seed=1)), 4, random_state=0)
     assert (np.diff(found.weights) <= 0).all()
     assert (found.weights > 0).all()
@@ -91,6 +91,11 @@ def test_convention_of_scale_sign_and_order():
         np.testing.assert_allclose(np.linalg.norm(factor, axis=0), 1.0)
     for factor in found.factors[:2]:
         assert (np.take_along_axis(factor, np.abs(factor).argmax(axis=0)[None], 0) > 0).all()
+    for values in found.diagnostics.singular_values:
+        assert values[4] < 1e-12 * values[0] < values[3]
+    assert found.diagnostics.residual < 1e-13
+    assert found.diagnostics.eigenvalue_gap > 0
+    assert found.diagnostics.eigenvector_condition >= 1
 
 
 @given(st.permutations(range(3)), st.integers(0, 100))
@@ -123,44 +128,30 @@ def test_scale_of_the_data_does_not_matter_and_its_dtype_is_kept():
     assert gevd_parafac(np.ones((2, 2, 2), dtype=int), 1).weights.dtype == np.float64
 
 
-def test_diagnostics_show_the_drop_after_the_rank():
-    factors = random_factors((6, 7, 4), 3)
-    diagnostics = decomposed(compose(*factors), 3, random_state=0).diagnostics
-    for values in diagnostics.singular_values:
-        assert values[3] < 1e-12 * values[0] < values[2]
-    assert diagnostics.residual < 1e-13
-    assert diagnostics.eigenvalue_gap > 0
-    assert diagnostics.eigenvector_condition >= 1
-
-
-def test_too_few_independent_columns_are_named():
+def test_columns_that_depend_on_each_other_are_named():
     first, second, third = random_factors((6, 6, 4), 4)
+    equal = third[:, [0, 1, 2, 2]] * [1.0, 1.0, 1.0, 2.0]
+    with pytest.raises(AlgebraicStartError, match="Eigenvalue gap"):
+        gevd_parafac(compose(first, second, equal), 4, random_state=0)
     first[:, 3] = first[:, :3].sum(axis=1)
     with pytest.raises(AlgebraicStartError, match=r"Singular values: number 4 of mode 0"):
         gevd_parafac(compose(first, second, third), 4, random_state=0)
-
-
-def test_equal_columns_in_the_pencil_mode_are_named():
-    first, second, third = random_factors((6, 6, 4), 4)
-    third[:, 3] = 2 * third[:, 2]
-    with pytest.raises(AlgebraicStartError, match="Eigenvalue gap"):
-        gevd_parafac(compose(first, second, third), 4, random_state=0)
     with pytest.raises(AlgebraicStartError, match="single slice"):
         gevd_parafac(np.ones((3, 3, 1)), 2)
-
-
-def rotation_tensor():
-    """Identity and a quarter turn: the eigenvalues are +i and -i, and the real rank is three."""
-    return np.stack([np.eye(2), [[0.0, -1.0], [1.0, 0.0]]], axis=2)
+    with pytest.raises(AlgebraicStartError, match="Singular values"):
+        decompose_core(random_core(3, 3), base=np.zeros(3))
 
 
 def test_tensor_without_real_decomposition_is_named():
+    # Identity and a quarter turn: the eigenvalues are +i and -i, and the real rank is three.
+    slices = np.stack([np.eye(2), [[0.0, -1.0], [1.0, 0.0]]])
     with pytest.raises(AlgebraicStartError, match="Complex pair"):
-        gevd_parafac(rotation_tensor(), 2, random_state=0)
-    slices = rotation_tensor().transpose(2, 0, 1)
+        gevd_parafac(slices.transpose(1, 2, 0), 2, random_state=0)
+    vectors, values = joint_eigenvectors(slices[1:], np.random.default_rng(0))
+    assert np.iscomplex(values).all()
     factors, diagnostics = decompose_core(slices, keeps_complex=True, random_state=0)
     assert diagnostics.complex_pair
-    assert all(np.isfinite(factor).all() for factor in factors)
+    assert all(np.isfinite(array).all() for array in (vectors, *factors))
 
 
 def test_noise_that_makes_pairs_complex_is_mended():
@@ -191,11 +182,7 @@ def test_degenerate_input_gives_an_error_or_finite_numbers(rank):
         (np.full((2, 2, 2), np.nan), {}, InvalidInputError, "NaN or infinity"),
         (np.ones((2, 2, 2)) * 1j, {}, InvalidTypeError, "real numbers"),
         (np.ones((2, 2, 2)), {"rank": 3}, InvalidInputError, "expected 1 to 2"),
-        (np.ones((2, 2, 2)), {"rank": 0}, InvalidInputError, "expected 1 to 2"),
-        (np.ones((2, 2, 2)), {"rank": 1.0}, InvalidTypeError, "integer"),
         (np.ones((2, 2, 2)), {"pencil_mode": 3}, InvalidInputError, "at most 2"),
-        (np.ones((2, 2, 2)), {"pencil_mode": np.array([0, 1])}, InvalidTypeError, "pencil_mode"),
-        (np.ones((2, 2, 2)), {"pencil_mode": 1.0}, InvalidTypeError, "pencil_mode"),
         (np.ma.masked_less(np.arange(8.0).reshape(2, 2, 2), 1), {}, InvalidInputError, "masked"),
     ],
 )
@@ -216,7 +203,7 @@ def test_weights_beyond_the_range_are_refused():
 
 def test_components_that_nearly_cancel_are_named():
     n_warned = 0
-    for seed in range(40):
+    for seed in range(16):
         tensor = np.random.default_rng(seed).standard_normal((3, 3, 3))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -232,7 +219,7 @@ def test_components_that_nearly_cancel_are_named():
             assert caught[0].category is NearDegenerateWarning
             assert f"Components {first} and {second} nearly cancel" in str(caught[0].message)
             assert caught[0].filename == __file__
-    assert n_warned > 5
+    assert n_warned > 2
 
 
 # --- joint eigenvectors
@@ -267,12 +254,6 @@ def test_all_slices_together_leave_less_than_one_pencil():
         assert left[1] < 0.81 * left[0]  # of sums of squares
 
 
-def test_rotation_has_a_complex_pair():
-    vectors, values = joint_eigenvectors(np.array([[[0.0, -1.0], [1.0, 0.0]]]), np.random.default_rng(0))
-    assert np.iscomplex(values).all()
-    assert np.isfinite(vectors).all()
-
-
 def test_relative_gap_by_hand():
     assert relative_gap(np.array([[3.0, 0.0], [0.0, 4.0]])) == pytest.approx(5 / 4)
     assert relative_gap(np.array([[1.0, 1.0]])) == 0
@@ -289,19 +270,13 @@ def random_core(n_slices, rank, seed=0):
     return np.einsum("ir,jr,kr->kij", left, right, rng.random((n_slices, rank)))
 
 
-@pytest.mark.parametrize("n_slices", [2, 3, 40])
-@pytest.mark.parametrize("base", [False, True])
+@pytest.mark.parametrize(("n_slices", "base"), [(2, False), (3, True), (40, True)])
 def test_slices_are_reproduced(n_slices, base):
     slices = random_core(n_slices, 4)
     factors, diagnostics = decompose_core(slices, np.ones(n_slices) if base else None, random_state=0)
     assert factors[2].shape == (n_slices, 4)
     np.testing.assert_allclose(np.einsum("ir,jr,kr->kij", *factors), slices, atol=1e-10)
     assert diagnostics.residual < 1e-12
-
-
-def test_singular_base_is_named():
-    with pytest.raises(AlgebraicStartError, match="Singular values"):
-        decompose_core(random_core(3, 3), base=np.zeros(3))
 
 
 # --- least-squares steps
@@ -361,7 +336,7 @@ def test_step_solves_the_damped_normal_equations():
     np.testing.assert_allclose(flat(unstacked(step, gradient)), expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_converges_from_nearby_and_never_goes_up(seed):
     truth = make_factors(seed)
     noise = make_factors(seed + 100)
@@ -373,18 +348,13 @@ def test_converges_from_nearby_and_never_goes_up(seed):
     assert residuals[-1] < 1e-6
 
 
-def test_exact_start_stays_with_columns_of_equal_norms():
+def test_exact_start_stays_with_columns_of_equal_norms_and_a_zero_component_stays_finite():
     truth = make_factors(0)
     factors, residual = refine_cp(slices_of(truth), truth, 50)
     assert residual < 1e-14
     np.testing.assert_allclose(slices_of(factors), slices_of(truth))
     norms = [np.linalg.norm(factor, axis=0) for factor in factors]
     np.testing.assert_allclose(norms[0], norms[2])
-
-
-def test_zero_component_stays_finite():
-    factors = make_factors(0)
-    factors[0][:, 1] = 0.0
-    found, residual = refine_cp(slices_of(make_factors(4)), factors, 5)
-    assert np.isfinite(residual)
-    assert all(np.isfinite(factor).all() for factor in found)
+    truth[0][:, 1] = 0.0
+    found, residual = refine_cp(slices_of(make_factors(4)), truth, 5)
+    assert all(np.isfinite(part).all() for part in (residual, *found))
