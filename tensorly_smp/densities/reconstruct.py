@@ -11,6 +11,7 @@ from tensorly_smp._support.representations import shown
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.codes.encoding import encode_samples
 from tensorly_smp.densities.conditionals import (
+    NO_BOUNDS,
     ConditionalDensities,
     DiscreteConditionals,
     GridConditionals,
@@ -26,6 +27,7 @@ from tensorly_smp.likelihood.cells import choose_cells, curved_cells
 from tensorly_smp.likelihood.em import on_best_cells
 from tensorly_smp.likelihood.steps import CellSamples
 from tensorly_smp.samples.reading import read_samples
+from tensorly_smp.splines.basis import LINEAR
 from tensorly_smp.splines.log_spline import CRITERIA, ungroup
 
 # Of the paper's four cases (benchmarks/densities.py sinc: 5 components, 15 bins, 200 to 50 000 samples) 0.2 % to 6 % of
@@ -204,8 +206,11 @@ def _log_spline_density(
             if name in binning.values:
                 conditionals.append(DiscreteConditionals(binning.values[name], factor))
             else:
-                splines = ungroup(edges, factor, n_samples, penalty)
-                conditionals.append(log_spline_conditionals(*splines, share))
+                basis, splines, *ends = ungroup(edges, factor, n_samples, penalty)
+                low, high = np.reshape(ends, (2, 1))
+                conditionals += log_spline_conditionals(
+                    basis, splines[:, None], low, high, share, [NO_BOUNDS], [LINEAR]
+                )
         return MixtureDensity(factors.weights, tuple(conditionals), binning.variables)
     values = read_samples(samples, binning.variables).values
     if posterior is None:

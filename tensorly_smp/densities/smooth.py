@@ -51,69 +51,47 @@ def background_share(n_samples: np.ndarray) -> np.ndarray:
 def log_spline_conditionals(
     basis: SplineBasis,
     coefficients: np.ndarray,
-    low: float,
-    high: float,
-    share: np.ndarray,
-    bounds: tuple[float, float] = NO_BOUNDS,
-    transform: ArcsinhTransform = LINEAR,
-) -> GridConditionals:
-    """Densities of one variable whose logarithms, as functions of the transformed variable, are cubic splines.
-
-    Parameters
-    ----------
-    basis : SplineBasis
-    coefficients : ndarray (n_basis, rank)
-        As of :func:`tensorly_smp.splines.log_spline.fit_log_splines`; a constant added to a column changes nothing.
-    low, high : float
-        Ends of the interval, in the unit of the variable.
-    share : ndarray (rank,)
-        Of a Student background, wider than the density itself, on the whole line up to the bounds; see
-        :func:`background_share`.
-    bounds : (float, float)
-        Of the variable, at the ends of the interval or beyond them: there is no density past them. Infinite where there
-        are none.
-    transform : ArcsinhTransform
-        After which the knots of the splines are equally spaced; by default the variable itself.
-
-    Returns
-    -------
-    GridConditionals
-        Positive, integrals one; straight between the values of the splines at the edges of the cells.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensorly_smp.densities.smooth import background_share, log_spline_conditionals
-    >>> from tensorly_smp.splines.basis import spline_basis
-    >>> basis = spline_basis(40)
-    >>> gaussian = basis.gaussian(np.exp(-0.5 * ((basis.centers - 0.5) / 0.1) ** 2)[:, None] / 37.1)
-    >>> conditionals = log_spline_conditionals(basis, gaussian, -5.0, 5.0, background_share(np.array([1000.0])))
-    >>> conditionals.quantile(np.array([0.16, 0.84]), 0).round(1).tolist()
-    [-1.0, 1.0]
-    """
-    return each_log_spline_conditionals(
-        basis, coefficients[:, None], np.array([low]), np.array([high]), share, [bounds], [transform]
-    )[0]
-
-
-def each_log_spline_conditionals(
-    basis: SplineBasis,
-    coefficients: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
     share: np.ndarray,
     bounds: Sequence[tuple[float, float]],
     transforms: Sequence[ArcsinhTransform],
 ) -> list[GridConditionals]:
-    """Densities of several variables, as :func:`log_spline_conditionals` makes those of one.
+    """Densities of several variables whose logarithms, as functions of the transformed variable, are cubic splines.
 
     Parameters
     ----------
     basis : SplineBasis
     coefficients : ndarray (n_basis, n_variables, rank)
+        As of :func:`tensorly_smp.splines.log_spline.fit_log_splines`; a constant added to a column changes nothing.
     low, high : ndarray (n_variables,)
+        Ends of the intervals, in the units of the variables.
     share : ndarray (rank,)
-    bounds, transforms : sequence (n_variables,)
+        Of a Student background, wider than the density itself, on the whole line up to the bounds; see
+        :func:`background_share`.
+    bounds : sequence of (float, float) (n_variables,)
+        Of the variables, at the ends of the intervals or beyond them: there is no density past them. Infinite where
+        there are none.
+    transforms : sequence of ArcsinhTransform (n_variables,)
+        After which the knots of the splines are equally spaced.
+
+    Returns
+    -------
+    list of GridConditionals
+        Positive, integrals one; straight between the values of the splines at the edges of the cells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorly_smp.densities.conditionals import NO_BOUNDS
+    >>> from tensorly_smp.densities.smooth import background_share, log_spline_conditionals
+    >>> from tensorly_smp.splines.basis import LINEAR, spline_basis
+    >>> basis = spline_basis(40)
+    >>> gaussian = basis.gaussian(np.exp(-0.5 * ((basis.centers - 0.5) / 0.1) ** 2)[:, None] / 37.1)
+    >>> ends, share = np.array([[-5.0], [5.0]]), background_share(np.array([1000.0]))
+    >>> (found,) = log_spline_conditionals(basis, gaussian[:, None], *ends, share, [NO_BOUNDS], [LINEAR])
+    >>> found.quantile(np.array([0.16, 0.84]), 0).round(1).tolist()
+    [-1.0, 1.0]
     """
     n_variables, rank = coefficients.shape[1:]
     size = max(1, COLUMNS_AT_ONCE // rank)
@@ -184,7 +162,7 @@ def smooth_conditionals(
     found: dict[int, ConditionalDensities] = {}
     smooth = list(cells.smooth)
     of_smooth = [bounds[n] for n in smooth], [cells.transforms[n] for n in smooth]
-    splines = each_log_spline_conditionals(
+    splines = log_spline_conditionals(
         cells.basis, mixture.coefficients, cells.low[smooth], cells.high[smooth], share, *of_smooth
     )
     found.update(zip(smooth, splines, strict=True))
@@ -314,7 +292,7 @@ def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int
         raise InvalidInputError("Splines, their intervals or the background of the Dataset are out of range.")
     all_transforms = spline_transforms(dataset)
     transforms = [all_transforms[n] for n in chosen]
-    found = each_log_spline_conditionals(basis, columns, low, high, share, bounds, transforms)
+    found = log_spline_conditionals(basis, columns, low, high, share, bounds, transforms)
     return dict(zip(smooth, found, strict=True))
 
 

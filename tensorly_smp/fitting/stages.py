@@ -37,7 +37,8 @@ from tensorly_smp.likelihood.comparison import Candidate, distinct_candidates, f
 from tensorly_smp.likelihood.em import SmoothFit, smooth_em
 from tensorly_smp.likelihood.observed import Observed
 from tensorly_smp.likelihood.steps import effective_weights, log_joint
-from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms, cells_of_all_triples
+from tensorly_smp.marginals.histograms import MAX_BYTES, bytes_of_histograms
+from tensorly_smp.marginals.triples import symmetric_sums
 from tensorly_smp.search.coarse import SearchSamples
 from tensorly_smp.search.search import search
 
@@ -213,7 +214,7 @@ class Decomposition:
 
     def is_large(self, n_bins: Sequence[int]) -> bool:
         """True if the histograms of all triples are too large for the KL loss."""
-        return cells_of_all_triples(n_bins) > MOST_CELLS_FOR_KL
+        return symmetric_sums(n_bins)[2] > MOST_CELLS_FOR_KL
 
     def settings(self, n_bins: Sequence[int]) -> dict[str, Any]:
         """Options of the solver for variables of so many bins."""

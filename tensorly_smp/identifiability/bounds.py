@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, islice, product
@@ -22,8 +22,10 @@ from tensorly_smp.marginals.block_tensor import (
     as_partition,
     deal,
     default_partition,
+    grown_sets,
     pencil_partition,
 )
+from tensorly_smp.marginals.triples import symmetric_sums
 from tensorly_smp.samples.values import maximal_patterns
 
 KnownName = Literal["triples", "samples"]
@@ -140,18 +142,6 @@ class KnownMarginals:
         return total
 
 
-def symmetric_sums(values: Iterable[Any]) -> tuple[Any, Any, Any]:
-    """Elementary symmetric polynomials: sums of the values, of products of two, of products of three."""
-    e1: Any = 0
-    e2: Any = 0
-    e3: Any = 0
-    for value in values:
-        e3 = e3 + value * e2
-        e2 = e2 + value * e1
-        e1 = e1 + value
-    return e1, e2, e3
-
-
 def n_parameters(n_bins: Sequence[int], rank: int) -> int:
     """Free parameters of the model: R - 1 weights and I_n - 1 probabilities per column."""
     return rank - 1 + rank * sum(int(size) - 1 for size in n_bins)
@@ -176,15 +166,7 @@ def complete_partitions(triples: np.ndarray, n_variables: int, n_seeds: int = 20
     seeds = triples[np.unique(np.linspace(0, len(triples) - 1, min(n_seeds, len(triples))).astype(int))]
     grown: dict[Partition, None] = {}
     for seed in seeds.tolist():
-        sets = [[n] for n in seed]
-        for n in range(n_variables):
-            if n in seed:
-                continue
-            for s in sorted(range(3), key=lambda s: len(sets[s])):
-                a, b = (sets[o] for o in range(3) if o != s)
-                if all(tuple(sorted((n, j, k))) in known for j in a for k in b):
-                    sets[s].append(n)
-                    break
+        sets = grown_sets(seed, range(n_variables), known, [1] * n_variables)
         grown[Partition(*(tuple(sorted(group)) for group in sorted(sets, key=len, reverse=True)))] = None
     return list(grown)
 

@@ -30,7 +30,8 @@ from scipy.linalg import eigh
 from tensorly_smp._support.representations import short_repr
 from tensorly_smp.exceptions import SizeLimitError
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT
-from tensorly_smp.identifiability.bounds import KnownMarginals, symmetric_sums
+from tensorly_smp.identifiability.bounds import KnownMarginals
+from tensorly_smp.marginals.triples import symmetric_sums
 
 # Largest number of parameters: J'J is dense, 8000 x 8000 doubles are 0.5 GB.
 _MAX_PARAMETERS = 8000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
 from typing import TYPE_CHECKING, Any
@@ -363,14 +363,7 @@ def counted_partition(
     best = wanted
     reached = (0, 0)
     for seed in rng.permutation(sorted(counted))[:MOST_PARTITIONS_TRIED].tolist():
-        sets = [[n] for n in seed]
-        for n in rng.permutation(marginals.n_variables).tolist():
-            for group in sorted(sets, key=lambda group: sum(gains[m] for m in group)):
-                others = [each for each in sets if each is not group]
-                # Sorted triples have three different variables; one that is in a set already makes none that counts.
-                if all(tuple(sorted((n, j, k))) in counted for j, k in product(*others)) and n not in group:
-                    group.append(n)
-                    break
+        sets = grown_sets(seed, rng.permutation(marginals.n_variables).tolist(), counted, gains)
         # The order of the sets is free: the one with the fewest bins is the pencil.
         partition = Partition(*sorted(map(tuple, sets), key=lambda group: -sum(gains[m] for m in group)))
         allowed = min(partition.effective_sizes(marginals.n_bins)[:2])
@@ -381,6 +374,33 @@ def counted_partition(
         if reached == (rank, marginals.n_variables):
             break
     return best
+
+
+def grown_sets(
+    seed: Iterable[int], order: Iterable[int], known: Container[tuple[int, ...]], gains: Sequence[int]
+) -> list[list[int]]:
+    """Three sets all of whose blocks are known triples: variables in turn join the smallest set that allows it.
+
+    Parameters
+    ----------
+    seed : iterable of int
+        A known triple.
+    order : iterable of int
+        Of the variables.
+    known : container of (int, int, int)
+        Triples j < k < l.
+    gains : sequence of int
+        What a variable adds to the size of its set.
+    """
+    sets = [[n] for n in seed]
+    for n in order:
+        for group in sorted(sets, key=lambda group: sum(gains[m] for m in group)):
+            others = [each for each in sets if each is not group]
+            # Sorted triples have three different variables; one that is in a set already makes none that is known.
+            if all(tuple(sorted((n, j, k))) in known for j, k in product(*others)) and n not in group:
+                group.append(n)
+                break
+    return sets
 
 
 def stack_blocks(marginals: Marginals, partition: Partition) -> np.ndarray:

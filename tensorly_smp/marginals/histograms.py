@@ -31,13 +31,7 @@ from tensorly_smp.exceptions import (
     SizeLimitError,
     SparseHistogramWarning,
 )
-from tensorly_smp.marginals.triples import resolve_triples
-
-
-def cells_of_all_triples(n_bins: Sequence[int]) -> float:
-    """Cells of the histograms of all triples: the third elementary symmetric polynomial of the numbers of bins."""
-    p1, p2, p3 = (sum(float(size) ** power for size in n_bins) for power in (1, 2, 3))
-    return (p1**3 - 3.0 * p1 * p2 + 2.0 * p3) / 6.0
+from tensorly_smp.marginals.triples import resolve_triples, symmetric_sums
 
 
 class ReadTensors(NamedTuple):
@@ -439,7 +433,7 @@ def fitting_triples(
 
 def bytes_of_histograms(n_bins: tuple[int, ...]) -> float:
     """Size of the histograms of all triples."""
-    return 8 * cells_of_all_triples(n_bins) + BYTES_PER_TRIPLE * comb(len(n_bins), 3)
+    return 8.0 * symmetric_sums(n_bins)[2] + BYTES_PER_TRIPLE * comb(len(n_bins), 3)
 
 
 def count_chunk(

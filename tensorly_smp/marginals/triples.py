@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain, combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 
 from tensorly_smp._support.checks import RandomState, as_generator, checked_triples, is_integer
 from tensorly_smp._support.representations import shown
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
+
+
+def symmetric_sums(values: Iterable[Any]) -> tuple[Any, Any, Any]:
+    """Elementary symmetric polynomials: sums of the values, of products of two, of products of three."""
+    e1: Any = 0
+    e2: Any = 0
+    e3: Any = 0
+    for value in values:
+        e3 = e3 + value * e2
+        e2 = e2 + value * e1
+        e1 = e1 + value
+    return e1, e2, e3
 
 
 def sample_triples(n_variables: int, n_triples: int, random_state: RandomState = None) -> np.ndarray:

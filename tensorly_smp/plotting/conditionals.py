@@ -14,7 +14,6 @@ from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.fitting.results import n_rivals, rival_dataset, telling_variables, why_none
 from tensorly_smp.plotting import style
 from tensorly_smp.plotting.subject import (
-    N_POINTS,
     Levels,
     Subject,
     VariableAxis,
@@ -23,21 +22,14 @@ from tensorly_smp.plotting.subject import (
     highest_shown,
     read_subject,
 )
-from tensorly_smp.samples.values import nearest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Variables that are shown unless some are named, and at most.
 RIVAL_SHOWN, RIVAL_MOST = 4, 8
-#: Characters of a line of a name below its panel, at most; of the name of a density beside it.
-NAME_WIDTH = 28
+#: Characters of a line of the name of a density, beside its panel.
 DENSITY_WIDTH = 18
-RIVAL_WIDTH = 22
-#: Width and height of a panel with a name of two lines, in inches.
-PANEL = (3.1, 2.5)
-#: Of the highest density of a variable, what counts as zero between the points of a band.
-LEAST_OF_PEAK = 1e-9
 #: A larger share of the values outside of the limits is noted in the panel.
 NOTED = 0.01
 #: More bars than this in a panel are drawn as steps.
@@ -47,6 +39,8 @@ TIED = 0.8
 #: Bars of data: at least, and at most.
 FEWEST_BARS = 8
 MOST_DATA_BARS = 40
+#: Line of the mixture of all components.
+MIXTURE: dict[str, Any] = {"color": "0.35", "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
 
 
 def plot_conditionals(
@@ -89,8 +83,8 @@ def plot_conditionals(
     page : int, default 0
         With more than twelve variables, or more than `axes`: which dozen of them.
     axes : Axes or array_like of Axes, optional
-        As many variables as there are Axes; Axes left over are switched off. The first is made higher than its curves,
-        for the legend. By default those of a new figure.
+        As many variables as there are Axes; Axes left over are switched off. The first has the legend. By default
+        those of a new figure.
     figsize : (float, float), optional
         Width and height of a new figure, in inches.
     bootstrap : Dataset, optional
@@ -131,19 +125,16 @@ def plot_conditionals(
     per_page = style.PER_PAGE if axes is None else len(style.checked_axes(axes))
     shown, n_pages = style.page_of(positions, page, per_page)
     titles = subject.titles(X)
-    components = [f"{r} ({style.weight_text(weight)})" for r, weight in enumerate(subject.weights)]
-    places, names = style.named_panels(
-        axes, [titles[n] for n in shown], len(shown), PANEL, None, NAME_WIDTH, figsize, [*components, *style.OTHERS]
-    )
+    places = style.panels(axes, len(shown), figsize=figsize)
+    names = style.fitted_names([titles[n] for n in shown], places)
     for ax, n, name in zip(places, shown, names, strict=True):
-        draw_variable(ax, subject, n, values)
+        axis = draw_variable(ax, subject, n, values)
         if bands is not None and not subject.discrete[n]:
-            _draw_bands(ax, bands, n, axis_of(subject, n, values))
+            _draw_bands(ax, bands, n, axis)
         ax.set_xlabel(name, parse_math=False)
-    name_densities(
-        places, subject, shown, units, places[0].get_subplotspec().get_gridspec().ncols if axes is None else 1
-    )
+    name_densities(places, subject, shown, units)
     style.plain_frame(places)
+    components = [f"{r} ({style.weight_text(weight)})" for r, weight in enumerate(subject.weights)]
     style.component_legend(places, components, "component (weight)", axes is None)
     if axes is None:
         style.page_title(places[0].figure, page * per_page, len(shown), len(positions), page, n_pages)
@@ -167,57 +158,36 @@ def read_bands(subject: Subject, bootstrap: Any, level: Any) -> tuple[np.ndarray
 def _draw_bands(ax: Any, bands: tuple[np.ndarray, np.ndarray], n: int, axis: VariableAxis) -> None:
     """Shade the intervals of one variable; the panel grows with them, by half at most."""
     points = bands[0][n]
-    low, high = bands[1][:, n]
-    start, end = ax.get_xlim()
-    bottom, top = ax.get_ylim()
-    if axis.scale is not None and axis.scale.is_log:  # splines have a tail below zero, which the axis has not
-        low = low[points > 0]
-        high = high[points > 0]
-        points = points[points > 0]
-    fine = axis.spaced(start, end, N_POINTS)
-    fine = np.union1d(points, fine[(fine >= points[0]) & (fine <= points[-1])])
-    low = _between(fine, points, low, axis)
-    high = _between(fine, points, high, axis)
+    shown = points > 0 if axis.is_log else np.ones(len(points), dtype=bool)  # splines have a tail below zero
+    points = points[shown]
+    low, high = bands[1][:, n, shown] * axis.slope(points)[:, None]
     for r in range(low.shape[1]):
         color = style.component_style(r)["color"]
-        ax.fill_between(fine, low[:, r], high[:, r], color=color, alpha=0.22, linewidth=0.0, zorder=1.5)
-    ax.set_xlim(start, end)
-    ax.set_ylim(bottom, min(max(top, 1.03 * float(high.max(initial=0.0))), 1.5 * top))
+        ax.fill_between(points, low[:, r], high[:, r], color=color, alpha=0.22, linewidth=0.0, zorder=1.5)
+    bottom, top = ax.get_ylim()
+    ax.set(xlim=axis.limits, ylim=(bottom, min(max(top, 1.03 * float(high.max(initial=0.0))), 1.5 * top)))
 
 
-def _between(fine: np.ndarray, points: np.ndarray, density: np.ndarray, axis: VariableAxis) -> np.ndarray:
-    """Heights (n_fine, rank) on the axis from densities (n_points, rank): logarithms between points are linear.
-
-    Straight lines between the densities themselves would lie far above a tail, where points are few.
-    """
-    least = max(LEAST_OF_PEAK * float(density.max(initial=0.0)), np.finfo(np.float64).tiny)
-    logs = np.log(np.maximum(density, least)).T
-    between = np.exp([np.interp(axis.place(fine), axis.place(points), each) for each in logs]).T
-    return between * axis.slope(fine)[:, None]
-
-
-def draw_variable(ax: Axes, subject: Subject, n: int, values: np.ndarray | None, with_mixture: bool = True) -> None:
+def draw_variable(
+    ax: Axes, subject: Subject, n: int, values: np.ndarray | None, with_mixture: bool = True
+) -> VariableAxis:
     """Draw one variable in all components, and note how many values lie outside of the panel or are missing."""
     column = None if values is None else values[:, n]
-    axis = axis_of(subject, n, values)
-    levels = axis.levels
-    if levels is None:
-        _draw_curves(ax, subject, n, axis, column, with_mixture)
-    else:
-        _draw_levels(ax, levels, column, subject.weights, with_mixture)
-        axis.apply(ax, "x", 5)
-    style.some_ticks(ax.yaxis, 4, at_least=3)
-    low, high = ax.get_xlim()
-    texts = []
     observed = np.empty(0) if column is None else column[~np.isnan(column)]
-    if column is not None:
-        outside = float(((observed < low) | (observed > high)).mean()) if len(observed) else 0.0
-    elif levels is not None:
-        is_outside = (levels.centers < low) | (levels.centers > high)
-        outside = float((levels.probabilities @ subject.weights)[is_outside].sum())
+    axis = axis_of(subject, n, values)
+    if axis.levels is None:
+        _draw_curves(ax, subject, n, axis, observed, with_mixture)
     else:
+        _draw_levels(ax, axis.levels, observed, subject.weights, with_mixture)
+    axis.apply(ax, "x", 4)
+    style.some_ticks(ax.yaxis, 4, at_least=3)
+    low, high = axis.limits
+    texts = []
+    if column is None:
         below, above = subject.density.cdf_1d(np.array([low, high]), subject.names[n])
         outside = float(below + 1.0 - above)
+    else:
+        outside = float(((observed < low) | (observed > high)).mean()) if len(observed) else 0.0
     if outside > NOTED:
         texts.append(f"{outside:.0%} of the values lie outside")
     missing = 0.0 if column is None else 1.0 - len(observed) / len(column)
@@ -225,38 +195,32 @@ def draw_variable(ax: Axes, subject: Subject, n: int, values: np.ndarray | None,
         texts.append(f"{missing:.0%} missing" if missing >= 0.005 else "< 1% missing")
     if texts:
         ax.set_title(", ".join(texts), loc="right", fontsize="small", color="0.3", pad=2.0)
+    return axis
 
 
-def name_densities(
-    places: np.ndarray, subject: Subject, shown: Sequence[int], units: Sequence[str], n_columns: int
-) -> None:
+def name_densities(places: np.ndarray, subject: Subject, shown: Sequence[int], units: Sequence[str]) -> None:
     """Name the axes of densities: the first of a row, or all where they differ."""
     titles = []
-    for n in shown:
-        scale = None if subject.discrete[n] else axis_of(subject, n, None).scale
-        if scale is not None:
-            titles.append(f"density of\nthe {scale.name}")
-        elif subject.discrete[n]:
-            titles.append("probability")
-        else:
-            titles.append(style.wrapped(f"density (per {units[n]})", DENSITY_WIDTH) if units[n] else "density")
-    for place, (ax, title) in enumerate(zip(places, titles, strict=True)):
-        if place % n_columns == 0 or len(set(titles)) > 1:
+    for ax, n in zip(places, shown, strict=True):
+        plain = style.wrapped(f"density (per {units[n]})", DENSITY_WIDTH) if units[n] else "density"
+        scaled = {"log": "density of\nthe logarithm", "function": "density of\nthe arsinh"}
+        titles.append("probability" if subject.discrete[n] else scaled.get(ax.get_xscale(), plain))
+    for ax, title in zip(places, titles, strict=True):
+        spec = ax.get_subplotspec()
+        if spec is None or spec.is_first_col() or len(set(titles)) > 1:
             ax.set_ylabel(title, parse_math=False)
 
 
 def _draw_curves(
-    ax: Axes, subject: Subject, n: int, axis: VariableAxis, column: np.ndarray | None, with_mixture: bool
+    ax: Axes, subject: Subject, n: int, axis: VariableAxis, observed: np.ndarray, with_mixture: bool
 ) -> None:
     x = curve_points(subject.density.conditionals[n], axis)
     densities = np.asarray(subject.density.pdf_1d(x, subject.names[n], "all")) * axis.slope(x)[:, None]
     for r in range(subject.rank):
         ax.plot(x, densities[:, r], linewidth=1.6, zorder=3, label=f"component {r}", **style.component_style(r))
     if with_mixture:
-        mixture = densities @ subject.weights
-        ax.plot(x, mixture, color="0.35", linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=4, label="mixture")
+        ax.plot(x, densities @ subject.weights, zorder=4, label="mixture", **MIXTURE)
     top = highest_shown(densities)
-    observed = np.empty(0) if column is None else column[~np.isnan(column)]
     if len(observed):
         # The histogram of the observed values, as a density of all of them.
         edges = data_edges(observed, axis)
@@ -264,33 +228,24 @@ def _draw_curves(
         ax.stairs(shares, edges, fill=True, color=style.DATA_COLOR, linewidth=0, zorder=1, label="data")
         top = max(top, float(shares.max()))
     ax.set_ylim(min(0.0, 1.05 * float(densities.min())), 1.05 * top)
-    axis.apply(ax, "x", 4)
 
 
 def data_edges(observed: np.ndarray, axis: VariableAxis) -> np.ndarray:
     """Edges of the bars of data within the limits, of whole steps where values are rounded."""
     low, high = axis.limits
     n_bars = int(np.clip(np.sqrt(len(observed)), FEWEST_BARS, MOST_DATA_BARS))
-    even = axis.spaced(low, high, n_bars + 1)
-    if axis.scale is not None:
-        return even
     distinct = np.unique(observed)
-    width = (high - low) / n_bars
-    if 2 <= len(distinct) < TIED * len(observed):
+    if axis.is_linear and 2 <= len(distinct) < TIED * len(observed):
         step = float(np.diff(distinct).min())
-        if step > 1e-3 * width:
-            width = ceil(width / step) * step
-            start = distinct[0] - 0.5 * step
-            first = np.floor((low - start) / width)
-            last = np.ceil((high - start) / width)
-            if 1 <= last - first <= 2.0 * MOST_DATA_BARS:
-                edges = start + width * np.arange(first, last + 1.0)
-                if (np.diff(edges) > 0).all():  # else rounding has lost them, far from the first value
-                    return np.asarray(edges)
-    return even
+        if step > 1e-3 * (high - low) / n_bars:
+            width = ceil((high - low) / (n_bars * step)) * step
+            edges = np.arange(low - (low - distinct[0] + 0.5 * step) % width, high + width, width)
+            if (np.diff(edges) > 0).all():  # else rounding has lost them, far from zero
+                return edges
+    return axis.spaced(low, high, n_bars + 1)
 
 
-def _draw_levels(ax: Axes, levels: Levels, column: np.ndarray | None, weights: np.ndarray, with_mixture: bool) -> None:
+def _draw_levels(ax: Axes, levels: Levels, observed: np.ndarray, weights: np.ndarray, with_mixture: bool) -> None:
     """Probabilities of the values of a discrete variable, side by side; as steps where bars would be too thin."""
     rank = len(weights)
     width = 0.8 * levels.gap / rank
@@ -306,17 +261,14 @@ def _draw_levels(ax: Axes, levels: Levels, column: np.ndarray | None, weights: n
         else:
             steps = (levels.probabilities[:, r], levels.edges)
             ax.stairs(*steps, baseline=None, linewidth=1.4, zorder=3, label=label, **look)
-    if column is not None:
-        observed = column[~np.isnan(column)]
-        counts = np.bincount(nearest(levels.centers, observed), minlength=len(levels.centers))
-        shares = counts / max(len(observed), 1)
-        ax.bar(levels.centers, shares, 0.95 * levels.gap, color=style.DATA_COLOR, zorder=1, label="data")
+    if len(observed):
+        counts = np.histogram(observed, levels.edges)[0]
+        ax.bar(
+            levels.centers, counts / len(observed), 0.95 * levels.gap, color=style.DATA_COLOR, zorder=1, label="data"
+        )
     if with_mixture:
-        half = 0.475 * levels.gap
-        ax.hlines(
-            levels.probabilities @ weights, levels.centers - half, levels.centers + half, color="0.35",
-            linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=4, label="mixture",
-        )  # fmt: skip
+        ends = levels.centers - 0.475 * levels.gap, levels.centers + 0.475 * levels.gap
+        ax.hlines(levels.probabilities @ weights, *ends, zorder=4, label="mixture", **MIXTURE)
     ax.set_ylim(bottom=0.0)
 
 
@@ -394,17 +346,15 @@ def plot_rivals(
     units = subject.units(X)
     subject.density, other.density  # noqa: B018  # errors before there is a figure
     n_shown = len(positions)
+    places = style.panels(axes, 2 * n_shown, (2.6, 2.2), n_shown, figsize).reshape(2, n_shown)
     titles = subject.titles(X)
-    places, names = style.named_panels(
-        axes, [titles[n] for n in positions], 2 * n_shown, (2.6, 2.2), n_shown, RIVAL_WIDTH, figsize
-    )
-    places = places.reshape(2, n_shown)
+    names = style.fitted_names([titles[n] for n in positions], places)
     below = -float(subject.dataset["rival_criterion"].values[int(rival)])
     heads = ("this solution", f"rival {int(rival)}, {abs(below):.1f} nats {'below' if below >= 0 else 'above'}")
     for row, each, head in zip(places, (subject, other), heads, strict=True):
         for ax, n in zip(row, positions, strict=True):
             draw_variable(ax, each, n, values, with_mixture=False)
-        name_densities(row, each, positions, units, n_shown)
+        name_densities(row, each, positions, units)
         row[0].set_title(head, loc="left", fontsize="medium")
     for (upper, lower), name in zip(places.T, names, strict=True):
         lower.set_xlabel(name, parse_math=False)

@@ -116,30 +116,24 @@ def _draw_bounds(ax: Axes, dataset: xr.Dataset) -> None:
     names = [str(name) for name in dataset["criterion"].values[order]]  # the paper's own figures last
     is_proved = dataset.attrs["verdict"] in PROVED
     highest = dataset["max_rank"].values[order].astype(float)
+    is_paper = np.array([name.startswith("paper") for name in names])
+    is_reached = highest >= rank
+    short = LIGHT_BLUE if is_proved else style.ORANGE
+    colors = np.where(is_paper, "0.75", np.where(is_reached, style.BLUE, short)).tolist()
     at = np.arange(len(names))[::-1]
-    for place, name, most in zip(at, names, highest, strict=True):
-        short = LIGHT_BLUE if is_proved else style.ORANGE
-        color = "0.75" if name.startswith("paper") else (style.BLUE if most >= rank else short)
-        ax.barh(place, most, 0.65, color=color, zorder=2)
-        ax.annotate(f"{most:.0f}" if most < 1e5 else f"{most:.0e}", (max(most, 1.0), place), (3, 0),
-                    textcoords="offset points", va="center", fontsize="small", zorder=4,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
-    ax.axvline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3, label="components")
-    ax.annotate(
-        f"components: {rank}",
-        (rank, 1.0),
-        (0, 2),
-        xycoords=ax.get_xaxis_transform(),
-        textcoords="offset points",
-        ha="center",
-        fontsize="small",
-    )
+    ax.barh(at, highest, 0.65, color=colors, zorder=2)
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    for place, most in zip(at, highest, strict=True):
+        number = f"{most:.0f}" if most < 1e5 else f"{most:.0e}"
+        ax.text(1.06 * max(most, 1.0), place, number, va="center", fontsize="small", zorder=4, bbox=box)
+    ax.axvline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3)
+    ax.text(rank, 1.02, f"components: {rank}", transform=ax.get_xaxis_transform(), ha="center", fontsize="small")
     right = 2.5 * max(float(highest.max()), rank)
     style.log_ticks(ax.xaxis, np.array([1.0, right]))
     ax.set_xlim(0.85, right)
     ax.set_yticks(at, [CRITERIA.get(name, name) for name in names])
-    is_short = not all(most >= rank for name, most in zip(names, highest, strict=True) if not name.startswith("paper"))
-    enough = "\n(one criterion that reaches the line is enough)" if is_proved and is_short else ""
+    is_short = is_proved and not (is_reached | is_paper).all()
+    enough = "\n(one criterion that reaches the line is enough)" if is_short else ""
     ax.set_xlabel("highest number of components" + enough)
 
 
@@ -156,15 +150,15 @@ def _draw_stacks(ax: Axes, dataset: xr.Dataset) -> None:
     )
     ax.bar(at - 0.2, dataset[ranks].values, 0.38, color=LIGHT_BLUE, zorder=2, label="rank")
     ax.bar(at + 0.2, dataset[k_ranks].values, 0.38, color=style.BLUE, zorder=2, label="k-rank")
-    for place, condition in zip(at, dataset[conditions].values, strict=True):
+    for place, condition in enumerate(dataset[conditions].values):
         if np.isinf(condition):
             known = "dependent\ncolumns"
         else:
             digits = f"{condition:.3g}" if condition < 1000 else f"{condition:.0e}"
             known = "" if np.isnan(condition) else f"condition\n{digits}"
         color = style.ORANGE if condition > POOR_CONDITION and not is_proved else "black"
-        ax.annotate(known, (place, 1.0), (0, 2), xycoords=ax.get_xaxis_transform(), textcoords="offset points",
-                    ha="center", fontsize="small", color=color)  # fmt: skip
+        above = ax.get_xaxis_transform()
+        ax.text(place, 1.02, known, transform=above, ha="center", fontsize="small", color=color)
     ax.axhline(rank, color="black", linestyle="--", linewidth=1.2, zorder=3)
     sizes = [int((dataset[sets].values == s).sum()) for s in range(3)] if sets in dataset else []
     gap = "\n" if max(sizes, default=0) > 9 else " "  # names of neighbors would touch

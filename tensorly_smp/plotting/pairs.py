@@ -29,8 +29,6 @@ TAIL = 0.002
 MOST_SAMPLES = 1500
 #: Samples of a discrete variable are spread over this part of the gap between its values.
 SPREAD = 0.6
-#: Characters of a line of a name, at most.
-NAME_WIDTH = 20
 #: Values of a discrete variable that each have a tick, at most: the panels are small.
 MOST_LEVEL_TICKS = 4
 
@@ -94,11 +92,9 @@ def plot_pairs(
         positions = most_telling(subject, SHOWN)
     values = subject.values(X)
     side = len(positions)
+    places = style.panels(axes, side * side, (2.3, 2.1), side, figsize).reshape(side, side)
     titles = subject.titles(X)
-    places, names = style.named_panels(
-        axes, [titles[n] for n in positions], side * side, (2.3, 2.1), side, NAME_WIDTH, figsize
-    )
-    places = places.reshape(side, side)
+    names = style.fitted_names([titles[n] for n in positions], places)
     labels = None if values is None else np.asarray(subject.density.posterior(values)).argmax(axis=1)
     shown = {n: axis_of(subject, n, values) for n in positions}
     for ax in places[np.triu_indices(side, 1)]:
@@ -182,7 +178,7 @@ def _draw_pair(
         for seed, (n, axis) in enumerate(pair.items()):
             column = values[chosen, n]
             low, high = axis.limits
-            if axis.scale is None:
+            if axis.is_linear:
                 # Samples far outside the picture would take Matplotlib's own sums out of the range of float64.
                 column = np.clip(column, low - (high - low), high + (high - low))
             if axis.levels is not None:

@@ -30,18 +30,13 @@ MARKERS = ("o", "s", "^", "D")
 DATA_COLOR = "0.86"
 #: Of a legend that lies on data: they are seen through it.
 FRAME: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
-#: Of the height of a panel, for a legend in it.
-MOST_OF_PANEL = 0.5
 #: Of a line in an inch, about; of a line of a name at least.
 CHARACTERS = 12
 LEAST = 12
 #: Lines of a name at most; what is longer ends there.
-MOST_LINES = 6
-#: Entries of a legend beside the components.
-OTHERS = ("mixture", "data")
-#: Height of a line of a label, and of a row of a legend, in inches.
+MOST_LINES = 4
+#: Height of a line of a label, in inches.
 LINE = 0.17
-LEGEND_ROW = 0.2
 #: Columns of panels, by their number; more than this have four.
 COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}
 #: Around every panel, in inches.
@@ -91,10 +86,9 @@ def _checked_size(size: Any) -> Any:
 def panels(
     axes: Any,
     n_panels: int,
-    size: tuple[float, float] = (3.1, 2.5),
+    size: tuple[float, float] = (3.1, 2.8),
     n_columns: int | None = None,
     figsize: tuple[float, float] | None = None,
-    more: float = 0.0,
 ) -> np.ndarray:
     """Axes (n_panels,): the first of those given, the others switched off; or those of a new figure.
 
@@ -109,15 +103,13 @@ def panels(
         By default those of COLUMNS.
     figsize : (float, float), optional
         Width and height of a new figure, by default as the panels have them.
-    more : float, default 0
-        Height of a new figure beside that of its panels, in inches: for long labels, and the rows of a legend.
     """
     plt = pyplot()
     if axes is None:
         n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
         n_rows = ceil(n_panels / n_columns)
         if figsize is None:
-            figsize = (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2) + more)
+            figsize = (max(size[0] * n_columns, 5.0), max(size[1] * n_rows, 3.2))
         figure = plt.figure(figsize=_checked_size(figsize), layout="constrained")
         # Labels of neighbors would touch.
         cast("Any", figure.get_layout_engine()).set(w_pad=PADDING, h_pad=PADDING)
@@ -139,33 +131,10 @@ def wrapped(text: Any, width: int, most: int = MOST_LINES) -> str:
     return filled.replace("_ ", "_") or repr(text)
 
 
-def named_panels(
-    axes: Any,
-    names: Sequence[str],
-    n_panels: int,
-    size: tuple[float, float],
-    n_columns: int | None,
-    width: int,
-    figsize: tuple[float, float] | None,
-    legend: Sequence[str] = (),
-) -> tuple[np.ndarray, list[str]]:
-    """Axes as of :func:`panels`, and names in lines of at most `width` characters that fit below them.
-
-    A new figure has room for names of more than two lines, one below each panel of the last rows, and for a legend with
-    these entries.
-    """
-    if axes is not None:
-        places = panels(axes, n_panels)
-        inches = min(ax.get_window_extent().width / root_figure(ax).dpi for ax in places)
-        width = int(np.clip(CHARACTERS * inches, LEAST, width))
-        return places, [wrapped(name, width) for name in names]
-    n_columns = COLUMNS.get(n_panels, 4) if n_columns is None else n_columns
-    lines = [wrapped(name, width) for name in names]
-    rows = [lines[start : start + n_columns] for start in range(0, len(lines), n_columns)]
-    more = LINE * sum(max(0, *(name.count("\n") - 1 for name in row)) for row in rows)
-    if legend:
-        more += LEGEND_ROW * (_legend_rows(legend, max(size[0] * n_columns, 5.0)) - 1)
-    return panels(None, n_panels, size, n_columns, figsize, more), lines
+def fitted_names(names: Iterable[str], places: np.ndarray) -> list[str]:
+    """Names in lines that fit below these Axes."""
+    inches = min(ax.get_window_extent().width / root_figure(ax).dpi for ax in places.flat)
+    return [wrapped(name, max(int(CHARACTERS * inches), LEAST)) for name in names]
 
 
 def page_of(items: Sequence[Any], page: Any, per_page: int) -> tuple[list[Any], int]:
@@ -187,61 +156,35 @@ def page_title(figure: Figure, first: int, n_shown: int, n_all: int, page: int, 
 
 
 def component_legend(places: np.ndarray, names: Sequence[str], title: str, is_new: bool, **place: Any) -> None:
-    """One legend: below the panels of a new figure, row by row; in given axes where `place` is, or else above all data.
+    """One legend: below the panels of a new figure, or in the first of given Axes.
 
     Parameters
     ----------
     places : ndarray of Axes
-        In given axes the upper limit of the first is raised, unless there is a `place`.
     names : sequence of str (rank,)
         Of the components; the mixture and the data follow where a panel shows them.
     title : str
     is_new : bool
         Whether the figure is ours.
     place
-        ``loc``, ``bbox_to_anchor`` and ``ncols`` as in matplotlib, for given axes.
+        ``loc``, ``bbox_to_anchor`` and ``ncols`` as in matplotlib, for given Axes.
     """
     drawn_as: dict[str, Any] = {}
     for ax in places.ravel()[::-1]:
         handles, labels = ax.get_legend_handles_labels()
         drawn_as |= dict(zip(labels, handles, strict=True))
-    entries = {name: drawn_as[f"component {r}"] for r, name in enumerate(names)}
-    entries |= {label: drawn_as[label] for label in OTHERS if label in drawn_as}
-    options: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
-    ax = places.flat[0]
-    figure = root_figure(ax)
+    handles = [drawn_as[f"component {r}"] for r in range(len(names))]
+    others = [label for label in ("mixture", "data") if label in drawn_as]
+    handles += [drawn_as[label] for label in others]
+    labels = [*names, *others]
+    options: dict[str, Any] = {"title": title, "fontsize": "small", "title_fontsize": "small"}
     if is_new:
-        n_columns = ceil(len(entries) / _legend_rows(list(entries), figure.get_figwidth()))
-        # Matplotlib fills column after column.
-        order = [k for column in range(n_columns) for k in range(column, len(entries), n_columns)]
-        labels = [list(entries)[k] for k in order]
-        handles = [entries[label] for label in labels]
-        options |= {"title": title, "loc": "outside lower center", "ncols": n_columns, "frameon": False}
-        figure.legend(handles, labels, **options)
-        return
-    options |= FRAME | {"handlelength": 1.3, "columnspacing": 1.0}
-    if place:
-        ax.legend(entries.values(), entries, title=title, **options, **place).set_in_layout(False)
-        return
-    figure.draw_without_rendering()  # layout engines place panels only now
-    panel = ax.get_window_extent()
-    alone = {str(r): entries[name] for r, name in enumerate(names)}  # components without their weights
-    for drawn, heading in ((entries, title), (alone, title.split(" (")[0])):
-        n_columns = int(np.clip(15 * panel.width / figure.dpi / (max(map(len, drawn)) + 4), 1, len(drawn)))
-        legend = ax.legend(
-            drawn.values(), drawn, title=heading, loc="upper center", ncols=n_columns, **options
-        )  # fmt: skip
-        legend.set_in_layout(False)
-        share = (legend.get_window_extent().height + 0.1 * figure.dpi) / panel.height
-        if share <= MOST_OF_PANEL:
-            break
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, low + (high - low) / (1.0 - min(share, MOST_OF_PANEL)))
-
-
-def _legend_rows(labels: Sequence[str], width: float) -> int:
-    """Rows of a legend in a figure of this width in inches, of about eleven characters an inch."""
-    return ceil(len(labels) / max(1, int(width * 11 / (max(map(len, labels)) + 5))))
+        figure = root_figure(places.flat[0])
+        options["ncols"] = max(1, int(figure.get_figwidth() * 11 / (max(map(len, labels)) + 5)))
+        figure.legend(handles, labels, loc="outside lower center", frameon=False, **options)
+    else:
+        options |= {"ncols": ceil(len(labels) / 6), "handlelength": 1.3, "columnspacing": 1.0} | FRAME | place
+        places.flat[0].legend(handles, labels, **options).set_in_layout(False)
 
 
 def root_figure(ax: Axes) -> Figure:

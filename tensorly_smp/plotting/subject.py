@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +17,15 @@ from tensorly_smp.decomposition.solution import CoupledSolution, factors_from_da
 from tensorly_smp.densities.conditionals import DiscreteConditionals
 from tensorly_smp.densities.mixture_density import MixtureDensity, mixture_quantile
 from tensorly_smp.densities.reconstruct import CLIP_WARNING, reconstruct_density
-from tensorly_smp.densities.smooth import spline_density
+from tensorly_smp.densities.smooth import spline_density, spline_transforms
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.plotting.style import some_ticks, wrapped
+from tensorly_smp.plotting.style import log_ticks, some_ticks, wrapped
 from tensorly_smp.samples.codebook import ATTRIBUTE, ValueLabels, from_json, units_of
 from tensorly_smp.samples.labels import variable_positions
 from tensorly_smp.samples.reading import present_dim, read_samples
 from tensorly_smp.samples.values import middles, nearest
+from tensorly_smp.splines.basis import LINEAR, ArcsinhTransform
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 NO_UNITS = ("1", "-", "dimensionless", "unitless")
 #: What `read_subject` takes, in words.
 MIXTURES = "a fitted model, its result_ (a Dataset), a solution, factors or a MixtureDensity"
-
 
 #: Points of a curve, besides the places where it jumps.
 N_POINTS = 400
@@ -58,11 +59,6 @@ LEAST_WEIGHT = 0.01
 #: A scaled axis ends at these quantiles of the outermost components, and a share of its length beyond.
 ENDS = np.array([0.01, 0.99])
 AFTER_ENDS = 0.06
-#: Ticks of an arsinh axis at most, and their least distance as a share of its length.
-MOST_TICKS = 5
-LEAST_GAP = 0.19
-
-
 #: Characters of a line of all labels below a panel, and lines of a label at most.
 LABEL_ROOM = 36
 LABEL_LINES = 3
@@ -218,84 +214,6 @@ def _of_dataset(dataset: xr.Dataset, names: tuple[Hashable, ...] | None = None) 
 # ---- axes: ranges and scales, logarithmic or arsinh where a linear axis shows only spikes ----
 
 
-@dataclass(frozen=True)
-class AxisScale:
-    """Transformation u of the values x of an axis: log(x), or arsinh((x - center) / width).
-
-    Attributes
-    ----------
-    is_log : bool
-    center, width : float
-        In the unit of the variable; of no meaning for a logarithm.
-    """
-
-    is_log: bool
-    center: float = 0.0
-    width: float = 1.0
-
-    @property
-    def name(self) -> str:
-        """Name of the transformation for the axis of a density."""
-        return "logarithm" if self.is_log else "arsinh"
-
-    def forward(self, x: Any) -> np.ndarray:
-        """Transformed values."""
-        x = np.asarray(x, dtype=np.float64)
-        if self.is_log:
-            return np.log(np.maximum(x, np.finfo(np.float64).tiny))
-        return np.arcsinh((x - self.center) / self.width)
-
-    def inverse(self, u: Any) -> np.ndarray:
-        """Values of transformed ones."""
-        u = np.asarray(u, dtype=np.float64)
-        return np.exp(u) if self.is_log else self.center + self.width * np.sinh(u)
-
-    def slope(self, x: np.ndarray) -> np.ndarray:
-        """Derivative dx/du at x: a density of x times this is the density of u."""
-        return x if self.is_log else np.hypot(x - self.center, self.width)
-
-    def spaced(self, low: float, high: float, n_points: int) -> np.ndarray:
-        """Points from low to high that are evenly spaced on the axis."""
-        low_u, high_u = self.forward([low, high]).tolist()
-        points = self.inverse(np.linspace(low_u, high_u, n_points))
-        points[[0, -1]] = low, high
-        return points
-
-    def apply(self, axis: Any) -> None:
-        """Give an axis this scale and its ticks; its limits are those that it has."""
-        from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
-
-        low, high = axis.get_view_interval()
-        set_scale = getattr(axis.axes, f"set_{axis.axis_name}scale")
-        if self.is_log:
-            set_scale("log")
-            decades = np.log10(high / low)
-            axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2.0 else (1.0, 3.0), numticks=6))
-            axis.set_minor_formatter(NullFormatter())
-            if decades <= 2.0:
-                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        else:
-            set_scale("function", functions=(self.forward, self.inverse))
-            axis.set_major_locator(FixedLocator(self._ticks(low, high)))
-            axis.set_major_formatter(FuncFormatter(_plain))
-            axis.set_minor_locator(NullLocator())
-        getattr(axis.axes, f"set_{axis.axis_name}lim")(low, high)
-
-    def _ticks(self, low: float, high: float) -> list[float]:
-        """Zero and round numbers of either sign between low and high, none too near another on the axis."""
-        largest = max(abs(low), abs(high))
-        powers = 10.0 ** np.arange(np.floor(np.log10(largest)), np.floor(np.log10(self.width)) - 2.0, -1.0)
-        candidates = [0.0, *(sign * power * step for step in (1, 3) for power in powers for sign in (1, -1))]
-        low_u, high_u = self.forward([low, high]).tolist()
-        chosen: list[float] = []
-        for value in candidates:
-            place = (float(self.forward(value)) - low_u) / (high_u - low_u)
-            places = [(float(self.forward(each)) - low_u) / (high_u - low_u) for each in chosen]
-            if 0.0 <= place <= 1.0 and all(abs(place - each) >= LEAST_GAP for each in places):
-                chosen.append(value)
-        return sorted(chosen[:MOST_TICKS])
-
-
 @dataclass(frozen=True, eq=False)
 class Levels:
     """Values of a discrete variable that are to be seen.
@@ -325,29 +243,12 @@ class Levels:
         """Least distance of two neighbors."""
         return float(np.diff(self.edges).min())
 
-    def limits(self, weights: np.ndarray) -> tuple[float, float]:
-        """The outermost edges; values far from the middle half of a mixture with these weights (rank,) are outside."""
-        below = np.cumsum(self.probabilities @ weights)
-        places = np.searchsorted(below, QUANTILES * below[-1]).clip(max=len(below) - 1)
-        _, outer, lower, upper, outer_above, _ = self.centers[places].tolist()
-        middle_half = MOST_MIDDLES * max(upper - lower, self.gap)  # all of them may be one value
-        low = min(lower - middle_half, outer)
-        high = max(upper + middle_half, outer_above)
-        kept = np.flatnonzero((self.centers >= low) & (self.centers <= high))
-        edges = self.edges
-        first = kept[0]
-        last = kept[-1]
-        start = edges[first]
-        end = edges[last + 1]
-        if first > 0:  # no farther out than in, since the next level is left out
-            start = max(start, 2.0 * self.centers[first] - edges[first + 1])
-        if last < len(self.centers) - 1:
-            end = min(end, 2.0 * self.centers[last] - edges[last])
-        return float(start), float(end)
-
 
 def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | None:
-    """Values of a discrete variable with a noticeable probability, or with data; None of a continuous one."""
+    """Values of a discrete variable with a noticeable probability, or with data; None of a continuous one.
+
+    Values far from the middle half of the mixture are left out.
+    """
     if not subject.discrete[n]:
         return None
     conditionals = subject.density.conditionals[n]
@@ -355,6 +256,10 @@ def levels_of(subject: Subject, n: int, values: np.ndarray | None) -> Levels | N
     column = np.empty(0) if values is None else values[~np.isnan(values[:, n]), n]
     counts = np.bincount(nearest(conditionals.values, column), minlength=len(conditionals.values))
     kept = (conditionals.probabilities.max(axis=1) > LEAST_BAR) | (counts > 0)
+    outer, lower, upper, outer_above = mixture_quantile(conditionals, subject.weights, QUANTILES[1:-1]).tolist()
+    # All of them may be one value.
+    room = MOST_MIDDLES * max(upper - lower, np.diff(conditionals.values[kept]).min(initial=np.inf))
+    kept &= (conditionals.values >= min(lower - room, outer)) & (conditionals.values <= max(upper + room, outer_above))
     centers = conditionals.values[kept]
     own = subject.value_labels.get(subject.names[n])
     labels = None if own is None else tuple(own.decode(centers).tolist())
@@ -368,73 +273,108 @@ class VariableAxis:
     Attributes
     ----------
     limits : (float, float)
-    scale : AxisScale or None
-        None if linear.
+    transform : ArcsinhTransform
+        Places on the axis are the transformed values.
+    is_log : bool
+        True if places are logarithms, whatever the transform.
     levels : Levels or None
         None of a continuous variable.
     """
 
     limits: tuple[float, float]
-    scale: AxisScale | None = None
+    transform: ArcsinhTransform = LINEAR
+    is_log: bool = False
     levels: Levels | None = None
 
-    def apply(self, ax: Axes, which: str, n_ticks: int, most: int = MOST_LEVEL_TICKS) -> None:
-        """Give an axis of a panel its limits, its scale, and a tick at every level if there are few."""
-        getattr(ax, f"set_{which}lim")(*self.limits)
-        axis: Any = getattr(ax, f"{which}axis")
-        if self.scale is not None:
-            self.scale.apply(axis)
-            return
-        shown = np.empty(0)
-        labels = None
-        if self.levels is not None:
-            is_shown = (self.levels.centers >= self.limits[0]) & (self.levels.centers <= self.limits[1])
-            shown = self.levels.centers[is_shown]
-            labels = self.levels.labels
-        if labels is not None:
-            step = -(-len(shown) // most)
-            texts = [label for label, is_here in zip(labels, is_shown, strict=True) if is_here][::step]
-            longest = max(4, LABEL_ROOM // len(texts))
-            axis.set_ticks(shown[::step], [wrapped(text, longest, LABEL_LINES) for text in texts], parse_math=False)
-        elif 0 < len(shown) <= most:
-            axis.set_ticks(shown, [f"{center:.6g}" for center in shown])
-        else:
-            some_ticks(axis, n_ticks, integer=len(shown) > 0 and np.array_equal(shown, np.round(shown)))
-
-    def spaced(self, low: float, high: float, n_points: int) -> np.ndarray:
-        """Points from low to high that are evenly spaced on the axis."""
-        return np.linspace(low, high, n_points) if self.scale is None else self.scale.spaced(low, high, n_points)
+    @property
+    def is_linear(self) -> bool:
+        """True if places are the values themselves."""
+        return self.transform.is_linear and not self.is_log
 
     def place(self, x: np.ndarray) -> np.ndarray:
         """Places of values on the axis, up to a linear map."""
-        return x if self.scale is None else self.scale.forward(x)
+        return np.log(np.maximum(x, np.finfo(np.float64).tiny)) if self.is_log else self.transform.forward(x)
+
+    def value(self, u: np.ndarray) -> np.ndarray:
+        """Values at places on the axis."""
+        return np.exp(u) if self.is_log else self.transform.inverse(u)
 
     def slope(self, x: np.ndarray) -> np.ndarray:
         """Factors that make densities of values those of places."""
-        return np.ones_like(x) if self.scale is None else self.scale.slope(x)
+        if self.is_linear:
+            return np.ones_like(x)
+        return x if self.is_log else np.hypot(x - self.transform.center, self.transform.scale)
+
+    def spaced(self, low: float, high: float, n_points: int) -> np.ndarray:
+        """Points from low to high that are evenly spaced on the axis."""
+        first, last = self.place(np.array([low, high])).tolist()
+        points = self.value(np.linspace(first, last, n_points))
+        points[[0, -1]] = low, high
+        return points
+
+    def apply(self, ax: Axes, which: str, n_ticks: int, most: int = MOST_LEVEL_TICKS) -> None:
+        """Give an axis of a panel its scale, its limits, and a tick at every level if there are few."""
+        axis: Any = getattr(ax, f"{which}axis")
+        levels = self.levels
+        if self.is_log:
+            log_ticks(axis, np.array(self.limits))
+        elif not self.is_linear:
+            getattr(ax, f"set_{which}scale")("function", functions=(self.place, self.value))
+            ticks = self._round_ticks()
+            axis.set_ticks(
+                ticks, [f"{tick:.0e}".replace("e+0", "e") if abs(tick) >= 1e4 else f"{tick:g}" for tick in ticks]
+            )
+        elif levels is not None and levels.labels is not None:
+            step = ceil(len(levels.centers) / most)
+            texts = levels.labels[::step]
+            lines = [wrapped(text, max(4, LABEL_ROOM // len(texts)), LABEL_LINES) for text in texts]
+            axis.set_ticks(levels.centers[::step], lines, parse_math=False)
+        elif levels is not None and len(levels.centers) <= most:
+            axis.set_ticks(levels.centers, [f"{center:.6g}" for center in levels.centers])
+        else:
+            are_whole = levels is not None and np.array_equal(levels.centers, np.round(levels.centers))
+            some_ticks(axis, n_ticks, integer=are_whole)
+        getattr(ax, f"set_{which}lim")(*self.limits)
+
+    def _round_ticks(self) -> list[float]:
+        """Numbers of one digit, about a quarter of the axis apart; zero, if it is on the axis, among them."""
+        low, high = self.place(np.array(self.limits))
+        zero = self.place(np.zeros(1))
+        step = (high - low) / 4
+        numbers = np.arange(np.ceil((low - zero[0]) / step), (high - zero[0]) / step)
+        values = np.where(numbers == 0, 0.0, self.value(zero + step * numbers))
+        return sorted({float(f"{value:.0e}") for value in values.tolist()})
 
 
 def axis_of(subject: Subject, n: int, values: np.ndarray | None) -> VariableAxis:
     """Range of a variable that is shown, its scale and its levels.
 
-    A scaled axis reaches from tail to tail of the outermost components.
+    The scale is that of the fit, if a linear axis would show some component as a spike: arsinh, or, if no value is
+    negative, the logarithm. It reaches from tail to tail of the outermost components. A variable that was fitted as it
+    is, or that has no log-splines, has a linear axis.
     """
     levels = levels_of(subject, n, values)
     if levels is not None:
-        return VariableAxis(levels.limits(subject.weights), levels=levels)
-    linear = span(subject, n)
-    scale = scale_of(subject, n, linear)
-    if scale is None:
-        return VariableAxis(linear)
-    used = np.flatnonzero(subject.weights > 0).tolist()
-    ends = np.array([subject.density.conditionals[n].quantile(ENDS, r) for r in used])
-    low, high = scale.forward([ends[:, 0].min(), ends[:, 1].max()]).tolist()
+        low, high = levels.edges[[0, -1]].tolist()
+        return VariableAxis((low, high), levels=levels)
+    low, high = span(subject, n)
+    dataset = subject.dataset
+    transform = LINEAR if dataset is None or "spline_scale" not in dataset else spline_transforms(dataset)[n]
+    if transform.is_linear:
+        return VariableAxis((low, high))
+    conditionals = subject.density.conditionals[n]
+    used = np.flatnonzero(subject.weights >= min(LEAST_WEIGHT, subject.weights.max())).tolist()
+    quartiles = np.array([conditionals.quantile(np.array([0.25, 0.75]), r) for r in used])
+    if high - low <= CROWDED * np.diff(quartiles, axis=1).min():
+        return VariableAxis((low, high))
     edges = subject.edges(n)
-    if scale.is_log and edges is not None:
-        low = max(low, float(scale.forward(0.5 * edges[0])))
-    more = AFTER_ENDS * (high - low)
-    start, end = scale.inverse([low - more, high + more]).tolist()
-    return VariableAxis((start, end), scale)
+    axis = VariableAxis((low, high), transform, is_log=edges is not None and edges[0] > 0)
+    ends = np.array([conditionals.quantile(ENDS, r) for r in np.flatnonzero(subject.weights > 0).tolist()])
+    first = max(ends[:, 0].min(), 0.5 * edges[0]) if axis.is_log and edges is not None else ends[:, 0].min()
+    first, last = axis.place(np.array([first, ends[:, 1].max()])).tolist()
+    more = AFTER_ENDS * (last - first)
+    low, high = axis.value(np.array([first - more, last + more])).tolist()
+    return replace(axis, limits=(low, high))
 
 
 def span(subject: Subject, n: int) -> tuple[float, float]:
@@ -501,31 +441,3 @@ def highest_shown(densities: np.ndarray) -> float:
     if len(peaks) > 1 and peaks[-1] > TOWERING * peaks[-2]:
         return float(TOWERING * peaks[-2])
     return float(peaks[-1])
-
-
-def scale_of(subject: Subject, n: int, linear: tuple[float, float]) -> AxisScale | None:
-    """Scale for variable n, or None where a linear axis with these limits shows every component.
-
-    It is that of the fit: a variable that was fitted as it is, or that has no log-splines, is drawn so. Where the fit
-    has taken an arsinh, and no value is negative, the axis is logarithmic.
-    """
-    dataset = subject.dataset
-    if dataset is None or "spline_scale" not in dataset or subject.discrete[n]:
-        return None
-    width = float(dataset["spline_scale"].values[n])
-    if not np.isfinite(width):
-        return None
-    conditionals = subject.density.conditionals[n]
-    used = np.flatnonzero(subject.weights >= min(LEAST_WEIGHT, subject.weights.max())).tolist()
-    quartiles = np.array([conditionals.quantile(np.array([0.25, 0.75]), r) for r in used])
-    if linear[1] - linear[0] <= CROWDED * np.diff(quartiles, axis=1).min():
-        return None
-    edges = subject.edges(n)
-    if edges is not None and edges[0] > 0:
-        return AxisScale(is_log=True)
-    return AxisScale(False, float(dataset["spline_center"].values[n]), width)
-
-
-def _plain(value: float, _: Any = None) -> str:
-    """A tick in few characters: 3000 and 0.01, but 1e5."""
-    return f"{value:g}" if abs(value) < 1e5 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")

@@ -121,9 +121,6 @@ def _draw_sweeps(ax: Axes, dataset: xr.Dataset) -> None:
     ax.set_ylabel(_loss_label(dataset))
     some_ticks(ax.xaxis, integer=True)
     _scale(ax, np.concatenate(shown))
-    if max(map(len, shown)) == 1:  # a point, and no course that an axis could scale
-        ax.set(xlim=(-1, 1), xticks=[0], yticks=loss, yticklabels=[f"{loss[0]:.6g}"])
-        ax.set_title("ended where it began", fontsize="small")
 
 
 def _draw_starts(ax: Axes, dataset: xr.Dataset) -> None:
@@ -170,20 +167,20 @@ def _draw_points(ax: Axes, values: np.ndarray, best: int, filled: np.ndarray, na
     number = np.arange(len(values))
     for chosen, face, label in ((filled, BLUE, name), (~filled, "white", other_name)):
         if (chosen & np.isfinite(values)).any():
-            ax.plot(
-                number[chosen], values[chosen], color=BLUE, markerfacecolor=face, marker="o", linestyle="none",
-                label=label, zorder=3,
-            )  # fmt: skip
+            points = number[chosen], values[chosen]
+            ax.plot(*points, "o", color=BLUE, markerfacecolor=face, label=label, zorder=3)
     if 0 <= best < len(values):
-        ax.plot(
-            best, values[best], color=ORANGE, marker="o", markersize=13, markerfacecolor="none", markeredgewidth=2.0,
-            linestyle="none", label="chosen", zorder=4,
-        )  # fmt: skip
+        _draw_ring(ax, best, values[best], "chosen")
     ax.set_xlabel("start")
     margin = max(0.5, 0.04 * len(values))  # for the whole ring around the last
     ax.set_xlim(-margin, len(values) - 1.0 + margin)
     some_ticks(ax.xaxis, integer=True)
     _scale(ax, values)
+
+
+def _draw_ring(ax: Axes, x: float, y: Any, label: str) -> None:
+    """Ring around what was chosen."""
+    ax.plot(x, y, "o", color=ORANGE, markersize=13, markerfacecolor="none", markeredgewidth=2.0, zorder=4, label=label)
 
 
 def _scale(ax: Axes, values: np.ndarray) -> None:
@@ -196,14 +193,9 @@ def _scale(ax: Axes, values: np.ndarray) -> None:
     if low > 0 and high > WIDE * low:
         log_ticks(ax.yaxis, finite)
         return
-    least = LEAST_SPAN * max(abs(low), abs(high))
-    if high - low < least:
-        middle = 0.5 * (low + high)
-        low = middle - 0.5 * least
-        high = middle + 0.5 * least
-    if high > low:
-        margin = 0.08 * (high - low)
-        ax.set_ylim(low - margin, high + margin)
+    half = 0.58 * max(high - low, LEAST_SPAN * max(abs(low), abs(high)))
+    if half > 0:
+        ax.set_ylim(0.5 * (low + high) - half, 0.5 * (low + high) + half)
     ax.ticklabel_format(axis="y", useOffset=False)
 
 
@@ -273,15 +265,11 @@ def plot_selection(dataset: xr.Dataset, ax: Axes | None = None, figsize: tuple[f
         ax.errorbar(numbers, above, bars, fmt="none", ecolor=BLUE, capsize=3.0, zorder=3)
         lowest = float(np.nanmin(above - bars, initial=0.0))
     best = int(dataset.attrs["best"])
-    ring: dict[str, Any] = dict(
-        marker="o", markersize=13, markerfacecolor="none", markeredgewidth=2.0, linestyle="none", zorder=4
-    )
-    ax.plot(best, above[numbers == best], color=ORANGE, label=f"chosen: {best}", **ring)
+    _draw_ring(ax, best, above[numbers == best], f"chosen: {best}")
     failed = numbers[dataset["failure"].values != ""]
     if len(failed):
-        top = np.full(len(failed), 0.97)
-        transform = ax.get_xaxis_transform()  # whatever the values are
-        ax.plot(failed, top, color="black", marker="x", linestyle="none", transform=transform, label="failed")
+        top = np.full(len(failed), 0.97)  # of the panel, whatever the values are
+        ax.plot(failed, top, "x", color="black", transform=ax.get_xaxis_transform(), label="failed")
     ax.set_yscale("symlog", linthresh=LINEAR_BELOW)
     ax.set_ylim(min(-0.1 * LINEAR_BELOW, 1.1 * lowest), max(ax.get_ylim()[1], LINEAR_BELOW))
     ax.axhline(0.0, color=GRAY, linewidth=0.6, zorder=0)

@@ -20,7 +20,7 @@ from tensorly_smp.densities.mixture_density import MixtureDensity, mixture_quant
 from tensorly_smp.densities.reconstruct import histogram_conditionals
 from tensorly_smp.densities.sinc import sinc_conditionals
 from tensorly_smp.densities.smooth import background_share, log_spline_conditionals
-from tensorly_smp.splines.basis import spline_basis
+from tensorly_smp.splines.basis import LINEAR, spline_basis
 
 MAKERS = {"sinc": lambda *pair: sinc_conditionals(*pair)[0], "histogram": histogram_conditionals}
 SHARES = np.array([1e-12, 1e-9, 1e-6, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-6])
@@ -40,6 +40,12 @@ BOUNDS = [
 ]
 
 
+def smooth_densities(basis, coefficients, low, high, share, bounds=NO_BOUNDS, transform=LINEAR):
+    """Densities of one variable."""
+    ends = np.array([[low], [high]])
+    return log_spline_conditionals(basis, coefficients[:, None], *ends, share, [bounds], [transform])[0]
+
+
 def rough_splines(seed, rank=3, roughness=2.0):
     """Coefficients (n_basis, rank) of random densities, from nearly flat ones to some with deep valleys."""
     rng = np.random.default_rng(seed)
@@ -49,7 +55,7 @@ def rough_splines(seed, rank=3, roughness=2.0):
 def random_splines(seed, bounds=NO_BOUNDS):
     rng = np.random.default_rng(seed)
     share = background_share(10.0 ** rng.uniform(0, 4, 3))
-    return log_spline_conditionals(BASIS, rough_splines(seed), LOW, HIGH, share, bounds)
+    return smooth_densities(BASIS, rough_splines(seed), LOW, HIGH, share, bounds)
 
 
 @st.composite

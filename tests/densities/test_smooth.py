@@ -14,11 +14,17 @@ from tensorly_smp.densities.smooth import (
     background_share,
     log_spline_conditionals,
 )
-from tensorly_smp.splines.basis import ArcsinhTransform, spline_basis
+from tensorly_smp.splines.basis import LINEAR, ArcsinhTransform, spline_basis
 
 LOW, HIGH = -2.0, 5.0
 BASIS = spline_basis(24)
 SHARES = np.array([1e-12, 1e-6, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-6])
+
+
+def smooth_densities(basis, coefficients, low, high, share, bounds=NO_BOUNDS, transform=LINEAR):
+    """Densities of one variable."""
+    ends = np.array([[low], [high]])
+    return log_spline_conditionals(basis, coefficients[:, None], *ends, share, [bounds], [transform])[0]
 
 
 def rough_splines(seed, rank=3, roughness=2.0):
@@ -32,7 +38,7 @@ def test_a_value_at_a_bound_is_not_beyond_it(low, width, n_basis):
     # By rounding, (high - low) / unit may exceed the number of cells.
     high = low + width
     flat = np.zeros((n_basis, 1))
-    conditionals = log_spline_conditionals(spline_basis(n_basis), flat, low, high, np.array([1e-3]), (low, high))
+    conditionals = smooth_densities(spline_basis(n_basis), flat, low, high, np.array([1e-3]), (low, high))
     points = np.array([low, np.nextafter(low, high), 0.5 * low + 0.5 * high, np.nextafter(high, low), high])
     np.testing.assert_allclose(conditionals.pdf(points)[:, 0] * (high - low), 1.0, atol=2e-3)
 
@@ -40,7 +46,7 @@ def test_a_value_at_a_bound_is_not_beyond_it(low, width, n_basis):
 @pytest.mark.parametrize("high", [5.0, 10.0])
 def test_a_value_at_an_upper_bound_has_a_density(high):
     # Two ends at which this was wrong with 80 basis functions.
-    flat = log_spline_conditionals(spline_basis(80), np.zeros((80, 1)), 0.0, high, np.array([1e-3]), (0.0, high))
+    flat = smooth_densities(spline_basis(80), np.zeros((80, 1)), 0.0, high, np.array([1e-3]), (0.0, high))
     np.testing.assert_allclose(flat.pdf(np.array([0.0, high]))[:, 0], 1.0 / high, rtol=2e-3)
 
 
@@ -50,7 +56,7 @@ def test_a_value_at_an_upper_bound_has_a_density(high):
 @given(st.integers(0, 10**6))
 def test_follows_the_spline(seed):
     coefficients = rough_splines(seed, rank=2, roughness=1.0)
-    conditionals = log_spline_conditionals(BASIS, coefficients, LOW, HIGH, np.full(2, 1e-13))
+    conditionals = smooth_densities(BASIS, coefficients, LOW, HIGH, np.full(2, 1e-13))
     t = np.linspace(0, 1, BASIS.n_cells + 1)
     logs, found = BASIS.values(t) @ coefficients, conditionals.logpdf(LOW + (HIGH - LOW) * t)
     clear = logs > logs.max(axis=0) - 15  # above the background
@@ -63,7 +69,7 @@ def test_quadratic_logarithms_are_gaussians():
     basis, truth = spline_basis(80), stats.norm(1.3, 0.6)
     shares = truth.pdf(LOW + (HIGH - LOW) * basis.centers)[:, None]
     gaussian = basis.gaussian(shares / shares.sum())
-    conditionals = log_spline_conditionals(basis, gaussian, LOW, HIGH, np.array([1e-6]))
+    conditionals = smooth_densities(basis, gaussian, LOW, HIGH, np.array([1e-6]))
     x = np.linspace(-1.0, 3.5, 50)
     np.testing.assert_allclose(conditionals.pdf(x)[:, 0], truth.pdf(x), atol=1e-3)
     np.testing.assert_allclose(conditionals.quantile(SHARES[2:-1], 0), truth.ppf(SHARES[2:-1]), atol=2e-3)
@@ -75,7 +81,7 @@ def test_quadratic_logarithms_are_gaussians():
 def test_a_constant_changes_nothing(seed, constant):
     x, coefficients, share = np.linspace(LOW - 1, HIGH + 1, 50), rough_splines(seed), np.full(3, 0.01)
     plain, raised = (
-        log_spline_conditionals(BASIS, beta, LOW, HIGH, share) for beta in (coefficients, coefficients + constant)
+        smooth_densities(BASIS, beta, LOW, HIGH, share) for beta in (coefficients, coefficients + constant)
     )
     np.testing.assert_allclose(raised.logpdf(x), plain.logpdf(x), atol=1e-9)
 
@@ -84,9 +90,9 @@ def test_a_constant_changes_nothing(seed, constant):
 @pytest.mark.parametrize("bounds", [NO_BOUNDS, (LOW, np.inf), (LOW - 1, HIGH)])
 def test_location_and_scale_carry_over(origin, scale, bounds):
     coefficients, share = rough_splines(3), np.full(3, 0.01)
-    plain = log_spline_conditionals(BASIS, coefficients, LOW, HIGH, share, bounds)
+    plain = smooth_densities(BASIS, coefficients, LOW, HIGH, share, bounds)
     ends = [origin + scale * end for end in (LOW, HIGH, *bounds)]
-    moved = log_spline_conditionals(BASIS, coefficients, *ends[:2], share, tuple(ends[2:]))
+    moved = smooth_densities(BASIS, coefficients, *ends[:2], share, tuple(ends[2:]))
     x = np.linspace(LOW - 0.75, HIGH + 2, 89)  # fractions of two: exact at the farther origin
     x = x[(x > bounds[0]) & (x < bounds[1])]
     np.testing.assert_allclose(moved.logpdf(origin + scale * x) + np.log(scale), plain.logpdf(x), atol=1e-6)
@@ -108,9 +114,9 @@ def test_share_of_the_background(n_samples):
 @pytest.mark.parametrize("bounds", [NO_BOUNDS, (LOW - 3.0, HIGH + 40.0)])
 def test_outside_the_grid_there_is_the_background(bounds):
     share = np.array([0.05, 0.001])
-    conditionals = log_spline_conditionals(BASIS, rough_splines(4, rank=2), LOW, HIGH, share, bounds)
+    conditionals = smooth_densities(BASIS, rough_splines(4, rank=2), LOW, HIGH, share, bounds)
     x = np.array([LOW - 2.5, LOW - 0.1, HIGH + 0.1, HIGH + 30.0])
-    inner = log_spline_conditionals(BASIS, rough_splines(4, rank=2), LOW, HIGH, np.full(2, 1e-12))
+    inner = smooth_densities(BASIS, rough_splines(4, rank=2), LOW, HIGH, np.full(2, 1e-12))
     scale = np.sqrt(BACKGROUND_SPREAD**2 * inner.variance() / 2)
     expected = share * stats.t(df=4, loc=inner.mean(), scale=scale).pdf(x[:, None])
     np.testing.assert_allclose(conditionals.pdf(x), expected, rtol=1e-2)
@@ -135,7 +141,7 @@ def test_densities_in_another_coordinate_are_densities_of_the_variable(bounds):
     transform = ArcsinhTransform(1.0, 0.5)
     low, high = 0.0, 1e5
     share = background_share(np.full(3, 1e4))
-    found = log_spline_conditionals(BASIS, rough_splines(4), low, high, share, bounds, transform)
+    found = smooth_densities(BASIS, rough_splines(4), low, high, share, bounds, transform)
     x = transform.center + transform.scale * transform.knots(low, high, BASIS.n_cells)
     # The definition: exp of the spline at u(x), times du/dx; background and linear pieces change little here.
     t = np.linspace(0.0, 1.0, BASIS.n_cells + 1)

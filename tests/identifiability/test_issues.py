@@ -4,13 +4,14 @@ from rooms import nearly_equal, random_model
 from scipy import stats
 
 from tensorly_smp.factors.mixture_factors import MixtureFactors
-from tensorly_smp.identifiability.bounds import KnownMarginals, n_parameters, symmetric_sums
+from tensorly_smp.identifiability.bounds import KnownMarginals, n_parameters
 from tensorly_smp.identifiability.likeness import (
     PARALLEL_COSINE,
     describe_pair,
     identifiability_issues,
     nearly_parallel_pairs,
 )
+from tensorly_smp.marginals.triples import symmetric_sums
 
 
 def test_counts():
