@@ -72,7 +72,8 @@ def run_em(
 
     def advance(numbers: list[int], positions: list[Mixture], expected: list[Expectation]) -> list[Mixture]:
         together = Expectation.side_by_side(expected)
-        return samples.maximize(together, Mixture.side_by_side(positions), joined(numbers)).split()
+        are_clear = [each.is_clear for each in expected]
+        return samples.maximize(together, Mixture.side_by_side(positions), joined(numbers), are_clear).split()
 
     def joined(numbers: list[int]) -> np.ndarray:
         return side_by_side([penalties[number] for number in numbers], [mixtures[number].rank for number in numbers])

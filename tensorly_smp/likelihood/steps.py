@@ -32,6 +32,9 @@ _BLOCK = 16384
 SMALLEST_PROBABILITY = 1e-60
 _LOWEST = float(np.log(SMALLEST_PROBABILITY))
 _TINY = 1e-300
+#: Of clear posteriors none is farther from zero and one than this; there, an M-step ends when Newton's steps promise
+#: less than this, in nats.
+CLEAR, CLEAR_GAIN = 1e-9, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,11 @@ class Expectation:
     def log_likelihood(self) -> float:
         """The log-likelihood of a single mixture."""
         return float(self.log_likelihoods[0])
+
+    @property
+    def is_clear(self) -> bool:
+        """True if every sample belongs to one component, to rounding, as with many variables."""
+        return len(self.posterior) > 0 and bool((self.posterior.max(axis=1) > 1.0 - CLEAR).all())
 
     @classmethod
     def side_by_side(cls, found: Sequence[Expectation]) -> Expectation:
@@ -507,16 +515,20 @@ class CellSamples:
         coefficients = self.cells.basis.shaped(mixture.columns).reshape(mixture.coefficients.shape)
         return Mixture(log_weights, coefficients, tables, mixture.parts)
 
-    def maximize(self, expected: Expectation, mixture: Mixture, penalty: np.ndarray) -> Mixture:
+    def maximize(
+        self, expected: Expectation, mixture: Mixture, penalty: np.ndarray, are_clear: Sequence[bool] = (False,)
+    ) -> Mixture:
         """M-step: shares of the expected counts and, for every smooth density, one Newton step.
 
-        It raises what the E-step has found, not more. A discrete variable of a component without counts stays as it
-        was: any would do.
+        It raises what the E-step has found, not more; to the end in mixtures that are clear, as their posteriors, and
+        with these the counts, stay. A discrete variable of a component without counts stays as it was: any would do.
         """
         if not self.cells.smooth:
             return self.mixture_of(expected, mixture.columns, mixture.tables)
         shares, totals = self.shares(expected.counts)
-        moved = fit_log_splines(self.cells.basis, shares, penalty / totals, mixture.columns, n_steps=1)
+        promised = np.where(np.repeat(are_clear, mixture.sizes), CLEAR_GAIN, np.inf)
+        tol = (promised / totals.reshape(-1, mixture.rank)).ravel()
+        moved = fit_log_splines(self.cells.basis, shares, penalty / totals, mixture.columns, tol=tol)
         return self.mixture_of(expected, moved, mixture.tables)
 
     @cached_property

@@ -228,7 +228,7 @@ def fit_log_splines(
     penalty: np.ndarray,
     start: np.ndarray | None = None,
     n_steps: int = 50,
-    tol: float = 1e-9,
+    tol: float | np.ndarray = 1e-9,
 ) -> np.ndarray:
     """Coefficients of the penalized log-splines.
 
@@ -243,7 +243,7 @@ def fit_log_splines(
         Coefficients to start from; Gaussians by default. F never ends lower than there.
     n_steps : int
         Newton steps at most.
-    tol : float
+    tol : float or ndarray (n_densities,)
         Stop when a Newton step promises less than this, in nats per sample.
 
     Returns
@@ -265,9 +265,10 @@ def fit_log_splines(
     start = basis.normalized(basis.gaussian(shares) if start is None else basis.shaped(start))
     data = basis.transposed @ shares
     compiled = compiled_for(basis, len(penalty))
+    tolerances = np.broadcast_to(tol, penalty.shape)
     for columns in chunks(shares.shape[1]):
         fit = LogSplineFit.at(basis, data[:, columns], penalty[columns], start[:, columns])
-        start[:, columns] = maximize(fit, n_steps, np.full(len(fit.penalty), tol), compiled).coefficients
+        start[:, columns] = maximize(fit, n_steps, tolerances[columns], compiled).coefficients
     return start
 
 
