@@ -281,29 +281,41 @@ class GridConditionals:
 
     def logpdf(self, x: np.ndarray) -> np.ndarray:
         """Log-densities (..., rank) at x (...); finite for every finite x."""
-        t, cell, step, outside = self._locate(x)
-        left = self.left[cell]
-        values = self.right[cell] - left
-        values *= (step / (self.knots[cell + 1] - self.knots[cell]))[..., None]
+        return self.each_logpdf([self], np.reshape(x, (1, -1))).reshape(*np.shape(x), self.rank)
+
+    @classmethod
+    def each_logpdf(cls, grids: Sequence[GridConditionals], x: np.ndarray) -> np.ndarray:
+        """Log-densities (n_variables, n_points, rank) of several variables at points x (n_variables, n_points)."""
+        t, cells, step, width, outside = cls._locate(grids, x)
+        left = np.concatenate([each.left for each in grids])[cells]
+        right = np.concatenate([each.right for each in grids])[cells]
+        values = right - left
+        values *= (step / width)[..., None]
         values += left
         if (lost := values <= 0.0).any():  # at the low end of a cliff, by rounding
-            values[lost] = np.minimum(left, self.right[cell])[lost]
+            values[lost] = np.minimum(left, right)[lost]
         np.log(values, out=values)
-        if outside.any():
-            values[outside] = np.log(self.share) + self.background.logpdf(t[outside])
-        values -= np.log(self.unit)
-        low, high = self.bounds
-        values[(np.asarray(x) < low) | (np.asarray(x) > high)] = np.log(_TINY)
+        for n in np.flatnonzero(outside.any(axis=1)).tolist():
+            own = outside[n]
+            values[n, own] = np.log(grids[n].share) + grids[n].background.logpdf(t[n, own])
+        values -= np.log([each.unit for each in grids])[:, None, None]
+        low, high = np.transpose([each.bounds for each in grids])[:, :, None]
+        values[(x < low) | (x > high)] = np.log(_TINY)
         return values
 
     def cdf(self, x: np.ndarray) -> np.ndarray:
         """Distribution functions (..., rank) at x (...), which may be infinite."""
-        t, cell, step, outside = self._locate(x)
-        left = self.left[cell]
-        right = self.right[cell]
-        start = self._cumulative[cell]
-        end = self._cumulative[cell + 1]
-        width = (self.knots[cell + 1] - self.knots[cell])[..., None]
+        return self.each_cdf([self], np.reshape(x, (1, -1))).reshape(*np.shape(x), self.rank)
+
+    @classmethod
+    def each_cdf(cls, grids: Sequence[GridConditionals], x: np.ndarray) -> np.ndarray:
+        """Distribution functions (n_variables, n_points, rank) of several variables at x (n_variables, n_points)."""
+        t, cells, step, width, outside = cls._locate(grids, x)
+        left = np.concatenate([each.left for each in grids])[cells]
+        right = np.concatenate([each.right for each in grids])[cells]
+        start = np.concatenate([each._cumulative[:-1] for each in grids])[cells]
+        end = np.concatenate([each._cumulative[1:] for each in grids])[cells]
+        width = width[..., None]
         step = step[..., None]
         rest = width - step
         half_slope = 0.5 * np.abs(right - left) / width
@@ -312,13 +324,14 @@ class GridConditionals:
         rising = start + step * (left + step * half_slope)
         falling = end - rest * (right + rest * half_slope)
         values = np.clip(np.where((right >= left) | (step == 0.0), rising, falling), start, end)
-        if outside.any():
-            below, above = self._outside(t[outside])
-            beyond = np.maximum(1.0 - above, self._cumulative[-1])
-            values[outside] = np.where(t[outside, None] < self.knots[0], below, beyond)
-        low, high = self.bounds
-        values[np.asarray(x) <= low] = 0.0
-        values[np.asarray(x) >= high] = 1.0
+        for n in np.flatnonzero(outside.any(axis=1)).tolist():
+            own = outside[n]
+            below, above = grids[n]._outside(t[n, own])
+            beyond = np.maximum(1.0 - above, grids[n]._cumulative[-1])
+            values[n, own] = np.where(t[n, own, None] < grids[n].knots[0], below, beyond)
+        low, high = np.transpose([each.bounds for each in grids])[:, :, None]
+        values[x <= low] = 0.0
+        values[x >= high] = 1.0
         return np.clip(values, 0.0, 1.0)
 
     def quantile(self, q: np.ndarray, component: int) -> np.ndarray:
@@ -379,17 +392,33 @@ class GridConditionals:
         """Probability (..., rank) below and above points t (...) outside the grid, up to the bounds."""
         return _tails(self.background, self.share, t, _reach(self.origin, self.unit, self.bounds))
 
-    def _locate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Position in t, cell of the grid, distance from the start of the cell, whether outside; each like x.
+    @staticmethod
+    def _locate(
+        grids: Sequence[GridConditionals], x: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Position in t, cell among those of all variables, distance from its start, its width, whether outside.
 
-        Cell and distance of points outside are those of the nearest end of the grid.
+        Each like x. Cell and distance of points outside are those of the nearest end of the grid.
         """
+        origins = np.array([[each.origin] for each in grids])
+        units = np.array([[each.unit] for each in grids])
         with np.errstate(over="ignore"):
-            t = (np.asarray(x, dtype=np.float64) - self.origin) / self.unit
-        t = np.asarray(np.clip(t, -_FARTHEST, _FARTHEST))
-        cell = np.clip(np.searchsorted(self.knots, t, side="right") - 1, 0, len(self.knots) - 2)
-        step = np.clip(t, self.knots[0], self.knots[-1]) - self.knots[cell]
-        return t, cell, step, (t < self.knots[0]) | (t > self.knots[-1])
+            t = np.clip((x - origins) / units, -_FARTHEST, _FARTHEST)
+        starts = np.concatenate([each.knots[:-1] for each in grids])
+        ends = np.concatenate([each.knots[1:] for each in grids])
+        sizes = np.array([[len(each.left)] for each in grids])
+        last_cells = np.cumsum(sizes)[:, None] - 1
+        first_cells = last_cells - sizes + 1
+        cells = first_cells + np.clip(t, 0, sizes - 1).astype(np.intp)  # where knots are 0, 1, 2, ...
+        is_wrong = ((t < starts[cells]) & (cells > first_cells)) | ((t >= ends[cells]) & (cells < last_cells))
+        for n in np.flatnonzero(is_wrong.any(axis=1)).tolist():
+            place = np.searchsorted(grids[n].knots, t[n], side="right") - 1
+            cells[n] = np.clip(place + first_cells[n], first_cells[n], last_cells[n])
+        first = starts[first_cells]
+        last = ends[last_cells]
+        is_outside = (t < first) | (t > last)
+        starts = starts[cells]
+        return t, cells, np.clip(t, first, last) - starts, ends[cells] - starts, is_outside
 
 
 def _trapezoid(values: np.ndarray, widths: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from tensorly_smp._support.checks import (
     real_numbers,
 )
 from tensorly_smp._support.representations import html_weights, listed, shown
-from tensorly_smp.densities.conditionals import ConditionalDensities, DiscreteConditionals
+from tensorly_smp.densities.conditionals import ConditionalDensities, DiscreteConditionals, GridConditionals
 from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.factors.mixture_factors import joint_to_posterior
 from tensorly_smp.samples.codebook import ValueLabels
@@ -495,16 +495,23 @@ class MixtureDensity(SampleDensity):
             log_weights = np.log(self.weights)
         joint = np.empty((len(values), self.rank))
         n_rows = max(1, _CHUNK_CELLS // self.rank)
+        grids = {n: each for n, each in enumerate(self.conditionals) if isinstance(each, GridConditionals)}
         for start in range(0, len(values), n_rows):
             rows = slice(start, start + n_rows)
             block = joint[rows]
             block[:] = log_weights
-            for each, column in zip(self.conditionals, values[rows].T, strict=True):
-                observed = ~np.isnan(column)
-                if observed.all():
-                    block += each.logpdf(column)
-                elif observed.any():
-                    block[observed] += each.logpdf(column[observed])
+            size = max(1, n_rows // len(block))  # few samples: many variables at a time
+            for some in (list(grids)[first : first + size] for first in range(0, len(grids), size)):
+                columns = values[rows, some].T
+                missing = np.isnan(columns)
+                own = [grids[n] for n in some]
+                logs = GridConditionals.each_logpdf(own, np.where(missing, 0.0, columns))
+                logs[missing] = 0.0
+                block += logs.sum(axis=0)
+            for n in range(self.n_variables):
+                if n not in grids:
+                    observed = ~np.isnan(values[rows, n])
+                    block[observed] += self.conditionals[n].logpdf(values[rows, n][observed])
         return joint
 
     def _within(self) -> np.ndarray:

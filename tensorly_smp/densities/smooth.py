@@ -174,7 +174,7 @@ def smooth_conditionals(
 
 def with_smooth_fit(
     dataset: xr.Dataset, fit: SmoothFit, bounds: np.ndarray
-) -> tuple[xr.Dataset, dict[int, ConditionalDensities]]:
+) -> tuple[xr.Dataset, dict[int, GridConditionals]]:
     """The Dataset of a fit, with what smoothed EM has made of it, and its smooth densities.
 
     Parameters
@@ -191,7 +191,7 @@ def with_smooth_fit(
         Weights and factors are those of the refined mixture, by decreasing weight. New are ``spline`` (variable, basis,
         component), ``spline_center`` and ``spline_scale`` (variable), ``penalty`` (variable, component), ``background``
         (component), ``interval`` and ``bounds`` (variable, end), and ``log_likelihood`` and ``round`` (em_pass).
-    conditionals : dict of ConditionalDensities
+    conditionals : dict of GridConditionals
         Of the smooth variables, by position: tabulated from the Dataset, for :func:`spline_density`.
     """
     cells = fit.cells
@@ -230,11 +230,11 @@ def with_smooth_fit(
         {"end": ["low", "high"]},
     )
     conditionals = _spline_conditionals(dataset, smooth)
-    all_edges = dataset["edges"].values
-    n_bins = dataset["n_bins"].values.tolist()
-    for n in smooth:
-        below = conditionals[n].cdf(all_edges[n, 1 : n_bins[n]])
-        factors[n, : n_bins[n]] = np.diff(below, axis=0, prepend=0.0, append=1.0)
+    if smooth:
+        inner = dataset["edges"].values[smooth, 1:-1]
+        is_bin = np.arange(factors.shape[1]) < dataset["n_bins"].values[smooth, None]
+        below = GridConditionals.each_cdf([conditionals[n] for n in smooth], np.where(is_bin[:, 1:], inner, np.inf))
+        factors[smooth] = np.where(is_bin[:, :, None], np.diff(below, axis=1, prepend=0.0, append=1.0), np.nan)
     dataset = dataset.assign_attrs(
         status=fit.status.name.lower(),
         status_explanation=fit.status.explanation,
@@ -274,11 +274,14 @@ def fine_probabilities(dataset: xr.Dataset, factors: MixtureFactors) -> list[np.
     if "spline" not in dataset:
         return None
     basis = spline_basis(dataset.sizes["basis"])
-    pairs = zip(dataset["discrete"].values, result_values(dataset, "spline"), factors.factors, strict=True)
-    return [factor if discrete else np.exp(basis.log_probabilities(beta)) for discrete, beta, factor in pairs]
+    splines = result_values(dataset, "spline")  # NaN of discrete variables
+    columns = splines.transpose(1, 0, 2).reshape(splines.shape[1], -1)
+    cells = np.exp(basis.log_probabilities(columns)).reshape(basis.n_cells, *splines.shape[::2])
+    pairs = zip(dataset["discrete"].values, cells.transpose(1, 0, 2), factors.factors, strict=True)
+    return [factor if discrete else own for discrete, own, factor in pairs]
 
 
-def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int, ConditionalDensities]:
+def _spline_conditionals(dataset: xr.Dataset, smooth: Sequence[int]) -> dict[int, GridConditionals]:
     basis = spline_basis(dataset.sizes["basis"])
     chosen = list(smooth)
     columns = result_values(dataset, "spline")[chosen].transpose(1, 0, 2)

@@ -76,7 +76,8 @@ class MixtureFactors:
                 f"Weights of shape {weights.shape} and factors of shapes {shapes}; expected (rank,) and (n_bins, rank)."
             )
         named = [("Factor " + str(n), "has", a) for n, a in enumerate(factors)]
-        for name, verb, array in [("The weights", "have", weights[:, None]), *named]:
+        doubtful = [] if _are_distributions(factors) else named
+        for name, verb, array in [("The weights", "have", weights[:, None]), *doubtful]:
             if not np.isfinite(array).all() or (array < 0).any():
                 raise InvalidInputError(f"{name} {verb} entries that are negative or not finite.")
             if np.abs(array.sum(axis=0) - 1).max() > SUM_TOLERANCE:
@@ -113,11 +114,8 @@ class MixtureFactors:
 
     def to_numpy(self) -> MixtureFactors:
         """Factors as float64 NumPy arrays with sums exact to rounding; the object itself if it has these."""
-        arrays = (self.weights, *self.factors)
-        if all(
-            isinstance(a, np.ndarray) and a.dtype == np.float64 and np.abs(a.sum(axis=0) - 1).max() < 1e-12
-            for a in arrays
-        ):
+        is_numpy = all(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in (self.weights, *self.factors))
+        if is_numpy and _are_distributions([self.weights[:, None]], 1e-12) and _are_distributions(self.factors, 1e-12):
             return self
         weights = to_numpy(self.weights)
         factors = [to_numpy(a) for a in self.factors]
@@ -305,6 +303,15 @@ def joint_to_posterior(log_joint: np.ndarray, weights: np.ndarray) -> np.ndarray
     if impossible.any():
         log_joint = np.where(impossible[:, None], log_weights, log_joint)
     return softmax(log_joint, axis=1)
+
+
+def _are_distributions(factors: Sequence[np.ndarray], tolerance: float = SUM_TOLERANCE) -> bool:
+    """True if no entry of the factors is negative, and all columns sum to one; all factors at once."""
+    if not all(map(len, factors)):
+        return False
+    rows = np.concatenate(factors)
+    sums = np.add.reduceat(rows, np.cumsum([0, *map(len, factors[:-1])]), axis=0)
+    return bool((rows >= 0).all() and (np.abs(sums - 1) <= tolerance).all())
 
 
 def _as_tensor(array: Any) -> Tensor:

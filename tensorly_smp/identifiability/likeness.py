@@ -26,7 +26,7 @@ from tensorly_smp.identifiability.bounds import (
     max_identifiable_rank,
     n_parameters,
 )
-from tensorly_smp.likelihood.comparison import affinity
+from tensorly_smp.likelihood.comparison import affinity, stacked_tables
 from tensorly_smp.marginals.triples import resolve_triples
 
 # Unit columns count as dependent at a singular value of this; that of kruskal_rank in double precision.
@@ -117,16 +117,19 @@ def nearly_parallel_pairs(
     tuple of ComponentPair
     """
     first, second = np.triu_indices(tables[0].shape[1], 1)
-    affinities = np.stack([affinity(table)[first, second] for table in tables])
-    near = affinities > cosine**0.5
-    equal = np.zeros_like(near)
-    for n, table in enumerate(tables):
-        unit = table / np.linalg.norm(table, axis=0)
+    stacks = stacked_tables(tables)
+    affinities = np.concatenate([affinity(some)[:, first, second] for some in stacks])
+    equal = []
+    for some in stacks:
+        unit = some / np.linalg.norm(some, axis=1)[:, None]
         # A cosine of one says equal to half of the digits only; the difference says it to all.
-        (close,) = np.nonzero((unit.T @ unit)[first, second] > 1 - max(1e-8, 2 * tolerance**2))
-        difference = np.linalg.norm(unit[:, first[close]] - unit[:, second[close]], axis=0)
-        equal[n, close] = difference <= 2**0.5 * tolerance
-    near |= equal
+        cosines = (unit.transpose(0, 2, 1) @ unit)[:, first, second]
+        n, close = np.nonzero(cosines > 1 - max(1e-8, 2 * tolerance**2))
+        difference = np.linalg.norm(unit[n, :, first[close]] - unit[n, :, second[close]], axis=1)
+        equal.append(np.zeros(cosines.shape, dtype=bool))
+        equal[-1][n, close] = difference <= 2**0.5 * tolerance
+    are_equal = np.concatenate(equal)
+    near = (affinities > cosine**0.5) | are_equal
     counts = near.sum(axis=0)
     overlaps = affinities.prod(axis=0)
     order = [p for p in np.argsort(-counts, kind="stable") if counts[p]]
@@ -134,7 +137,7 @@ def nearly_parallel_pairs(
         ComponentPair(
             (int(first[p]), int(second[p])),
             tuple(np.flatnonzero(~near[:, p]).tolist()),
-            tuple(np.flatnonzero(equal[:, p]).tolist()),
+            tuple(np.flatnonzero(are_equal[:, p]).tolist()),
             len(tables),
             float(overlaps[p]),
         )

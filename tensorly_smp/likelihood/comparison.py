@@ -20,6 +20,8 @@ RIVAL_BELOW, RIVAL_DEVIATIONS = 3.0, 1.96
 MOST_RIVALS, OTHER_CLUSTERS = 5, 0.9
 #: Candidates that are farther below the best than this, in nats, are not looked at.
 HOPELESS = 100.0
+#: Variables whose tables are one array.
+TABLES_AT_ONCE = 64
 
 
 @dataclass(eq=False)
@@ -222,19 +224,30 @@ def affinity(first: np.ndarray, second: np.ndarray | None = None) -> np.ndarray:
 
     Parameters
     ----------
-    first : ndarray (n_cells, rank)
+    first : ndarray (..., n_cells, rank)
         Columns sum to one.
-    second : ndarray (n_cells, other_rank), optional
+    second : ndarray (..., n_cells, other_rank), optional
         Default: the first.
 
     Returns
     -------
-    ndarray (rank, other_rank)
+    ndarray (..., rank, other_rank)
         From zero to one.
     """
     roots = np.sqrt(np.maximum(first, 0.0))
     others = roots if second is None else np.sqrt(np.maximum(second, 0.0))
-    return np.clip(roots.T @ others, 0.0, 1.0)
+    return np.clip(np.swapaxes(roots, -1, -2) @ others, 0.0, 1.0)
+
+
+def stacked_tables(tables: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Tables (n_cells[n], rank) of some variables at a time as one array (n_some, most_cells, rank), zeros below."""
+    found = []
+    for start in range(0, len(tables), TABLES_AT_ONCE):
+        some = tables[start : start + TABLES_AT_ONCE]
+        found.append(np.zeros((len(some), max(map(len, some)), some[0].shape[1])))
+        for place, table in zip(found[-1], some, strict=True):
+            place[: len(table)] = table
+    return found
 
 
 def separations(tables: Sequence[np.ndarray], weights: np.ndarray, n_samples: float) -> np.ndarray:
@@ -268,4 +281,4 @@ def separations(tables: Sequence[np.ndarray], weights: np.ndarray, n_samples: fl
     """
     counts = n_samples * np.maximum(weights, 1e-300)
     harmonic = 1.0 / (1.0 / counts[:, None] + 1.0 / counts)
-    return np.stack([4.0 * harmonic * (1.0 - affinity(table)) for table in tables])
+    return np.concatenate([4.0 * harmonic * (1.0 - affinity(some)) for some in stacked_tables(tables)])
