@@ -18,10 +18,7 @@ _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
     "binning": {
         "edges": ("variable edge", "float64", "bin edges, in the unit of the variable; NaN of discrete variables"),
         "discrete": ("variable", "int8", "whether the variable is discrete: its bins are its values"),
-        "categories": (
-            *("variable bin", "float64"),
-            "values of a discrete variable, in increasing order; factors are their probabilities",
-        ),
+        "categories": ("variable bin", "float64", "values of a discrete variable; factors are their probabilities"),
     },
     # A sweep of the decomposition, or a round of the search.
     "starts": {
@@ -35,11 +32,7 @@ _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
     # Of a CoupledSolution only.
     "solution": {
         "start_weights": ("start component", "float64", "probability of the component, by start"),
-        "start_factors": (
-            "start variable bin component",
-            "float64",
-            "probability of the bin in the component, by start",
-        ),
+        "start_factors": ("start variable bin component", "float64", "probability of the bin, by start"),
         "start_change": ("start start_sweep", "float64", "largest change of an entry, by start"),
         "start_seconds": ("start start_sweep", "float64", "time since the start", "s"),
     },
@@ -52,34 +45,19 @@ _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
     "splines": {
         "spline": ("variable basis component", "float64", "coefficients of the cubic B-splines of the log density"),
         "penalty": ("variable component", "float64", "of third differences of these, per sample of the component"),
-        "spline_center": (
-            *("variable", "float64"),
-            "the splines are of arsinh((x - center) / scale) of the variable x; NaN where they are of x",
-        ),
+        "spline_center": ("variable", "float64", "splines are of arsinh((x - center) / scale); of x itself where NaN"),
         "spline_scale": ("variable", "float64", "see spline_center"),
         "interval": ("variable end", "float64", "where the splines live, in the unit of the variable"),
-        "bounds": (
-            *("variable end", "float64"),
-            "of the variable, at the ends of the interval or beyond them; NaN where there is none",
-        ),
-        "background": (
-            *("component", "float64"),
-            "share of the component's densities that is spread wide, for what lies beyond all samples",
-        ),
+        "bounds": ("variable end", "float64", "of the variable, at or beyond the ends of the interval; NaN for none"),
+        "background": ("component", "float64", "share of densities that is spread wide, beyond all samples"),
     },
     "passes": {
         "log_likelihood": ("em_pass", "float64", "penalized log-likelihood per sample before the pass, in nats"),
         "round": ("em_pass", "int64", "penalties were chosen anew before each round"),
     },
     "candidates": {
-        "start_criterion": (
-            *("candidate", "float64"),
-            "log-likelihood less effective parameters, in nats, as far as the candidate was followed",
-        ),
-        "candidate_agreement": (
-            *("candidate", "float64"),
-            "adjusted Rand index of the clusters with those of the best candidate",
-        ),
+        "start_criterion": ("candidate", "float64", "log-likelihood less parameters, in nats, where it was left"),
+        "candidate_agreement": ("candidate", "float64", "adjusted Rand index of clusters with those of the best"),
         "candidate_origin": ("candidate", "str", "how the candidate was found"),
     },
     "rivals": {
@@ -88,10 +66,7 @@ _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
         "rival_agreement": ("rival", "float64", "adjusted Rand index of clusters"),
         "rival_candidate": ("rival", "int64", "number among the candidates"),
         "rival_description": ("rival", "str", "how near the rival is, and which components are one there, or two"),
-        "rival_overlap": (
-            *("rival component rival_component", "float64"),
-            "share of the samples in a cluster of this solution and one of the rival",
-        ),
+        "rival_overlap": ("rival component rival_component", "float64", "share of the samples in a pair of clusters"),
     },
     # Attributes of a solution, of its rivals.
     "attributes of rivals": {
@@ -106,14 +81,8 @@ _TABLE: dict[str, dict[str, tuple[str, ...]]] = {
         "mixing": ("variable source", "float64", "variables are these linear combinations of the sources"),
         "mixed": ("variable", "int8", "whether the variable is mixed"),
         "rounding": ("variable", "float64", "step of a mixed variable whose values have probabilities; 0 for others"),
-        "unmixing_log_likelihood": (
-            *("alternation", "float64"),
-            "penalized log-likelihood per sample after every pass, in nats",
-        ),
-        "unmixing_start_criterion": (
-            *("unmixing_start", "float64"),
-            "log-likelihood less effective parameters, per sample, after the first passes from the start",
-        ),
+        "unmixing_log_likelihood": ("alternation", "float64", "penalized log-likelihood per sample by pass, in nats"),
+        "unmixing_start_criterion": ("unmixing_start", "float64", "criterion per sample after the first passes"),
     },
 }
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from tensorly_smp._support.checks import import_extra
-from tensorly_smp._support.representations import number_range, number_text, text_table
+from tensorly_smp._support.representations import number_range, number_text
 from tensorly_smp.cli.tables import STANDARD, Table, read_table
 from tensorly_smp.dependence.check import check_independence
 from tensorly_smp.estimators.fitted import FittedMixture
@@ -82,22 +82,13 @@ def fit(options: argparse.Namespace) -> bool:
 
 def _estimator(options: argparse.Namespace, n_components: int, **others: Any) -> FittedMixture:
     """An unfitted model, with some parameters of a product mixture in place of those of the command."""
-    parameters: dict[str, Any] = {
-        "refine": None if options.refine == "none" else options.refine,
-        "discrete": options.discrete,
-        "random_state": options.seed,
-        "n_jobs": options.jobs,
-        "verbose": int(options.progress),
-    }
-    if options.bins is not None:
-        parameters["n_bins"] = options.bins
-    parameters |= others
+    bins = {} if options.bins is None else {"n_bins": options.bins}
+    refine = None if options.refine == "none" else options.refine
+    parameters = {"refine": refine, "discrete": options.discrete, "n_jobs": options.jobs, **bins, **others}
+    shared = {"n_components": n_components, "random_state": options.seed, "verbose": int(options.progress)}
     if not options.unmix:
-        return SmoothProductMixture(n_components, **parameters)
-    mixture = SmoothProductMixture(**parameters | {"random_state": None, "verbose": 0})
-    return UnmixedProductMixture(
-        n_components, mixture=mixture, random_state=options.seed, verbose=int(options.progress)
-    )
+        return SmoothProductMixture(**shared, **parameters)
+    return UnmixedProductMixture(**shared, mixture=SmoothProductMixture(**parameters))
 
 
 def small_components(weights: np.ndarray, n_samples: int) -> str:
@@ -126,21 +117,17 @@ def _selected(table: Table, options: argparse.Namespace) -> int:
     )
     best = int(found.attrs["best"])
     say(f"components  {options.criterion}")
-    for number, value, failure in zip(
-        *(found[name].values.tolist() for name in ("n_components", "criterion", "failure")), strict=True
-    ):
-        say(f"{number:>10}  {failure or f'{value:.1f}'}{'  <- chosen' if number == best else ''}")
+    for number, row in found[["criterion", "failure"]].to_dataframe().iterrows():
+        say(f"{number:>10}  {row.failure or f'{row.criterion:.1f}'}{'  <- chosen' if number == best else ''}")
     say("")
     return best
 
 
 def check(options: argparse.Namespace) -> bool:
     """Report on uniqueness; questionable if it is not proved."""
-    own = {"--variables": options.variables, "--bins": options.bins, "--components": options.components}
-    named_sizes = [name for name, value in own.items() if value is not None]
     if options.model is not None:
-        if named_sizes:
-            raise InvalidInputError(f"A model and {', '.join(named_sizes)} are given; the model has its own sizes.")
+        if (options.variables, options.bins, options.components) != (None, None, None):
+            raise InvalidInputError("A model has its own sizes; leave --variables, --bins and --components out.")
         report = _load(options.model, "").identifiability_
     else:
         if options.bins is None or (options.variables is None and len(options.bins) == 1):
@@ -185,11 +172,8 @@ def compare(options: argparse.Namespace) -> bool:
     frame = found.to_dataframe()
     if options.out is not None:
         _write_csv(frame.reset_index(), options.out)
-    figures = frame.drop(columns=["heldout_gap", "heldout_gap_error", "failure"])
-    rows = [
-        [str(name), *(f"{value:.4g}" for value in row)] for name, row in zip(frame.index, figures.values, strict=True)
-    ]
-    say("\n".join(text_table(["model", *figures], rows)))
+    figures = frame.drop(columns=["heldout_gap", "heldout_gap_error", "failure"]).reset_index()
+    say(figures.to_string(index=False, float_format="{:.4g}".format, na_rep="nan"))
     for name, failure in frame["failure"][frame["failure"] != ""].items():
         say(f"{name}: {in_words(failure)}")
     say(with_commands(found.attrs["advice"]))
@@ -225,24 +209,22 @@ def components(options: argparse.Namespace) -> bool:
     means = np.asarray(density.mean("all"))
     spreads = np.sqrt(np.asarray(density.var("all")))
     rows = []
-    lines = [["share", *(f"{share:.1%}" for share in model.weights_)]]
+    lines = [[f"{share:.1%}" for share in model.weights_]]
     for n, name in enumerate(density.variables):
         own = density.value_labels.get(name)
-        lines.append([str(name)])
+        lines.append([f"{mean:.4g} ({spread:.3g})" for mean, spread in zip(means[n], spreads[n], strict=True)])
         for r, share in enumerate(model.weights_):
             row = {"component": r, "share": share, "variable": name, "mean": means[n, r], "spread": spreads[n, r]}
-            words = f"{means[n, r]:.4g} ({spreads[n, r]:.3g})"
             if own is not None:
                 shares = np.asarray(density.pdf_1d(np.arange(float(len(own.labels))), name, r))
                 best = own.labels[shares.argmax()]
                 row |= {"mean": None, "spread": None, "value": best, "probability": shares.max()}
-                words = f"{best} ({shares.max():.0%})"
+                lines[-1][r] = f"{best} ({shares.max():.0%})"
             rows.append(row)
-            lines[-1].append(words)
     if options.out is not None:
         _write_csv(pd.DataFrame(rows), options.out)
     say("Mean (standard deviation); of text the most probable value (its share).")
-    say(pd.DataFrame(lines, columns=["", *map(str, range(model.n_components))]).to_string(index=False))
+    say(pd.DataFrame(lines, index=["share", *map(str, density.variables)]).to_string())
     return False
 
 

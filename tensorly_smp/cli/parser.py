@@ -12,26 +12,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tensorly_smp._support.checks import MOST_CANDIDATES
-from tensorly_smp.cli.commands import (
-    check,
-    compare,
-    components,
-    fit,
-    impute,
-    in_words,
-    independence,
-    predict,
-    say_aside,
-)
+from tensorly_smp.cli import commands
+from tensorly_smp.cli.commands import in_words, say_aside
 from tensorly_smp.exceptions import (
     EmptyComponentWarning,
     IdentifiabilityWarning,
@@ -104,88 +94,81 @@ def make_parser() -> argparse.ArgumentParser:
     )
     package = sys.modules[__name__.partition(".")[0]]  # not imported: it imports all others
     parser.add_argument("--version", action="version", version=f"%(prog)s {package.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
-    _add_fit(_add_command(commands, fit, "learn a mixture from a CSV file", "Keep it with --out."))
+    subparsers = parser.add_subparsers(required=True, metavar="command")
+    table = _table_options()
+    seed, jobs, out, model = (argparse.ArgumentParser(add_help=False) for _ in range(4))
+    seed.add_argument("--seed", type=int, default=0, help="of random numbers (default: 0)")
+    jobs.add_argument("--jobs", type=int, metavar="N", help="starts, or fits, at a time; -1 for all processors")
+    jobs.add_argument("--progress", action="store_true", help="show bars")
+    out.add_argument("--out", type=Path, metavar="FILE", help="CSV file to write (- is the standard output)")
+    model.add_argument("model", type=Path, help="file of a fitted model")
+    words = "learn a mixture from a CSV file"
+    _add_fit(_add_command(subparsers, commands.fit, (table, seed, jobs), words, "Keep it with --out."))
     words = "compare a product mixture, one of log-concave densities and an unmixed one on a CSV file"
-    command = _add_command(commands, compare, words, "Say which to take for densities, and which for groups.")
-    _add_table(command)
-    add = command.add_argument
-    add("--components", type=partial(_count, least=1), metavar="R", required=True, help="number of components")
+    more = "Say which to take for densities, and which for groups."
+    add = _add_command(subparsers, commands.compare, (table, seed, jobs, out), words, more).add_argument
+    add("--components", type=int, metavar="R", required=True, help="number of components")
     add("--folds", type=int, default=5, metavar="N", help="parts held out in turn (default: 5)")
-    add("--seed", type=int, default=0, help="of random numbers (default: 0)")
-    add("--jobs", type=int, metavar="N", help="fits at a time; -1 for all processors")
-    add("--progress", action="store_true", help="show a bar")
-    add("--out", type=Path, metavar="FILE", help="CSV file to write")
     words = "say whether components can be told apart, from sizes or of a fitted model"
-    command = _add_command(commands, check, words, "Sizes alone say how many components there may be.")
-    add = command.add_argument
+    more = "Sizes alone say how many components there may be."
+    add = _add_command(subparsers, commands.check, (), words, more).add_argument
     add("model", type=Path, nargs="?", help="file of a fitted model")
     add("--variables", type=int, metavar="N", help="number of variables")
     add("--bins", type=int, nargs="+", metavar="I", help="bins per variable, one number or one for each")
     add("--components", type=int, metavar="R", help="number of components")
-    _add_uses(commands)
+    words = "assign the samples of a CSV file to the components of a fitted model"
+    more = "Columns that the model does not have are left out."
+    add = _add_command(subparsers, commands.predict, (model, table, out), words, more).add_argument
+    add("--probabilities", action="store_true", help="add the probability of every component")
+    add("--densities", action="store_true", help="add the logarithm of the density")
+    words = "fill the missing entries of a CSV file in by a fitted model"
+    more = "Other entries and columns are written as they are."
+    add = _add_command(subparsers, commands.impute, (model, table, seed, out), words, more).add_argument
+    add("--method", choices=["mean", "draw"], default="mean", help="given the other entries (default: mean)")
+    words = "say which variables depend on each other within the components of a fitted model"
+    more = "Best by the samples of the fit."
+    add = _add_command(subparsers, commands.independence, (model, table, seed, out), words, more).add_argument
+    add("--level", type=float, default=0.01, metavar="RATE", help="false discovery rate (default: 0.01)")
+    add("--replicates", type=int, default=20, metavar="N", help="sets of draws from the model (default: 20)")
+    words = "show share, means and standard deviations of the components of a fitted model"
+    _add_command(subparsers, commands.components, (model, out), words, "Of text, show the most probable value.")
     return parser
 
 
 def _add_command(
-    commands: Any, run: Callable[[argparse.Namespace], bool], summary: str, more: str
+    subparsers: Any,
+    run: Callable[[argparse.Namespace], bool],
+    parents: Sequence[argparse.ArgumentParser],
+    summary: str,
+    more: str,
 ) -> argparse.ArgumentParser:
-    """The parser of one command, called as its function is."""
+    """The parser of one command, called as its function is, with the options of its parents."""
     texts = {"help": summary, "description": f"{summary[0].upper()}{summary[1:]}. {more}"}
-    command: argparse.ArgumentParser = commands.add_parser(run.__name__, allow_abbrev=False, **texts)
+    command: argparse.ArgumentParser = subparsers.add_parser(run.__name__, allow_abbrev=False, parents=parents, **texts)
     command.set_defaults(run=run)
     return command
 
 
 def _add_fit(command: argparse.ArgumentParser) -> None:
     """Arguments of a fit."""
-    _add_table(command)
     number = command.add_mutually_exclusive_group(required=True)
-    number.add_argument("--components", type=partial(_count, least=1), metavar="R", help="number of components")
+    number.add_argument("--components", type=int, metavar="R", help="number of components")
     number.add_argument("--select", type=_numbers, metavar="A:B", help="choose the number of components, from A to B")
     add = command.add_argument
     add("--criterion", choices=CRITERIA, default="bic", help="what chooses it (default: bic)")
-    add("--bins", type=partial(_count, least=1), metavar="I", help="bins per variable")
+    add("--bins", type=int, metavar="I", help="bins per variable")
     add("--refine", choices=["smooth", "em", "none"], default="smooth", help="none is the paper's algorithm")
     add("--unmix", action="store_true", help="learn a linear map, too, for variables that depend on each other")
     add("--discrete", action="append", metavar="NAME", help="variable with a probability for each value; may repeat")
-    add("--seed", type=int, default=0, help="of random numbers (default: 0)")
-    add("--jobs", type=int, metavar="N", help="starts, or fits, at a time; -1 for all processors")
-    add("--progress", action="store_true", help="show bars while fitting")
     add("--out", type=Path, metavar="FILE", help="write the model: .nc")
     add("--figure", type=Path, metavar="FILE", help="draw the densities: .png, .svg or .pdf")
     add("--labels", type=Path, metavar="FILE", help="write the component of every sample: .csv")
 
 
-def _add_uses(commands: Any) -> None:
-    """Commands that take a fitted model, and most of them a table."""
-    words = "assign the samples of a CSV file to the components of a fitted model"
-    add = _add_command(commands, predict, words, "Columns that the model does not have are left out.").add_argument
-    add("--probabilities", action="store_true", help="add the probability of every component")
-    add("--densities", action="store_true", help="add the logarithm of the density")
-    words = "fill the missing entries of a CSV file in by a fitted model"
-    add = _add_command(commands, impute, words, "Other entries and columns are written as they are.").add_argument
-    add("--method", choices=["mean", "draw"], default="mean", help="given the other entries (default: mean)")
-    add("--seed", type=int, default=0, help="of draws (default: 0)")
-    words = "say which variables depend on each other within the components of a fitted model"
-    add = _add_command(commands, independence, words, "Best by the samples of the fit.").add_argument
-    add("--level", type=float, default=0.01, metavar="RATE", help="false discovery rate (default: 0.01)")
-    add("--replicates", type=int, default=20, metavar="N", help="sets of draws from the model (default: 20)")
-    add("--seed", type=int, default=0, help="of random numbers (default: 0)")
-    words = "show share, means and standard deviations of the components of a fitted model"
-    _add_command(commands, components, words, "Of text, show the most probable value.")
-    for name in ("predict", "impute", "independence", "components"):
-        command = commands.choices[name]
-        command.add_argument("model", type=Path, help="file of a fitted model")
-        if name != "components":
-            _add_table(command)
-        default = " (default: the standard output)" if name in ("predict", "impute") else ""
-        command.add_argument("--out", type=Path, metavar="FILE", help=f"CSV file to write{default}")
-
-
-def _add_table(command: argparse.ArgumentParser) -> None:
+def _table_options() -> argparse.ArgumentParser:
     """Arguments that say how to read a table."""
-    add = command.add_argument
+    parser = argparse.ArgumentParser(add_help=False)
+    add = parser.add_argument
     kinds = "CSV file with a header, perhaps compressed, as its name says (.gz, .bz2, .xz, .zip); - for standard input"
     add("data", type=Path, help=f"{kinds}; empty fields, NA and NaN are missing; text is a discrete variable")
     add("--sep", type=_separator, metavar="CHAR", help="such as tab (default: the one in the lines)")
@@ -194,29 +177,22 @@ def _add_table(command: argparse.ArgumentParser) -> None:
     add("--comment", metavar="CHAR", help="what a comment begins with, up to the end of the line")
     add("--encoding", metavar="NAME", help="such as latin-1 (default: utf-8)")
     add("--missing", action="append", default=[], metavar="TEXT", help="sign of missing entries, as in --missing=-999")
-    add("--skip-rows", type=_count, default=0, metavar="N", help="lines before the table")
-    add("--skip-footer", type=_count, default=0, metavar="N", help="rows at the end that are no samples, such as sums")
+    add("--skip-rows", type=int, default=0, metavar="N", help="lines before the table")
+    add("--skip-footer", type=int, default=0, metavar="N", help="rows at the end that are no samples, such as sums")
     add("--no-header", action="store_true", help="the first line has no names")
     add("--id-column", metavar="NAME", help="column that names the samples")
     add("--labels-column", metavar="NAME", help="column of known classes, to compare with")
     add("--drop", action="append", default=[], metavar="NAME", help="leave a column out; may be repeated")
     add("--only-numbers", action="store_true", help="leave all columns of text out")
+    return parser
 
 
 def _numbers(text: str) -> range:
     """1:10 as the numbers from 1 to 10."""
-    first, _, last = text.partition(":")
-    if not (first.isdecimal() and last.isdecimal()) or not 1 <= int(first) <= int(last):
+    found = re.fullmatch(r"(\d{1,6}):(\d{1,6})", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise argparse.ArgumentTypeError(f"{text!r} is no range of numbers such as 1:10")
-    if int(last) - int(first) >= MOST_CANDIDATES:
-        raise argparse.ArgumentTypeError(f"{text!r} are more than {MOST_CANDIDATES} numbers")
-    return range(int(first), int(last) + 1)
-
-
-def _count(text: str, least: int = 0) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} on")
-    return int(text)
+    return range(int(found[1]), int(found[2]) + 1)
 
 
 def _separator(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tensorly_smp._support.checks import checked_integer
 from tensorly_smp._support.representations import listed
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.storage import require_regular
@@ -219,7 +220,8 @@ def read_frame(
         require_regular(path, "a table")
     is_utf8 = (encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8")
     # A byte order mark is not part of the first name.
-    way: dict[str, Any] = {"comment": comment, "skiprows": skip_rows, "encoding": "utf-8-sig" if is_utf8 else encoding}
+    way: dict[str, Any] = {"comment": comment, "encoding": "utf-8-sig" if is_utf8 else encoding}
+    way["skiprows"] = checked_integer(skip_rows, "--skip-rows", 0)
     try:
         frame = pd.read_csv(
             source,
@@ -241,7 +243,7 @@ def read_frame(
     frame = _without_open_end(frame, no_header)
     if not isinstance(frame.index, pd.RangeIndex):
         raise InvalidInputError(f"{path} has rows with more fields than its header has names. {_FLAGS}")
-    frame = frame[: max(len(frame) - skip_footer, 0)]
+    frame = frame[: max(len(frame) - checked_integer(skip_footer, "--skip-footer", 0), 0)]
     if not len(frame):
         raise InvalidInputError(f"{path} has no rows below its header. {_FLAGS}")
     return frame

@@ -143,10 +143,8 @@ def read_job(X: Any, sample_weight: Any, sample_dim: Hashable | None, random_sta
     if not job.counted.any():
         raise InvalidInputError("All samples with a weight lack all entries (NaN); expected samples with entries.")
     if job.total_weight < 2:
-        raise InvalidInputError(
-            f"Samples that count, or their weights, sum to {job.total_weight:g}; expected at least 2. Scale weights to "
-            "sum to the number of samples that they are worth."
-        )
+        advice = "expected at least 2. Scale weights to sum to the number of samples that they are worth"
+        raise InvalidInputError(f"Samples, or their weights, sum to {job.total_weight:g}; {advice}.")
     return job
 
 
@@ -275,20 +273,15 @@ def spread_over_folds(job: Job, n_folds: Any) -> np.ndarray:
     n_folds = checked_integer(n_folds, "n_folds", 2)
     weights = job.weights
     if (broken := weights[weights != np.floor(weights)]).size:
-        raise InvalidInputError(
-            f"Samples are held out, and a sample_weight is {broken[0]:g}; expected whole numbers of samples, since "
-            "copies of a sample are spread over the folds. Round the weights."
-        )
+        advice = "expected whole numbers, as copies of a sample are spread over the folds. Round the weights"
+        raise InvalidInputError(f"Samples are held out, and a sample_weight is {broken[0]:g}; {advice}.")
     if job.total_weight > MOST_COPIES:
-        raise SizeLimitError(
-            f"{job.total_weight:.3g} samples are too many for folds; expected at most {MOST_COPIES:.0e}."
-        )
+        words = f"{job.total_weight:.3g} samples are too many for folds"
+        raise SizeLimitError(f"{words}; expected at most {MOST_COPIES:.0e}.")
     copies = np.repeat(np.arange(len(weights)), weights.astype(np.int64))
     if len(copies) < 2 * n_folds:
-        raise InvalidInputError(
-            f"{len(copies)} samples with entries and a positive weight are too few for {n_folds} folds; expected at "
-            f"least {2 * n_folds}."
-        )
+        words = f"{len(copies)} samples with entries and a positive weight are too few for {n_folds} folds"
+        raise InvalidInputError(f"{words}; expected at least {2 * n_folds}.")
     # A stream apart from those of the fits, which have the seed itself.
     rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(1,)))
     held_out = np.zeros((n_folds, len(weights)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -237,19 +236,15 @@ def select_n_components(
 def _checked_candidates(n_components: Any) -> list[int]:
     if is_integer(n_components):
         n_components = range(1, checked_integer(n_components, "n_components", 1) + 1)
+    expected = f"; expected an integer, or 1 to {MOST_CANDIDATES} different integers to compare, such as range(1, 11)."
     is_scalar = isinstance(n_components, str | bytes | Mapping) or getattr(n_components, "ndim", 1) == 0
     if is_scalar or not isinstance(n_components, Collection):
-        raise InvalidTypeError(
-            f"n_components is {shown(n_components)}; expected an integer, or a collection of integers to compare, "
-            "such as range(1, 11)."
-        )
+        raise InvalidTypeError(f"n_components is {shown(n_components)}{expected}")
     if len(n_components) > MOST_CANDIDATES:
         raise SizeLimitError(f"n_components holds {len(n_components)} numbers; expected at most {MOST_CANDIDATES}.")
     candidates = sorted(checked_integer(number, "n_components", 1) for number in n_components)
-    if not candidates:
-        raise InvalidInputError("n_components is empty; expected numbers to compare, such as range(1, 11).")
-    if repeated := sorted({a for a, b in pairwise(candidates) if a == b}):
-        raise InvalidInputError(f"n_components holds {repeated} more than once; expected different numbers.")
+    if not candidates or len(set(candidates)) < len(candidates):
+        raise InvalidInputError(f"n_components is {shown(candidates)}{expected}")
     return candidates
 
 
@@ -258,9 +253,8 @@ def _with_parameters(estimator: Any, parameters: dict[str, Any]) -> Any:
     if estimator is None:
         estimator = SmoothProductMixture()
     if not isinstance(estimator, SmoothProductMixture | UnmixedProductMixture):
-        raise InvalidTypeError(
-            f"estimator is {shown(estimator)}; expected an unfitted SmoothProductMixture or UnmixedProductMixture."
-        )
+        expected = "expected an unfitted SmoothProductMixture or UnmixedProductMixture"
+        raise InvalidTypeError(f"estimator is {shown(estimator)}; {expected}.")
     known = [name for name in estimator.get_params() if name not in ("n_components", "random_state")]
     if unknown := [name for name in parameters if name not in known]:
         raise InvalidTypeError(f"Unknown parameter(s) {unknown}; expected some of {known}.")
@@ -271,14 +265,8 @@ def _groups(job: Job, candidates: list[int]) -> list[list[int]]:
     """Numbers whose fits help each other: all that the samples allow if fits search, and no callback looks on."""
     model = job.estimator
     most = max(float(np.count_nonzero(job.counted)), job.total_weight)
-    some: list[int] = []
-    if (
-        isinstance(model, SmoothProductMixture)
-        and model.refine == "smooth"
-        and is_one_of(model.init, ("auto",))
-        and model.callback is None
-    ):
-        some = [rank for rank in candidates if rank <= most]
+    searches = isinstance(model, SmoothProductMixture) and model.refine == "smooth" and is_one_of(model.init, ("auto",))
+    some = [rank for rank in candidates if searches and model.callback is None and rank <= most]
     # The largest number takes longest, so that it begins first.
     return [*([some] if some else []), *([rank] for rank in candidates[::-1] if rank not in some)]
 
@@ -345,11 +333,10 @@ def _with_singular_values(dataset: xr.Dataset, job: Job) -> xr.Dataset:
         found = np.full(most, np.nan)
         shuffled = np.full((1, most), np.nan)
     note = {"long_name": "singular values of the pair block; the first is trivial"}
-    times = f"the largest of {len(shuffled)} shuffles" if len(shuffled) > 1 else "a shuffle"
-    shuffled_note = {"long_name": f"the same of samples shuffled against each other; {times}"}
-    dataset = dataset.assign(
-        singular_values=("order", found, note),
-        shuffled_singular_values=("order", shuffled.max(axis=0), shuffled_note),
-    )
-    dataset = dataset.assign_coords(order=np.arange(1, len(found) + 1))
+    shuffled_note = {"long_name": f"the largest of {len(shuffled)} shuffles of the samples against each other"}
+    contents = {
+        "singular_values": ("order", found, note),
+        "shuffled_singular_values": ("order", shuffled.max(axis=0), shuffled_note),
+    }
+    dataset = dataset.assign(contents).assign_coords(order=np.arange(1, len(found) + 1))
     return dataset.assign_attrs(n_above_noise=n_above_noise(found, shuffled))

@@ -92,12 +92,10 @@ def test_numbers_that_would_run_away(csv, capsys):
         ["check", "--variables", "1000000000", "--bins", "3"],
         [*fit, "--bins", "9" * 400],
         [*fit, "--jobs", "1000000"],
+        ["fit", str(csv), "--select", "1:100000"],
     ):
         assert main(arguments) == 2
         assert "expected at most" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["fit", str(csv), "--select", "1:1000000000"])
-    assert "more than 1000 numbers" in capsys.readouterr().err
 
 
 def test_a_column_called_component_names_the_samples(csv, folder):

@@ -342,9 +342,9 @@ def test_compare_prints_the_table_and_the_advice(capsys):
     found = smp.compare_models(some[NAMES], 2, n_folds=2, random_state=0)
     lines = out.splitlines()
     assert lines[0].split() == ["model", "heldout_mean", "heldout_error", "bic", "entropy", "n_dependent", "seconds"]
-    for line, name in zip(lines[2:5], ("product", "log-concave", "unmixed"), strict=True):
+    for line, name in zip(lines[1:4], ("product", "log-concave", "unmixed"), strict=True):
         assert line.split()[:2] == [name, f"{float(found.heldout_mean.sel(model=name)):.4g}"]
-    assert re.fullmatch(r"unmixed: \d+ of \d+ samples have missing entries; .* most of the correlations\.", lines[5])
+    assert re.fullmatch(r"unmixed: \d+ of \d+ samples have missing entries; .* most of the correlations\.", lines[4])
     assert lines[-1] == found.attrs["advice"].replace("`failure` says why", "see above")
     assert pd.read_csv("models.csv").model.tolist() == ["product", "log-concave", "unmixed"]
 
@@ -422,7 +422,7 @@ UNUSABLE = {
     "independence of a table": (["independence", "data.csv", "x.csv"], "data.csv was not written by.*MODEL DATA"),
     "nothing to check": (["check"], "error: Give a model, or sizes: --variables 10"),
     "no number of variables": (["check", "--bins", 5, "--components", 2], "--bins with one number for each variable"),
-    "too many to check": (["check", "data.csv", "--bins", 5], "error: A model and --bins are given"),
+    "too many to check": (["check", "data.csv", "--bins", 5], "error: A model has its own sizes"),
     "a model that is none": (
         ["check", "data.csv"],
         "error: data.csv was not written by .* Expected a file that fit --out",
@@ -433,6 +433,8 @@ UNUSABLE = {
     ),
     "a model named like a table": (["fit", "data.csv", *FIT, "--out", "x.csv"], r"ends in \.nc\. .*--labels x\.csv"),
     "a model of unknown kind": (["fit", "data.csv", *FIT, "--out", "fit"], r"--out is fit, .*ends in \.nc\.$"),
+    "lines before the first": (["fit", "data.csv", *FIT, "--skip-rows", -1], "--skip-rows is -1; expected at least 0"),
+    "rows after the last": (["fit", "data.csv", *FIT, "--skip-footer", -1], "--skip-footer is -1; expected at least 0"),
     "an unknown encoding": (
         ["fit", "data.csv", *FIT, "--encoding", "latin-99"],
         "unknown encoding: latin-99",
