@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from tensorly_smp.codes.encoding import index_type, indicator_matrix
-from tensorly_smp.likelihood.observed import TIED, Observed, Support, discrete_variables, distinct_values
+from tensorly_smp.likelihood.observed import TIED, Observed, Support, are_distinct, discrete_variables, distinct_values
 from tensorly_smp.samples.values import nearest
 from tensorly_smp.splines.basis import LINEAR, N_BASIS, ArcsinhTransform, SplineBasis, spline_basis
 
@@ -29,6 +30,9 @@ SCALES = (1.0, 4.0)
 #: Weight, in samples, of a pseudo-sample that every density gets from the overall distribution of its variable: a
 #: component of a few equal values stays a density, and an empty one has some.
 PRIOR_SAMPLES = 0.01
+
+#: Variables whose cells are found together.
+VARIABLES_AT_ONCE = 64
 
 #: Ends and transform of the cells of one variable, and the step to which its values are rounded, or 0.
 Line = tuple[float, float, ArcsinhTransform, float]
@@ -70,7 +74,8 @@ class Cells:
     @cached_property
     def smooth(self) -> tuple[int, ...]:
         """Positions of the smooth variables."""
-        return tuple(n for n in range(len(self.low)) if n not in self.discrete)
+        discrete = {*self.discrete}
+        return tuple(n for n in range(len(self.low)) if n not in discrete)
 
     @cached_property
     def offsets(self) -> np.ndarray:
@@ -91,10 +96,13 @@ class Cells:
     @cached_property
     def log_widths(self) -> np.ndarray:
         """Logarithms (n_rows,) of the widths of the cells, in the units of the variables; 0 of values."""
-        widths = np.ones(self.offsets[-1])
-        if self.smooth:
-            widths[: self.first_value] = np.concatenate([self.widths(n) for n in self.smooth])
-        return np.log(widths)
+        smooth = list(self.smooth)
+        widths = np.empty((len(smooth), self.basis.n_cells))
+        widths[:] = (self.high / self.basis.n_cells - self.low / self.basis.n_cells)[smooth, None]
+        for t, n in enumerate(smooth):
+            if not self.transforms[n].is_linear:
+                widths[t] = self.widths(n)
+        return np.log(np.concatenate([widths.ravel(), np.ones(self.offsets[-1] - widths.size)]))
 
     def widths(self, n: int) -> np.ndarray:
         """Widths (n_cells,) of the cells of a smooth variable."""
@@ -161,9 +169,19 @@ class Cells:
             Smooth variables first, as in the table of all cells; the row in the variable's own part of that, in the
             smallest type; -1 where the entry is missing.
         """
+        n_cells = self.basis.n_cells
         sizes = np.diff(self.offsets)
         found = np.empty((len(values), len(sizes)), dtype=np.min_scalar_type(-int(sizes.max())))
-        for t, n in enumerate(self.smooth):
+        plain = [t for t, n in enumerate(self.smooth) if self.transforms[n].is_linear]
+        for first in range(0, len(plain), VARIABLES_AT_ONCE):
+            places = plain[first : first + VARIABLES_AT_ONCE]
+            columns = [self.smooth[t] for t in places]
+            low = self.low[columns]
+            with np.errstate(over="ignore"):
+                position = (values[:, columns] - low) / (self.high[columns] - low) * n_cells
+            found[:, places] = np.fmin(np.fmax(position, 0.0), np.nextafter(n_cells, 0.0))
+        for t in sorted({*range(len(self.smooth))} - {*plain}):
+            n = self.smooth[t]
             found[:, t] = self._smooth_cells(n, values[:, n])[0][:, 0]
         for t, (n, own) in enumerate(zip(self.discrete, self.values, strict=True), len(self.smooth)):
             found[:, t] = nearest(own, values[:, n])
@@ -203,7 +221,16 @@ class Cells:
 
 def exact_values(values: np.ndarray, sample_weight: np.ndarray | None = None) -> list[Observed]:
     """Distinct values of every column of samples (n_samples, n_variables), told apart to the last digit."""
-    return [Observed.of(column, sample_weight, rounding=0.0) for column in values.T]
+    found = []
+    ones = np.ones(len(values))
+    for first in range(0, values.shape[1], VARIABLES_AT_ONCE):
+        columns = values[:, first : first + VARIABLES_AT_ONCE].T
+        ordered = np.sort(columns, axis=1)  # missing ones last
+        are_apart = are_distinct(ordered).all(axis=1)
+        for column, own, is_apart in zip(columns, ordered, np.atleast_1d(are_apart), strict=True):
+            is_plain = is_apart and sample_weight is None
+            found.append(Observed(own, ones) if is_plain else Observed.of(column, sample_weight, rounding=0.0))
+    return found
 
 
 @np.errstate(over="ignore")  # infinite lengths of an absurd support are as good as any
@@ -246,12 +273,21 @@ def choose_cells(
     needed = 0.0
     of_component = max((each.total for each in every), default=0.0) / rank
     numbers = BASIS_NUMBERS if of_component < FEWEST_SAMPLES else BASIS_NUMBERS[1:]
+    share = min(1.0, of_component / MANY_SAMPLES) ** 0.2
     if discrete is None:
         positions = discrete_variables(values, sample_weight)
         discrete = dict(zip(positions, distinct_values(values, positions, sample_weight), strict=True))
     chosen = dict(discrete)
+    easy: dict[int, tuple[Line, float]] = {}
+    if sample_weight is None and len(values) > 1:
+        plain = [n for n in range(n_variables) if n not in chosen and len(every[n].distinct) == len(values)]
+        for some in (plain[first : first + VARIABLES_AT_ONCE] for first in range(0, len(plain), VARIABLES_AT_ONCE)):
+            easy |= _easy_lines(some, every, rank, bounds)
     for n in range(n_variables):
-        if n in chosen:
+        if n in easy:
+            lines[n], n_knots = easy[n]
+            needed = max(needed, n_knots * share)
+        if n in easy or n in chosen:
             continue
         exact = every[n]
         # Where hardly any repeat, no more of them would be equal to rounding but for the small ones of a long tail.
@@ -261,7 +297,7 @@ def choose_cells(
             chosen[n] = to_rounding.distinct
             continue
         lines[n], n_knots = _needed_line(exact, rank, bounds[n])
-        needed = max(needed, n_knots * min(1.0, of_component / MANY_SAMPLES) ** 0.2)
+        needed = max(needed, n_knots * share)
     cells = Cells(
         basis=spline_basis(next((size for size in numbers if size - 3 >= needed), numbers[-1]), shape),
         low=np.zeros(n_variables),
@@ -284,7 +320,7 @@ def bin_cells(sizes: Sequence[int]) -> Cells:
         transforms=(LINEAR,) * n_variables,
         resolution=np.zeros(n_variables),
         discrete=tuple(range(n_variables)),
-        values=tuple(np.arange(float(size)) for size in sizes),
+        values=tuple(map({size: np.arange(float(size)) for size in set(sizes)}.__getitem__, sizes)),
     )
 
 
@@ -371,9 +407,19 @@ def _on_lines(cells: Cells, lines: Sequence[Line]) -> Cells:
     """Cells with the ends, transforms and steps of these lines."""
     low, high, transforms, rounding = zip(*lines, strict=True)
     cells = replace(cells, low=np.array(low), high=np.array(high), transforms=transforms)
-    steps = np.array(rounding)
-    width = np.array([cells.widths(n).min() for n in range(len(lines))])
-    return replace(cells, resolution=np.where(steps > 0.5 * width, steps, 0.0))
+    steps = [step if step and step > 0.5 * cells.widths(n).min() else 0.0 for n, step in enumerate(rounding)]
+    return replace(cells, resolution=np.array(steps))
+
+
+def _easy_lines(
+    some: Sequence[int], every: Sequence[Observed], rank: int, bounds: Sequence[Support]
+) -> dict[int, tuple[Line, float]]:
+    """What :func:`_needed_line` finds for variables of as many values, none twice, that need no transform."""
+    together = Observed(np.stack([every[n].distinct for n in some]), every[some[0]].counts)
+    low, high = together.interval(np.array([bounds[n] for n in some], dtype=np.float64).T)
+    n_knots = _knots_needed(together, rank, low, high)
+    found = zip(some, low.tolist(), high.tolist(), n_knots.tolist(), strict=True)
+    return {n: ((a, b, LINEAR, 0.0), number) for n, a, b, number in found if number <= BASIS_NUMBERS[-1] - 3}
 
 
 def _needed_line(observed: Observed, rank: int, bounds: Support) -> tuple[Line, float]:
@@ -410,14 +456,13 @@ def _arcsinh(observed: Observed, around: tuple[float, float], times: float = 1.0
     return ArcsinhTransform(0.5 * (first + last), scale) if scale > 0 else LINEAR
 
 
-def _knots_needed(
-    observed: Observed, rank: int, low: float, high: float, transform: ArcsinhTransform = LINEAR
-) -> float:
+def _knots_needed(observed: Observed, rank: int, low: Any, high: Any, transform: ArcsinhTransform = LINEAR) -> Any:
     """Number of knots, two standard deviations of the narrowest component apart, on the interval."""
     start, end = transform.forward(np.array([low, high]))
     first, last = observed.transformed(transform).narrowest(rank)
-    narrowest = max(last - first, observed.step if transform.is_linear else 0.0) / (end - start)
-    return 0.67 / narrowest if narrowest > 0 else np.inf
+    narrowest = np.maximum(last - first, observed.step if transform.is_linear else 0.0) / (end - start)
+    with np.errstate(divide="ignore"):
+        return 0.67 / np.maximum(narrowest, 0.0)
 
 
 def prior_counts(cells: Cells, overall: np.ndarray) -> np.ndarray:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from tensorly_smp.samples.values import distance_of_equals
+from tensorly_smp.samples.values import distance_of_equals, ranges
 from tensorly_smp.splines.basis import LINEAR, MARGIN, ArcsinhTransform
 
 #: Bounds of the values of one variable; None where there is none.
@@ -55,7 +56,11 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Distinct values of one variable, in order, and how many samples have them (sum of their weights)."""
+    """Distinct values of one variable, in order, and how many samples have them (sum of their weights).
+
+    Those of several variables that have as many values, none of them twice, may stand below each other, `distinct` then
+    being (n_variables, n_values): :meth:`interval` and :meth:`narrowest` have arrays (n_variables,) for numbers.
+    """
 
     distinct: np.ndarray
     counts: np.ndarray
@@ -79,10 +84,8 @@ class Observed:
             weights = weights[kept][order]
         # By the middle half, not by the range, which far values may stretch; integers are what they are.
         low, high = cls(ordered, weights)._central(0.25)
-        near = 4.0 * _EPS * np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
-        if not np.all(ordered == np.floor(ordered)):
-            near = np.maximum(near, rounding * high - rounding * low)
-        starts = np.flatnonzero(np.concatenate([[True], _gaps(ordered) > near]))
+        near = 0.0 if np.all(ordered == np.floor(ordered)) else rounding * high - rounding * low
+        starts = np.flatnonzero(np.concatenate([[True], are_distinct(ordered, near)]))
         return cls(ordered[starts], np.add.reduceat(weights, starts))
 
     @property
@@ -160,7 +163,7 @@ class Observed:
         count = self.counts[-1 if is_upper else 0]
         if count < FEWEST_AT_GAP or len(values) <= NEIGHBORS:
             return False
-        low, high = rest._central(0.25)
+        low, high = map(float, rest._central(0.25))
         gaps = _gaps(values)
         nearby = gaps[-NEIGHBORS:] if is_upper else gaps[:NEIGHBORS]
         chance = (gaps.min() / gap) ** (count - 1.0) if self.step > 0 else 0.0
@@ -190,59 +193,56 @@ class Observed:
     @property
     def step(self) -> float:
         """The step to which values are rounded, if they are; else 0."""
-        is_rounded = 1 < len(self.distinct) < TIED * self.total
+        is_rounded = 1 < self.distinct.shape[-1] < TIED * self.total
         return float(np.diff(self.distinct).min()) if is_rounded else 0.0
 
-    def interval(self, support: Support, transform: ArcsinhTransform = LINEAR) -> tuple[float, float]:
+    def interval(self, support: Any, transform: ArcsinhTransform = LINEAR) -> Any:
         """Ends of the cells: bounds near the values, or a margin beyond these, but not out to single ones far away.
 
-        The margin is a share of the transformed range.
+        The margin is a share of the transformed range. There may be one pair of bounds for every variable, (2, ...),
+        NaN where there is none.
         """
-        least = self.distinct[0]
-        most = self.distinct[-1]
+        least = self.distinct[..., 0]
+        most = self.distinct[..., -1]
         is_many = self.total >= FEWEST_FOR_OUTLIERS
         for tail, times in ((0.01, FARTHEST), (0.25, FARTHEST_HALVES)) if is_many else ((0.25, FARTHEST_OF_FEW),):
             low, high = self._central(tail)
-            if high > low:
-                reach = times * (high - low)
-                least = max(least, low - reach)
-                most = min(most, high + reach)
+            reach = np.where(high > low, times * (high - low), np.inf)
+            least = np.maximum(least, low - reach)
+            most = np.minimum(most, high + reach)
         start, end = transform.forward(np.array([least, most]))
         margin = MARGIN * (end - start)
         near = BOUND_REACH * (most - least)
         ends = transform.inverse(np.array([start - margin, end + margin]))
-        low = max(ends[0], -_LARGEST)
-        high = min(ends[1], _LARGEST)
-        if support[0] is not None and support[0] >= least - near:
-            low = support[0]
-        if support[1] is not None and support[1] <= most + near:
-            high = support[1]
-        return float(low), float(high)
+        lower, upper = np.array(support, dtype=np.float64)
+        low = np.where(lower >= least - near, lower, np.maximum(ends[0], -_LARGEST))
+        high = np.where(upper <= most + near, upper, np.minimum(ends[1], _LARGEST))
+        return low[()], high[()]
 
-    def narrowest(self, rank: int) -> tuple[float, float]:
+    def narrowest(self, rank: int) -> Any:
         """Ends of the narrowest interval that holds half as many values as the average component.
 
         Of a Gaussian, half the mass lies within 1.35 standard deviations.
         """
+        n_values = self.distinct.shape[-1]
         number = self._half_a_component(rank) * (1.0 - 1e-9)
-        if len(self.distinct) == self.total:  # one sample each
-            last = np.arange(len(self.distinct)) + int(np.ceil(number)) - 1
+        if n_values == self.total:  # one sample each
+            last = np.arange(n_values) + int(np.ceil(number)) - 1
         else:
             above = np.concatenate([[0.0], self._cumulated[0]])
             last = np.searchsorted(above, above[:-1] + number) - 1
-        inside = np.flatnonzero(last < len(self.distinct))
+        inside = np.flatnonzero(last < n_values)
         if not len(inside):
-            return float(self.distinct[0]), float(self.distinct[-1])
-        starts = self.distinct[inside]
-        ends = self.distinct[last[inside]]
+            return self.distinct[..., 0], self.distinct[..., -1]
+        starts = self.distinct[..., inside]
+        ends = self.distinct[..., last[inside]]
         lengths = ends - starts
         # Of several, the one nearest to the middle, so that it is the same of mirrored values.
-        ties = np.flatnonzero(lengths <= lengths.min() * (1.0 + 1e-9))
-        if len(ties) == 1:
-            return float(starts[ties[0]]), float(ends[ties[0]])
+        ties = lengths <= lengths.min(axis=-1, keepdims=True) * (1.0 + 1e-9)
         low, high = self._central(0.25)
-        nearest = ties[np.argmin(np.abs(0.5 * starts[ties] + 0.5 * ends[ties] - (0.5 * low + 0.5 * high)))]
-        return float(starts[nearest]), float(ends[nearest])
+        off = np.where(ties, np.abs(0.5 * starts + 0.5 * ends - (0.5 * low + 0.5 * high)[..., None]), np.inf)
+        nearest = np.argmin(off, axis=-1)[..., None]
+        return tuple(np.take_along_axis(each, nearest, axis=-1)[..., 0] for each in (starts, ends))
 
     def without_atoms(self, rank: int) -> Observed:
         """Copy without values that half as many samples share as the average component has, unless nothing is left."""
@@ -258,16 +258,25 @@ class Observed:
         """Sums of the counts from the least value up, and from the largest down."""
         return np.cumsum(self.counts), np.cumsum(self.counts[::-1])
 
-    def _central(self, tail: float) -> tuple[float, float]:
+    def _central(self, tail: float) -> tuple[Any, Any]:
         """Ends of the values but for a share of the samples on either side; the same of mirrored values."""
         upwards, downwards = self._cumulated
         least = tail * (1.0 - 1e-9) * upwards[-1]
         low = np.searchsorted(upwards, least)
-        high = len(self.distinct) - 1 - np.searchsorted(downwards, least)
-        return float(self.distinct[low]), float(self.distinct[high])
+        high = len(upwards) - 1 - np.searchsorted(downwards, least)
+        return self.distinct[..., low], self.distinct[..., high]
 
     def _half_a_component(self, rank: int) -> float:
         return max(5.0, 0.5 * self.total / rank)
+
+
+def are_distinct(ordered: np.ndarray, near: Any = 0.0) -> np.ndarray:
+    """Tell which values (..., n_values), in order, differ from the one before by more than their rounding, and `near`.
+
+    False of missing ones, which are the last.
+    """
+    rounding = 4.0 * _EPS * np.maximum(np.abs(ordered[..., 1:]), np.abs(ordered[..., :-1]))
+    return np.asarray(_gaps(ordered) > np.maximum(rounding, near))
 
 
 def are_few(distinct: np.ndarray) -> bool:
@@ -309,10 +318,18 @@ def discrete_variables(
 ) -> tuple[int, ...]:
     """Positions of the variables that look discrete or are constant, of values (n_samples, n_variables)."""
     found = []
-    # A glance at the first samples tells most continuous ones.
+    # A glance at the first samples tells most continuous ones: they have too many values, however these are rounded.
     head_weight = None if sample_weight is None else sample_weight[:HEAD]
-    for n, column in enumerate(values[:HEAD].T):
-        head = Observed.of(column, head_weight)
+    counted = values[:HEAD] if head_weight is None else values[:HEAD][head_weight > 0]
+    ordered = np.sort(counted, axis=0).T
+    least, most = ranges(counted)
+    n_apart = are_distinct(ordered, (ROUNDING * most - ROUNDING * least)[:, None]).sum(axis=1) + 1
+    enough: float = FEW_INTEGERS
+    if len(values) <= HEAD:
+        total = len(counted) if head_weight is None else float(head_weight.sum())
+        enough = min(enough, max(1.0, total / LEAST_REPEATED))
+    for n in np.flatnonzero(~(n_apart > enough)).tolist():
+        head = Observed.of(values[:HEAD, n], head_weight)
         if len(head.distinct) > FEW_INTEGERS:
             continue
         observed = head if len(values) <= HEAD else Observed.of(values[:, n], sample_weight)
@@ -337,15 +354,15 @@ def atoms(
     sample_weight : ndarray (n_samples,), optional
     """
     found = {}
-    for n in range(values.shape[1]):
+    some = np.sort(values[:: max(1, len(values) // HEAD)], axis=0)
+    is_common = (some[1:] == some[:-1]).any(axis=0) | np.isnan(some[-2:]).all(axis=0)
+    for end in ranges(values):
+        is_common |= np.count_nonzero(values == end, axis=0) > 1
+    # At a glance, no value of the others repeats.
+    for n in np.flatnonzero(is_common | (sample_weight is not None)).tolist():
         column = values[:, n]
         if np.isnan(column).all():
             continue
-        some = column[:: max(1, len(values) // HEAD)]
-        ends = np.nanmin(column), np.nanmax(column)
-        is_alone = sample_weight is None and max(np.count_nonzero(column == end) for end in ends) < 2
-        if is_alone and len(np.unique(some)) == len(some):
-            continue  # at a glance, none repeats
         # Shared to the last digits: the small values of a long tail are not one for being small.
         observed = Observed.of(column, sample_weight, rounding=0.0)
         shared = dict(observed.sentinel_values(n in discrete))

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 from tensorly_smp._support.parallel import OnePart
 from tensorly_smp.codes.encoding import index_type
 from tensorly_smp.exceptions import InvalidInputError
-from tensorly_smp.likelihood.cells import bin_cells
+from tensorly_smp.likelihood.cells import Cells, bin_cells
 from tensorly_smp.likelihood.em import SmoothFit
 from tensorly_smp.likelihood.steps import SMALLEST_PROBABILITY, CellPart, CellSamples, Mixture
 from tensorly_smp.samples.values import evenly_weighted
@@ -50,29 +50,47 @@ class MidRanks:
     ----------
     values : ndarray (n_samples, n_variables)
         Weighted share of the samples below, and half of those that are equal; NaN = missing.
-    categories : tuple of ndarray (n_categories,) or None
-        Mid-ranks of the distinct values of a discrete variable; None for the others.
+    categories : dict from int to ndarray (n_categories,)
+        Mid-ranks of the distinct values of the discrete variables, by their positions.
     weights : ndarray (n_samples,)
     """
 
     values: np.ndarray
-    categories: tuple[np.ndarray | None, ...]
+    categories: dict[int, np.ndarray]
     weights: np.ndarray
 
     @classmethod
     def of(cls, values: np.ndarray, discrete: Sequence[int], weights: np.ndarray) -> MidRanks:
         """Mid-ranks of samples (n_samples, n_variables) of positive weights (n_samples,)."""
-        found = np.full(values.shape, np.nan)
-        categories: list[np.ndarray | None] = []
-        for n in range(values.shape[1]):
-            present = ~np.isnan(values[:, n])
-            order = np.flatnonzero(present)[np.argsort(values[present, n])]
-            is_new = np.diff(values[order, n], prepend=-np.inf) > 0
-            counts = np.add.reduceat(weights[order], np.flatnonzero(is_new)) if len(order) else np.empty(0)
-            middle = (np.cumsum(counts) - 0.5 * counts) / max(counts.sum(), 1e-300)
-            found[order, n] = middle[np.cumsum(is_new) - 1]
-            categories.append(middle if n in discrete else None)
-        return cls(found, tuple(categories), weights)
+        n_samples, n_variables = values.shape
+        found = np.empty(values.shape)
+        categories = {}
+        place = np.arange(n_samples)
+        size = max(1, VALUES_AT_ONCE // n_samples)
+        for first in range(0, n_variables, size):
+            columns = np.ascontiguousarray(values[:, first : first + size].T)
+            order = np.argsort(columns, axis=1)  # missing ones last
+            ordered = np.take_along_axis(columns, order, axis=1)
+            counts = weights[order]
+            counts[np.isnan(ordered)] = 0.0
+            upto = np.cumsum(counts, axis=1)
+            total = np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
+            is_new = np.diff(ordered, axis=1, prepend=-np.inf) > 0
+            if not is_new.all():  # equal values, from the first to the last of them, share the place of all
+                start = np.maximum.accumulate(np.where(is_new, place, 0), axis=1)
+                last = np.where(np.roll(is_new, -1, axis=1) | (place == n_samples - 1), place, n_samples)
+                end = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
+                below = np.take_along_axis(upto - counts, start, axis=1)
+                upto = np.take_along_axis(upto, end, axis=1)
+                counts = upto - below
+            middle = (upto - 0.5 * counts) / total
+            middle[np.isnan(ordered)] = np.nan
+            placed = np.empty(columns.shape)
+            np.put_along_axis(placed, order, middle, axis=1)
+            found[:, first : first + size] = placed.T
+            for n in {*discrete} & {*range(first, first + len(columns))}:
+                categories[n] = middle[n - first, is_new[n - first]]
+        return cls(found, categories, weights)
 
     def take(self, rows: np.ndarray | slice, weights: np.ndarray) -> MidRanks:
         """Some of the samples, with other weights."""
@@ -84,8 +102,8 @@ class MidRanks:
         return np.nan_to_num(self.values - 0.5)
 
 
-def overlapping_bins(mid_ranks: MidRanks, n_intervals: int) -> CellSamples:
-    """Samples in bins around `n_intervals` + 1 knots, as EM takes them.
+def overlapping_bins(mid_ranks: MidRanks, n_intervals: int, cells: Cells | None = None) -> CellSamples:
+    """Samples in bins around `n_intervals` + 1 knots, as EM takes them; `cells` are those of other samples so far.
 
     Of a discrete variable with no more values, there is one bin for each value.
     """
@@ -95,8 +113,8 @@ def overlapping_bins(mid_ranks: MidRanks, n_intervals: int) -> CellSamples:
     left = np.minimum(position.astype(np.int32), n_intervals - 1)
     position -= left
     sizes = np.full(n_variables, n_intervals + 1)
-    for n, categories in enumerate(mid_ranks.categories):
-        if categories is not None and len(categories) <= n_intervals + 1:
+    for n, categories in mid_ranks.categories.items():
+        if len(categories) <= n_intervals + 1:
             sizes[n] = len(categories)
             nearest = np.searchsorted(categories, np.nan_to_num(mid_ranks.values[:, n]) - 1e-12)
             left[:, n] = np.minimum(nearest, len(categories) - 1)
@@ -116,7 +134,7 @@ def overlapping_bins(mid_ranks: MidRanks, n_intervals: int) -> CellSamples:
     starts = starts.astype(index_type(int(starts[-1])))
     shares = csr_array((data, rows, starts), shape=(n_samples, int(sizes.sum())))
     return CellSamples(
-        cells=bin_cells(sizes.tolist()),
+        cells=cells or bin_cells(sizes.tolist()),
         prior=np.full((int(sizes.sum()), 1), PSEUDO_SAMPLES / (n_intervals + 1)),
         log_volume=0.0,
         total_weight=float(mid_ranks.weights.sum()),
@@ -256,7 +274,7 @@ class SearchSamples:
             rows = slice(start, start + size)
             some = self._all.take(rows, self._all.weights[rows])
             for number in sorted(set(numbers)):
-                in_bins = overlapping_bins(some, LEVELS[number])
+                in_bins = overlapping_bins(some, LEVELS[number], self.levels[number].cells)
                 for k, fit in enumerate(fits):
                     if numbers[k] == number:
                         expected = in_bins.e_step(fit.mixture.log_weights, fit.mixture.tables)
