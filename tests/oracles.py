@@ -102,6 +102,12 @@ def beta_shares(basis, seed, n_densities=3):
     return np.hstack([cell_shares(basis, rng.beta(*rng.uniform(1, 6, 2), 300)) for _ in range(n_densities)])
 
 
+def rough_splines(basis, seed, rank=3, roughness=2.0):
+    """Coefficients (n_basis, rank) of random log-densities, from nearly flat ones to some with deep valleys."""
+    rng = np.random.default_rng(seed)
+    return roughness * rng.random(rank) * rng.normal(size=(basis.n_basis, rank)).cumsum(axis=0)
+
+
 def dense_curvature(basis, coefficients):
     """B'WB of one log-spline."""
     design = basis.at_cells.toarray()

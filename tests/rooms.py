@@ -8,7 +8,10 @@ from tensorly_smp._support.checks import to_numpy
 from tensorly_smp.codes.binning import Binning
 from tensorly_smp.decomposition.problem import SolverOptions, as_problem
 from tensorly_smp.decomposition.solver import coupled_simplex_parafac
+from tensorly_smp.densities.conditionals import NO_BOUNDS
+from tensorly_smp.densities.smooth import log_spline_conditionals
 from tensorly_smp.factors.mixture_factors import MixtureFactors
+from tensorly_smp.splines.basis import LINEAR
 
 OF_PROBLEM = ("modes", "variables", "loss", "weights", "sample_weight", "samples", "form")
 
@@ -60,3 +63,9 @@ def nearly_equal(model, first, second, variables, share=0.01):
     for n in variables:
         factors[n][:, second] = (1 - share) * factors[n][:, first] + share * factors[n][:, second]
     return MixtureFactors(model.weights, factors)
+
+
+def smooth_densities(basis, coefficients, low, high, share, bounds=NO_BOUNDS, transform=LINEAR):
+    """Log-spline densities of one variable."""
+    ends = np.array([[low], [high]])
+    return log_spline_conditionals(basis, coefficients[:, None], *ends, share, [bounds], [transform])[0]

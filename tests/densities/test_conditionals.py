@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import rough_splines
+from rooms import smooth_densities
 from scipy import stats
 from scipy.integrate import quad
 
@@ -19,8 +21,8 @@ from tensorly_smp.densities.conditionals import (
 from tensorly_smp.densities.mixture_density import MixtureDensity, mixture_quantile
 from tensorly_smp.densities.reconstruct import histogram_conditionals
 from tensorly_smp.densities.sinc import sinc_conditionals
-from tensorly_smp.densities.smooth import background_share, log_spline_conditionals
-from tensorly_smp.splines.basis import LINEAR, spline_basis
+from tensorly_smp.densities.smooth import background_share
+from tensorly_smp.splines.basis import spline_basis
 
 MAKERS = {"sinc": lambda *pair: sinc_conditionals(*pair)[0], "histogram": histogram_conditionals}
 SHARES = np.array([1e-12, 1e-9, 1e-6, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-6])
@@ -40,22 +42,10 @@ BOUNDS = [
 ]
 
 
-def smooth_densities(basis, coefficients, low, high, share, bounds=NO_BOUNDS, transform=LINEAR):
-    """Densities of one variable."""
-    ends = np.array([[low], [high]])
-    return log_spline_conditionals(basis, coefficients[:, None], *ends, share, [bounds], [transform])[0]
-
-
-def rough_splines(seed, rank=3, roughness=2.0):
-    """Coefficients (n_basis, rank) of random densities, from nearly flat ones to some with deep valleys."""
-    rng = np.random.default_rng(seed)
-    return roughness * rng.random(rank) * rng.normal(size=(BASIS.n_basis, rank)).cumsum(axis=0)
-
-
 def random_splines(seed, bounds=NO_BOUNDS):
     rng = np.random.default_rng(seed)
     share = background_share(10.0 ** rng.uniform(0, 4, 3))
-    return smooth_densities(BASIS, rough_splines(seed), LOW, HIGH, share, bounds)
+    return smooth_densities(BASIS, rough_splines(BASIS, seed), LOW, HIGH, share, bounds)
 
 
 @st.composite
@@ -161,9 +151,8 @@ def test_densities_of_bins_are_proper(method, probabilities):
     assert_proper(MAKERS[method](edges, probabilities), edges[0], edges[-1])
 
 
-@pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("seed", range(2))
-def test_log_splines_are_proper_between_their_bounds(bounds, seed):
+@pytest.mark.parametrize(("seed", "bounds"), list(enumerate(BOUNDS)))
+def test_log_splines_are_proper_between_their_bounds(seed, bounds):
     assert_proper(random_splines(seed, bounds), LOW, HIGH)
 
 
@@ -190,14 +179,7 @@ def test_location_and_scale_carry_over(method, origin, width):
 
 
 @pytest.mark.parametrize("method", MAKERS)
-def test_every_finite_point_has_a_finite_logarithm(method):
-    conditionals = MAKERS[method](1e-12 * np.arange(401.0), np.eye(400)[:, [0, 200, 399]])
-    x = np.array([-1.7e308, -1e200, -1.0, 0.0, 2e-10, 4e-10, 1.0, 1.7e308])
-    assert np.isfinite(conditionals.logpdf(x)).all()
-
-
-@pytest.mark.parametrize("method", MAKERS)
-def test_shapes_and_a_single_point(method):
+def test_shapes_single_points_and_far_points(method):
     conditionals = MAKERS[method](np.arange(6.0), np.random.default_rng(0).dirichlet(np.ones(5), 2).T)
     x = np.linspace(-2, 8, 12).reshape(3, 4)
     assert conditionals.logpdf(x).shape == conditionals.cdf(x).shape == (3, 4, 2)
@@ -207,6 +189,8 @@ def test_shapes_and_a_single_point(method):
         np.testing.assert_array_equal(conditionals.cdf(np.array(each)), conditionals.cdf(np.array([each]))[0])
     np.testing.assert_array_equal(before, (conditionals.left, conditionals.right))
     assert conditionals.quantile(np.array(0.3), 1).shape == ()
+    narrow = MAKERS[method](1e-12 * np.arange(401.0), np.eye(400)[:, [0, 200, 399]])
+    assert np.isfinite(narrow.logpdf(np.array([-1.7e308, -1e200, -1.0, 0.0, 2e-10, 4e-10, 1.0, 1.7e308]))).all()
 
 
 def test_histogram_is_flat_in_every_bin_and_keeps_its_mass():
@@ -226,6 +210,8 @@ def test_bin_moments():
     mean, variance = bin_moments(edges, probabilities)
     np.testing.assert_allclose(mean, [0.25 * 0.5 + 0.75 * 2, 0.5])
     np.testing.assert_allclose(variance, [0.25 / 3 + 0.75 * 13 / 3 - mean[0] ** 2, 1 / 12])
+    one, small = (histogram_conditionals(unit * edges, probabilities).variance() for unit in (1.0, 1e-153))
+    np.testing.assert_allclose(small, one * 1e-306, rtol=1e-12)
 
 
 def test_cells_far_narrower_than_the_span_keep_a_density():
@@ -240,22 +226,14 @@ def test_cells_far_narrower_than_the_span_keep_a_density():
 
 
 @pytest.mark.parametrize("method", MAKERS)
-@pytest.mark.parametrize("seed", range(2))
-def test_distribution_function_is_monotone_to_the_last_digit(method, seed):
-    rng = np.random.default_rng(seed)
+def test_distribution_function_is_monotone_to_the_last_digit(method):
+    rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.full(7, 0.4), 3).T
     conditionals = MAKERS[method](uniform_edges(probabilities), probabilities)
     points = [rng.uniform(-2.0, 4.0, 2000), conditionals.origin + conditionals.unit * conditionals.knots]
     for _ in range(4):
         points += [np.nextafter(each, np.inf) for each in points[-2:]]
     assert (np.diff(conditionals.cdf(np.sort(np.concatenate(points))), axis=0) >= -1e-18).all()
-
-
-def test_variance_of_a_small_unit():
-    probabilities = np.array([[0.2], [0.5], [0.3]])
-    one = histogram_conditionals(np.arange(4.0), probabilities).variance()
-    small = histogram_conditionals(1e-153 * np.arange(4.0), probabilities).variance()
-    np.testing.assert_allclose(small, one * 1e-306, rtol=1e-12)
 
 
 # ---- histograms ----
@@ -329,14 +307,17 @@ def test_density_and_tails(background):
     np.testing.assert_allclose(background.logpdf(POINTS), reference.logpdf(POINTS[:, None]), rtol=1e-12)
     np.testing.assert_allclose(background.below(POINTS), reference.cdf(POINTS[:, None]), rtol=1e-10)
     np.testing.assert_allclose(background.above(POINTS), reference.sf(POINTS[:, None]), rtol=1e-10)
+    far = np.array([-1e300, 1e300])
+    assert np.isfinite(background.logpdf(far)).all()
+    np.testing.assert_array_equal(background.below(far), [[0] * 3, [1] * 3])
 
 
-@pytest.mark.parametrize("component", range(3))
-def test_quantiles_invert_the_tails(background, component):
+def test_quantiles_invert_the_tails(background):
     q = np.array([1e-200, 1e-30, 1e-6, 0.01, 0.3, 0.5])
-    low, high = background.lower_quantile(q, component), background.upper_quantile(q, component)
-    np.testing.assert_allclose(background.below(low)[:, component], q, rtol=1e-10)
-    np.testing.assert_allclose(background.above(high)[:, component], q, rtol=1e-10)
+    for r in range(3):
+        low, high = background.lower_quantile(q, r), background.upper_quantile(q, r)
+        np.testing.assert_allclose(background.below(low)[:, r], q, rtol=1e-10)
+        np.testing.assert_allclose(background.above(high)[:, r], q, rtol=1e-10)
 
 
 def test_matching_mean_and_variance():
@@ -346,7 +327,7 @@ def test_matching_mean_and_variance():
     np.testing.assert_allclose(variance, [4.0, 0.25])
 
 
-@pytest.mark.parametrize("limits", [(-3.0, 9.0), (0.0, 1.0), (-40.0, 60.0)])
+@pytest.mark.parametrize("limits", [(-3.0, 9.0), (0.0, 60.0)])
 def test_tail_moments(background, limits):
     first, second = background.tail_moments(*limits)
     for r, (center, scale) in enumerate(zip(CENTER, SCALE, strict=True)):
@@ -357,12 +338,6 @@ def test_tail_moments(background, limits):
                 for low, high in [(-np.inf, limits[0]), (limits[1], np.inf)]
             ]
             assert moment == pytest.approx(sum(pieces), abs=1e-8, rel=1e-6)
-
-
-def test_any_finite_point_has_a_finite_logarithm(background):
-    far = np.array([-1e300, 1e300])
-    assert np.isfinite(background.logpdf(far)).all()
-    np.testing.assert_array_equal(background.below(far), [[0] * 3, [1] * 3])
 
 
 # ---- discrete ----
@@ -435,8 +410,8 @@ def test_a_constant_has_no_variance():
 @pytest.mark.parametrize("far", FAR)
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.TensorlySmpWarning")
 def test_discrete_variable_with_one_far_value_fits_and_can_be_loaded(far, tmp_path):
-    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 400, 4, 2, random_state=0)
-    X[:, 0] = labels + np.random.default_rng(0).integers(0, 2, 400)
+    X, labels, _ = smp.datasets.make_smooth_mixture("gaussian", 200, 4, 2, random_state=0)
+    X[:, 0] = labels + np.random.default_rng(0).integers(0, 2, 200)
     X[0, 0] = far
     model = smp.SmoothProductMixture(2, random_state=0).fit(X)
     assert np.isfinite(model.predict_proba(X)).all()

@@ -31,13 +31,9 @@ def random_density(seed, n_variables=3, rank=3, kind="sinc"):
     rng = np.random.default_rng(seed)
     conditionals = []
     for n in range(n_variables):
-        probabilities = rng.dirichlet(np.full(4 + n, 0.7), rank).T
-        edges = np.linspace(-2.0, 3.0, 5 + n)
-        conditionals.append(
-            sinc_conditionals(edges, probabilities)[0]
-            if kind == "sinc"
-            else histogram_conditionals(edges, probabilities)
-        )
+        probabilities, edges = rng.dirichlet(np.full(4 + n, 0.7), rank).T, np.linspace(-2.0, 3.0, 5 + n)
+        of_histogram = histogram_conditionals(edges, probabilities)
+        conditionals.append(sinc_conditionals(edges, probabilities)[0] if kind == "sinc" else of_histogram)
     return MixtureDensity(rng.dirichlet(np.ones(rank)), tuple(conditionals), tuple(f"v{n}" for n in range(n_variables)))
 
 
@@ -95,9 +91,8 @@ def test_density_and_posterior_by_hand(seed, kind, rank):
 @pytest.mark.parametrize("row", [[-1.0, 2.0, 0.5], [0.3, NAN, -2.0], [NAN, 1.0, NAN], [NAN, NAN, NAN], [6.0, 8.0, 5.0]])
 def test_posterior_of_a_gaussian_mixture(gaussians, row):
     # A histogram of 0.005 wide bins is a Gaussian to about x/sd^2 times the bin width.
-    np.testing.assert_allclose(gaussians.posterior([row])[0], gaussian_posterior(np.array(row)), atol=2e-2)
-    if np.nanmax(np.abs([*row, 0.0])) < 5:
-        np.testing.assert_allclose(gaussians.posterior([row])[0], gaussian_posterior(np.array(row)), atol=5e-3)
+    tolerance = 5e-3 if np.nanmax(np.abs([*row, 0.0])) < 5 else 2e-2
+    np.testing.assert_allclose(gaussians.posterior([row])[0], gaussian_posterior(np.array(row)), atol=tolerance)
 
 
 @pytest.mark.parametrize("value", [50.0, -1e9, 1e150, -1.7e308])
@@ -187,6 +182,8 @@ def test_one_variable(seed, n):
     np.testing.assert_allclose(density.cdf_1d(density.quantile_1d(q, name), name), q, rtol=1e-9)
     assert density.quantile_1d(q, name, "all").shape == (2, 2, 3)
     np.testing.assert_allclose(density.cdf_1d(density.quantile_1d(q, name, 1), name, 1), q, rtol=1e-9)
+    assert density.pdf_1d(0.5, name).shape == density.quantile_1d(0.5, name).shape == ()
+    np.testing.assert_allclose(density.cdf_1d([-np.inf, np.inf], name), [0, 1], rtol=1e-15)
     # Back from the CDF, wherever it rises enough to tell points apart.
     inside = x[density.pdf_1d(x, name) > 1e-3]
     np.testing.assert_allclose(density.quantile_1d(density.cdf_1d(inside, name), name), inside, atol=1e-9)
@@ -199,13 +196,6 @@ def test_one_variable_of_a_gaussian_mixture(gaussians):
     np.testing.assert_allclose(
         gaussians.quantile_1d([0.1, 0.9], "c", 0), stats.norm.ppf([0.1, 0.9], LOC[2, 0], SD[2, 0]), atol=1e-4
     )
-
-
-def test_scalars():
-    density = random_density(6)
-    assert density.pdf_1d(0.5, "v0").shape == ()
-    assert density.quantile_1d(0.5, "v0").shape == ()
-    np.testing.assert_array_equal(density.cdf_1d([-np.inf, np.inf], "v0"), [0, 1])
 
 
 # ---- moments ----
@@ -245,12 +235,16 @@ def test_marginal_is_an_integral():
         assert total == pytest.approx(density.pdf_1d(x, "v0"), rel=1e-4)
 
 
-def test_names_that_are_tuples_or_numbers():
-    density = random_density(8)
-    renamed = MixtureDensity(density.weights, density.conditionals, (0, ("a", "b"), "v2"))
-    assert renamed.marginal(("a", "b")).variables == (("a", "b"),)
-    assert renamed.marginal(0).variables == (0,)
-    assert renamed.marginal([("a", "b"), 0]).variables == (("a", "b"), 0)
+def test_names_that_are_tuples_or_numbers_and_weights_that_stay_the_callers():
+    weights = np.array([0.2, 0.3, 0.5])
+    density = MixtureDensity(weights, random_density(8).conditionals, (0, ("a", "b"), "v2"))
+    assert density.marginal(("a", "b")).variables == (("a", "b"),)
+    assert density.marginal(0).variables == (0,)
+    assert density.marginal([("a", "b"), 0]).variables == (("a", "b"), 0)
+    weights[0] = 9
+    np.testing.assert_array_equal(density.weights, [0.2, 0.3, 0.5])
+    assert not density.weights.flags.writeable
+    assert repr(density) == "MixtureDensity(3 variables, 3 components)"
 
 
 @given(st.integers(0, 10**6), st.floats(-5, 6), st.floats(-5, 6))
@@ -353,25 +347,20 @@ def test_drawn_entries_follow_the_conditional_distribution(gaussians):
     ("call", "error", "message"),
     [
         (lambda d: d.logpdf([[0.0, 1.0]]), InvalidInputError, "2 variables; expected 3"),
-        (lambda d: d.logpdf([[0.0, np.inf, 1.0]]), InvalidInputError, "infinite"),
         (lambda d: d.pdf_1d([NAN], "v0"), InvalidInputError, "NaN"),
-        (lambda d: d.pdf_1d(["x"], "v0"), InvalidTypeError, "numbers"),
         (lambda d: d.pdf_1d(0.0, "nobody"), InvalidInputError, "'nobody' is unknown.*'v0'"),
-        (lambda d: d.pdf_1d(0.0, ["v0"]), InvalidInputError, "unknown"),
+        (lambda d: d.pdf_1d(0.0, np.array([0, 1])), InvalidInputError, "unknown"),
         (lambda d: d.pdf_1d(0.0, "v0", 3), InvalidInputError, "component is 3; expected 0 to 2"),
-        (lambda d: d.pdf_1d(0.0, "v0", -1), InvalidInputError, "component is -1"),
         (lambda d: d.pdf_1d(0.0, "v0", "every"), InvalidTypeError, "'all' or None"),
+        (lambda d: d.quantile_1d(0.5, "v0", np.array([0, 1])), InvalidTypeError, "'all' or None"),
         (lambda d: d.quantile_1d([0.0, 0.5], "v0"), InvalidInputError, "strictly between"),
         (lambda d: d.marginal([]), InvalidInputError, "at least one"),
         (lambda d: d.marginal(["v0", "v0"]), InvalidInputError, "none twice"),
-        (lambda d: d.marginal("v9"), InvalidInputError, "unknown"),
         (lambda d: d.conditional({"v0": 1, "v1": 1, "v2": 1}), InvalidInputError, "at least one to remain"),
         (lambda d: d.conditional({"v0": NAN}), InvalidInputError, "NaN"),
         (lambda d: d.conditional({"v0": [1.0, 2.0]}), InvalidInputError, "one number"),
         (lambda d: d.conditional("v0"), InvalidTypeError, "mapping"),
         (lambda d: d.impute([[NAN] * 3], "median"), InvalidInputError, "'mean', 'draw'"),
-        (lambda d: d.sample(0), InvalidInputError, "at least 1"),
-        (lambda d: d.sample(1.5), InvalidTypeError, "integer"),
         (lambda d: MixtureDensity([0.5, 0.6], d.conditionals, d.variables), InvalidInputError, "sum"),
         (lambda d: MixtureDensity([0.5, 0.5], d.conditionals, d.variables), InvalidInputError, "expected 2"),
         (lambda d: MixtureDensity([1.0], (), ()), InvalidInputError, "at least one"),
@@ -394,15 +383,6 @@ def test_overflow_is_an_error_not_infinity():
     for refused in (MixtureDensity([1.0], (huge,), ("a",)).var, MixtureDensity([1.0], (huge,), ("a",)).cov):
         with pytest.raises(InvalidInputError, match="larger unit"):
             refused()
-
-
-def test_the_weights_given_stay_the_callers():
-    weights = np.array([0.2, 0.3, 0.5])
-    density = MixtureDensity(weights, random_density(0).conditionals, ("v0", "v1", "v2"))
-    weights[0] = 9
-    np.testing.assert_array_equal(density.weights, [0.2, 0.3, 0.5])
-    assert not density.weights.flags.writeable
-    assert repr(density) == "MixtureDensity(3 variables, 3 components)"
 
 
 def test_cells_far_narrower_than_the_span_leave_no_nan():
@@ -431,68 +411,45 @@ def test_a_sample_that_no_component_allows_has_the_weights_as_posterior():
         (np.ma.masked, InvalidInputError),
         (np.ma.array([1.0, 2.0], mask=[True, False]), InvalidInputError),
         ([np.ma.masked, 1.0], InvalidInputError),
-        ([np.ma.array([1.0, 2.0], mask=[True, False])], InvalidInputError),
         (10**400, InvalidInputError),
         ([None, 1.0], InvalidInputError),
         ([1 + 2j], InvalidTypeError),
-        ("1.0", InvalidTypeError),
         (np.array(["1"], dtype=object), InvalidTypeError),
-        (np.array([1j], dtype=object), InvalidTypeError),
-        (np.array(["2020-01-01"], dtype="datetime64[D]"), InvalidTypeError),
         (pd.to_datetime(pd.Series(["2020-01-01"])), InvalidTypeError),
     ],
 )
-@pytest.mark.parametrize("method", ["pdf_1d", "quantile_1d", "conditional"])
-def test_points_that_are_no_numbers(method, x, error):
+def test_points_that_are_no_numbers(x, error):
     density = random_density(0)
-    with pytest.raises(error):
-        density.conditional({"v0": x}) if method == "conditional" else getattr(density, method)(x, "v0")
+    for call in (
+        lambda: density.pdf_1d(x, "v0"),
+        lambda: density.quantile_1d(x, "v0"),
+        lambda: density.conditional({"v0": x}),
+    ):
+        with pytest.raises(error):
+            call()
 
 
 def test_points_of_other_kinds_are_read():
     density = random_density(0)
-    expected = density.pdf_1d([1.0, 2.0], "v0")
     unmasked = np.ma.array([1.0, 2.0], mask=[False, False])
-    for x in (
-        unmasked,
-        pd.Series([1, 2]),
-        xr.DataArray([1.0, 2.0]),
-        [Fraction(1), Decimal(2)],
-        np.array([1, 2.0], "O"),
-    ):
-        np.testing.assert_array_equal(density.pdf_1d(x, "v0"), expected)
+    objects = np.array([1, 2.0], "O")
+    for x in (unmasked, pd.Series([1, 2]), xr.DataArray([1.0, 2.0]), [Fraction(1), Decimal(2)], objects):
+        np.testing.assert_array_equal(density.pdf_1d(x, "v0"), density.pdf_1d([1.0, 2.0], "v0"))
 
 
-def test_arrays_are_neither_names_nor_options():
-    density, array = random_density(0), np.array([0, 1])
-    for call in (lambda: density.pdf_1d(0.0, array), lambda: density.impute([[0.0, NAN, 0.0]], array)):
-        with pytest.raises(InvalidInputError):
-            call()
-    for call in (lambda: density.pdf_1d(0.0, "v0", array), lambda: density.quantile_1d(0.5, "v0", array)):
-        with pytest.raises(InvalidTypeError, match="'all' or None"):
-            call()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_distribution_function_of_the_mixture_is_monotone_and_at_most_one(seed):
-    density = random_density(seed, n_variables=1, rank=5)
-    x = np.sort(np.random.default_rng(seed).uniform(-20.0, 20.0, 3000))
+def test_distribution_function_of_the_mixture_is_monotone_and_has_an_inverse():
+    density = random_density(0, n_variables=1, rank=5)
+    x = np.sort(np.random.default_rng(0).uniform(-20.0, 20.0, 3000))
     x = np.sort(np.concatenate([x, np.nextafter(x, np.inf), [-np.inf, np.inf, 1e10, 1e300]]))
     values = density.cdf_1d(x, "v0")
     assert (np.diff(values) >= -1e-18).all()
-    assert values[0] == 0.0
-    assert values.max() <= 1.0
+    assert (values[0], values.max() <= 1.0) == (0.0, True)
     np.testing.assert_allclose(values, density.cdf_1d(x, "v0", "all") @ density.weights, rtol=1e-13)
-
-
-def test_extreme_quantiles_invert_the_distribution_function():
-    density = random_density(0)
     q = np.array([1e-300, 1e-290, 1e-100, 1e-20, 0.3, 1 - 1e-16])
     x = density.quantile_1d(q, "v0")
     assert (np.diff(x) >= 0).all()
     np.testing.assert_allclose(density.cdf_1d(x, "v0"), q, rtol=1e-9)
-    huge = MixtureDensity(
-        [0.5, 0.5], (histogram_conditionals(3e307 * np.arange(-2.0, 3.0), np.eye(4)[:, [0, 3]]),), ("a",)
-    )
+    conditionals = histogram_conditionals(3e307 * np.arange(-2.0, 3.0), np.eye(4)[:, [0, 3]])
+    huge = MixtureDensity([0.5, 0.5], (conditionals,), ("a",))
     np.testing.assert_allclose(huge.cdf_1d(huge.quantile_1d([0.3, 0.7], "a"), "a"), [0.3, 0.7], rtol=1e-9)
     assert np.isfinite(huge.quantile_1d([1e-300, 1 - 1e-16], "a")).all()

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from oracles import rough_splines
+from rooms import smooth_densities
 from scipy import stats
 
 import tensorly_smp as smp
@@ -12,27 +14,16 @@ from tensorly_smp.densities.smooth import (
     BACKGROUND_SAMPLES,
     BACKGROUND_SPREAD,
     background_share,
-    log_spline_conditionals,
 )
-from tensorly_smp.splines.basis import LINEAR, ArcsinhTransform, spline_basis
+from tensorly_smp.splines.basis import ArcsinhTransform, spline_basis
 
 LOW, HIGH = -2.0, 5.0
 BASIS = spline_basis(24)
 SHARES = np.array([1e-12, 1e-6, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-6])
 
 
-def smooth_densities(basis, coefficients, low, high, share, bounds=NO_BOUNDS, transform=LINEAR):
-    """Densities of one variable."""
-    ends = np.array([[low], [high]])
-    return log_spline_conditionals(basis, coefficients[:, None], *ends, share, [bounds], [transform])[0]
-
-
-def rough_splines(seed, rank=3, roughness=2.0):
-    """Coefficients (n_basis, rank) of random densities, from nearly flat ones to some with deep valleys."""
-    rng = np.random.default_rng(seed)
-    return roughness * rng.random(rank) * rng.normal(size=(BASIS.n_basis, rank)).cumsum(axis=0)
-
-
+@example(0.0, 5.0, 80)  # two ends at which this was wrong
+@example(0.0, 10.0, 80)
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.sampled_from([24, 80]))
 def test_a_value_at_a_bound_is_not_beyond_it(low, width, n_basis):
     # By rounding, (high - low) / unit may exceed the number of cells.
@@ -43,19 +34,12 @@ def test_a_value_at_a_bound_is_not_beyond_it(low, width, n_basis):
     np.testing.assert_allclose(conditionals.pdf(points)[:, 0] * (high - low), 1.0, atol=2e-3)
 
 
-@pytest.mark.parametrize("high", [5.0, 10.0])
-def test_a_value_at_an_upper_bound_has_a_density(high):
-    # Two ends at which this was wrong with 80 basis functions.
-    flat = smooth_densities(spline_basis(80), np.zeros((80, 1)), 0.0, high, np.array([1e-3]), (0.0, high))
-    np.testing.assert_allclose(flat.pdf(np.array([0.0, high]))[:, 0], 1.0 / high, rtol=2e-3)
-
-
 # ---- splines ----
 
 
 @given(st.integers(0, 10**6))
 def test_follows_the_spline(seed):
-    coefficients = rough_splines(seed, rank=2, roughness=1.0)
+    coefficients = rough_splines(BASIS, seed, rank=2, roughness=1.0)
     conditionals = smooth_densities(BASIS, coefficients, LOW, HIGH, np.full(2, 1e-13))
     t = np.linspace(0, 1, BASIS.n_cells + 1)
     logs, found = BASIS.values(t) @ coefficients, conditionals.logpdf(LOW + (HIGH - LOW) * t)
@@ -79,17 +63,17 @@ def test_quadratic_logarithms_are_gaussians():
 
 @given(st.integers(0, 10**6), st.floats(-500, 500))
 def test_a_constant_changes_nothing(seed, constant):
-    x, coefficients, share = np.linspace(LOW - 1, HIGH + 1, 50), rough_splines(seed), np.full(3, 0.01)
+    x, coefficients, share = np.linspace(LOW - 1, HIGH + 1, 50), rough_splines(BASIS, seed), np.full(3, 0.01)
     plain, raised = (
         smooth_densities(BASIS, beta, LOW, HIGH, share) for beta in (coefficients, coefficients + constant)
     )
     np.testing.assert_allclose(raised.logpdf(x), plain.logpdf(x), atol=1e-9)
 
 
-@pytest.mark.parametrize(("origin", "scale"), [(0.0, 1e12), (0.0, 1e-12), (1e12, 1e3), (-3e-5, 1e-9), (0.0, 1e200)])
+@pytest.mark.parametrize(("origin", "scale"), [(1e12, 1e3), (-3e-5, 1e-9), (0.0, 1e200)])
 @pytest.mark.parametrize("bounds", [NO_BOUNDS, (LOW, np.inf), (LOW - 1, HIGH)])
 def test_location_and_scale_carry_over(origin, scale, bounds):
-    coefficients, share = rough_splines(3), np.full(3, 0.01)
+    coefficients, share = rough_splines(BASIS, 3), np.full(3, 0.01)
     plain = smooth_densities(BASIS, coefficients, LOW, HIGH, share, bounds)
     ends = [origin + scale * end for end in (LOW, HIGH, *bounds)]
     moved = smooth_densities(BASIS, coefficients, *ends[:2], share, tuple(ends[2:]))
@@ -114,17 +98,16 @@ def test_share_of_the_background(n_samples):
 @pytest.mark.parametrize("bounds", [NO_BOUNDS, (LOW - 3.0, HIGH + 40.0)])
 def test_outside_the_grid_there_is_the_background(bounds):
     share = np.array([0.05, 0.001])
-    conditionals = smooth_densities(BASIS, rough_splines(4, rank=2), LOW, HIGH, share, bounds)
+    conditionals = smooth_densities(BASIS, rough_splines(BASIS, 4, rank=2), LOW, HIGH, share, bounds)
     x = np.array([LOW - 2.5, LOW - 0.1, HIGH + 0.1, HIGH + 30.0])
-    inner = smooth_densities(BASIS, rough_splines(4, rank=2), LOW, HIGH, np.full(2, 1e-12))
+    inner = smooth_densities(BASIS, rough_splines(BASIS, 4, rank=2), LOW, HIGH, np.full(2, 1e-12))
     scale = np.sqrt(BACKGROUND_SPREAD**2 * inner.variance() / 2)
     expected = share * stats.t(df=4, loc=inner.mean(), scale=scale).pdf(x[:, None])
     np.testing.assert_allclose(conditionals.pdf(x), expected, rtol=1e-2)
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")  # two groups, one component
-@pytest.mark.parametrize("criterion", ["reml", "aic", "bic"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("seed", "criterion"), [(0, "reml"), (1, "aic"), (1, "bic")])
 def test_single_far_values_do_not_outweigh_the_others(criterion, seed):
     # Cauchy samples: a few are alone in the outermost cells.
     rng = np.random.default_rng(seed)
@@ -141,12 +124,12 @@ def test_densities_in_another_coordinate_are_densities_of_the_variable(bounds):
     transform = ArcsinhTransform(1.0, 0.5)
     low, high = 0.0, 1e5
     share = background_share(np.full(3, 1e4))
-    found = smooth_densities(BASIS, rough_splines(4), low, high, share, bounds, transform)
+    found = smooth_densities(BASIS, rough_splines(BASIS, 4), low, high, share, bounds, transform)
     x = transform.center + transform.scale * transform.knots(low, high, BASIS.n_cells)
     # The definition: exp of the spline at u(x), times du/dx; background and linear pieces change little here.
     t = np.linspace(0.0, 1.0, BASIS.n_cells + 1)
     slope = 1.0 / np.hypot(x - transform.center, transform.scale)
-    expected = np.exp(BASIS.values(t) @ rough_splines(4)) * slope[:, None]
+    expected = np.exp(BASIS.values(t) @ rough_splines(BASIS, 4)) * slope[:, None]
     ratio = found.pdf(x) / expected
     visible = found.pdf(x) > 1e2 * share * np.exp(found.background.logpdf((x - found.origin) / found.unit)) / found.unit
     assert visible.sum() > BASIS.n_cells
@@ -154,14 +137,12 @@ def test_densities_in_another_coordinate_are_densities_of_the_variable(bounds):
         kept = ratio[visible[:, r], r]
         np.testing.assert_allclose(kept, np.median(kept), rtol=0.02)
     inside = found.cdf(x)
-    np.testing.assert_allclose(np.diff(inside, axis=0), trapezoids(found.pdf(x), x), atol=1e-9)
+    heights = found.pdf(x)
+    areas = 0.5 * (heights[1:] + heights[:-1]) * np.diff(x)[:, None]
+    np.testing.assert_allclose(np.diff(inside, axis=0), areas, atol=1e-9)
     for r in range(3):
         q = np.array([0.01, 0.3, 0.9])
         np.testing.assert_allclose(found.cdf(found.quantile(q, r))[:, r], q, atol=1e-9)
-
-
-def trapezoids(values, x):
-    return 0.5 * (values[1:] + values[:-1]) * np.diff(x)[:, None]
 
 
 @pytest.mark.parametrize("bin_number", [0, 7])
