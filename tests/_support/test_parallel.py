@@ -48,6 +48,7 @@ def test_one_thread_inside_workers(backend):
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_results_are_in_order(n_threads):
     assert run(lambda item, check: item**2, list(range(10)), n_threads) == ([i**2 for i in range(10)], False)
+    assert run(lambda item, check: item, [], n_threads) == ([], False)
 
 
 def test_one_after_the_other_an_interrupt_ends_the_row():
@@ -77,25 +78,16 @@ def test_an_interrupt_reaches_the_other_threads():
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_errors_are_passed_on(n_threads):
+def test_errors_and_interrupts_that_a_piece_does_not_answer(n_threads):
     def work(item, check):
-        raise ValueError(f"item {item}")
-
-    with pytest.raises(ValueError, match="item 0"):
-        run(work, [0, 1], n_threads)
-
-
-def test_nothing_to_do():
-    assert run(lambda item, check: item, [], 3) == ([], False)
-
-
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_an_interrupt_that_a_piece_does_not_answer(n_threads):
-    def work(item, check):
+        if item < 0:
+            raise ValueError(f"item {item}")
         if item == 1:
             raise KeyboardInterrupt
         return item
 
+    with pytest.raises(ValueError, match="item -1"):
+        run(work, [-1, -2], n_threads)
     assert run(work, [0, 1], n_threads) == ([0], True)
     with pytest.raises(KeyboardInterrupt):
         run(work, [1], n_threads)
@@ -137,19 +129,14 @@ def process_state():
     )
 
 
-def test_concurrent_fits_leave_the_process_as_it_was():
-    X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
+def test_fits_and_selections_in_threads_leave_the_process_as_it_was():
+    X = smp.datasets.make_smooth_mixture("gaussian", 100, 4, 2, random_state=0).X
     kinds = [smp.SmoothProductMixture(2, n_init=1, random_state=0, refine=refine) for refine in ("smooth", "em", None)]
     kinds.append(smp.UnmixedProductMixture(1, random_state=0))
     before = process_state()
     with ThreadPoolExecutor(5) as pool:  # beside each other, and one kind beside itself
-        list(pool.map(lambda estimator: clone(estimator).fit(X[:100]), [*kinds, kinds[0]]))
+        list(pool.map(lambda estimator: clone(estimator).fit(X), [*kinds, kinds[0]]))
     assert process_state() == before
-
-
-def test_selections_in_threads_leave_the_process_as_it_was():
-    X = smp.datasets.make_smooth_mixture("gaussian", 300, 4, 2, random_state=0).X
-    before = process_state()
     with parallel_config(backend="threading"), pytest.warns(ConvergenceWarning) as given:
         table = smp.select_n_components(X, [1, 2, 3, 4], n_jobs=4, random_state=0, max_iter=0)
     # Each fit runs in a thread, and what it says is said once, by the thread that has asked.
@@ -187,13 +174,12 @@ def test_no_warning_is_caught_in_the_package():
         "_support/parallel.py",  # in the main thread only
     }
     package = Path(smp.__file__).parent
-    calls = {}
+    calls = {"catch_warnings", "simplefilter", "filterwarnings", "seterr", "set_printoptions"}
     for path in package.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        if names & {"catch_warnings", "simplefilter", "filterwarnings", "seterr", "set_printoptions"}:
-            calls[path.relative_to(package).as_posix()] = names
-    assert set(calls) <= allowed
+        text = path.read_text(encoding="utf-8")
+        if any(f".{name}" in text for name in calls):  # in docstrings they may be
+            names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+            assert not names & calls or path.relative_to(package).as_posix() in allowed
 
 
 dask = pytest.importorskip("dask")
@@ -219,33 +205,19 @@ def test_functions_get_the_piece_then_its_own_argument_then_the_shared_ones():
     parts = numbers(3)
     assert parts.map(joined_arguments, "a", [1]).gather() == [(0, "a", [1]), (1, "a", [1]), (2, "a", [1])]
     assert parts.map(joined_arguments, "a", each=[7, 8, 9]).gather() == [(0, 7, "a"), (1, 8, "a"), (2, 9, "a")]
+    strange = (len, "abc")  # Dask would run a tuple that begins with a function, and takes strings for names of tasks
+    assert parts.map(joined_arguments, strange, parts.keys[0]).gather()[1] == (1, strange, parts.keys[0])
 
 
 def joined_arguments(*arguments):
     return arguments
 
 
-def add_one(number):
-    return number + 1
-
-
-def test_arguments_are_passed_as_they_are():
-    """Dask would run a tuple that begins with a function, and takes strings for names of tasks."""
-    parts = numbers(2)
-    strange = (len, "abc")
-    assert parts.map(joined_arguments, strange, parts.keys[0]).gather()[1] == (1, strange, parts.keys[0])
-
-
 def test_kept_pieces_are_not_computed_again():
     calls = []
-
-    def counted(number):
-        calls.append(number)
-        return number
-
-    kept = numbers(3).map(counted).persist()
+    kept = numbers(3).map(lambda number: calls.append(number) or number).persist()
     assert sorted(calls) == [0, 1, 2]
-    assert kept.map(add_one).gather() == [1, 2, 3]
+    assert kept.map(lambda number: number + 1).gather() == [1, 2, 3]
     assert kept.reduce(sum) == 3
     assert len(calls) == 3
 

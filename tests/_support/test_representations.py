@@ -108,9 +108,6 @@ def test_html_says_what_there_is():
     assert f"<td>{factors.n_bins[0]}</td>" in RESULTS["marginals"]._repr_html_()
     assert "<th>samples</th><td>400</td>" in RESULTS["codes"]._repr_html_()
     assert f"{RESULTS['binning'].edges[3][0]:.6g}" in RESULTS["binning"]._repr_html_()
-
-
-def test_codes():
     codes = smp.Codes.from_array([[0, 2, 1], [1, -1, 0], [0, 1, 1], [1, 0, 1]])
     assert repr(codes) == "Codes(4 samples, 3 variables, 2 to 3 bins, 8.3% missing)"
 
@@ -131,17 +128,13 @@ def test_html_of_a_fitted_estimator_is_the_diagram_and_the_fit():
     assert model._repr_mimebundle_()["text/plain"] == repr(model)
 
 
-def test_html_of_an_estimator_that_is_not_fitted_is_the_diagram():
+def test_html_of_an_estimator_that_is_not_fitted_is_the_diagram_and_follows_scikit_learns_settings():
     page = smp.SmoothProductMixture(3)._repr_html_()
     assert "sk-top-container" in page
     assert "<strong>Fit</strong>" not in page
-
-
-def test_html_follows_scikit_learns_settings():
-    model = RESULTS["model"]
     with sklearn.config_context(display="text"):
-        assert not hasattr(model, "_repr_html_")
-        assert "text/html" not in model._repr_mimebundle_()
+        assert not hasattr(RESULTS["model"], "_repr_html_")
+        assert "text/html" not in RESULTS["model"]._repr_mimebundle_()
     assert "SmoothProductMixture" in make_pipeline(StandardScaler(), smp.SmoothProductMixture())._repr_html_()
 
 

@@ -5,6 +5,7 @@ from functools import reduce
 from itertools import combinations
 from math import comb
 from operator import add
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -31,11 +32,15 @@ def use_counts(triples, n_variables):
     return np.bincount(triples.ravel(), minlength=n_variables)
 
 
-@pytest.mark.parametrize("n_variables", [3, 4, 7])
-def test_all_triples_are_the_combinations(n_variables):
-    triples = resolve_triples("all", n_variables)
-    assert triples.tolist() == [list(t) for t in combinations(range(n_variables), 3)]
-    assert triples.dtype == np.intp
+def test_triples_all_or_given():
+    for n_variables in (3, 4, 7):
+        triples = resolve_triples("all", n_variables)
+        assert triples.tolist() == [list(t) for t in combinations(range(n_variables), 3)]
+        assert triples.dtype == np.intp
+    # A list is sorted within triples and keeps its order.
+    assert resolve_triples([(3, 0, 1), (2, 1, 0)], 4).tolist() == [[0, 1, 3], [0, 1, 2]]
+    assert resolve_triples(iter([(0, 1, 2)]), 3).tolist() == [[0, 1, 2]]
+    assert resolve_triples(np.array([[2, 1, 0]], dtype=np.uint8), 3).tolist() == [[0, 1, 2]]
 
 
 @given(st.integers(3, 12), st.data())
@@ -50,9 +55,7 @@ def test_random_triples_are_distinct_ordered_and_even(n_variables, data):
     assert np.ptp(use_counts(triples, n_variables)) <= 2
 
 
-@pytest.mark.parametrize(
-    ("n_variables", "n_triples"), [(10, 24), (20, 50), (24, 100), (24, 1012), (60, 20), (60, 1000), (1000, 2000)]
-)
+@pytest.mark.parametrize(("n_variables", "n_triples"), [(10, 24), (24, 100), (24, 1012), (60, 20), (300, 600)])
 def test_use_counts_differ_by_one_at_most_and_the_seed_decides(n_variables, n_triples):
     drawn = [sample_triples(n_variables, n_triples, seed) for seed in (0, 1, 2, 1)]
     assert max(np.ptp(use_counts(triples, n_variables)) for triples in drawn) <= 1
@@ -65,29 +68,18 @@ def test_as_few_triples_as_can_cover_do_cover(n_variables, seed):
     assert (use_counts(resolve_triples(-(-n_variables // 3), n_variables, seed), n_variables) > 0).all()
 
 
-def test_list_is_sorted_within_triples_and_keeps_its_order():
-    assert resolve_triples([(3, 0, 1), (2, 1, 0)], 4).tolist() == [[0, 1, 3], [0, 1, 2]]
-    assert resolve_triples(iter([(0, 1, 2)]), 3).tolist() == [[0, 1, 2]]
-    assert resolve_triples(np.array([[2, 1, 0]], dtype=np.uint8), 3).tolist() == [[0, 1, 2]]
-
-
 @pytest.mark.parametrize(
     ("triples", "error", "message"),
     [
         ("every", InvalidInputError, '"all"'),
         (2.0, InvalidTypeError, "an integer or a list"),
-        (True, InvalidTypeError, "an integer or a list"),
         (None, InvalidTypeError, "list of three"),
         (1, InvalidInputError, "expected 2"),
-        (0, InvalidInputError, "expected 2"),
-        (-3, InvalidInputError, "expected 2"),
         (11, InvalidInputError, r"to 10 \(all\)"),
         ([], InvalidInputError, r"shape \(0,\); expected \(n, 3\), such as \[\(0, 1, 2\)\]"),
         ([(0, 1)], InvalidInputError, r"expected \(n, 3\)"),
         ([(0, 1, 2), (0, 1)], InvalidTypeError, "list of three"),
         ([(0, 1, 2.5)], InvalidTypeError, "integer variable indices"),
-        ([(0, 1, "x2")], InvalidTypeError, "integer variable indices"),
-        ([(0, 1, 5)], InvalidInputError, "expected 0 to 4"),
         ([(0, 1, -1)], InvalidInputError, "expected 0 to 4"),
         ([(0, 1, 1)], InvalidInputError, r"\(0, 1, 1\), which names a variable twice"),
         ([(0, 1, 2), (2, 1, 0), (0, 3, 4)], InvalidInputError, "given twice"),
@@ -122,12 +114,13 @@ def assert_same(first, second, **tolerance):
         np.testing.assert_allclose(a, b, **tolerance)
 
 
-@given(st.integers(0, 2**31), st.sampled_from([0.0, 0.3, 0.9]), st.booleans())
-def test_counts_are_those_of_a_loop(seed, missing, weighted):
+@given(st.integers(0, 2**31), st.sampled_from([0.0, 0.3, 0.9]), st.booleans(), st.sampled_from([7, 10**6]))
+def test_counts_are_those_of_a_loop(seed, missing, weighted, chunk):
     rng = np.random.default_rng(seed)
     codes = make_codes(rng, missing=missing)
     weights = rng.random(codes.n_samples) if weighted else None
-    marginals = count_marginals(codes, sample_weight=weights)
+    with mock.patch.object(histograms, "CHUNK_SIZE", chunk):
+        marginals = count_marginals(codes, sample_weight=weights)
     assert marginals.triples.tolist() == [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]
     for counts, triple, total in zip(marginals.counts, marginals.triples, marginals.totals, strict=True):
         expected = count_triple(codes.values, triple, N_BINS, weights)
@@ -143,14 +136,6 @@ def test_chunks_add_up(seed, sizes):
     assert_same(reduce(add, map(count_marginals, chunks)), count_marginals(whole), rtol=0)
 
 
-def test_long_samples_are_counted_in_chunks(monkeypatch):
-    codes = make_codes(np.random.default_rng(0), n_samples=100, missing=0.1)
-    weights = np.random.default_rng(1).random(100)
-    expected = count_marginals(codes, sample_weight=weights)
-    monkeypatch.setattr(histograms, "CHUNK_SIZE", 7)
-    assert_same(count_marginals(codes, sample_weight=weights), expected, rtol=1e-12)
-
-
 def test_two_triples_agree_on_the_pair_they_share():
     marginals = count_marginals(make_codes(np.random.default_rng(0), n_bins=(3, 4, 5, 2, 3)))
     pairs = {}
@@ -161,49 +146,25 @@ def test_two_triples_agree_on_the_pair_they_share():
     assert len(pairs) == 10
 
 
-def test_integer_weight_is_repetition():
-    codes = make_codes(np.random.default_rng(0), missing=0.2)
-    repeats = np.random.default_rng(1).integers(0, 4, codes.n_samples)
-    repeats[:5] = 1
-    repeated = count_marginals(Codes(np.repeat(codes.values, repeats, axis=0), codes.binning))
-    weighted = count_marginals(codes, sample_weight=repeats)
-    for a, b in zip(repeated.counts, weighted.counts, strict=True):
-        assert (a == b).all()
-
-
 def test_order_of_samples_and_of_variables_does_not_matter():
     rng = np.random.default_rng(0)
     codes = make_codes(rng, missing=0.2)
-    expected = count_marginals(codes)
-    shuffled = count_marginals(Codes(rng.permutation(codes.values), codes.binning))
-    assert_same(shuffled, expected, rtol=0)
+    before, expected = codes.values.copy(), count_marginals(codes)
+    assert_same(count_marginals(Codes(rng.permutation(codes.values), codes.binning)), expected, rtol=0)
     backwards = Codes(codes.values[:, ::-1], Binning.from_n_bins(N_BINS[::-1]))
     counts = count_marginals(backwards, triples=[(0, 1, 2), (1, 2, 3)]).counts
     assert (counts[0].transpose() == expected.counts[3]).all()
     assert (counts[1].transpose() == expected.counts[0]).all()
-
-
-def test_chosen_triples_are_those_of_all():
-    codes = make_codes(np.random.default_rng(0))
-    everything = count_marginals(codes)
     chosen = count_marginals(codes, triples=[(3, 1, 2), (0, 1, 2)])
-    assert (chosen.counts[0] == everything.counts[3]).all()
-    assert (chosen.counts[1] == everything.counts[0]).all()
-    drawn = count_marginals(codes, triples=2, random_state=3)
-    assert drawn.n_triples == 2
-    assert (drawn.triples == count_marginals(codes, triples=2, random_state=3).triples).all()
-
-
-def test_histogram_sums_to_one_and_codes_stay_as_they_were():
-    codes = make_codes(np.random.default_rng(0), missing=0.2)
-    before = codes.values.copy()
-    marginals = count_marginals(codes)
-    for position in range(marginals.n_triples):
-        np.testing.assert_allclose(marginals.histogram(position).sum(), 1.0)
+    assert (chosen.counts[0] == expected.counts[3]).all()
+    assert (chosen.counts[1] == expected.counts[0]).all()
+    assert count_marginals(codes, triples=2, random_state=3).n_triples == 2
+    for position in range(expected.n_triples):
+        np.testing.assert_allclose(expected.histogram(position).sum(), 1.0)
     assert (codes.values == before).all()
     n_useful = ((before >= 0).sum(axis=1) >= 3).sum()
-    assert repr(marginals) == f"Marginals(4 triples of 4 variables, 2 to 5 bins, {n_useful} samples)"
-    assert (marginals.n_variables, marginals.n_bins) == (4, N_BINS)
+    assert repr(expected) == f"Marginals(4 triples of 4 variables, 2 to 5 bins, {n_useful} samples)"
+    assert (expected.n_variables, expected.n_bins) == (4, N_BINS)
 
 
 def test_variables_with_many_bins_do_not_overflow_the_index():
@@ -216,8 +177,8 @@ def test_variables_with_many_bins_do_not_overflow_the_index():
 
 @pytest.mark.parametrize(
     ("triples", "n_variables", "n_bins"),
-    [("all", 300, 20), ("all", 3000, 2), (4_000_000, 300, 15), ([(0, 1, 2)], 3, 1000)],
-    ids=["all", "many variables, few bins", "a number", "a list"],
+    [("all", 3000, 2), (4_000_000, 300, 15), ([(0, 1, 2)], 3, 1000)],
+    ids=["all", "a number", "a list"],
 )
 def test_size_is_checked_before_anything_is_allocated(triples, n_variables, n_bins):
     values = np.arange(10)[:, None] % 2 + np.zeros(n_variables, dtype=int)
@@ -239,44 +200,32 @@ def test_memory_is_less_than_twice_the_result():
     assert peak < 2 * sum(c.nbytes for c in marginals.counts)
 
 
-def test_constant_variable_is_named():
-    values = make_codes(np.random.default_rng(0)).values.copy()
-    values[:, 2] = 1
-    codes = Codes(values, Binning.from_n_bins(N_BINS, variables=["a", "b", "flat", "d"]))
-    with pytest.warns(ConstantVariableWarning, match=r"samples of 'flat' are") as record:
-        count_marginals(codes)
+def test_constant_lost_and_sparse_variables_are_named():
+    complete = make_codes(np.random.default_rng(0))
+    flat, sparse, lost = (complete.values.copy() for _ in range(3))
+    binning = Binning.from_n_bins(N_BINS, variables=["a", "b", "c", "d"])
+    flat[:, 2] = 1
+    with pytest.warns(ConstantVariableWarning, match=r"samples of 'c' are") as record:
+        count_marginals(Codes(flat, binning))
     assert record[0].filename == __file__
-
-
-def test_triple_without_complete_sample_is_named():
-    values = make_codes(np.random.default_rng(0)).values.copy()
-    values[::2, 0] = -1
-    values[1::2, 1] = -1
-    codes = Codes(values, Binning.from_n_bins(N_BINS, variables=["a", "b", "c", "d"]))
+    sparse[::2, 0] = sparse[1::2, 1] = -1
     with pytest.warns(SparseHistogramWarning, match=r"2 of 4 triples .*\('a', 'b', 'c'\), \('a', 'b', 'd'\)") as record:
-        marginals = count_marginals(codes)
+        marginals = count_marginals(Codes(sparse, binning))
     assert record[0].filename == __file__
     assert marginals.totals.tolist() == [0, 0, 30, 30]
     with pytest.raises(InvalidInputError, match=r"\['a', 'b', 'c'\]"):
         marginals.histogram(0)
-
-
-def test_lost_variable_is_named():
-    values = make_codes(np.random.default_rng(0)).values.copy()
-    values[:, 1] = -1
-    codes = Codes(values, Binning.from_n_bins(N_BINS, variables=["a", "lost", "c", "d"]))
-    with pytest.warns(SparseHistogramWarning, match=r"Variables \['lost'\] are in none"):
-        marginals = count_marginals(codes)
-    with pytest.raises(InvalidInputError, match=r"\['lost'\] have no sample"):
+    lost[:, 1] = -1
+    with pytest.warns(SparseHistogramWarning, match=r"Variables \['b'\] are in none"):
+        marginals = count_marginals(Codes(lost, binning))
+    with pytest.raises(InvalidInputError, match=r"\['b'\] have no sample"):
         coupled_simplex_parafac(marginals, 2)
     # Another chunk may bring what this one lacks.
-    other = count_marginals(Codes(make_codes(np.random.default_rng(1)).values, codes.binning))
-    assert ((marginals + other).totals > 0).all()
+    assert ((marginals + count_marginals(Codes(complete.values, binning))).totals > 0).all()
 
 
 def test_only_like_marginals_add_up():
-    rng = np.random.default_rng(0)
-    codes = make_codes(rng)
+    codes = make_codes(np.random.default_rng(0))
     marginals = count_marginals(codes)
     renamed = Codes(codes.values, Binning.from_n_bins(N_BINS, variables="abcd"))
     other_edges = Codes(codes.values, Binning.from_n_bins((3, 5, 3, 4)))
@@ -287,13 +236,7 @@ def test_only_like_marginals_add_up():
             marginals + count_marginals(different)
     with pytest.raises(TypeError):
         marginals + 1
-
-
-def test_builtin_sum_and_wrong_arguments():
-    codes = Codes.from_array(np.random.default_rng(0).integers(3, size=(40, 4)), 3)
-    marginals = count_marginals(codes)
-    twice = sum([marginals, marginals])
-    np.testing.assert_array_equal(twice.counts[0], 2 * marginals.counts[0])
+    np.testing.assert_array_equal(sum([marginals, marginals]).counts[0], 2 * marginals.counts[0])
     with pytest.raises(InvalidInputError, match="expected 0 to 3"):
         marginals.histogram(99)
     with pytest.raises(InvalidTypeError, match="encode_samples"):
@@ -301,8 +244,6 @@ def test_builtin_sum_and_wrong_arguments():
     with pytest.raises(SizeLimitError):
         count_marginals(codes, max_bytes=1000)
     assert count_marginals(codes, max_bytes=1e4).n_triples == 4
-    with pytest.raises(InvalidTypeError, match="max_bytes is 'a'"):
-        count_marginals(codes, max_bytes="a")
     with pytest.raises(InvalidInputError, match=r"max_bytes is .*expected a number in \(0, inf\]"):
         count_marginals(codes, max_bytes=0)
 
