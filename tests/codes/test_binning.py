@@ -39,6 +39,9 @@ def test_binning_properties():
     assert binning.is_uniform == (False, True)
     np.testing.assert_array_equal(binning.widths[0], [1, 2])
     np.testing.assert_array_equal(binning.centers[0], [0.5, 2])
+    Binning(([0, 1, 2], 1e12 + np.linspace(0, 1, 16)), ("a", "b")).require_uniform()
+    with pytest.raises(NonUniformBinsError, match=r"'x0'.*method=\"histogram\".*strategy=\"uniform\""):
+        binning.require_uniform()
 
 
 def test_equality_and_copies():
@@ -62,7 +65,7 @@ def test_equality_and_copies():
     [
         *(
             (edges, InvalidInputError, "'v' are .*; expected at least 3 finite numbers in increasing order")
-            for edges in ([0, 1], [0, 1, 1], [0, 2, 1], [2, 1, 0], [], 5, [0, 1, np.inf], [0, np.nan, 1], [[0, 1, 2]])
+            for edges in ([0, 1], [0, 1, 1], [2, 1, 0], 5, [0, 1, np.inf], [[0, 1, 2]])
         ),
         *((edges, InvalidTypeError, "'v' .*number") for edges in (["a", "b", "c"], [0, 1j, 2], [[0], [1, 2]])),
         ([-1.7e308, 0, 1.7e308], InvalidInputError, "too wide"),
@@ -99,43 +102,27 @@ def test_from_n_bins():
     assert Binning.from_n_bins(4, ("a", "b")).n_bins == (4, 4)
     with pytest.raises(InvalidInputError):
         Binning.from_n_bins([2, 3], ("a",))
-
-
-def test_require_uniform():
-    Binning(([0, 1, 2], 1e12 + np.linspace(0, 1, 16)), ("a", "b")).require_uniform()
-    with pytest.raises(NonUniformBinsError, match=r"'b'.*method=\"histogram\".*strategy=\"uniform\""):
-        Binning(([0, 1, 2], [0, 1, 2.1]), ("a", "b")).require_uniform()
-
-
-def test_repr_is_short():
-    text = repr(Binning.from_n_bins([5] * 100))
-    assert text.splitlines()[0] == "Binning(100 variables, strategy='given')"
-    assert text.splitlines()[1] == "  'x0'   5 bins  0 .. 5"
-    assert text.splitlines()[-1] == "  and 88 more"
+    lines = repr(Binning.from_n_bins([5] * 100)).splitlines()
+    assert lines[:2] == ["Binning(100 variables, strategy='given')", "  'x0'   5 bins  0 .. 5"]
+    assert lines[-1] == "  and 88 more"
     assert repr(Binning.from_n_bins([5])).startswith("Binning(1 variable, ")
 
 
 # choose_binning
 
 
-def test_uniform_spans_the_data(X):
+def test_uniform_bins_span_the_data_and_quantile_bins_hold_equal_counts(X):
     binning = choose_binning(X)
     assert binning.n_bins == (15, 15, 15)
     assert all(binning.is_uniform)
     for edges, column in zip(binning.edges, X.T, strict=True):
         assert (edges[0], edges[-1]) == (column.min(), column.max())
-
-
-def test_quantile_bins_hold_equal_counts(X):
     binning = choose_binning(X, n_bins=8, strategy="quantile")
     assert binning.strategy == "quantile"
     for edges, column in zip(binning.edges, X.T, strict=True):
         assert np.histogram(column, edges)[0].tolist() == [25] * 8
-
-
-@pytest.mark.parametrize("n_bins", [[2, 3, 4], np.array([2, 3, 4]), {"c": 4, "a": 2, "b": 3}])
-def test_n_bins_per_variable(X, n_bins):
-    assert choose_binning(pd.DataFrame(X, columns=list("abc")), n_bins).n_bins == (2, 3, 4)
+    for n_bins in ([2, 3, 4], np.array([2, 3, 4]), {"c": 4, "a": 2, "b": 3}):
+        assert choose_binning(pd.DataFrame(X, columns=list("abc")), n_bins).n_bins == (2, 3, 4)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -157,15 +144,11 @@ def test_range(X, strategy):
     ("given", "error"),
     [
         ((1, 1), InvalidInputError),
-        ((2, 1), InvalidInputError),
         ((0, np.inf), InvalidInputError),
-        ((np.nan, 1), InvalidInputError),
         ((1e6, None), InvalidInputError),
         ([(0, 1)], InvalidInputError),
         ({"z": (0, 1)}, InvalidInputError),
-        ({"a": 3}, InvalidTypeError),
         ({"a": "01"}, InvalidTypeError),
-        ("01", InvalidTypeError),
         (3, InvalidTypeError),
     ],
 )
@@ -181,7 +164,6 @@ REFUSED = {
     "a lacking name": ({"n_bins": {"a": 5}}, "'b', 'c'"),
     "an unknown name": ({"n_bins": {"a": 5, "b": 5, "c": 5, "d": 5}}, "'d'"),
     "an unknown strategy": ({"strategy": "kmeans"}, "strategy is 'kmeans'"),
-    "no strategy": ({"strategy": None}, "strategy is None"),
     "coverage of one value": ({"coverage": 0.9}, "'c' is the single value 0; use a larger coverage"),
     "no weight where there are values": ({"sample_weight": [0.0] * 195 + [1.0] * 5}, "'b' have no observed value"),
 }
@@ -243,12 +225,12 @@ def test_quantile_ties_make_fewer_bins():
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-@pytest.mark.parametrize("value", [0.0, 5.0, -1e300, 1.7e308, 5e-324])
-def test_constant_variable(X, strategy, value):
-    X[:, 1] = value
-    with pytest.warns(ConstantVariableWarning, match=r"'x1' take"):
-        edges = choose_binning(X, strategy=strategy).edges[1]
-    assert edges[0] < value < edges[-1]
+def test_constant_variable(X, strategy):
+    for value in (0.0, 5.0, -1e300, 1.7e308, 5e-324):
+        X[:, 1] = value
+        with pytest.warns(ConstantVariableWarning, match=r"'x1' take"):
+            edges = choose_binning(X, strategy=strategy).edges[1]
+        assert edges[0] < value < edges[-1]
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -299,15 +281,11 @@ def test_missing_entries_do_not_count(X):
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-@pytest.mark.parametrize(("offset", "scale"), [(0, 1e12), (1e12, 1), (0, 1e-12), (1, 1e-12), (0, 1e300), (0, 1e-300)])
-def test_extreme_scales(X, strategy, offset, scale):
-    binning = choose_binning(offset + scale * X, strategy=strategy)
-    assert binning.n_bins == (15, 15, 15)
-    assert all(binning.is_uniform) is (strategy == "uniform")
-
-
-@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-def test_beyond_float64(X, strategy):
+def test_extreme_scales_and_beyond_float64(X, strategy):
+    for offset, scale in ((1e12, 1), (1, 1e-12), (0, 1e300), (0, 1e-300)):
+        binning = choose_binning(offset + scale * X, strategy=strategy)
+        assert binning.n_bins == (15, 15, 15)
+        assert all(binning.is_uniform) is (strategy == "uniform")
     X[:, 2] = np.linspace(-1.7, 1.7, 200) * 1e308
     with pytest.raises(InvalidInputError, match="'x2' spans"):
         choose_binning(X, strategy=strategy)
@@ -316,12 +294,15 @@ def test_beyond_float64(X, strategy):
     assert choose_binning(X, strategy=strategy, range=(-1, 1)).n_bins[0] == 15
 
 
-def test_subnormal_range():
+def test_subnormal_range_and_one_far_value():
     x = np.linspace(0, 1e-310, 100)[:, np.newaxis]
     with pytest.raises(InvalidInputError, match="rescale"):
         choose_binning(x)
     # One value lost in underflow does not stop the others.
     assert choose_binning(np.append(np.linspace(0, 1, 100), 5e-324)[:, np.newaxis], 5, "quantile").n_bins == (5,)
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    x[0] = 1e16
+    assert choose_binning(x, 15, "quantile").n_bins == (15, 15, 15)
 
 
 @given(
@@ -352,12 +333,6 @@ def test_any_data_gives_valid_edges_or_an_error_of_ours(x, n_bins, strategy, cov
         assert np.nanmax(x) <= edges[-1]
 
 
-def test_quantile_edges_are_not_lost_to_one_far_value():
-    x = np.random.default_rng(0).normal(size=(300, 3))
-    x[0] = 1e16
-    assert choose_binning(x, 15, "quantile").n_bins == (15, 15, 15)
-
-
 # Weights
 
 
@@ -375,10 +350,8 @@ def test_integer_weights_are_repeated_samples(options):
         assert found != choose_binning(X[weights > 0], 6, **options)
     frame = pd.DataFrame(X, columns=list("abc"))
     shuffled = pd.Series(weights).iloc[::-1]
-    for mine, theirs in zip(
-        choose_binning(frame, 6, **options, sample_weight=shuffled).edges, found.edges, strict=True
-    ):
-        np.testing.assert_array_equal(mine, theirs)
+    renamed = Binning(found.edges, tuple("abc"), found.strategy)
+    assert choose_binning(frame, 6, **options, sample_weight=shuffled) == renamed
 
 
 def test_weights_tell_what_is_far(X):

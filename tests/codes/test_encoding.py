@@ -31,34 +31,28 @@ def test_codes_equal_the_definition(low, width, n_bins, x):
     assume((edges[1:] > edges[:-1]).all())
     values = np.concatenate([low + width * x, edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])
     np.testing.assert_array_equal(codes_of(values, edges), plain_codes(values, edges))
-
-
-def test_extreme_values_and_uneven_edges():
+    # Extreme values and uneven edges.
     values = np.array([-1.7e308, -1, 0, 0.5, 1, 1.7e308])
     np.testing.assert_array_equal(codes_of(values, np.array([0, 0.1, 0.2, 1])), [0, 0, 0, 2, 2, 2])
     np.testing.assert_array_equal(codes_of(values, np.array([-1.0, 0, 1])), [0, 0, 1, 1, 1, 1])
 
 
-def test_right_edge_and_missing():
-    X = np.array([[0, 0], [1, np.nan], [2, 10], [-5, 11]])
+def test_right_edge_missing_labels_and_smallest_type():
+    X = pd.DataFrame([[0, 0], [1, np.nan], [2, 10], [-5, 11]], index=list("stuv"), columns=["x0", "x1"])
     binning = Binning(([0, 1, 2], [0, 1, 10]))
     codes = encode_samples(X, binning)
     np.testing.assert_array_equal(codes.values, [[0, 0], [1, -1], [1, 1], [0, 1]])
     assert codes.values.dtype == np.int8
     assert (codes.n_samples, codes.n_variables, codes.n_bins) == (4, 2, (2, 2))
-    np.testing.assert_array_equal(
-        encode_samples(X, binning, out_of_range="missing").values, [[0, 0], [1, -1], [1, 1], [-1, -1]]
-    )
+    assert codes.samples.wrap(np.arange(4)).index.tolist() == list("stuv")
+    missing = encode_samples(X, binning, out_of_range="missing").values
+    np.testing.assert_array_equal(missing, [[0, 0], [1, -1], [1, 1], [-1, -1]])
     with pytest.raises(ValueError, match="read-only"):
         codes.values[0, 0] = 1
-
-
-@pytest.mark.parametrize(("n_bins", "dtype"), [(128, np.int8), (129, np.int16), (10_000, np.int16)])
-def test_smallest_type(n_bins, dtype):
     x = np.linspace(0, 1, 50)[:, np.newaxis]
-    codes = encode_samples(x, choose_binning(x, n_bins))
-    assert codes.values.dtype == dtype
-    assert codes.values.max() == n_bins - 1
+    for n_bins, dtype in ((128, np.int8), (129, np.int16), (10_000, np.int16)):
+        found = encode_samples(x, choose_binning(x, n_bins)).values
+        assert (found.dtype, found.max()) == (dtype, n_bins - 1)
 
 
 def test_columns_are_matched_by_name():
@@ -87,12 +81,6 @@ def test_invalid_options():
         encode_samples([[np.inf]], binning)
 
 
-def test_labels_travel_along():
-    frame = pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 2.0]}, index=["s", "t"])
-    codes = encode_samples(frame, choose_binning(frame))
-    assert codes.samples.wrap(np.array([1, 2])).index.tolist() == ["s", "t"]
-
-
 def test_from_array():
     codes = Codes.from_array([[0, 2], [1, -1], [None, 1]], variables=("a", "b"))
     np.testing.assert_array_equal(codes.values, [[0, 2], [1, -1], [-1, 1]])
@@ -100,23 +88,13 @@ def test_from_array():
     assert Codes.from_array(np.zeros((4, 2), dtype=int)).n_bins == (2, 2)
     assert Codes.from_array(pd.DataFrame({"a": [0, 4]}), n_bins={"a": 9}).n_bins == (9,)
     assert Codes.from_array([[-1], [-1]], n_bins=3).n_bins == (3,)
-
-
-@pytest.mark.parametrize(
-    ("values", "n_bins"),
-    [([[0.5]], None), ([[-2]], None), ([[1e300]], None), ([[5]], 5), ([[-1]], None), ([[np.inf]], None), ([[1]], 1)],
-)
-def test_from_array_refuses(values, n_bins):
-    with pytest.raises(InvalidInputError, match="x0"):
-        Codes.from_array(values, n_bins)
-
-
-@pytest.mark.parametrize(
-    "values", [np.zeros((3, 2)), np.zeros((3, 1), dtype=int), np.full((3, 2), 9), np.zeros((0, 2), dtype=int), "a"]
-)
-def test_codes_validate(values):
-    with pytest.raises(TensorlySmpError):
-        Codes(values, Binning.from_n_bins([2, 2]))
+    for value, n_bins in ((0.5, None), (-2, None), (1e300, None), (5, 5), (-1, None), (np.inf, None), (1, 1)):
+        with pytest.raises(InvalidInputError, match="x0"):
+            Codes.from_array([[value]], n_bins)
+    floats, too_few, too_large = np.zeros((3, 2)), np.zeros((3, 1), dtype=int), np.full((3, 2), 9)
+    for values in (floats, too_few, too_large, np.zeros((0, 2), dtype=int), "a"):
+        with pytest.raises(TensorlySmpError):
+            Codes(values, Binning.from_n_bins([2, 2]))
 
 
 @given(st.integers(0, 2**32 - 1))
