@@ -42,19 +42,19 @@ def factors_to_dataset(factors: MixtureFactors, records: Mapping[str, Any] | Non
     for n, a in enumerate(model.factors):
         padded[n, : len(a)] = a
     contents: dict[str, Any] = {"weights": np.array(model.weights), "factors": padded, "n_bins": model.n_bins}
-    if model.binning is None:
-        contents |= records or {}
-        return with_results(xr.Dataset(), contents, {"variable": plain_coordinate(range(model.n_variables))})
-    discrete = model.binning.discrete
-    none = np.empty(0)
-    contents["edges"] = padded_rows(
-        [none if n in discrete else each for n, each in enumerate(model.binning.edges)], most + 1
-    )
-    contents["discrete"] = np.isin(np.arange(model.n_variables), list(discrete)).astype(np.int8)
-    contents["categories"] = padded_rows([discrete.get(n, none) for n in range(model.n_variables)], most)
-    contents |= records or {}
-    dataset = with_results(xr.Dataset(), contents, {"variable": plain_coordinate(model.binning.variables)})
-    return dataset.assign_attrs(binning_strategy=model.binning.strategy)
+    names: Sequence[Hashable] = range(model.n_variables)
+    attrs = {}
+    if model.binning is not None:
+        names = model.binning.variables
+        attrs["binning_strategy"] = model.binning.strategy
+        discrete = model.binning.discrete
+        none = np.empty(0)
+        edges = [none if n in discrete else each for n, each in enumerate(model.binning.edges)]
+        contents["edges"] = padded_rows(edges, most + 1)
+        contents["discrete"] = np.isin(np.arange(model.n_variables), list(discrete)).astype(np.int8)
+        contents["categories"] = padded_rows([discrete.get(n, none) for n in range(model.n_variables)], most)
+    dataset = with_results(xr.Dataset(), contents | dict(records or {}), {"variable": plain_coordinate(names)})
+    return dataset.assign_attrs(attrs)
 
 
 def factors_from_dataset(dataset: xr.Dataset, variables: Sequence[Hashable] | None = None) -> MixtureFactors:

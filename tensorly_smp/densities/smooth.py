@@ -195,40 +195,23 @@ def with_smooth_fit(
         Of the smooth variables, by position: tabulated from the Dataset, for :func:`spline_density`.
     """
     cells = fit.cells
-    rank = fit.mixture.rank
     n_variables = dataset.sizes["variable"]
     order = np.argsort(-fit.mixture.log_weights, kind="stable")
-    spline = np.full((n_variables, cells.basis.n_basis, rank), np.nan)
-    penalty = np.full((n_variables, rank), np.nan)
-    interval = np.full((n_variables, 2), np.nan)
-    smooth = list(cells.smooth)
-    spline[smooth] = fit.mixture.coefficients.transpose(1, 0, 2)[:, :, order]
-    penalty[smooth] = fit.penalty[:, order]
-    interval[smooth] = np.stack([cells.low, cells.high], axis=1)[smooth]
-    curved = [n for n in smooth if not cells.transforms[n].is_linear]
-    line = np.full((2, n_variables), np.nan)
-    line[:, curved] = np.reshape([(cells.transforms[n].center, cells.transforms[n].scale) for n in curved], (-1, 2)).T
     factors = np.full(dataset["factors"].shape, np.nan)
     for n, table in zip(cells.discrete, cells.split(np.exp(fit.mixture.tables[:, order])), strict=True):
         factors[n, : len(table)] = table / table.sum(axis=0)
     weights = np.exp(fit.mixture.log_weights[order])
-    dataset = with_results(
-        dataset,
-        {
-            "weights": weights / weights.sum(),
-            "factors": factors,  # those of smooth variables are filled in below
-            "spline": spline,
-            "penalty": penalty,
-            "spline_center": line[0],
-            "spline_scale": line[1],
-            "interval": interval,
-            "bounds": bounds,
-            "background": background_share(weights * fit.total_weight),
-            "log_likelihood": fit.trace,
-            "round": fit.rounds,
-        },
-        {"end": ["low", "high"]},
-    )
+    contents = {
+        "weights": weights / weights.sum(),
+        "factors": factors,  # those of smooth variables are filled in below
+        **_spline_arrays(fit, order, n_variables),
+        "bounds": bounds,
+        "background": background_share(weights * fit.total_weight),
+        "log_likelihood": fit.trace,
+        "round": fit.rounds,
+    }
+    dataset = with_results(dataset, contents, {"end": ["low", "high"]})
+    smooth = list(cells.smooth)
     conditionals = _spline_conditionals(dataset, smooth)
     if smooth:
         inner = dataset["edges"].values[smooth, 1:-1]
@@ -243,6 +226,28 @@ def with_smooth_fit(
         n_parameters=fit.n_parameters,
     )
     return dataset, conditionals
+
+
+def _spline_arrays(fit: SmoothFit, order: np.ndarray, n_variables: int) -> dict[str, np.ndarray]:
+    """Splines of a fit by name in the Dataset, components in this order; NaN of discrete variables."""
+    cells = fit.cells
+    smooth = list(cells.smooth)
+
+    def of_all(values: np.ndarray) -> np.ndarray:
+        found = np.full((n_variables, *values.shape[1:]), np.nan)
+        found[smooth] = values
+        return found
+
+    transforms = [cells.transforms[n] for n in smooth]
+    lines = [(np.nan, np.nan) if each.is_linear else (each.center, each.scale) for each in transforms]
+    center, scale = np.reshape(lines, (-1, 2)).T
+    return {
+        "spline": of_all(fit.mixture.coefficients.transpose(1, 0, 2)[:, :, order]),
+        "penalty": of_all(fit.penalty[:, order]),
+        "spline_center": of_all(center),
+        "spline_scale": of_all(scale),
+        "interval": of_all(np.stack([cells.low, cells.high], axis=1)[smooth]),
+    }
 
 
 def spline_density(

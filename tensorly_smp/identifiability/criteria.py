@@ -42,35 +42,30 @@ _ALLMAN = "Allman, Matias and Rhodes, Annals of Statistics 37, 2009"
 _KARGAS = "Kargas and Sidiropoulos, AISTATS 2019, section 3"
 _KRUSKAL = "Kruskal, Linear Algebra and its Applications 18, 1977, uniqueness theorem"
 _LEURGANS = "Leurgans, Ross and Abel, SIAM Journal on Matrix Analysis and Applications 14, 1993"
+_CHIANTINI = "Chiantini and Ottaviani, SIAM Journal on Matrix Analysis and Applications 33, 2012, Theorem 1.1"
 _GOODMAN = "Goodman, Biometrika 61, 1974"
 _HERE = "tensorly_smp, docs/identifiability.md, free directions"
-#: Reference by key of a report line; sets and groups by the beginning of theirs.
-REFERENCES = {
-    "set": _KARGAS,
-    "group": _ALLMAN,
-    "leurgans": _LEURGANS,
-    "kruskal": _KRUSKAL,
-    "joint": f"{_ALLMAN}, Theorem 4, by Kruskal 1977",
-    "densities": f"{_ALLMAN}, Theorems 8 and 9",
-    "gevd-bound": _LEURGANS,
-    "kruskal-bound": _KRUSKAL,
-    "generic-bound": "Chiantini and Ottaviani, SIAM Journal on Matrix Analysis and Applications 33, 2012, Theorem 1.1",
-    "joint-bound": f"{_ALLMAN}, Theorem 4 and Corollary 5",
-    "paper-gevd": _KARGAS,
-    "paper-generic": _KARGAS,
-    "counting": _GOODMAN,
-    "weights": _HERE,
-    "distinct": _HERE,
-    "jacobian": f"{_GOODMAN}; Rothenberg, Econometrica 39, 1971, Theorem 1",
+#: Name for people and reference by key of a report line; sets and groups by the beginning of theirs.
+CRITERIA = {
+    "set": ("Set", _KARGAS),
+    "group": ("Group", _ALLMAN),
+    "leurgans": ("Leurgans, at these factors", _LEURGANS),
+    "kruskal": ("Kruskal, at these factors", _KRUSKAL),
+    "joint": ("Whole samples, at these factors", f"{_ALLMAN}, Theorem 4, by Kruskal 1977"),
+    "densities": ("Whole samples, densities", f"{_ALLMAN}, Theorems 8 and 9"),
+    "gevd-bound": ("Leurgans' bound", _LEURGANS),
+    "kruskal-bound": ("Kruskal's bound", _KRUSKAL),
+    "generic-bound": ("Chiantini-Ottaviani bound", _CHIANTINI),
+    "joint-bound": ("Whole samples, bound", f"{_ALLMAN}, Theorem 4 and Corollary 5"),
+    "paper-gevd": ("Paper's algebraic bound, as printed", _KARGAS),
+    "paper-generic": ("Paper's generic bound, as printed", _KARGAS),
+    "counting": ("Counting", _GOODMAN),
+    "weights": ("Smallest weight", _HERE),
+    "distinct": ("Any two components differ in", _HERE),
+    "jacobian": ("Jacobian (local)", f"{_GOODMAN}; Rothenberg, Econometrica 39, 1971, Theorem 1"),
 }
-_BOUNDS: dict[Criterion, tuple[str, str]] = {
-    "gevd": ("gevd-bound", "Leurgans' bound"),
-    "kruskal": ("kruskal-bound", "Kruskal's bound"),
-    "generic": ("generic-bound", "Chiantini-Ottaviani bound"),
-    "joint": ("joint-bound", "Whole samples, bound"),
-    "paper-gevd": ("paper-gevd", "Paper's algebraic bound, as printed"),
-    "paper-generic": ("paper-generic", "Paper's generic bound, as printed"),
-}
+# Bounds by sizes, in the order of their lines.
+_BOUNDS: tuple[Criterion, ...] = ("gevd", "kruskal", "generic", "joint", "paper-gevd", "paper-generic")
 _SCOPE = (
     "All this takes the model for granted, independence within components included (check_independence tests that). It "
     "is about exact distributions: whether other factors have the same ones. It says neither how many components there "
@@ -211,7 +206,7 @@ class ReportLine:
     @property
     def reference(self) -> str:
         """Authors, year and theorem."""
-        return REFERENCES.get(self.key) or REFERENCES[self.key.split("-")[0]]
+        return CRITERIA[self.key if self.key in CRITERIA else self.key.split("-")[0]][1]
 
 
 def overall(lines: Sequence[ReportLine]) -> str:
@@ -263,19 +258,13 @@ def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
         looked_at.append((products, grouped))
         lines += _set_lines(problem, grouped, "group")
     if not problem.is_generic:
-        lines += _point_lines(problem, [model for _, model in looked_at], may_search)
+        lines += _point_lines(problem, stacked, grouped, may_search)
     special = {} if problem.is_generic or problem.rank == 1 else _special(problem, looked_at)
     bounds, max_ranks = _bound_lines(problem, stacks, special)
     local, reasons = _jacobian(problem)
     lines += [*bounds, *_necessary_lines(problem, pairs), _jacobian_line(problem, local)]
     verdict = overall(lines)
-    shown = lines
-    if any(line.strength == Strength.PROVED for line in lines):
-        outranked: dict[str, Any] = {"verdict": "", "n_free": 0, "strength": Strength.INFORMS}
-        shown = [replace(line, **outranked) if line.n_free else line for line in lines]
-    if local is not None and local.is_decided and not local.n_free_directions:
-        # A full rank proves nothing beyond the neighborhood: its verdict is that of all lines.
-        shown = [replace(line, verdict=verdict) if line.key == "jacobian" else line for line in shown]
+    shown = _settled(lines, local, verdict)
     n_free = max(line.n_free for line in shown)
     is_settled = n_free or verdict == UNIQUE or (local is not None and local.is_decided)
     notes = [*reasons, *_coverage_notes(problem, stacked, grouped)]
@@ -303,6 +292,17 @@ def apply_criteria(problem: IdentifiabilityProblem) -> dict[str, Any]:
     }
 
 
+def _settled(lines: list[ReportLine], local: LocalIdentifiability | None, verdict: str) -> list[ReportLine]:
+    """The lines without verdicts that a proof contradicts."""
+    if any(line.strength == Strength.PROVED for line in lines):
+        outranked: dict[str, Any] = {"verdict": "", "n_free": 0, "strength": Strength.INFORMS}
+        lines = [replace(line, **outranked) if line.n_free else line for line in lines]
+    if local is not None and local.is_decided and not local.n_free_directions:
+        # A full rank proves nothing beyond the neighborhood: its verdict is that of all lines.
+        lines = [replace(line, verdict=verdict) if line.key == "jacobian" else line for line in lines]
+    return lines
+
+
 def _pairs(problem: IdentifiabilityProblem, tolerance: float = TOLERANCE) -> tuple[ComponentPair, ...]:
     """Components that are alike, by the fitted densities where there are any."""
     tables = problem.factors if problem.fine is None else problem.fine
@@ -312,55 +312,64 @@ def _pairs(problem: IdentifiabilityProblem, tolerance: float = TOLERANCE) -> tup
 # ---- lines ----
 
 
+def _free_line(
+    key: str, value: str, required: str, n_free: int, strength: Strength = Strength.REFUTED, of: str = ""
+) -> ReportLine:
+    """Line that shows free directions, or informs if there are none."""
+    name = CRITERIA[key][0] + of
+    if not n_free:
+        return ReportLine(key, name, value, required)
+    return ReportLine(key, name, value, required, not_identifiable(n_free), n_free, strength)
+
+
 def _set_lines(problem: IdentifiabilityProblem, model: StackedModel, kind: str) -> list[ReportLine]:
     lines = []
     for s, stack in enumerate(model.stacked, 1):
         condition = f", condition {stack.condition:.3g}" if np.isfinite(stack.condition) else ""
         names = clip_names([problem.names[n] for n in stack.variables], _NAME_WIDTH - 9)
         value = f"rank {stack.rank}, k-rank {stack.k_rank!r}{condition}"
-        lines.append(ReportLine(f"{kind}-{s}", f"{kind.capitalize()} {s}: {names}", value))
+        lines.append(ReportLine(f"{kind}-{s}", f"{CRITERIA[kind][0]} {s}: {names}", value))
     return lines
 
 
-def _point_lines(problem: IdentifiabilityProblem, models: Sequence[StackedModel], may_search: bool) -> list[ReportLine]:
+def _point_lines(
+    problem: IdentifiabilityProblem, stacked: StackedModel, grouped: StackedModel | None, may_search: bool
+) -> list[ReportLine]:
     """Sufficient conditions at the factors themselves, of Leurgans and Kruskal, for triples and whole samples.
 
     Kruskal's condition is looked at for products of fitted densities too, whose inner products are integrals: cells are
     equally wide in the coordinate of the splines, so that products of their probabilities are integrals of
     f_n(.|r) f_n(.|s) up to a factor.
     """
+    lines = []
 
-    def line(key: str, name: str, value: str, required: str, model: StackedModel, condition: bool) -> ReportLine:
+    def add(key: str, value: str, required: str, model: StackedModel, condition: bool) -> None:
         holds = model.is_complete and not len(problem.empty) and condition
         if problem.rank == 1:  # the histograms of the single variables are its factors
             holds = True
             required = "nothing for one component"
         strength = Strength.PROVED if holds else Strength.INFORMS
-        return ReportLine(key, name, value, required, UNIQUE if holds else OPEN, strength=strength)
+        verdict = UNIQUE if holds else OPEN
+        lines.append(ReportLine(key, CRITERIA[key][0], value, required, verdict, strength=strength))
 
-    def kruskal_line(key: str, name: str, model: StackedModel, tolerance: str = "") -> ReportLine:
+    def add_kruskal(key: str, model: StackedModel, tolerance: str = "") -> None:
         k_ranks = " + ".join(str(int(stack.k_rank)) for stack in model.stacked)
         value = f"k-ranks {k_ranks} = {model.k_rank_sum}{tolerance}"
-        return line(key, name, value, f">= {2 * problem.rank + 2}", model, model.is_kruskal)
+        add(key, value, f">= {2 * problem.rank + 2}", model, model.is_kruskal)
 
-    stacked = models[0]
     pencil = stacked.pencil
     shown = 2 if pencil is None else pencil
     first, second = (stack.rank for s, stack in enumerate(stacked.stacked) if s != shown)
     value = f"ranks {first} and {second}, k-rank {stacked.stacked[shown].k_rank!r} of set {shown + 1}"
-    required = f"{problem.rank}, {problem.rank} and >= 2"
-    lines = [
-        line("leurgans", "Leurgans, at these factors", value, required, stacked, pencil is not None),
-        kruskal_line("kruskal", "Kruskal, at these factors", stacked),
-    ]
-    if problem.known.is_joint:
-        lines.append(kruskal_line("joint", "Whole samples, at these factors", models[1]))
+    add("leurgans", value, f"{problem.rank}, {problem.rank} and >= 2", stacked, pencil is not None)
+    add_kruskal("kruskal", stacked)
+    if grouped is not None:
+        add_kruskal("joint", grouped)
     if problem.fine is not None:
         n_cells = [len(cells) for cells in problem.fine]
         options: dict[str, Any] = {"are_products": True, "tolerance": problem.tolerance}
         best = FactorSets(n_cells, problem.rank, problem.fine, problem.known, **options).best(None, may_search)
-        tolerance = f", tolerance {problem.tolerance:.2g}"
-        lines.append(kruskal_line("densities", "Whole samples, densities", best, tolerance))
+        add_kruskal("densities", best, f", tolerance {problem.tolerance:.2g}")
     return lines
 
 
@@ -375,7 +384,8 @@ def _bound_lines(
     products = FactorSets(problem.n_bins, problem.rank, None, problem.known, are_products=True, is_generic=True)
     lines = []
     max_ranks: dict[str, int] = {}
-    for criterion, (key, name) in _BOUNDS.items():
+    for criterion in _BOUNDS:
+        key = criterion if criterion.startswith("paper") else f"{criterion}-bound"
         is_joint = criterion == "joint"
         if is_joint and not problem.known.is_joint:
             continue
@@ -394,7 +404,7 @@ def _bound_lines(
         if verdict in (UNIQUE, GENERIC):
             strength = Strength.PROVED if problem.is_generic or problem.rank == 1 else Strength.GENERIC
         required = f"<= {number_text(bound)}"
-        lines.append(ReportLine(key, name, f"rank {problem.rank}", required, verdict, strength=strength))
+        lines.append(ReportLine(key, CRITERIA[key][0], f"rank {problem.rank}", required, verdict, strength=strength))
     return lines, max_ranks
 
 
@@ -441,27 +451,21 @@ def _special(problem: IdentifiabilityProblem, looked_at: Sequence[tuple[FactorSe
 
 def _necessary_lines(problem: IdentifiabilityProblem, pairs: Sequence[ComponentPair]) -> list[ReportLine]:
     """Conditions without which no model is identifiable, and which prove nothing where they hold."""
-
-    def line(key: str, name: str, value: str, required: str, n_free: int) -> ReportLine:
-        if not n_free:
-            return ReportLine(key, name, value, required)
-        return ReportLine(key, name, value, required, not_identifiable(n_free), n_free, Strength.REFUTED)
-
     sizes = problem.n_bins if problem.fine is None else [len(cells) for cells in problem.fine]
     wanted = n_parameters(sizes, problem.rank)
     cells = problem.known.n_independent_cells(sizes)
     required = f"<= {number_text(cells)} probabilities"
-    lines = [line("counting", "Counting", f"{number_text(wanted)} parameters", required, max(0, wanted - cells))]
+    lines = [_free_line("counting", f"{number_text(wanted)} parameters", required, max(0, wanted - cells))]
     if problem.weights is None:
         return lines
     n_free = len(problem.empty) * sum(size - 1 for size in problem.n_bins)
-    lines.append(line("weights", "Smallest weight", f"{problem.weights.min():.3g}", "> 0", n_free))
+    lines.append(_free_line("weights", f"{problem.weights.min():.3g}", "> 0", n_free))
     if problem.rank > 1:
         # Told apart by more than the uncertainty of the samples; only columns that are equal to rounding refute.
         apart = len(problem.n_bins) - max((len(pair.equal) for pair in _pairs(problem, problem.tolerance)), default=0)
         n_free = max((pair.n_free_directions(problem.n_bins) for pair in pairs), default=0)
         value = f"all {apart} variables" if apart == len(problem.n_bins) else f"{apart} or more variables"
-        lines.append(line("distinct", "Any two components differ in", value, ">= 3 variables", n_free))
+        lines.append(_free_line("distinct", value, ">= 3 variables", n_free))
     return lines
 
 
@@ -490,9 +494,9 @@ def _jacobian(problem: IdentifiabilityProblem) -> tuple[LocalIdentifiability | N
 
 def _jacobian_line(problem: IdentifiabilityProblem, local: LocalIdentifiability | None) -> ReportLine:
     """Rank of the Jacobian, and a verdict only if directions are free."""
-    name = "Jacobian (local)" if problem.fine is None else "Jacobian (local), of the bins"
+    of = "" if problem.fine is None else ", of the bins"
     if local is None:
-        return ReportLine("jacobian", name, "not looked at", number_text(problem.n_parameters))
+        return _free_line("jacobian", "not looked at", number_text(problem.n_parameters), 0, of=of)
     n_free = local.n_free_directions
     full = "" if n_free else " (full: no other model nearby)"
     if not local.is_decided:
@@ -501,11 +505,10 @@ def _jacobian_line(problem: IdentifiabilityProblem, local: LocalIdentifiability 
     nonzero = local.singular_values[local.singular_values > local.tolerance]
     other = "other " if n_free else ""
     smallest = f", smallest {other}singular value {nonzero[-1]:.2g}" if len(nonzero) else ""
-    line = ReportLine("jacobian", name, f"rank {local.rank}{full}{smallest}", f"{local.n_parameters}")
     # Bins that leave directions free say nothing of densities on finer cells.
-    if not n_free or not local.is_decided or problem.fine is not None:
-        return line
-    return replace(line, verdict=not_identifiable(n_free), n_free=n_free, strength=Strength.NUMERICAL)
+    refuted = n_free if local.is_decided and problem.fine is None else 0
+    value = f"rank {local.rank}{full}{smallest}"
+    return _free_line("jacobian", value, f"{local.n_parameters}", refuted, Strength.NUMERICAL, of)
 
 
 # ---- notes ----

@@ -512,19 +512,12 @@ def univariate_marginals(data: Marginals | Codes, sample_weight: np.ndarray | No
 
 def check_coverage(marginals: Marginals) -> None:
     """Warn of triples without samples."""
-    empty = marginals.totals <= 0
-    if not empty.any():
-        return
     names = marginals.binning.variables
-    covered = set(marginals.triples[~empty].ravel().tolist())
-    lost = [names[n] for n in range(marginals.n_variables) if n not in covered]
-    also = f" Variables {lost} are in none of the others, so a fit needs more samples." if lost else ""
-    examples = [tuple(names[n] for n in triple) for triple in marginals.triples[empty][:5]]
-    warn(
-        f"{int(empty.sum())} of {marginals.n_triples} triples have no complete sample and take no part in the fit: "
-        f"{examples}{'...' if empty.sum() > 5 else ''}.{also}",
-        SparseHistogramWarning,
-    )
+    empty = [tuple(names[n] for n in triple) for triple in marginals.triples[marginals.totals <= 0].tolist()]
+    if empty:
+        number = f"{len(empty)} of {marginals.n_triples} triples"
+        message = f"{number} have no complete sample and take no part in the fit: {listed(empty, 5)}."
+        warn(message, SparseHistogramWarning)
 
 
 def check_constant(codes: Codes) -> None:
@@ -536,10 +529,8 @@ def check_constant(codes: Codes) -> None:
         if len(present) and present.min() == present.max() and name not in codes.binning.constant:
             constant.append(name)
     if constant:
-        warn(
-            ConstantVariableWarning(
-                f"All samples of {listed(constant)} are in one bin: constant, or one far outlier sets the range (then "
-                "try choose_binning(..., coverage=0.99)). Such a variable does not separate components.",
-                variables=constant,
-            )
+        message = (
+            f"All samples of {listed(constant)} are in one bin: constant, or one far outlier sets the range (then try "
+            "choose_binning(..., coverage=0.99)). Such a variable does not separate components."
         )
+        warn(ConstantVariableWarning(message, variables=constant))

@@ -123,7 +123,7 @@ def plot_conditionals(
     subject.density  # noqa: B018  # errors before there is a figure
     bands = None if bootstrap is None else read_bands(subject, bootstrap, level)
     per_page = style.PER_PAGE if axes is None else len(style.checked_axes(axes))
-    shown, n_pages = style.page_of(positions, page, per_page)
+    shown, title = style.page_of(positions, page, per_page)
     titles = subject.titles(X)
     places = style.panels(axes, len(shown), figsize=figsize)
     names = style.fitted_names([titles[n] for n in shown], places)
@@ -136,8 +136,8 @@ def plot_conditionals(
     style.plain_frame(places)
     components = [f"{r} ({style.weight_text(weight)})" for r, weight in enumerate(subject.weights)]
     style.component_legend(places, components, "component (weight)", axes is None)
-    if axes is None:
-        style.page_title(places[0].figure, page * per_page, len(shown), len(positions), page, n_pages)
+    if axes is None and title:
+        places[0].figure.suptitle(title, fontsize="medium")
     return places
 
 

@@ -20,13 +20,9 @@ if TYPE_CHECKING:
 ROWS = 30
 #: Panels side by side at most.
 MOST_COLUMNS = 5
-#: Length of the bar of colors at most, in inches.
-LONGEST_BAR = 6.0
 #: Characters of a line of a name beside its row, in factors and in maps of variables.
 NAME_WIDTH = 28
 MAP_WIDTH = 20
-#: More variables than this, and no numbers are written into the cells of their map.
-MOST_WRITTEN = 12
 #: Opacity of cells that mean little.
 PALE = 0.35
 
@@ -82,7 +78,7 @@ def plot_factors(
     if subject.factors is None:
         raise InvalidInputError("A MixtureDensity has no factors; expected a fitted model, its Dataset or a solution.")
     positions = subject.positions(variables)
-    shown, n_pages = style.page_of(positions, page, ROWS)
+    shown, title = style.page_of(positions, page, ROWS)
     factors = [np.asarray(factor) for factor in subject.factors.to_numpy().factors]
     # NaN beyond the last bin of variables with fewer.
     table = np.full((len(shown), max(len(factors[n]) for n in shown), subject.rank), np.nan)
@@ -111,10 +107,9 @@ def plot_factors(
         for row in range(1, len(shown)):
             ax.axhline(row - 0.5, color="white", linewidth=0.8)
     figure = places[0].figure
-    shrink = min(0.9, LONGEST_BAR / figure.get_figheight())
-    figure.colorbar(image, ax=places.tolist(), label="probability", shrink=shrink, aspect=30)
-    if axes is None:
-        style.page_title(figure, page * ROWS, len(shown), len(positions), page, n_pages)
+    figure.colorbar(image, ax=places.tolist(), label="probability", shrink=0.9, aspect=30)
+    if axes is None and title:
+        figure.suptitle(title, fontsize="medium")
     return places
 
 
@@ -245,22 +240,14 @@ def _map_of_variables(
     Cells where `is_pale` (n_variables, n_variables) is true have a weaker color.
     """
     names = [style.wrapped(name, MAP_WIDTH) for name in variables]
-    if figsize is None:
-        # Names of several lines need more room, which those of one line get up to some number only.
-        lines = max(name.count("\n") + 1 for name in names)
-        side = float(np.clip(0.55 * len(names), 2.0, 9.0))
-        side = max(side, min(0.25 * lines * len(names), 20.0)) if lines > 1 else side
-        figsize = (side + 2.4, side + 1.4)
-    ax = style.single_axes(ax, figsize)
+    lines = max(name.count("\n") + 1 for name in names)
+    side = float(np.clip(0.3 * (lines + 1) * len(names), 2.0, 20.0))
+    ax = style.single_axes(ax, (side + 2.4, side + 1.4) if figsize is None else figsize)
     pale = np.zeros(values.shape, dtype=bool) if is_pale is None else is_pale
     image = ax.imshow(values, cmap="RdBu_r", vmin=-1.0, vmax=1.0, aspect="auto", alpha=np.where(pale, PALE, 1.0))
     at = np.arange(len(names))
     ax.set_xticks(at, names, rotation=90, parse_math=False)
     ax.set_yticks(at, names, parse_math=False)
     style.root_figure(ax).colorbar(image, ax=ax, label=label)
-    if len(names) <= MOST_WRITTEN:
-        for (row, column), value in np.ndenumerate(values):
-            if np.isfinite(value):
-                color = "white" if abs(value) > 0.6 and not pale[row, column] else "black"
-                ax.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=color)
+    style.write_cells(ax, values, ".2f", (np.abs(values) > 0.6) & ~pale)
     return ax

@@ -30,10 +30,6 @@ PROVED = (UNIQUE, GENERIC)
 LIGHT_BLUE = "#9ecae1"
 #: A condition number above this costs a start by algebra most of its digits' worth of samples.
 POOR_CONDITION = 30.0
-#: More components than this, and the numbers of parallel variables are not written into their cells.
-MOST_WRITTEN = 12
-#: Height of all of these numbers on top of each other: two thirds of that of the map.
-WRITTEN_INCHES = 1.1
 
 
 def plot_identifiability(report: Any, axes: Any = None, figsize: tuple[float, float] | None = None) -> np.ndarray:
@@ -204,11 +200,7 @@ def _draw_parallel(ax: Axes, dataset: xr.Dataset) -> None:
     n_variables = dataset.sizes["variable"]
     np.fill_diagonal(counts, np.nan)
     image = ax.imshow(counts, cmap="cividis", vmin=0, vmax=n_variables, interpolation="nearest")
-    if len(counts) <= MOST_WRITTEN:
-        size = min(9.0, WRITTEN_INCHES * 72.0 / len(counts))
-        for r, s in np.argwhere(counts > 0):
-            color = "black" if counts[r, s] > 0.5 * n_variables else "white"
-            ax.text(s, r, f"{counts[r, s]:.0f}", ha="center", va="center", color=color, fontsize=size)
+    style.write_cells(ax, np.where(counts > 0, counts, np.nan), ".0f", counts <= 0.5 * n_variables)
     colorbar = ax.figure.colorbar(image, ax=ax, shrink=0.9)
     style.some_ticks(colorbar.ax.yaxis, 5, integer=True)
     colorbar.set_label(f"variables of {n_variables} nearly parallel", fontsize="small")

@@ -39,6 +39,8 @@ MOST_LINES = 4
 LINE = 0.17
 #: Columns of panels, by their number; more than this have four.
 COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 9: 3}
+#: Maps of more rows than this have no numbers in their cells.
+MOST_WRITTEN = 12
 #: Around every panel, in inches.
 PADDING = 0.07
 #: Panels of a new figure at most; more go to further pages.
@@ -69,15 +71,12 @@ def weight_text(weight: float) -> str:
 
 def single_axes(ax: Axes | None, size: tuple[float, float] | None = None) -> Axes:
     """Return the given Axes, or new ones of a figure of this width and height in inches."""
-    plt = pyplot()
-    if ax is None:
-        return plt.figure(figsize=_checked_size(size), layout="constrained").add_subplot()
-    return checked_axes([ax])[0]
+    return panels(None if ax is None else [ax], 1, figsize=(6.4, 4.8) if size is None else size)[0]
 
 
 def _checked_size(size: Any) -> Any:
-    """Width and height of a figure in inches, or None; or an error if they are neither."""
-    sides = float_array((6.4, 4.8) if size is None else size, "figsize")
+    """Width and height of a figure in inches, or an error if they are none."""
+    sides = float_array(size, "figsize")
     if sides.shape != (2,) or not ((sides >= 1.0) & (sides <= 200.0)).all():
         raise InvalidInputError(f"figsize is {shown(size)}; expected width and height in inches, from 1 to 200.")
     return size
@@ -137,22 +136,16 @@ def fitted_names(names: Iterable[str], places: np.ndarray) -> list[str]:
     return [wrapped(name, max(int(CHARACTERS * inches), LEAST)) for name in names]
 
 
-def page_of(items: Sequence[Any], page: Any, per_page: int) -> tuple[list[Any], int]:
-    """The items of one page, and the number of pages; pages are counted from zero."""
-    n_pages = max(ceil(len(items) / per_page), 1)
+def page_of(items: Sequence[Any], page: Any, per_page: int) -> tuple[list[Any], str]:
+    """The items of one page, and a title that says which they are, if not all; pages are counted from zero."""
+    n_all = len(items)
+    last = max(ceil(n_all / per_page), 1) - 1
     page = checked_integer(page, "page", 0)
-    if page >= n_pages:
-        raise InvalidInputError(f"page is {page}; expected 0 to {n_pages - 1}, for {len(items)} variables.")
-    return list(items[page * per_page : (page + 1) * per_page]), n_pages
-
-
-def page_title(figure: Figure, first: int, n_shown: int, n_all: int, page: int, n_pages: int) -> None:
-    """Say which variables are shown, if not all of them."""
-    if n_pages > 1:
-        figure.suptitle(
-            f"variables {first + 1} to {first + n_shown} of {n_all} (page={page}, the last is {n_pages - 1})",
-            fontsize="medium",
-        )
+    if page > last:
+        raise InvalidInputError(f"page is {page}; expected 0 to {last}, for {n_all} variables.")
+    start, end = page * per_page, min((page + 1) * per_page, n_all)
+    title = f"variables {start + 1} to {end} of {n_all} (page={page}, the last is {last})" if last else ""
+    return list(items[start:end]), title
 
 
 def component_legend(places: np.ndarray, names: Sequence[str], title: str, is_new: bool, **place: Any) -> None:
@@ -214,6 +207,15 @@ def log_ticks(axis: Any, values: np.ndarray) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0, 8.0) if decades < 1.0 else (1.0, 3.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
+
+
+def write_cells(ax: Axes, values: np.ndarray, form: str, is_dark: np.ndarray) -> None:
+    """Write numbers into the cells of a map, unless there are many; NaN stays blank, and dark cells have white ones."""
+    if len(values) <= MOST_WRITTEN:
+        for row, column in np.argwhere(np.isfinite(values)).tolist():
+            color = "white" if is_dark[row, column] else "black"
+            text = format(values[row, column], form)
+            ax.text(column, row, text, ha="center", va="center", fontsize="small", color=color)
 
 
 def plain_frame(axes: Iterable[Axes]) -> None:
