@@ -45,7 +45,7 @@ from tensorly_smp.fitting.fit_samples import FitSamples, ReadSamples, Variables,
 from tensorly_smp.fitting.results import rivals_warning, with_patterns, with_value_labels
 from tensorly_smp.fitting.stages import Decomposition, Refinement
 from tensorly_smp.fitting.walk import walk
-from tensorly_smp.identifiability.bounds import KnownName
+from tensorly_smp.identifiability.bounds import KnownMarginals
 from tensorly_smp.identifiability.likeness import identifiability_issues
 from tensorly_smp.likelihood.comparison import Candidate
 from tensorly_smp.likelihood.steps import effective_weights
@@ -521,11 +521,11 @@ class SmoothProductMixture(FittedMixture):
 
     def _warn_if_not_unique(self) -> None:
         result = self.result_
-        triples = result["triples"].values if "triples" in result else "all"
-        fine = fine_probabilities(result, self.factors_)
-        known: KnownName = "triples" if self.refine is None else "samples"
-        patterns = result.get("patterns")
-        if issues := identifiability_issues(self.factors_, triples, fine, known=known, patterns=patterns):
+        n = self.factors_.n_variables
+        known = KnownMarginals.of_triples(n, result["triples"].values if "triples" in result else None)
+        if self.refine is not None:
+            known = KnownMarginals.of_samples(n, result["patterns"].values if "patterns" in result else None)
+        if issues := identifiability_issues(self.factors_, known, fine_probabilities(result, self.factors_)):
             warn(" ".join(issues), IdentifiabilityWarning)
 
     def _replicates(self, values: np.ndarray, weights: np.ndarray | None, *options: Any) -> xr.Dataset:

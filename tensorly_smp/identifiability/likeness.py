@@ -7,7 +7,7 @@ probabilities goes by the few cells where a skewed density is highest.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,19 +15,16 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from tensorly_smp._support.checks import is_integer
 from tensorly_smp._support.representations import clip_names, counted
 from tensorly_smp.factors.mixture_factors import EMPTY_WEIGHT, MixtureFactors
 from tensorly_smp.identifiability.bounds import (
     Criterion,
     KnownMarginals,
-    KnownName,
     complete_partitions,
     max_identifiable_rank,
     n_parameters,
 )
 from tensorly_smp.likelihood.comparison import affinity, stacked_tables
-from tensorly_smp.marginals.triples import resolve_triples
 
 # Unit columns count as dependent at a singular value of this; that of kruskal_rank in double precision.
 TOLERANCE = float(np.finfo(np.float64).eps ** (2 / 3))
@@ -247,12 +244,7 @@ def variable_names(factors: MixtureFactors) -> tuple[Hashable, ...]:
 
 
 def identifiability_issues(
-    factors: MixtureFactors,
-    triples: str | int | Iterable[Sequence[int]] = "all",
-    fine: Sequence[np.ndarray] | None = None,
-    *,
-    known: KnownName = "triples",
-    patterns: Any = None,
+    factors: MixtureFactors, known: KnownMarginals | None = None, fine: Sequence[np.ndarray] | None = None
 ) -> list[str]:
     """Sentences that a fit should warn with, found in milliseconds: no proofs, and no Jacobian.
 
@@ -260,16 +252,12 @@ def identifiability_issues(
     ----------
     factors : MixtureFactors
         At least three variables of at least two bins.
-    triples : "all", int or list of (j, k, l)
-        The triples that were fitted; of a number of random ones, only the number is known here and they are not
-        looked at.
+    known : KnownMarginals, optional
+        The triples or samples that were fitted, by default all triples. Of whole samples, the sizes are judged by what
+        these determine, in the fine cells if these are given.
     fine : sequence of ndarray (n_cells, rank), optional
         Probabilities of the cells of every variable by which components are to be compared, where densities have been
         fitted to more than the bins; by default those of the bins. Columns sum to one; numbers of cells may differ.
-    known : {"triples", "samples"}
-        With "samples", the sizes are judged by what whole samples determine, in the fine cells if these are given.
-    patterns : array_like of bool (n_patterns, n_variables), optional
-        With "samples", variables that are observed together; default: all.
 
     Returns
     -------
@@ -277,11 +265,6 @@ def identifiability_issues(
         A sentence each; empty if there is nothing to say. The rank is above what the numbers of variables and bins
         allow, no triple or sample links some variables with the others, or two components (of more than 1e-6 weight)
         are nearly equal in all but at most two variables, without being separated in these two.
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        Fewer than three variables or two bins, triples out of range.
 
     See Also
     --------
@@ -299,15 +282,10 @@ def identifiability_issues(
     """
     model = factors.to_numpy()
     names = variable_names(model)
-    is_listed = not is_integer(triples) and not (isinstance(triples, str) and triples == "all")
-    chosen = resolve_triples(triples, model.n_variables) if is_listed else None
+    known = KnownMarginals.of_triples(model.n_variables) if known is None else known
     tables = model.factors if fine is None else fine
-    is_joint = known == "samples"
-    data = KnownMarginals.of_triples(model.n_variables, chosen)
-    if is_joint:
-        data = KnownMarginals.of_samples(model.n_variables, patterns)
-    sizes = [len(cells) for cells in tables] if is_joint else model.n_bins
-    issues = [*_size_issues(sizes, model.rank, data), *_link_issues(names, data.margins or ())]
+    sizes = [len(cells) for cells in tables] if known.is_joint else model.n_bins
+    issues = [*_size_issues(sizes, model.rank, known), *_link_issues(names, known.margins or ())]
     alike = [p for p in nearly_parallel_pairs(tables) if model.weights[list(p.components)].min() >= EMPTY_WEIGHT]
     pairs = [pair for pair in alike if pair.is_near_degenerate and not pair.is_separated]
     issues += [describe_pair(pair, names) for pair in pairs[:_WARNED]]

@@ -457,71 +457,62 @@ def _read_subject(
     subject: Any, n_variables: Any, n_bins: Any, rank: Any
 ) -> tuple[tuple[int, ...], int, tuple[Hashable, ...], MixtureFactors | None]:
     """Numbers of bins, number of components, names of the variables, and factors if the subject has them."""
-    factors = None
-    if subject is None:
+    sizes = {"n_variables": n_variables, "n_bins": n_bins} | ({} if isinstance(subject, Marginals) else {"rank": rank})
+    if subject is not None and (named := [name for name, size in sizes.items() if size is not None]):
+        raise InvalidInputError(f"{type(subject).__name__} has its own sizes; leave {named} out.")
+    if subject is None or isinstance(subject, Marginals):
+        if subject is not None:
+            n_variables = subject.n_variables
+            n_bins = subject.n_bins
         bins, components = _checked_sizes(n_variables, n_bins, rank)
-        names: tuple[Hashable, ...] = tuple(f"x{n}" for n in range(len(bins)))
-    elif isinstance(subject, Marginals):
-        if n_variables is not None or n_bins is not None:
-            raise InvalidInputError("Marginals have their own numbers of variables and bins; pass the rank alone.")
-        bins, components = _checked_sizes(subject.n_variables, subject.n_bins, rank)
-        names = subject.binning.variables
+        names = tuple(f"x{n}" for n in range(len(bins))) if subject is None else subject.binning.variables
+        return bins, components, names, None
+    dataset = getattr(subject, "result_", subject)
+    if isinstance(subject, CoupledSolution | MixtureFactors):
+        factors = (subject if isinstance(subject, MixtureFactors) else subject.factors).to_numpy()
+    elif isinstance(dataset, xr.Dataset):
+        try:
+            factors = factors_from_dataset(dataset).to_numpy()
+        except TensorlySmpError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            message = f"The Dataset is none that to_dataset() or fit made: {reason(error)}."
+            raise InvalidInputError(message) from error
     else:
-        sizes_by_name = {"n_variables": n_variables, "n_bins": n_bins, "rank": rank}
-        if named := [name for name, size in sizes_by_name.items() if size is not None]:
-            raise InvalidInputError(f"Both a model and {named} are given; the model has its own sizes, leave them out.")
-        dataset = getattr(subject, "result_", subject)
-        if isinstance(subject, CoupledSolution):
-            factors = subject.factors.to_numpy()
-        elif isinstance(subject, MixtureFactors):
-            factors = subject.to_numpy()
-        elif isinstance(dataset, xr.Dataset):
-            try:
-                factors = factors_from_dataset(dataset).to_numpy()
-            except TensorlySmpError:
-                raise
-            except (KeyError, IndexError, TypeError, ValueError) as error:
-                raise InvalidInputError(
-                    f"The Dataset is none that to_dataset() or fit made: {reason(error)}."
-                ) from error
-        else:
-            raise InvalidTypeError(
-                f"subject is {type(subject).__name__}; expected a fitted SmoothProductMixture, a CoupledSolution, "
-                "MixtureFactors, the Dataset of a fit or Marginals with a rank, or sizes: "
-                "check_identifiability(n_variables=10, n_bins=15, rank=5), or check_identifiability(10, 15, 5)."
-            )
-        bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
-        names = variable_names(factors)
-    return bins, components, names, factors
+        raise InvalidTypeError(
+            f"subject is {type(subject).__name__}; expected a fitted SmoothProductMixture, a CoupledSolution, "
+            "MixtureFactors, the Dataset of a fit or Marginals with a rank, or sizes: "
+            "check_identifiability(n_variables=10, n_bins=15, rank=5), or check_identifiability(10, 15, 5)."
+        )
+    bins, components = _checked_sizes(factors.n_variables, factors.n_bins, factors.rank)
+    return bins, components, variable_names(factors), factors
 
 
 def _read_known(
     known: Any, triples: Any, patterns: Any, dataset: Any, n_variables: int, rng: np.random.Generator
 ) -> KnownMarginals:
     """The known distributions: those that are given, else those that made the subject, where it tells."""
-    if known is not None and (not isinstance(known, str) or known not in KNOWN):
-        raise InvalidInputError(f"known is {shown(known)}; expected one of {list(KNOWN)}.")
     recorded = getattr(dataset, "data_vars", ())
-    if known is None and triples is None:
-        refine = getattr(dataset, "attrs", {}).get("refine", "none")
-        known = "samples" if patterns is not None or refine in ("em", "smooth") else "triples"
-    if known != "samples":
+    if known is None:
+        is_refined = getattr(dataset, "attrs", {}).get("refine", "none") in ("em", "smooth")
+        known = "samples" if triples is None and (patterns is not None or is_refined) else "triples"
+    if not isinstance(known, str) or known not in KNOWN:
+        raise InvalidInputError(f"known is {shown(known)}; expected one of {list(KNOWN)}.")
+    if known == "triples":
         if patterns is not None:
             raise InvalidInputError('patterns are of whole samples; expected known="samples" with them.')
-        if triples is None:
-            triples = getattr(dataset, "triples", None) if isinstance(dataset, CoupledSolution | Marginals) else None
-            triples = dataset["triples"].values if "triples" in recorded else triples
+        if triples is None and (isinstance(dataset, CoupledSolution | Marginals) or "triples" in recorded):
+            triples = getattr(dataset, "triples", None)
         if triples is None or (isinstance(triples, str) and triples == "all"):
             return KnownMarginals.of_triples(n_variables)
+        triples = triples.values if isinstance(triples, xr.DataArray) else triples
         return KnownMarginals.of_triples(n_variables, resolve_triples(triples, n_variables, rng))
     if triples is not None:
         raise InvalidInputError('triples are given and known="samples"; expected known="triples" with them.')
     if patterns is None and "patterns" in recorded:
         patterns = result_values(dataset, "patterns")
-    if patterns is None:
-        return KnownMarginals.of_samples(n_variables)
-    patterns = np.asarray(patterns)
-    if patterns.ndim == 2 and patterns.shape[1] != n_variables:
+    patterns = None if patterns is None else np.asarray(patterns)
+    if patterns is not None and patterns.ndim == 2 and patterns.shape[1] != n_variables:
         raise InvalidInputError(f"patterns has {patterns.shape[1]} columns; expected {n_variables}, one per variable.")
     found = KnownMarginals.of_samples(n_variables, patterns)
     if max(map(len, found.patterns)) < 3:

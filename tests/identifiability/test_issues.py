@@ -22,9 +22,10 @@ def test_counts():
 
 def test_nothing_to_say():
     assert identifiability_issues(random_model([15] * 10, 10)) == []
-    assert identifiability_issues(random_model([3, 4, 9, 5], 5), triples=[(0, 1, 2), (1, 2, 3)]) == []
-    assert identifiability_issues(random_model([5] * 6, 3), triples=10) == []
-    assert identifiability_issues(random_model([4] * 6, 2), [(0, 1, 2), (2, 3, 4), (3, 4, 5)]) == []
+    some = KnownMarginals.of_triples(4, np.array([(0, 1, 2), (1, 2, 3)]))
+    assert identifiability_issues(random_model([3, 4, 9, 5], 5), some) == []
+    linked = KnownMarginals.of_triples(6, np.array([(0, 1, 2), (2, 3, 4), (3, 4, 5)]))
+    assert identifiability_issues(random_model([4] * 6, 2), linked) == []
 
 
 def test_rank_above_what_sizes_allow_and_groups_that_no_triple_links():
@@ -32,11 +33,11 @@ def test_rank_above_what_sizes_allow_and_groups_that_no_triple_links():
     assert "at least 1 direction stays free" in identifiability_issues(random_model([3, 3, 3], 4))[0]
     (issue,) = identifiability_issues(random_model([3] * 5, 9))
     assert "9 components are more than 5" in issue
-    apart = [(0, 1, 2), (3, 4, 5)]
-    rank, groups = identifiability_issues(random_model([4] * 6, 6), triples=apart)
+    apart = KnownMarginals.of_triples(6, np.array([(0, 1, 2), (3, 4, 5)]))
+    rank, groups = identifiability_issues(random_model([4] * 6, 6), apart)
     assert "6 components are more than" in rank
     assert "2 groups" in groups
-    assert identifiability_issues(random_model([4] * 6, 2), triples=apart) == [groups]
+    assert identifiability_issues(random_model([4] * 6, 2), apart) == [groups]
 
 
 @pytest.mark.parametrize("n_apart", [0, 1, 2, 3])

@@ -11,7 +11,7 @@ from oracles import joint_distribution, margins_of, plain_free_directions
 from rooms import random_model
 
 import tensorly_smp as smp
-from tensorly_smp.identifiability.bounds import max_identifiable_rank
+from tensorly_smp.identifiability.bounds import KnownMarginals, max_identifiable_rank
 from tensorly_smp.identifiability.criteria import (
     GENERIC,
     OPEN,
@@ -78,7 +78,7 @@ def test_positions_names_and_marginals_are_read_alike():
     assert repr(smp.check_identifiability(4, [3, 3, 3, 3], rank=5)) == repr(by_name)
     marginals = random_model([3] * 4, 2).to_marginals()
     assert smp.check_identifiability(marginals, rank=5).verdict == by_name.verdict
-    with pytest.raises(smp.exceptions.InvalidInputError, match="pass the rank alone"):
+    with pytest.raises(smp.exceptions.InvalidInputError, match=r"leave \['n_bins'\] out"):
         smp.check_identifiability(marginals, 3, 5)
 
 
@@ -191,16 +191,18 @@ def test_directions_of_a_fit_are_free_to_rounding_and_settled_beyond_noise():
 
 def test_warnings_go_by_what_is_known():
     assert "at least 10 directions" in identifiability_issues(random_model([2] * 9, 14))[0]
-    assert identifiability_issues(random_model([2] * 9, 14), known="samples") == []
-    assert "40 components are more than 16" in identifiability_issues(random_model([2] * 9, 40), known="samples")[0]
-    assert "at least 4 directions" in identifiability_issues(random_model([2] * 4, 4), known="samples")[0]
+    samples = KnownMarginals.of_samples(9)
+    assert identifiability_issues(random_model([2] * 9, 14), samples) == []
+    assert "40 components are more than 16" in identifiability_issues(random_model([2] * 9, 40), samples)[0]
+    assert "at least 4 directions" in identifiability_issues(random_model([2] * 4, 4), KnownMarginals.of_samples(4))[0]
     # Fine cells say more than bins.
     fine = random_model([50] * 3, 4).factors
-    assert identifiability_issues(random_model([2] * 3, 4), fine=fine, known="samples") == []
+    assert identifiability_issues(random_model([2] * 3, 4), KnownMarginals.of_samples(3), fine) == []
     apart = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], dtype=bool)
-    (issue,) = identifiability_issues(random_model([3] * 6, 2), known="samples", patterns=apart)
+    (issue,) = identifiability_issues(random_model([3] * 6, 2), KnownMarginals.of_samples(6, apart))
     assert "2 groups" in issue
-    assert identifiability_issues(random_model([3] * 6, 2), known="samples", patterns=apart | [1, 0, 0, 0, 1, 0]) == []
+    linked = KnownMarginals.of_samples(6, apart | [True, False, False, False, True, False])
+    assert identifiability_issues(random_model([3] * 6, 2), linked) == []
 
 
 def test_a_latent_class_fit_does_not_warn():
