@@ -1,18 +1,11 @@
 """Small fitted models, one of each kind, fitted once."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
+from shared import fit_quietly
 
 import tensorly_smp as smp
-
-
-def fit(X, n_components, **parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a small fit; what it is like does not matter here
-        return smp.SmoothProductMixture(n_components, random_state=0, **parameters).fit(X)
 
 
 @pytest.fixture(scope="session")
@@ -23,18 +16,18 @@ def data():
 @pytest.fixture(scope="session")
 def model(data):
     """Refined by smoothed EM."""
-    return fit(data.X, 3, n_bins=8, n_init=2)
+    return fit_quietly(data.X, 3, n_bins=8, n_init=2)
 
 
 @pytest.fixture(scope="session")
 def em_model(data):
-    return fit(data.X, 3, n_bins=8, n_init=2, refine="em")
+    return fit_quietly(data.X, 3, n_bins=8, n_init=2, refine="em")
 
 
 @pytest.fixture(scope="session")
 def plain_model(data):
     """The coupled decomposition alone."""
-    return fit(data.X, 3, n_bins=8, n_init=2, refine=None)
+    return fit_quietly(data.X, 3, n_bins=8, n_init=2, refine=None)
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +50,7 @@ def mixed():
 
 @pytest.fixture(scope="session")
 def mixed_model(mixed):
-    return fit(mixed, 2, n_init=2, discrete=["children", "smoker"])
+    return fit_quietly(mixed, 2, n_init=2, discrete=["children", "smoker"])
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +70,7 @@ def skewed():
 
 @pytest.fixture(scope="session")
 def skewed_model(skewed):
-    return fit(skewed, 2, n_init=2)
+    return fit_quietly(skewed, 2, n_init=2)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,11 @@
 """Conditional densities: what the curves, bars, names and pages say."""
 
-import warnings
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.container import BarContainer
+from shared import fit_quietly, lines, overlap
 
 import tensorly_smp as smp
 from tensorly_smp.densities.conditionals import DiscreteConditionals
@@ -14,17 +13,7 @@ from tensorly_smp.exceptions import InvalidInputError, InvalidTypeError
 from tensorly_smp.plotting import plot_conditionals
 from tensorly_smp.plotting.conditionals import data_edges
 from tensorly_smp.plotting.style import component_style
-from tensorly_smp.plotting.subject import VariableAxis, curve_points, levels_of, read_subject, span
-
-
-def fit(X, n_components, **parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a small fit is like does not matter here
-        return smp.SmoothProductMixture(n_components, random_state=0, **parameters).fit(X)
-
-
-def curves(ax):
-    return {line.get_label(): line for line in ax.get_lines()}
+from tensorly_smp.plotting.subject import VariableAxis, levels_of, read_subject, span
 
 
 def stairs(ax, label):
@@ -38,7 +27,7 @@ def test_every_curve_is_a_density_and_their_mean_the_mixture(kind, request, data
     axes = plot_conditionals(model, data.X)
     assert axes.shape == (4,)
     for ax, name in zip(axes, model.binning_.variables, strict=True):
-        drawn = curves(ax)
+        drawn = lines(ax)
         assert set(drawn) == {"component 0", "component 1", "component 2", "mixture"}
         mixture = 0.0
         for r, weight in enumerate(model.weights_):
@@ -52,7 +41,7 @@ def test_every_curve_is_a_density_and_their_mean_the_mixture(kind, request, data
 def test_colors_legend_data_and_numbers_of_the_axes(model, data):
     axes = plot_conditionals(model, data.X)
     for r in range(3):
-        assert {curves(ax)[f"component {r}"].get_color() for ax in axes} == {component_style(r)["color"]}
+        assert {lines(ax)[f"component {r}"].get_color() for ax in axes} == {component_style(r)["color"]}
     texts = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
     assert texts == [*(f"{r} ({weight:.2f})" for r, weight in enumerate(model.weights_)), "mixture", "data"]
     assert all(ax.get_legend() is None for ax in axes)
@@ -74,6 +63,9 @@ def test_discrete_variables_are_bars_of_probability(mixed, mixed_model):
     axes = plot_conditionals(mixed_model, mixed)
     densities = ["density (per\nyears)", "density (per k€)"]
     assert [ax.get_ylabel() for ax in axes] == ["probability", "probability", *densities]
+    assert [ax.get_xlabel() for ax in axes] == ["children", "smoker", "age (years)", "income (k€)"]
+    assert [ax.get_title(loc="right") for ax in axes] == [f"{share:.0%} missing" for share in mixed.isna().mean()]
+    assert [ax.get_title(loc="right") for ax in plot_conditionals(mixed_model)] == [""] * 4
     for ax, name in zip(axes[:2], ["children", "smoker"], strict=True):
         bars = {each.get_label(): each for each in ax.containers if isinstance(each, BarContainer)}
         assert set(bars) == {"component 0", "component 1", "data"}
@@ -105,24 +97,6 @@ def test_many_bars_are_steps():
     np.testing.assert_allclose(heights, many.factors[0][:, 4])
 
 
-def test_histogram_densities_are_drawn_as_steps(factors):
-    subject = read_subject(smp.reconstruct_density(factors, method="histogram"))
-    conditionals = subject.density.conditionals[0]
-    x = curve_points(conditionals, VariableAxis((-1.0, 5.0)))
-    values = conditionals.pdf(x)
-    exact = conditionals.cdf(np.array([5.0])) - conditionals.cdf(np.array([-1.0]))
-    np.testing.assert_allclose(np.trapezoid(values, x, axis=0), exact[0], atol=1e-4)
-
-
-def test_names_units_and_missing_entries(mixed, mixed_model):
-    axes = plot_conditionals(mixed_model, mixed)
-    assert [ax.get_xlabel() for ax in axes] == ["children", "smoker", "age (years)", "income (k€)"]
-    shares = mixed.isna().mean()
-    assert [ax.get_title(loc="right") for ax in axes] == [f"{share:.0%} missing" for share in shares]
-    assert [ax.get_title(loc="right") for ax in plot_conditionals(mixed_model)] == [""] * 4
-    assert [ax.get_xlabel() for ax in plot_conditionals(mixed_model)][2:] == ["age (years)", "income (k€)"]
-
-
 def test_thirty_variables_with_long_names_go_to_pages_without_overlap(factors):
     density = smp.reconstruct_density(factors, method="histogram")
     names, seen = factors.binning.variables, []
@@ -133,63 +107,29 @@ def test_thirty_variables_with_long_names_go_to_pages_without_overlap(factors):
         assert f"page={page}, the last is 2" in figure.get_suptitle()
     assert [int(text.replace("\n", " ").split("category ")[1][:2]) for text in seen] == list(range(len(names)))
     figure.draw_without_rendering()
-    boxes = [ax.get_tightbbox() for ax in figure.axes] + [each.get_window_extent() for each in figure.legends]
-    assert not any(a.overlaps(b) for m, a in enumerate(boxes) for b in boxes[:m])
+    assert not overlap([*(ax.get_tightbbox() for ax in figure.axes), *figure.legends])
     with pytest.raises(InvalidInputError, match="page is 3; expected 0 to 2, for 30 variables"):
         plot_conditionals(density, page=3)
 
 
-def test_given_axes_make_the_pages(model):
-    figure, axes = plt.subplots(1, 3)
-    assert plot_conditionals(model, page=1, axes=axes).tolist() == [axes[0]]
-    assert [ax.axison for ax in axes] == [True, False, False]
-    assert axes[0].get_xlabel() == "x3"
-    assert axes[0].get_legend() is not None
-    assert not figure.legends
-
-
 def test_long_tails_and_codes_are_cut_and_said_to_be(skewed, skewed_model):
-    for X in (skewed, None):
-        for ax, name in zip(plot_conditionals(skewed_model, X), skewed, strict=True):
-            low, high = ax.get_xlim()
-            lower, upper = np.quantile(skewed[name], [0.25, 0.75])
-            assert high - low < 20 * (upper - lower), name
-            note = ax.get_title(loc="right")
-            assert note.endswith("of the values lie outside") == (name != "ordinary"), name
-            outside = np.mean((skewed[name] < low) | (skewed[name] > high))
-            assert outside < 0.1, name
-            if X is not None and note:
-                assert note.startswith(f"{outside:.0%} of"), name
-
-
-@pytest.mark.parametrize("kind", ["model", "em_model", "mixed_model"])
-def test_nothing_is_cut_of_ordinary_variables(kind, request):
-    subject = read_subject(request.getfixturevalue(kind))
-    for n in np.flatnonzero(~subject.discrete):
-        quantiles = [subject.density.conditionals[n].quantile(np.array([0.01, 0.99]), r) for r in range(subject.rank)]
-        ends = [(low - 0.35 * (high - low), high + 0.35 * (high - low)) for low, high in quantiles]
-        first, last = min(ends)[0], max(high for _, high in ends)
-        low, high = subject.edges(n)[[0, -1]]
-        if kind != "em_model":  # splines go on beyond the bins
-            seen = where_seen(subject.density.conditionals[n], first, last)
-            low, high = min(low, seen[0]), max(high, seen[1])
-        expected = max(low, first), min(high, last)
-        assert span(subject, n) == pytest.approx(expected, abs=3e-3 * (last - first))
-
-
-def where_seen(conditionals, low, high):
-    """Where a curve is higher than half a percent of the panel, and a fiftieth more on both sides."""
-    x = np.linspace(low, high, 10_001)
-    densities = conditionals.pdf(x)
-    seen = x[densities.max(axis=1) > 0.005 * densities.max()]
-    return seen[0] - 0.02 * np.ptp(seen), seen[-1] + 0.02 * np.ptp(seen)
+    for ax, name in zip(plot_conditionals(skewed_model, skewed), skewed, strict=True):
+        low, high = ax.get_xlim()
+        lower, upper = np.quantile(skewed[name], [0.25, 0.75])
+        assert high - low < 20 * (upper - lower), name
+        outside = np.mean((skewed[name] < low) | (skewed[name] > high))
+        assert outside < 0.1, name
+        note = "" if name == "ordinary" else f"{outside:.0%} of the values lie outside"
+        assert ax.get_title(loc="right") == note, name
+    notes = [ax.get_title(loc="right") for ax in plot_conditionals(skewed_model)]
+    assert [note.endswith("of the values lie outside") for note in notes] == [True, True, True, False]
 
 
 def test_ordinary_values_are_not_cut_for_a_far_one():
     data = smp.datasets.make_smooth_mixture("gaussian", 800, n_variables=4, n_components=3, random_state=0)
     X = data.X.copy()
     X[0, :2] = 1e3
-    model = fit(X, 3, n_init=1)
+    model = fit_quietly(X, 3, n_init=1)
     subject = read_subject(model)
     for n, ax in enumerate(plot_conditionals(model, X)):
         low, high = ax.get_xlim()
@@ -208,7 +148,7 @@ def test_small_components_far_away_keep_both_sides_of_their_peak():
     data = smp.datasets.make_smooth_mixture("gaussian", 800, n_variables=4, n_components=3, random_state=0)
     X = data.X.copy()
     X[:4] = 40.0 + np.random.default_rng(0).normal(size=(4, 4))
-    model = fit(X, 4, n_init=1)
+    model = fit_quietly(X, 4, n_init=1)
     assert model.weights_[3] < 0.01
     for n, name in enumerate(model.binning_.variables):
         low, high = span(read_subject(model), n)
@@ -218,7 +158,7 @@ def test_small_components_far_away_keep_both_sides_of_their_peak():
 
 def test_panels_end_at_bounds():
     X = np.random.default_rng(0).gamma(1.0, size=(500, 3)) * [1.0, 1.0, -1.0]
-    model = fit(X, 1, support={"x0": (0, None), "x2": (None, 0)})
+    model = fit_quietly(X, 1, support={"x0": (0, None), "x2": (None, 0)})
     spans = [span(read_subject(model), n) for n in range(3)]
     assert spans[0][0] == spans[2][1] == 0.0
     assert spans[1][0] < 0.0
@@ -265,7 +205,7 @@ def test_bands_follow_the_curve_on_a_logarithmic_axis():
     peak = ax.get_ylim()[1]
     for r, band in enumerate(ax.collections):
         x, y = band.get_paths()[0].vertices.T
-        curve = curves(ax)[f"component {r}"]
+        curve = lines(ax)[f"component {r}"]
         assert (x > 0).all()
         assert np.abs(y - np.interp(x, *curve.get_data())).max() < 0.35 * peak  # the tails too, where points are few
         assert np.abs(y - np.interp(x, *curve.get_data()))[x < 100.0].max(initial=0.0) < 0.05 * peak
@@ -292,23 +232,13 @@ def test_levels_far_away_are_cut():
     assert levels_with(range(4), [0.97, 0.01, 0.01, 0.01]).centers.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_long_names_do_not_run_into_each_other(model):
-    variables = ["EXPENDITUREOFTHEHOUSEHOLDINCATEGORYTWELVEATLAST", "a_b" * 20, "word " * 12, "WORD" * 12]
-    density = smp.MixtureDensity(model.density_.weights, model.density_.conditionals, variables)
-    _, given = plt.subplots(1, 4, figsize=(9, 3))
-    for axes in (plot_conditionals(density), plot_conditionals(density, axes=given)):
-        axes[0].figure.draw_without_rendering()
-        boxes = [ax.xaxis.label.get_window_extent() for ax in axes]
-        assert not any(a.overlaps(b) for m, a in enumerate(boxes) for b in boxes[:m])
-
-
 def test_a_towering_component_leaves_the_panel():
     binning = smp.Binning((np.linspace(0.0, 100.0, 101),) * 3)
     wide, narrow = np.full(100, 0.01), np.eye(100)[50]
     factor = np.stack([wide, narrow], axis=1)
     subject = smp.MixtureFactors(np.array([0.5, 0.5]), (factor,) * 3, binning)
     ax = plot_conditionals(smp.reconstruct_density(subject, method="histogram"))[0]
-    assert ax.get_ylim()[1] < 0.1 < curves(ax)["component 1"].get_ydata().max()
+    assert ax.get_ylim()[1] < 0.1 < lines(ax)["component 1"].get_ydata().max()
 
 
 def test_bars_of_rounded_data_are_whole_steps_wide():

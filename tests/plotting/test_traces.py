@@ -3,18 +3,11 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from shared import fit_quietly, lines
 
 import tensorly_smp as smp
 from tensorly_smp.exceptions import InvalidInputError
 from tensorly_smp.plotting import plot_loss
-
-
-def fit(X, n_components, **parameters):
-    return smp.SmoothProductMixture(n_components, random_state=0, **parameters).fit(X)
-
-
-def lines(ax):
-    return {line.get_label(): line for line in ax.get_lines()}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +16,7 @@ def lines(ax):
 )
 def test_panels_are_what_the_fit_has(kind, panels, data):
     refine = {"plain_model": None, "em_model": "em"}[kind]
-    model = fit(data.X, 3, n_bins=8, n_init=2, init="gevd", refine=refine)
+    model = fit_quietly(data.X, 3, n_bins=8, n_init=2, init="gevd", refine=refine)
     axes = plot_loss(model)
     assert [ax.get_xlabel() for ax in axes] == panels
     np.testing.assert_array_equal(lines(axes[0])["lowest start"].get_ydata(), model.result_["loss"])
@@ -60,11 +53,8 @@ def test_dataset_and_solution(plain_model, data):
     np.testing.assert_array_equal(lines(axes[0])["lowest start"].get_ydata(), solution.trace.loss)
 
 
-@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
 def test_sweeps_of_all_starts(data):
-    dataset = (
-        smp.SmoothProductMixture(2, n_bins=5, refine=None, init="gevd", n_init=4, random_state=0).fit(data.X).result_
-    )
+    dataset = fit_quietly(data.X, 2, n_bins=5, refine=None, init="gevd", n_init=4).result_
     drawn = plot_loss(dataset)[0].get_lines()
     traces = dataset["start_trace"].values
     lowest = int(np.argmin(dataset["start_loss"].values))
@@ -101,17 +91,13 @@ def test_starts_that_have_not_converged_are_hollow(model):
 
 @pytest.fixture(scope="module")
 def plain_model(data):
-    return fit(data.X, 3, n_bins=8, n_init=2, init="gevd", refine=None)
-
-
-def test_the_ring_is_always_explained(plain_model):
-    n_starts = plain_model.result_.sizes["start"]
-    converged = plain_model.result_.assign(start_status=("start", ["converged"] * n_starts))
-    legend = plot_loss(converged)[1].get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == ["converged", "chosen"]
+    return fit_quietly(data.X, 3, n_bins=8, n_init=2, init="gevd", refine=None)
 
 
 def test_scale_follows_the_values(plain_model):
+    converged = plain_model.result_.assign(start_status=("start", ["converged"] * plain_model.result_.sizes["start"]))
+    legend = plot_loss(converged)[1].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["converged", "chosen"]  # the ring is always explained
     wide = plain_model.result_.assign(start_loss=("start", [1e-6, 1.0]))
     assert plot_loss(wide)[1].get_yscale() == "log"
     same = plain_model.result_.assign(start_loss=("start", [1.0, 1.0 + 1e-9]))
