@@ -76,7 +76,7 @@ def fail_at(monkeypatch, wrong, error):
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.RivalSolutionsWarning")
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.DependenceWarning")
-@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("rank", [2, 3])
 def test_figures_of_one_number_are_those_of_the_estimator(table, models, rank):
     one, model = select(candidates=[rank]).isel(n_components=0), models[rank]
     posterior = model.predict_proba(X)
@@ -123,9 +123,9 @@ def test_cross_validation_has_the_information_criteria_too(table, heldout):
     assert (heldout.seconds > 0).all()
 
 
-@pytest.mark.parametrize(("case", "rank"), [("gaussian", 2), ("laplace", 3)])
-def test_right_number_on_easy_data(case, rank):
-    easy, labels, _ = smp.datasets.make_smooth_mixture(case, 600, 5, rank, random_state=3)
+@pytest.mark.parametrize(("case", "rank", "missing"), [("gaussian", 2, 0.3), ("laplace", 3, 0.0)])
+def test_right_number_on_easy_data(case, rank, missing):
+    easy, labels, _ = smp.datasets.make_smooth_mixture(case, 500, 5, rank, missing=missing, random_state=3)
     # Clear clusters: the Laplace distributions of the paper overlap.
     table = select(easy + 6.0 * labels[:, None], range(1, 5), "cv", n_folds=2)
     assert table.attrs["best"] == rank
@@ -205,13 +205,12 @@ def test_cross_validation_takes_the_smallest_number_within_one_standard_error():
     assert n_components._decided(held_out_table([np.nan, 0.0, np.nan], [np.nan, 0.0, np.nan]), []).attrs["best"] == 3
 
 
-@pytest.mark.parametrize("candidates", [[3, 4], [3]])
-def test_rivals_of_the_chosen_number_are_told(candidates):
+def test_rivals_of_the_chosen_number_are_told():
     groups = np.array([(0, 0, 0, 0, 0), (0, 0, 7, 0, 0), (6, 5, 3, 4, 5)])[np.arange(600) % 3]
     alike = np.random.default_rng(0).normal(size=(600, 5)) + groups  # two groups differ in one variable only
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        table = smp.select_n_components(alike, candidates, random_state=0)
+        table = smp.select_n_components(alike, [3, 4], random_state=0)
     assert table.attrs["best"] == 3
     assert "RivalSolutionsWarning" in table.warnings.sel(n_components=3).item()
     (told,) = [str(each.message) for each in caught if issubclass(each.category, RivalSolutionsWarning)]
@@ -295,12 +294,6 @@ def test_parameters_by_the_names_of_variables():
     assert table.log_likelihood.item() != select(frame, [2]).log_likelihood.item()
 
 
-def test_given_binning_matches_columns_by_name(table):
-    binning = smp.choose_binning(pd.DataFrame(X, columns=list("abcd")), 8)
-    shuffled = pd.DataFrame(X, columns=list("abcd"))[list("dbca")]
-    xr.testing.assert_equal(select(shuffled, [2], binning=binning).bic, table.bic.sel(n_components=[2]))
-
-
 # ---- weights and missing entries ----
 
 
@@ -338,29 +331,6 @@ def test_patterns_with_counts_are_the_repeated_rows():
     xr.testing.assert_identical(timeless(first), timeless(second))
 
 
-@pytest.mark.parametrize("criterion", ["icl", "cv"])
-def test_samples_that_say_nothing_are_not_counted(criterion):
-    plain = select(candidates=[1, 2], criterion=criterion, n_folds=2)
-    nothing = np.vstack([X, np.full((7, 4), np.nan)])
-    with_empty = select(nothing, [1, 2], criterion, n_folds=2)
-    weighted = select(
-        np.vstack([X, 3 + X[:7]]), [1, 2], criterion, n_folds=2, sample_weight=np.repeat([1.0, 0], [300, 7])
-    )
-    for other in (with_empty, weighted):
-        assert (other.attrs["n_samples"], other.attrs["total_weight"]) == (300, 300.0)
-        for name in ("criterion", "log_likelihood", "n_parameters", "entropy", "singular_values"):
-            # Penalties at a flat optimum go by rounding, and effective parameters by the penalties.
-            tolerance = 1.0 if name == "n_parameters" else 0.2
-            np.testing.assert_allclose(other[name], plain[name], rtol=1e-3, atol=tolerance, err_msg=name)
-
-
-def test_missing_entries():
-    incomplete = smp.datasets.make_smooth_mixture("gaussian", 500, 5, 2, missing=0.3, random_state=2).X
-    table = select(incomplete, [1, 2, 3], "cv", n_folds=2)
-    assert table.attrs["best"] == number_of_least(table.bic) == 2
-    assert all(np.isfinite(table[name].values).all() for name in FIGURES)
-
-
 def test_discrete_variables_stay_discrete_in_every_fold():
     # Twenty values look discrete in 80 samples, but not in 40.
     data = np.column_stack([X[:80], np.arange(80) % 20])
@@ -389,9 +359,8 @@ def test_result_does_not_depend_on_n_jobs(heldout):
         xr.testing.assert_identical(table[name], heldout[name])
 
 
-@pytest.mark.parametrize("random_state", [None, np.random.default_rng(3), np.random.RandomState(3)])
-def test_seed_is_reported(random_state):
-    table = select(candidates=[2], random_state=random_state)
+def test_seed_is_reported():
+    table = select(candidates=[2], random_state=np.random.RandomState(3))
     again = select(candidates=[2], random_state=table.attrs["random_state"])
     xr.testing.assert_identical(timeless(again), timeless(table))
 
@@ -436,11 +405,10 @@ def test_more_components_than_samples():
     assert table.attrs["best"] == 1
 
 
-@pytest.mark.parametrize("criterion", ["bic", "cv"])
-def test_if_all_fail_the_error_is_raised(monkeypatch, criterion):
+def test_if_all_fail_the_error_is_raised(monkeypatch):
     fail_at(monkeypatch, lambda *_: True, MemoryError("all of it"))
     with pytest.raises(MemoryError, match="all of it"):
-        select(criterion=criterion)
+        select(criterion="cv")
 
 
 def test_warnings_are_given_once():
@@ -465,11 +433,6 @@ def test_warnings_name_the_numbers_they_concern(monkeypatch):
     with pytest.warns(UserWarning, match="^n_components = 2, 3: 2 are many$") as given_warnings:
         select()
     assert len(given_warnings) == 1
-
-
-def test_warning_as_error_is_raised_after_the_fits():
-    with pytest.raises(ConvergenceWarning):
-        select(candidates=[2], max_iter=1)
 
 
 def test_interrupt_stops_everything():
@@ -504,11 +467,8 @@ def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
         ({"candidates": []}, InvalidInputError, r"is \[\]; expected"),
         ({"candidates": [0, 1]}, InvalidInputError, "at least 1"),
         ({"candidates": [2, 1, 2]}, InvalidInputError, r"\[1, 2, 2\]; expected .* different integers"),
-        ({"candidates": "3"}, InvalidTypeError, "'3'"),
         ({"candidates": {1: 2}}, InvalidTypeError, "integer"),
         ({"candidates": [1.0, 2.0]}, InvalidTypeError, "integer"),
-        ({"candidates": np.ones((2, 2), dtype=int)}, InvalidTypeError, "integer"),
-        ({"candidates": None}, InvalidTypeError, "None"),
         ({"candidates": (n for n in (1, 2))}, InvalidTypeError, "generator"),
         ({"criterion": "aic"}, InvalidInputError, "'aic'; expected one of"),
         ({"criterion": "cv", "n_folds": 1}, InvalidInputError, "at least 2"),
@@ -518,10 +478,11 @@ def test_lost_singular_values_do_not_cost_the_fits(monkeypatch, table):
         ({"criterion": "cv", "data": X[:9]}, InvalidInputError, "9 samples .* too few for 5 folds"),
         ({"sample_weight": np.full(300, 1 / 300)}, InvalidInputError, "sum to 1; expected at least 2"),
         ({"n_binz": 3}, InvalidTypeError, "n_binz"),
-        ({"n_bins": "many"}, InvalidInputError, "many"),
         ({"data": X[:, :2]}, InvalidInputError, "at least three"),
-        ({"data": [[object()] * 3] * 4}, InvalidTypeError, "real numbers"),
         ({"data": np.full((9, 3), np.nan)}, InvalidInputError, "lack all entries"),
+        ({"data": np.where(np.arange(4) == 2, np.nan, X)}, InvalidInputError, "'x2' have no observed value"),
+        ({"estimator": smp.CoupledSimplexCP(2)}, InvalidTypeError, "^estimator is .*expected an unfitted Smooth"),
+        ({"estimator": smp.SmoothProductMixture}, InvalidTypeError, "^estimator is .*expected an unfitted Smooth"),
     ],
 )
 def test_unusable_arguments(arguments, error, words):
@@ -538,10 +499,7 @@ def test_an_estimator_is_fitted_with_its_parameters(table):
     assert np.array_equal(found.log_likelihood, select(n_bins=8).log_likelihood)
     assert mixture.n_components == 7
     assert not hasattr(mixture, "density_")
-
-
-def test_parameters_are_set_on_a_clone_of_the_estimator():
-    found = select(estimator=smp.SmoothProductMixture(refine="em"), refine=None)
+    found = select(estimator=smp.SmoothProductMixture(refine="em"), refine=None)  # set on a clone
     assert np.array_equal(found.log_likelihood, select(refine=None).log_likelihood)
 
 
@@ -570,22 +528,7 @@ def test_values_that_only_samples_held_out_have_are_in_the_list(estimator):
     assert found.heldout_log_likelihood.min() > -8.0
 
 
-@pytest.mark.parametrize("estimator", ["smooth", 3, smp.CoupledSimplexCP(2), smp.SmoothProductMixture])
-def test_other_estimators_are_refused(estimator):
-    with pytest.raises(InvalidTypeError, match=r"^estimator is .*expected an unfitted SmoothProductMixture"):
-        select(estimator=estimator)
-
-
-@pytest.mark.parametrize("refine", ["em", None])
-def test_held_out_samples_without_log_splines(refine):
-    found = select(refine=refine, density="histogram", criterion="cv", n_folds=2)
+def test_held_out_samples_without_log_splines():
+    found = select(refine="em", density="histogram", criterion="cv", n_folds=2)
     assert (found.failure == "").all()
     assert np.isfinite(found.heldout_mean).all()
-
-
-@pytest.mark.parametrize("weights", [None, np.repeat([1.0, 0.0], [30, 10])])
-def test_a_variable_without_an_observed_value_is_named(weights):
-    values = np.random.default_rng(0).normal(size=(40, 4))
-    values[: None if weights is None else 30, 2] = np.nan
-    with pytest.raises(InvalidInputError, match="'x2' have no observed value"):
-        smp.select_n_components(values, [1, 2], sample_weight=weights, random_state=0)
