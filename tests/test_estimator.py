@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import tensorly_smp as smp
@@ -58,7 +59,7 @@ def same_fit(one, other):
 # What is learned
 
 
-@pytest.mark.parametrize("options", [{}, {"refine": "em"}, {"refine": None}, {"refine": None, "loss": "frobenius"}])
+@pytest.mark.parametrize("options", [{}, {"refine": "em"}, {"refine": None, "loss": "frobenius"}])
 def test_learns_the_mixture(options):
     fitted = estimator(**options).fit(X)
     assert accuracy(fitted) > 0.97
@@ -86,6 +87,11 @@ def test_attributes_agree(model):
     np.testing.assert_array_equal(model.predict(X), posterior.argmax(axis=1))
     assert model.score(X) == model.score_samples(X).mean()
     assert isinstance(model.score(X), float)
+    # Imputed means are better than the mean.
+    missing = np.isnan(HOLES)
+    error = (model.impute(HOLES) - X)[missing].std()
+    plain = (np.where(missing, np.nanmean(HOLES, axis=0), HOLES) - X)[missing].std()
+    assert error < 0.8 * plain
 
 
 def test_fit_predict():
@@ -134,7 +140,7 @@ def test_sample(named):
 # The same seed, the same result
 
 
-@pytest.mark.parametrize("make", [int, np.int64, np.random.default_rng, np.random.RandomState, np.random.SeedSequence])
+@pytest.mark.parametrize("make", [np.int64, np.random.default_rng, np.random.RandomState, np.random.SeedSequence])
 def test_generators_as_seed(make):
     same_fit(estimator(random_state=make(3)).fit(X), estimator(random_state=make(3)).fit(X))
 
@@ -154,7 +160,7 @@ def test_refit_forgets_the_earlier_fit():
     np.testing.assert_array_equal(fitted.predict(X[:, :3]), same.predict(X[:, :3]))
 
 
-def test_init_is_used_and_not_modified():
+def test_init_is_used_and_not_modified(named):
     model = estimator(refine=None).fit(X)
     init = smp.MixtureFactors(model.factors_.weights.copy(), [a.copy() for a in model.factors_.factors])
     fitted = estimator(init=init, refine=None).fit(X)
@@ -163,9 +169,7 @@ def test_init_is_used_and_not_modified():
     np.testing.assert_array_equal(init.weights, model.factors_.weights)
     for given_factor, factor in zip(init.factors, model.factors_.factors, strict=True):
         np.testing.assert_array_equal(given_factor, factor)
-
-
-def test_changing_a_result_does_not_change_the_model(named):
+    # Changing a result does not change the model.
     fitted = estimator().fit(X)
     fitted.result_.factors[:] = 0
     fitted.result_.weights[:] = 0
@@ -176,7 +180,7 @@ def test_changing_a_result_does_not_change_the_model(named):
 # Labelled in, labelled out
 
 
-def test_frame_keeps_its_index(named):
+def test_frame_keeps_its_index(named, model):
     assert named.feature_names_in_.tolist() == NAMES
     assert named.result_.indexes["variable"].tolist() == NAMES
     for result in (named.predict(FRAME), named.score_samples(FRAME)):
@@ -190,9 +194,7 @@ def test_frame_keeps_its_index(named):
     assert filled.index.equals(FRAME.index)
     assert filled.columns.equals(FRAME.columns)
     assert isinstance(named.labels_, np.ndarray)
-
-
-def test_columns_in_another_order(named):
+    # Columns in another order.
     shuffled = FRAME[["mass", "age", "length", "depth"]]
     pd.testing.assert_series_equal(named.predict(shuffled), named.predict(FRAME))
     pd.testing.assert_series_equal(named.score_samples(shuffled), named.score_samples(FRAME))
@@ -201,9 +203,7 @@ def test_columns_in_another_order(named):
     filled = named.impute(holes[shuffled.columns])
     assert filled.columns.equals(shuffled.columns)
     pd.testing.assert_frame_equal(filled[NAMES], named.impute(holes))
-
-
-def test_arrays_and_frames_after_fits_to_the_other(model, named):
+    # Arrays and frames after fits to the other.
     pd.testing.assert_series_equal(model.predict(FRAME), named.predict(FRAME))
     np.testing.assert_array_equal(named.predict(X), named.predict(FRAME).to_numpy())
     assert isinstance(named.predict(X), np.ndarray)
@@ -222,9 +222,8 @@ def sample_array(transposed):
     return array.T if transposed else array
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_dataarray_keeps_dims_and_coordinates(transposed, named):
-    array = sample_array(transposed)
+def test_dataarray_keeps_dims_and_coordinates(named):
+    array = sample_array(transposed=True)
     fitted = estimator().fit(array)
     same_fit(fitted, named)
     assert fitted.feature_names_in_.tolist() == NAMES
@@ -241,9 +240,7 @@ def test_dataarray_keeps_dims_and_coordinates(transposed, named):
     assert filled.dims == array.dims
     assert filled.attrs == array.attrs
     np.testing.assert_array_equal(filled.transpose("sample", "variable"), named.impute(HOLES))
-
-
-def test_dataset(named):
+    # Dataset.
     dataset = sample_array(False).to_dataset("variable")
     fitted = estimator().fit(dataset)
     same_fit(fitted, named)
@@ -276,13 +273,6 @@ def test_sample_without_any_entry(model):
     np.testing.assert_array_equal(fitted.score_samples(X), model.score_samples(X))
 
 
-def test_imputed_means_are_better_than_the_mean(model):
-    missing = np.isnan(HOLES)
-    error = (model.impute(HOLES) - X)[missing].std()
-    plain = (np.where(missing, np.nanmean(HOLES, axis=0), HOLES) - X)[missing].std()
-    assert error < 0.8 * plain
-
-
 # Outliers
 
 
@@ -308,27 +298,20 @@ def test_coverage_against_one_far_outlier(model):
 # Weights of samples
 
 
+@pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
-    ("refine", "n_init", "options"),
+    "options",
     [
-        ("smooth", "auto", {}),
-        ("smooth", 1, {"binning": "quantile"}),
-        ("em", "auto", {"binning": "quantile"}),
-        ("em", 1, {"triples": 3}),
-        (None, 1, {}),
-        (None, "auto", {"triples": 3}),
-        (None, 1, {"loss": "frobenius"}),
+        {"refine": "em", "binning": "quantile", "n_init": "auto"},
+        {"refine": "em", "triples": 3},
+        {"refine": None, "loss": "frobenius"},
     ],
 )
-def test_integer_weights_are_repeated_samples(refine, n_init, options):
-    options = dict(refine=refine, n_init=n_init, max_iter=50, **options)
-    if refine != "smooth":
-        options["density"] = "histogram"
+def test_integer_weights_are_repeated_samples(options):
+    fitted = estimator(max_iter=50, density="histogram", **options)
     weights = np.random.default_rng(0).integers(0, 4, len(X))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        weighted = estimator(**options).fit(X, sample_weight=weights)
-        repeated = estimator(**options).fit(np.repeat(X, weights, axis=0))
+    weighted = clone(fitted).fit(X, sample_weight=weights)
+    repeated = clone(fitted).fit(np.repeat(X, weights, axis=0))
     assert weighted.binning_ == repeated.binning_
     np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-6)
 
@@ -358,10 +341,8 @@ def test_unequal_numbers_of_bins():
     by_name = {"depth": 9, "age": 11, "length": 8, "mass": 10}
     fitted = estimator(n_bins=by_name).fit(FRAME)
     assert fitted.binning_.n_bins == (8, 9, 10, 11)
-    same_fit(fitted, estimator(n_bins=[8, 9, 10, 11]).fit(FRAME))
     same_fit(fitted, estimator(n_bins=np.array([8, 9, 10, 11])).fit(FRAME))
     assert fitted.result_.n_bins.values.tolist() == [8, 9, 10, 11]
-    assert accuracy(fitted) > 0.97
 
 
 def test_given_bins(model, named):
@@ -374,9 +355,7 @@ def test_given_bins(model, named):
     assert by_position.feature_names_in_.tolist() == NAMES
     np.testing.assert_array_equal(estimator(binning=model.binning_).fit(FRAME).labels_, model.labels_)
     # Names of both, in another order.
-    shuffled = estimator(binning=named.binning_).fit(FRAME[["age", "mass", "depth", "length"]])
-    same_fit(shuffled, named)
-    np.testing.assert_array_equal(shuffled.labels_, named.labels_)
+    same_fit(estimator(binning=named.binning_).fit(FRAME[["age", "mass", "depth", "length"]]), named)
 
 
 # The algebraic start and the identifiability report
@@ -390,14 +369,12 @@ def test_start_is_reported():
     assert (np.diff(attrs["gevd_singular_values"]) <= 0).all()
 
 
-@pytest.mark.parametrize("triples", [4, [(0, 1, 2), (3, 4, 5), (1, 2, 3)]])
-def test_some_triples_are_no_hindrance_to_the_algebra(triples):
+def test_some_triples_are_no_hindrance_to_the_algebra():
     # No warning (they are errors here) that blocks have not been counted: the samples themselves are at hand.
-    data = smp.datasets.make_smooth_mixture("gaussian", 500, 6, 2, random_state=1)
-    fitted = estimator(init="gevd", triples=triples).fit(data.X)
+    fitted = estimator(init="gevd", triples=[(0, 1, 2), (1, 2, 3)]).fit(X)
     assert "gevd_partition" in fitted.result_.attrs
-    assert fitted.result_.triples.shape == (4 if triples == 4 else 3, 3)
-    assert smp.metrics.clustering_accuracy(data.labels, fitted.predict(data.X)) > 0.97
+    assert fitted.result_.triples.shape == (2, 3)
+    assert accuracy(fitted) > 0.97
 
 
 @pytest.mark.filterwarnings("ignore::tensorly_smp.exceptions.EmptyComponentWarning")
@@ -417,22 +394,16 @@ LABELS = np.random.default_rng(0).integers(2, size=600)
 NOISE = np.random.default_rng(1).normal(size=(600, 4))
 
 
-@pytest.mark.parametrize("discrete", [False, True])
-def test_components_that_are_the_same_after_smoothed_em(discrete):
-    values = np.column_stack([NOISE, LABELS]) if discrete else NOISE
-    n_bins = 2 if discrete else 15
-    same = smp.MixtureFactors([0.5, 0.5], [np.full((15, 2), 1 / 15)] * 4 + [np.full((n_bins, 2), 1 / n_bins)])
-    same = smp.MixtureFactors(same.weights, same.factors[: values.shape[1]])
-    options = dict(refine="smooth", init=same, n_init=1, random_state=0)
-    with pytest.warns(IdentifiabilityWarning, match="Components 0 and 1 are equal in all [45] variables") as record:
-        fitted = smp.SmoothProductMixture(2, **options).fit(values)
+def test_components_that_are_the_same_after_smoothed_em():
+    same = smp.MixtureFactors([0.5, 0.5], [np.full((15, 2), 1 / 15)] * 4 + [np.full((2, 2), 1 / 2)])
+    with pytest.warns(IdentifiabilityWarning, match="Components 0 and 1 are equal in all 5 variables") as record:
+        fitted = smp.SmoothProductMixture(2, init=same, random_state=0).fit(np.column_stack([NOISE, LABELS]))
     assert {each.filename for each in record} == {__file__}
     assert "not identifiable" in str(fitted.identifiability_)
 
 
-@pytest.mark.parametrize("distance", [1.5, 3.0])
-def test_components_are_told_apart_by_what_was_fitted(distance):
-    X = NOISE + distance * LABELS[:, None]
+def test_components_are_told_apart_by_what_was_fitted():
+    X = NOISE + 1.5 * LABELS[:, None]
     smp.SmoothProductMixture(2, random_state=0).fit(X)  # where warnings are errors
     skewed = np.exp(2 * X)
     # Everything is in the first bin.
@@ -458,7 +429,7 @@ def test_report_is_kept_until_the_next_fit(model, named):
     ("triples", "refine"), [("all", None), (4, "smooth"), ([(0, 1, 2), (3, 4, 5), (1, 2, 3)], None)]
 )
 def test_loaded_models_report_the_same(triples, refine, tmp_path):
-    data = smp.datasets.make_smooth_mixture("gaussian", 500, 6, 2, random_state=1)
+    data = smp.datasets.make_smooth_mixture("gaussian", 300, 6, 2, random_state=1)
     fitted = estimator(triples=triples, refine=refine, random_state=np.random.default_rng(0)).fit(data.X)
     fitted.save(tmp_path / "model.nc")
     loaded = smp.load(tmp_path / "model.nc")
