@@ -76,7 +76,7 @@ def same_model(loaded, model, data=X):
         {"refine": None, "n_bins": [8, 9, 10, 11], "density": "histogram", "binning": "quantile", "loss": "frobenius"},
         {"refine": "em", "n_bins": np.array([8, 9, 10, 11]), "n_components": np.int64(2), "tol": np.float64(1e-5)},
         {"refine": "em", "triples": [(0, 1, 2), (1, 2, 3)], "n_bins": (8, 9, 10, 11), "max_iter": 300},
-        {"triples": 2, "n_jobs": 1, "penalty": "aic"},
+        {"triples": 2, "n_jobs": 1, "penalty": "aic", "shape": "log-concave"},
         {"n_components": 1},
     ],
     ids=str,
@@ -220,12 +220,11 @@ def test_any_store_keeps_the_dataset(model, tmp_path, keep):
     kept.close()
 
 
-@pytest.mark.parametrize("options", [{"n_init": 3, "init": "random"}, {"loss": "frobenius"}, {"weights": "uniform"}])
+@pytest.mark.parametrize("options", [{"n_init": 3, "init": "random", "weights": "uniform"}, {"loss": "frobenius"}])
 def test_solutions(options, tmp_path):
     codes = smp.encode_samples(pd.DataFrame(X, columns=["a", "b", "c", 3]), smp.choose_binning(X, n_bins=[4, 5, 6, 5]))
-    triples = [(0, 1, 2), (1, 2, 3)] if "weights" in options else "all"
     # Codes in place of histograms have no totals.
-    counted = codes if "loss" in options else smp.count_marginals(codes, triples=triples)
+    counted = codes if "loss" in options else smp.count_marginals(codes, triples=[(0, 1, 2), (1, 2, 3)])
     solution = smp.coupled_simplex_parafac(counted, 2, n_iter_max=50, random_state=0, **options)
     for keep in (*STORES[:2], lambda dataset, folder: dataset):
         again = smp.load(keep(solution.to_dataset(), tmp_path))
@@ -272,10 +271,9 @@ def test_netcdf_c_reads_files(content, model, path):
 SIGNS = [b"", b"\0" * 1000, b"CDF\x01", b"x,y\n1,2\n", b"\x89PNG\r\n\x1a\n", b'{"format": 1}', b"PK\3\4"]
 
 
-@pytest.mark.parametrize("start", SIGNS)
-def test_foreign_files(start, path, content):
-    for data in (start, start + content):
-        if data != content:
+def test_foreign_files(path, content):
+    for start in SIGNS:
+        for data in {start, start + content} - {content}:
             path.write_bytes(data)
             with pytest.raises(FileFormatError, match=r"model\.nc (was not written by|is damaged)"):
                 smp.load(path)
@@ -297,8 +295,8 @@ def test_damaged_files(content, model, path):
         return bytes(data)
 
     rng = np.random.default_rng(0)
-    assert all(refuses(content[:size]) for size in np.linspace(4, len(content) - 1, 30).astype(int))
-    for position in rng.integers(len(content), size=100):
+    assert all(refuses(content[:size]) for size in np.linspace(4, len(content) - 1, 10).astype(int))
+    for position in rng.integers(len(content), size=40):
         refuses(flipped(position))
     for name in ("weights", "factors", "edges", "loss"):
         values = model.result_[name].values.astype(">f8").tobytes()
@@ -450,7 +448,7 @@ def test_a_full_disk_is_an_oserror(model, path):
     assert not any(path.parent.iterdir())
 
 
-def test_devices_and_pipes_are_no_models(tmp_path):
+def test_devices_pipes_and_what_is_no_path_are_no_models(tmp_path, model):
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
@@ -459,6 +457,10 @@ def test_devices_and_pipes_are_no_models(tmp_path):
                 smp.load(path)
     with pytest.raises(FileNotFoundError, match=r"none\.nc"):
         smp.load(tmp_path / "none.nc")
+    for wrong in ("", "a\0b.nc", b"model.nc", 3):
+        for call in (model.save, smp.load):
+            with pytest.raises((InvalidInputError, InvalidTypeError), match="path is"):
+                call(wrong)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="needs an ordinary user")
@@ -474,13 +476,6 @@ def test_files_without_permission(model, path, tmp_path):
     with pytest.raises(PermissionError, match="read-only"):
         model.save(tmp_path / "new.nc")
     tmp_path.chmod(0o700)
-
-
-@pytest.mark.parametrize("path", ["", "a\0b.nc", b"model.nc", 3])
-def test_what_is_no_path(model, path):
-    for call in (model.save, smp.load):
-        with pytest.raises((InvalidInputError, InvalidTypeError), match="path is"):
-            call(path)
 
 
 # ---- files that are there whole or not at all ----
